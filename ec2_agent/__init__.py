@@ -1,0 +1,1 @@
+"""The agent on the instances: poll, claim, sandbox, report."""

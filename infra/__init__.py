@@ -1,0 +1,1 @@
+"""The CDK stacks, one a file."""
