@@ -1,0 +1,177 @@
+"""The deployment, as `joblane.toml` declares it, and the names that follow from it.
+
+This is the one module of joblane that `infra` may import: it holds values only, no AWS.
+Everything that must agree between the stacks, the functions and the agents (resource names,
+the descriptor an agent reads at its start) is derived here and nowhere else.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Lane = Literal["high", "default", "low"]
+LANES: tuple[Lane, ...] = ("high", "default", "low")
+"""Lanes of a queue, in the order in which an agent serves them."""
+
+SCOPES = (
+    "jobs.submit",
+    "jobs.read",
+    "jobs.cancel",
+    "admin.read",
+    "admin.mutate",
+    "admin.stream",
+)
+"""OAuth scopes of the API (DESIGN.md section 11), each prefixed by `API_AUDIENCE/` in a token."""
+
+API_AUDIENCE = "joblane"
+"""Identifier of the OAuth resource server: a token's scope reads `joblane/jobs.read`."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+"""A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
+
+Days = Annotated[int, Field(ge=1, le=3650)]
+
+LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653]
+"""The retention periods that CloudWatch Logs accepts."""
+
+
+class Strict(BaseModel):
+    """A table of joblane.toml: unknown keys are mistakes, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Retention(Strict):
+    """Days that a job stays readable after it ended, by the way it ended."""
+
+    completed_days: Days = 7
+    failed_days: Days = 30
+    dead_days: Days = 90
+    other_days: Days = 7
+    logs_days: LogDays = 90
+
+
+class Functions(Strict):
+    """What the Lambda functions run on; the layer's wheels are fetched for the same."""
+
+    architecture: Literal["arm64", "x86_64"] = "arm64"
+    runtime: Literal["python3.11", "python3.12", "python3.13"] = "python3.13"
+
+
+class Tenant(Strict):
+    """A tenant: owns its jobs, and gets a machine client of its own in the user pool."""
+
+
+class Queue(Strict):
+    """A queue: three lanes and their dead-letter queues."""
+
+    threads: Annotated[int, Field(ge=0, le=1000)] = 8
+    """Most jobs of this queue that one agent runs at once."""
+    tenants: tuple[Name, ...] = ()
+    """Who may submit to it; empty means every tenant."""
+
+
+class Fleet(Strict):
+    """An Auto Scaling group of agents."""
+
+    queues: Annotated[tuple[Name, ...], Field(min_length=1)]
+    instance_types: Annotated[tuple[str, ...], Field(min_length=1)] = ("c7g.large",)
+    architecture: Literal["arm64", "x86_64"] = "arm64"
+    min_size: Annotated[int, Field(ge=0, le=5000)] = 0
+    max_size: Annotated[int, Field(ge=1, le=5000)] = 4
+    allow_host_network: bool = False
+    """Whether jobs may ask for `network = "host"` here."""
+
+    @model_validator(mode="after")
+    def _sizes_in_order(self) -> Self:
+        if self.min_size > self.max_size:
+            raise ValueError(f"min_size {self.min_size} is above max_size {self.max_size}")
+        return self
+
+
+class Config(Strict):
+    """The whole of joblane.toml."""
+
+    name: Name = "joblane"
+    """Prefix of every resource; two deployments in one account differ in it."""
+    removal: Literal["retain", "destroy"] = "retain"
+    """What deleting a stack does to tables, logs and users: `destroy` is for laptops."""
+    default_queue: Name = "default"
+    retention: Retention = Retention()
+    functions: Functions = Functions()
+    tenants: Annotated[dict[Name, Tenant], Field(min_length=1)]
+    queues: Annotated[dict[Name, Queue], Field(min_length=1)]
+    fleets: dict[Name, Fleet] = {}
+
+    @model_validator(mode="after")
+    def _references_exist(self) -> Self:
+        if self.default_queue not in self.queues:
+            raise ValueError(f"default_queue names {self.default_queue!r}, which [queues] lacks")
+        for queue, settings in self.queues.items():
+            for tenant in settings.tenants:
+                if tenant not in self.tenants:
+                    raise ValueError(
+                        f"queues.{queue}.tenants names {tenant!r}, which [tenants] lacks"
+                    )
+        for fleet, group in self.fleets.items():
+            for queue in group.queues:
+                if queue not in self.queues:
+                    raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+
+def table_name(deployment: str, table: str) -> str:
+    """Name of a DynamoDB table: `joblane-jobs`."""
+    return f"{deployment}-{table}"
+
+
+def lane_name(deployment: str, queue: str, lane: Lane) -> str:
+    """Name of the SQS queue behind one lane: `joblane-default-high`."""
+    return f"{deployment}-{queue}-{lane}"
+
+
+def dead_letter_name(deployment: str, queue: str, lane: Lane) -> str:
+    """Name of the dead-letter queue of one lane: `joblane-default-high-dlq`."""
+    return f"{lane_name(deployment, queue, lane)}-dlq"
+
+
+def log_group_name(deployment: str) -> str:
+    """Name of the CloudWatch Logs group that holds the output of jobs."""
+    return f"/{deployment}/jobs"
+
+
+def descriptor_name(deployment: str) -> str:
+    """Name of the SSM parameter that tells an agent what it serves (`Descriptor`)."""
+    return f"/{deployment}/descriptor"
+
+
+class QueueDescriptor(Strict):
+    """What an agent needs to know of one queue."""
+
+    threads: int
+
+
+class Descriptor(Strict):
+    """The deployment as an agent reads it from SSM at its start.
+
+    One parameter, written by the stacks, so that an agent is configured by the deployment's
+    name alone and never by a file that ages on an instance. SSM's standard parameter holds
+    4 KB, hence one prefix for all queue URLs.
+    """
+
+    name: Name
+    jobs_table: str
+    agents_table: str
+    log_group: str
+    queue_url_prefix: str
+    """`https://sqs.<region>.amazonaws.com/<account>/`"""
+    retention: Retention
+    queues: dict[Name, QueueDescriptor]
+
+    def lane_url(self, queue: str, lane: Lane) -> str:
+        """URL of the SQS queue behind a lane."""
+        return self.queue_url_prefix + lane_name(self.name, queue, lane)
+
+    def dead_letter_url(self, queue: str, lane: Lane) -> str:
+        """URL of a lane's dead-letter queue."""
+        return self.queue_url_prefix + dead_letter_name(self.name, queue, lane)
