@@ -1,0 +1,109 @@
+"""The `agents` table: who is alive. One item an agent, rewritten with every heartbeat."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+HEARTBEAT_S = 10
+LEASE_S = 300
+"""An agent whose last heartbeat is older has lost its jobs."""
+
+SHARDS = 16
+"""Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
+and a fleet of thousands writes 1/16 of its heartbeats to each."""
+
+_GONE_S = 3600  # an agent that stopped without a goodbye is forgotten after an hour
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """An agent, as of its last heartbeat."""
+
+    name: str
+    beat_ms: int
+    threads: int
+    running: int
+    queues: tuple[str, ...]
+    isolation: str
+    version: str
+
+    def lease_held(self, now_ms: int) -> bool:
+        """Whether its jobs are still its own."""
+        return now_ms - self.beat_ms < LEASE_S * 1000
+
+
+class AgentStore:
+    """Reads and writes agents."""
+
+    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def beat(self, row: AgentRow) -> None:
+        """Renew an agent's lease: one write unit, no index, no read."""
+        self._client.put_item(
+            TableName=self._table,
+            Item={
+                **_key(row.name),
+                "beat": {"N": str(row.beat_ms)},
+                "threads": {"N": str(row.threads)},
+                "running": {"N": str(row.running)},
+                "queues": {"L": [{"S": queue} for queue in row.queues]},
+                "isolation": {"S": row.isolation},
+                "version": {"S": row.version},
+                "expires_at": {"N": str(row.beat_ms // 1000 + _GONE_S)},
+            },
+        )
+
+    def goodbye(self, name: str) -> None:
+        """Forget an agent that has left in order, and holds nothing any more."""
+        self._client.delete_item(TableName=self._table, Key=_key(name))
+
+    def get(self, name: str) -> AgentRow | None:
+        """Read one agent, strongly consistent: a takeover is decided by it."""
+        answer = self._client.get_item(TableName=self._table, Key=_key(name), ConsistentRead=True)
+        return _row(answer["Item"]) if "Item" in answer else None
+
+    def page(self, *, limit: int, after: str | None) -> tuple[list[AgentRow], str | None]:
+        """Read up to `limit` agents in a fixed order, from the name `after` on."""
+        rows: list[AgentRow] = []
+        shard = int(_shard(after)) if after is not None else 0
+        while shard < SHARDS:
+            request: dict[str, Any] = {
+                "TableName": self._table,
+                "KeyConditionExpression": "shard = :shard",
+                "ExpressionAttributeValues": {":shard": {"S": f"{shard:02d}"}},
+                "Limit": limit - len(rows),
+            }
+            if after is not None:
+                request["KeyConditionExpression"] += " AND agent > :after"
+                request["ExpressionAttributeValues"][":after"] = {"S": after}
+            rows += [_row(item) for item in self._client.query(**request)["Items"]]
+            if len(rows) == limit:
+                return rows, rows[-1].name
+            shard, after = shard + 1, None
+        return rows, None
+
+
+def _shard(name: str) -> str:
+    return f"{zlib.crc32(name.encode()) % SHARDS:02d}"
+
+
+def _key(name: str) -> dict[str, Any]:
+    return {"shard": {"S": _shard(name)}, "agent": {"S": name}}
+
+
+def _row(item: Mapping[str, Any]) -> AgentRow:
+    return AgentRow(
+        name=item["agent"]["S"],
+        beat_ms=int(item["beat"]["N"]),
+        threads=int(item["threads"]["N"]),
+        running=int(item["running"]["N"]),
+        queues=tuple(entry["S"] for entry in item["queues"]["L"]),
+        isolation=item["isolation"]["S"],
+        version=item["version"]["S"],
+    )

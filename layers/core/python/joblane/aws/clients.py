@@ -1,0 +1,51 @@
+"""Make AWS clients, with the time-outs that each kind of caller needs.
+
+botocore is used directly: boto3 adds 40 ms to a cold start (scripts/bench imports) and nothing
+that we use.
+"""
+
+from typing import TYPE_CHECKING, Literal, cast, overload
+
+import botocore.session
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_logs.client import CloudWatchLogsClient
+    from mypy_boto3_sqs.client import SQSClient
+    from mypy_boto3_ssm.client import SSMClient
+
+QUICK = Config(
+    connect_timeout=2,
+    read_timeout=5,
+    retries={"mode": "standard", "total_max_attempts": 3},
+    max_pool_connections=50,
+)
+"""For calls that answer in milliseconds: a function must not spend its 29 s on one of them."""
+
+LONG_POLL = Config(
+    connect_timeout=2,
+    read_timeout=30,
+    retries={"mode": "standard", "total_max_attempts": 2},
+    max_pool_connections=50,
+)
+"""For SQS long polls, which answer within 20 s."""
+
+
+class Clients:
+    """Makes clients from one session, so that service models are loaded once."""
+
+    def __init__(self, session: botocore.session.Session | None = None) -> None:
+        self._session = session or botocore.session.get_session()
+
+    @overload
+    def make(self, service: Literal["dynamodb"], config: Config = QUICK) -> "DynamoDBClient": ...
+    @overload
+    def make(self, service: Literal["sqs"], config: Config = QUICK) -> "SQSClient": ...
+    @overload
+    def make(self, service: Literal["logs"], config: Config = QUICK) -> "CloudWatchLogsClient": ...
+    @overload
+    def make(self, service: Literal["ssm"], config: Config = QUICK) -> "SSMClient": ...
+    def make(self, service: str, config: Config = QUICK) -> object:
+        """Make a client; region, endpoint and credentials come from the environment."""
+        return cast("object", self._session.create_client(service, config=config))

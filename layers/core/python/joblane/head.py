@@ -1,0 +1,167 @@
+"""The head of a job: the one small item that says where it is, and its timeline.
+
+The head stays under 1 KB in the common case, because DynamoDB charges a write by the size of
+the whole item: four write units a job (DESIGN.md section 4) hold only while it does. So what
+can be derived is not stored: the reason, the times and the agent of each step stand once, in
+the timeline.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from joblane.lifecycle import ENDED, Attempt, RetryPolicy, State
+from joblane.model import Job, Submission, Transition
+
+INLINE_SPEC_BYTES = 400
+"""Longest submission kept in the head; the rest of a full head measures about 500 bytes
+(tests/unit/test_cost.py), so 400 leaves a tenth of the kilobyte as margin."""
+
+MAX_REASON = 160
+"""Characters of a reason: a sentence. More would push the head over its kilobyte."""
+
+DATA_DAYS = 400
+"""Days that the DATA item of a large submission lives, from its submission on.
+
+Rewriting it at the end only to give it a TTL would cost its whole size in write units; 400 is
+well over 14 days in a lane plus the longest default retention (90)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transition of a job."""
+
+    state: State
+    at_ms: int
+    attempt: int
+    reason: str
+    agent: str | None = None
+    records: int | None = None
+    """Log records that the attempt which ended here has written; a reader stops there."""
+
+    def encode(self) -> str:
+        """One compact string, as it stands in the timeline attribute."""
+        row = [self.state, self.at_ms, self.attempt, self.reason[:MAX_REASON]]
+        if self.agent is not None or self.records is not None:
+            row.append(self.agent)
+        if self.records is not None:
+            row.append(self.records)
+        return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def decode(cls, text: str) -> "Step":
+        """Inverse of `encode`."""
+        state, at_ms, attempt, reason, *rest = json.loads(text)
+        agent = rest[0] if rest else None
+        return cls(State(state), at_ms, attempt, reason, agent, rest[1] if len(rest) > 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A job as the table holds it."""
+
+    job_id: str
+    tenant: str
+    state: State
+    epoch: int
+    """Counts claims; every write of an agent is conditional on the epoch of its claim."""
+    attempt: int
+    spec: Submission
+    """As submitted, with the queue filled in."""
+    timeline: tuple[Step, ...]
+    agent: str | None = None
+    """Who holds, or last held, the lease."""
+    exit_code: int | None = None
+    signal: int | None = None
+    usage_json: str | None = None
+    next_at_ms: int | None = None
+    expires_at: int | None = None
+    """Unix seconds; set when the job ended."""
+
+    @property
+    def queue(self) -> str:
+        """The queue it was routed to."""
+        if self.spec.queue is None:
+            raise ValueError(f"job {self.job_id} was stored without its queue")
+        return self.spec.queue
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self.state in ENDED
+
+    def current_attempt(self) -> Attempt:
+        """What a settlement needs to know of the attempt that runs."""
+        retry = self.spec.retry
+        return Attempt(
+            number=self.attempt,
+            policy=RetryPolicy(retry.max_attempts, retry.backoff_s),
+            restartable=self.spec.restartable,
+        )
+
+
+def submitted(job_id: str, tenant: str, spec: Submission, now_ms: int) -> Head:
+    """Make the head of a job that has just been accepted and waits in its lane."""
+    reason = f"waits in lane {spec.priority} of queue {spec.queue} for an agent with a free slot"
+    return Head(
+        job_id=job_id,
+        tenant=tenant,
+        state=State.PENDING,
+        epoch=0,
+        attempt=0,
+        spec=spec,
+        timeline=(Step(State.PENDING, now_ms, 0, reason),),
+    )
+
+
+def with_step(head: Head, step: Step) -> Head:
+    """Apply one transition to a head in memory, as the store does in the table."""
+    return replace(head, state=step.state, attempt=step.attempt, timeline=(*head.timeline, step))
+
+
+def job_view(head: Head) -> Job:
+    """Show a head as the API answers it."""
+    spec = head.spec
+    starts = [step for step in head.timeline if step.state is State.ACTIVE]
+    return Job(
+        id=head.job_id,
+        tenant=head.tenant,
+        state=head.state,
+        reason=head.timeline[-1].reason,
+        attempt=head.attempt,
+        epoch=head.epoch,
+        exit_code=head.exit_code,
+        signal=head.signal,
+        usage=json.loads(head.usage_json) if head.usage_json else None,
+        agent=head.agent,
+        queue=head.queue,
+        priority=spec.priority,
+        command=spec.command,
+        resources=spec.resources,
+        network=spec.network,
+        env=spec.env,
+        timeout_s=spec.timeout_s,
+        restartable=spec.restartable,
+        retry=spec.retry,
+        labels=spec.labels,
+        created_at=rfc3339(head.timeline[0].at_ms),
+        started_at=rfc3339(starts[0].at_ms) if starts else None,
+        ended_at=rfc3339(head.timeline[-1].at_ms) if head.ended else None,
+        next_at=rfc3339(head.next_at_ms) if head.next_at_ms is not None else None,
+        timeline=tuple(
+            Transition(
+                state=step.state,
+                at=rfc3339(step.at_ms),
+                attempt=step.attempt,
+                reason=step.reason,
+                agent=step.agent,
+            )
+            for step in head.timeline
+        ),
+    )
+
+
+def rfc3339(at_ms: int) -> str:
+    """Unix milliseconds as `2026-11-21T02:07:09.123Z`."""
+    moment = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,38 @@
+"""The message in a lane: a wake-up call that names a job; the table holds the truth."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from joblane.config import Name
+
+JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
+"""A ULID: 26 characters of Crockford's base 32."""
+
+
+class NotOurs(Exception):
+    """A message that Joblane did not write; the text says what is wrong with it."""
+
+
+class Message(BaseModel):
+    """Body of a message in a lane."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Literal[1] = 1
+    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
+    tenant: Name
+
+    def encode(self) -> str:
+        """Encode the body as JSON."""
+        return self.model_dump_json()
+
+
+def decode(body: str) -> Message:
+    """Read a message's body. Raises NotOurs, naming what is wrong but not what it says."""
+    try:
+        return Message.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])[:64]
+        raise NotOurs(f"{place + ': ' if place else ''}{first['msg']}") from None

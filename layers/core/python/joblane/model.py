@@ -1,0 +1,239 @@
+"""A job as its submitter writes it and as everybody reads it: the models of the API's bodies.
+
+Validation says which field is wrong and what is allowed, and never repeats the value: a
+payload may hold what its owner would not like to find in a log.
+"""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+
+from joblane.config import Lane, Name
+from joblane.lifecycle import State
+
+MAX_BODY_BYTES = 256 * 1024
+"""Largest submission; a larger payload belongs in S3 and its address in the job."""
+
+MAX_ARGUMENT_BYTES = 128 * 1024 - 1
+"""Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages)."""
+
+MAX_TIMEOUT_S = 11 * 3600
+"""Longest run: SQS keeps a message in flight 12 h at most, and an hour is margin."""
+
+LOG_PAGE_MAX = 1000
+
+
+def _no_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    return value
+
+
+def _argument(value: str) -> str:
+    if len(value.encode("utf-8", "surrogatepass")) > MAX_ARGUMENT_BYTES:
+        raise ValueError(f"must be at most {MAX_ARGUMENT_BYTES} bytes")
+    return _no_nul(value)
+
+
+def _not_reserved(name: str) -> str:
+    if name.startswith("JOBLANE_"):
+        raise ValueError("names that start with JOBLANE_ are set by the agent")
+    return name
+
+
+def _command(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words[0]:
+        raise ValueError("must name a program first")
+    return words
+
+
+def _cores(value: str) -> str:
+    seen: set[int] = set()
+    for part in value.split(","):
+        first, _, last = part.partition("-")
+        low, high = int(first), int(last or first)
+        if low > high:
+            raise ValueError("must rise, such as 0-3")
+        span = set(range(low, high + 1))
+        if seen & span:
+            raise ValueError("must name each core once")
+        seen |= span
+    return value
+
+
+Argument = Annotated[str, AfterValidator(_argument)]
+EnvName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256),
+    AfterValidator(_not_reserved),
+]
+LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}$")]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{0,255}$")]
+Cores = Annotated[
+    str,
+    StringConstraints(pattern=r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$"),
+    AfterValidator(_cores),
+]
+
+
+class _Input(BaseModel):
+    """Part of a request: unknown fields are refused, and 5 is not "5"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Resources(_Input):
+    """What one run may use; a limit that cannot be applied fails the job before it starts."""
+
+    cpus: Annotated[float, Field(gt=0, le=1024)] | None = None
+    """CPU bandwidth: 0.5 is half of one core."""
+    memory_mb: Annotated[int, Field(ge=4, le=16_777_216)] | None = None
+    pids: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
+    cores: Cores | None = None
+    """Cores to run on, such as `0-2,5`."""
+    io_bps: Annotated[int, Field(ge=1024)] | None = None
+    """Bytes a second read from and written to the device behind the work directory, each."""
+    tmp_mb: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
+    """Size of /tmp and of the work directory, each."""
+
+
+class Retry(_Input):
+    """How often and how late a failed job is tried again."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    backoff_s: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=43_200)], ...],
+        Field(min_length=1, max_length=20),
+    ] = (5, 30, 120, 600, 1800)
+    """Upper bound of the wait after each attempt, jittered; at most 12 h, SQS's own limit."""
+
+
+class Submission(_Input):
+    """Body of `POST /v1/jobs`."""
+
+    command: Annotated[
+        tuple[Argument, ...],
+        Field(min_length=1, max_length=1000),
+        AfterValidator(_command),
+    ]
+    queue: Name | None = None
+    priority: Lane = "default"
+    resources: Resources = Resources()
+    network: Literal["none", "egress", "host"] = "none"
+    env: Annotated[
+        dict[EnvName, Annotated[str, AfterValidator(_no_nul)]], Field(max_length=500)
+    ] = {}
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 600
+    restartable: bool = True
+    retry: Retry = Retry()
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = {}
+
+
+class Transition(BaseModel):
+    """One line of a job's timeline."""
+
+    state: State
+    at: str
+    """RFC 3339, UTC, milliseconds."""
+    attempt: int
+    reason: str
+    agent: str | None = None
+
+
+class Job(BaseModel):
+    """A job as the API answers it: what was submitted, and what became of it."""
+
+    id: str
+    tenant: str
+    state: State
+    reason: str
+    attempt: int
+    epoch: int
+    exit_code: int | None
+    signal: int | None
+    usage: dict[str, Any] | None
+    agent: str | None
+    queue: str
+    priority: Lane
+    command: tuple[str, ...]
+    resources: Resources
+    network: str
+    env: dict[str, str]
+    timeout_s: float
+    restartable: bool
+    retry: Retry
+    labels: dict[str, str]
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    next_at: str | None
+    timeline: tuple[Transition, ...]
+
+
+class LogRecord(BaseModel):
+    """A piece of a job's output, a line where it has lines; `seq` counts within an attempt."""
+
+    attempt: int
+    seq: int
+    stream: Literal["stdout", "stderr", "joblane"]
+    """`joblane` marks our own words, such as "output cap reached"."""
+    time: str
+    text: str | None = None
+    base64: str | None = None
+    """Bytes that are not UTF-8."""
+
+
+class FieldProblem(BaseModel):
+    """One wrong field of a request."""
+
+    field: str
+    """Path to it, such as `retry.max_attempts` or `command.0`."""
+    problem: str
+
+
+def field_problems(error: ValidationError) -> list[FieldProblem]:
+    """Turn a validation error into one line a field, without repeating any value.
+
+    A list with a bad member also counts as too short; only the member is named.
+    """
+    entries = error.errors(include_url=False, include_input=False, include_context=True)
+    places = [entry["loc"] for entry in entries]
+    return [
+        FieldProblem(field=_path(entry["loc"]), problem=_problem(entry))
+        for entry in entries
+        if not any(
+            len(p) > len(entry["loc"]) and p[: len(entry["loc"])] == entry["loc"] for p in places
+        )
+    ]
+
+
+def _path(place: tuple[str | int, ...]) -> str:
+    return ".".join(_printable(str(part)) for part in place if part != "[key]") or "body"
+
+
+def _problem(entry: ErrorDetails) -> str:
+    match entry["type"]:
+        case "extra_forbidden":
+            return "unknown field"
+        case "missing":
+            return "required"
+        case "too_short":
+            return f"must have at least {entry['ctx']['min_length']} item(s)"
+        case "too_long":
+            return f"must have at most {entry['ctx']['max_length']} item(s)"
+    message = entry["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return message[:1].lower() + message[1:]
+
+
+def _printable(part: str) -> str:
+    """Keep a field's name, cut short and without control characters: it is the caller's text."""
+    return re.sub(r"[^\x20-\x7e]", "?", part)[:64]

@@ -1,0 +1,202 @@
+"""What the HTTP functions share: problems, the caller's tenant, paging, one log line a request."""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler.api_gateway import (
+    APIGatewayHttpResolver,
+    Response,
+)
+from aws_lambda_powertools.logging import Logger
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import BaseModel
+
+from joblane.model import FieldProblem
+
+JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
+
+PAGE_DEFAULT = 10
+PAGE_MAX = 100
+
+
+class Problem(Exception):
+    """An answer that is not a success, as RFC 9457 has it."""
+
+    def __init__(
+        self, status: HTTPStatus, detail: str, errors: Iterable[FieldProblem] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = tuple(errors)
+
+
+def wrong(name: str, problem: str) -> Problem:
+    """Make the problem of one wrong field or parameter: 400."""
+    return Problem(
+        HTTPStatus.BAD_REQUEST, f"{name} {problem}", [FieldProblem(field=name, problem=problem)]
+    )
+
+
+@dataclass
+class Caller:
+    """Who asks: read from the token's claims, which API Gateway has verified."""
+
+    tenants: Mapping[str, str]
+    """Tenant of each OAuth client."""
+
+    def tenant(self, claims: Mapping[str, Any]) -> str:
+        """The tenant of a token. Raises Problem 403 for a client that belongs to none."""
+        tenant = self.tenants.get(str(claims.get("client_id", "")))
+        if tenant is None:
+            raise Problem(HTTPStatus.FORBIDDEN, "the token's client belongs to no tenant")
+        return tenant
+
+
+@dataclass
+class Application:
+    """A Powertools resolver with Joblane's manners: problem+json, request ids, one log line."""
+
+    caller: Caller
+    logger: Logger
+    resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
+
+    def __post_init__(self) -> None:
+        self.resolver.exception_handler(Problem)(self._problem)
+        self.resolver.exception_handler([ClientError, BotoCoreError])(self._aws_trouble)
+        self.resolver.not_found(self._no_route)
+
+    def handle(self, event: dict[str, Any], context: object) -> dict[str, Any]:
+        """Answer one API Gateway event (payload format 2.0)."""
+        answer = self.resolver.resolve(event, context)  # type: ignore[arg-type] # Powertools' own context type
+        request = event["requestContext"]
+        self.logger.info(
+            "request",
+            request_id=request["requestId"],
+            route=event.get("routeKey"),
+            status=answer["statusCode"],
+            client=self.claims(event).get("client_id"),
+        )
+        return answer
+
+    @staticmethod
+    def claims(event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The claims of the token that API Gateway has verified; empty without one."""
+        authorizer = event["requestContext"].get("authorizer") or {}
+        claims: Mapping[str, Any] = authorizer.get("jwt", {}).get("claims", {})
+        return claims
+
+    def tenant(self) -> str:
+        """The tenant of the request that is being answered."""
+        return self.caller.tenant(self.claims(self.resolver.current_event.raw_event))
+
+    def query(self, *known: str) -> dict[str, str]:
+        """Query parameters of this request; Problem 400 for one that the route does not know."""
+        given = self.resolver.current_event.query_string_parameters
+        for name in given:
+            if name not in known:
+                raise wrong(printable(name), f"is unknown; this route takes {', '.join(known)}")
+        return dict(given)
+
+    def body(self, most: int) -> str:
+        """The request's body as text; Problem 413 above `most` bytes."""
+        event = self.resolver.current_event
+        raw = event.body or ""
+        size = len(raw) * 3 // 4 if event.is_base64_encoded else len(raw.encode())
+        if size > most:
+            raise Problem(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the body has {size} bytes; at most {most} are allowed",
+            )
+        try:
+            return event.decoded_body or ""
+        except (binascii.Error, UnicodeDecodeError):
+            raise wrong("body", "is not UTF-8 text") from None
+
+    def _answer(self, problem: Problem) -> Response[str]:
+        body: dict[str, Any] = {
+            "type": "about:blank",
+            "title": problem.status.phrase,
+            "status": int(problem.status),
+            "detail": problem.detail,
+            "instance": self.resolver.current_event.raw_event["requestContext"]["requestId"],
+        }
+        if problem.errors:
+            body["errors"] = [entry.model_dump() for entry in problem.errors]
+        return Response(int(problem.status), PROBLEM_JSON, json.dumps(body))
+
+    def _problem(self, problem: Problem) -> Response[str]:
+        return self._answer(problem)
+
+    def _no_route(self, _error: Exception) -> Response[str]:
+        return self._answer(Problem(HTTPStatus.NOT_FOUND, "there is no such route"))
+
+    def _aws_trouble(self, error: Exception) -> Response[str]:
+        """Say that trying again is right; what AWS said goes to the log, not to the caller."""
+        self.logger.error("aws call failed", error=str(error))
+        return self._answer(
+            Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "a service behind this API did not answer; try again in a moment",
+            )
+        )
+
+
+def success(
+    body: BaseModel | Mapping[str, Any],
+    status: HTTPStatus = HTTPStatus.OK,
+    headers: Mapping[str, str] | None = None,
+) -> Response[str]:
+    """Make a JSON answer."""
+    text = body.model_dump_json() if isinstance(body, BaseModel) else json.dumps(body)
+    return Response(int(status), JSON, text, headers=dict(headers or {}))
+
+
+def listing(entries: Iterable[BaseModel], limit: int, following: str | None) -> Response[str]:
+    """Make the answer of a list: `{entries, limit, next}`."""
+    return success(
+        {
+            "entries": [entry.model_dump(mode="json") for entry in entries],
+            "limit": limit,
+            "next": following,
+        }
+    )
+
+
+def page_limit(given: str | None, *, default: int = PAGE_DEFAULT, most: int = PAGE_MAX) -> int:
+    """The `limit` parameter. Raises Problem 400 unless it is 1 to `most`."""
+    if given is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,4}", given) or not 1 <= int(given) <= most:
+        raise wrong("limit", f"must be a whole number from 1 to {most}")
+    return int(given)
+
+
+def encode_cursor(key: str) -> str:
+    """Make the `next` of a list from the key it ended with."""
+    return base64.urlsafe_b64encode(key.encode()).decode("ascii").rstrip("=")
+
+
+def decode_cursor(given: str | None, is_key: Callable[[str], object]) -> str | None:
+    """Inverse of `encode_cursor`. Raises Problem 400 unless `is_key` accepts what it holds."""
+    if given is None:
+        return None
+    try:
+        key = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)).decode("ascii")
+    except (binascii.Error, ValueError):
+        key = ""
+    if not is_key(key):
+        raise wrong("next", "is not a cursor of this list; pass what its last page returned")
+    return key
+
+
+def printable(text: str) -> str:
+    """The caller's text, cut short and without control characters."""
+    return re.sub(r"[^\x20-\x7e]", "?", text)[:64]
