@@ -1,0 +1,36 @@
+"""The CDK app: joblane.toml in, stacks out.
+
+`cdk deploy --all` deploys what joblane.toml says; `-c config=PATH` names another file.
+Synthesis needs neither the network (once the layer's wheels are in uv's cache) nor an account.
+"""
+
+import sys
+from pathlib import Path
+
+from aws_cdk import App
+
+from infra.assets import build_assets
+from infra.compose import compose
+from infra.config import load_config
+from infra.errors import InfraError
+
+ROOT = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Synthesize every stack; on a mistake say what to change, a line each, and return 1."""
+    app = App()
+    named = app.node.try_get_context("config")
+    try:
+        config = load_config(Path(named) if named else ROOT / "joblane.toml")
+        compose(app, config, build_assets(ROOT, config))
+    except InfraError as error:
+        for line in error.lines:
+            print(line, file=sys.stderr)  # noqa: T201 - the CDK CLI shows our stderr
+        return 1
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

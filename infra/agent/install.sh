@@ -1,0 +1,59 @@
+#!/bin/sh
+# Installs or upgrades the Joblane agent on Amazon Linux 2023. State Manager runs it on a new
+# instance, after every deployment that changes it, and once a day; doing it again changes nothing.
+# The stack fills in the words between at signs.
+set -eu
+
+home=@HOME@
+release=$home/releases/@RELEASE@
+python=python@PYTHON@
+unit=/etc/systemd/system/joblane-agent.service
+
+if [ ! -d "$release" ]; then
+  echo "installing release @RELEASE@"
+  dnf install --quiet --assumeyes "$python" libseccomp
+  mkdir -p "$home/releases" "$home/bin"
+  aside=$(mktemp -d "$home/releases/.installing-XXXXXX")
+  trap 'rm -rf "$aside"' EXIT
+  aws s3 cp --only-show-errors --region '@REGION@' '@BUNDLE_URL@' "$aside/bundle.zip"
+  "$python" -m venv --without-pip "$aside/release"
+  "$python" -m zipfile -e "$aside/bundle.zip" "$aside/bundle"
+  cp -R "$aside/bundle/lib/." "$aside/release/lib/$python/site-packages/"
+  # Named through `current`, so the script of an old release never runs a new one's code halfway.
+  cat >"$aside/release/bin/joblane" <<END
+#!$home/current/bin/python
+import sys
+
+from client.cli import main
+
+sys.exit(main())
+END
+  chmod 755 "$aside/release" "$aside/release/bin/joblane"
+  mv "$aside/release" "$release"
+fi
+
+changed=no
+if [ "$(readlink "$home/current" || true)" != "$release" ]; then
+  # A rename over the old link: no moment at which the agent has no release.
+  ln -sfn "$release" "$home/current.new"
+  mv -T "$home/current.new" "$home/current"
+  ln -sfn "$home/current/bin/joblane" "$home/bin/joblane"
+  changed=yes
+fi
+
+cat >"$unit.new" <<'END'
+@UNIT@
+END
+if cmp -s "$unit.new" "$unit"; then
+  rm "$unit.new"
+else
+  mv "$unit.new" "$unit"
+  systemctl daemon-reload
+  changed=yes
+fi
+
+systemctl --quiet enable joblane-agent
+if [ "$changed" = yes ] || ! systemctl --quiet is-active joblane-agent; then
+  systemctl restart joblane-agent
+fi
+echo "joblane-agent runs release @RELEASE@"

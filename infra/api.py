@@ -1,0 +1,290 @@
+"""The API stack: HTTP API, authorizer, functions, the shared layer, a machine client a tenant."""
+
+import json
+from dataclasses import dataclass
+
+import jsii
+from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_apigatewayv2 as apigatewayv2
+from aws_cdk import aws_apigatewayv2_authorizers as authorizers
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_cognito as cognito
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.assets import Assets
+from infra.function import Function, Grant
+from infra.identity import IdentityStack
+from infra.policies import acknowledge, log_retention, removal
+from infra.resources import Resources
+from joblane.config import API_AUDIENCE, SCOPES, Config, log_group_name, table_name
+
+RATE_LIMIT = 500
+BURST_LIMIT = 1000
+"""Requests a second and at once that the stage lets through, over all tenants."""
+
+TOKEN_VALIDITY = Duration.hours(1)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path of the API, the function behind it, and the scope a token must carry."""
+
+    method: apigatewayv2.HttpMethod
+    path: str
+    function: str
+    scope: str | None
+    """None leaves the route open to anyone."""
+
+
+_GET = apigatewayv2.HttpMethod.GET
+_POST = apigatewayv2.HttpMethod.POST
+
+ROUTES = (
+    Route(_POST, "/v1/jobs", "submission", "jobs.submit"),
+    Route(_GET, "/v1/jobs", "submission", "jobs.read"),
+    Route(_GET, "/v1/jobs/{id}", "submission", "jobs.read"),
+    Route(_GET, "/v1/jobs/{id}/logs", "submission", "jobs.read"),
+    Route(_GET, "/v1/agents", "admin", "admin.read"),
+    Route(_GET, "/v1/queues", "admin", "admin.read"),
+    Route(_GET, "/v1/health", "admin", None),
+)
+
+_ACCESS_LOG = {
+    "time": "$context.requestTime",
+    "request_id": "$context.requestId",
+    "source_ip": "$context.identity.sourceIp",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "client_id": "$context.authorizer.claims.client_id",
+    "error": "$context.error.message",
+    "authorizer_error": "$context.authorizer.error",
+    "integration_error": "$context.integrationErrorMessage",
+    "latency_ms": "$context.responseLatency",
+}
+
+
+@jsii.implements(apigatewayv2.IAccessLogSettings)
+class _AccessLog:
+    """Where access is logged, and what of it; the CDK wants an object with these two."""
+
+    def __init__(self, group: logs.ILogGroup) -> None:
+        self._destination = apigatewayv2.LogGroupLogDestination(group)
+        self._format = apigateway.AccessLogFormat.custom(json.dumps(_ACCESS_LOG))
+
+    @property
+    def destination(self) -> apigatewayv2.IAccessLogDestination:
+        return self._destination
+
+    @property
+    def format(self) -> apigateway.AccessLogFormat:
+        return self._format
+
+
+class ApiStack(Stack):
+    """Everything between a caller's token and the tables."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: Config,
+        assets: Assets,
+        identity: IdentityStack,
+    ) -> None:
+        super().__init__(scope, construct_id, description="Joblane: the HTTP API")
+        self._config = config
+        self._clients = {tenant: self._client(tenant, identity.pool) for tenant in config.tenants}
+        self._layer = lambda_.LayerVersion(
+            self,
+            "Core",
+            layer_version_name=f"{config.name}-core",
+            description="The package joblane and what it imports",
+            code=lambda_.Code.from_asset(str(assets.layer)),
+            compatible_runtimes=[
+                lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON)
+            ],
+            compatible_architectures=[lambda_.Architecture.custom(config.functions.architecture)],
+            removal_policy=removal(config),
+        )
+        functions = {
+            "submission": self._submission(assets),
+            "admin": self._admin(assets),
+        }
+        api = apigatewayv2.HttpApi(
+            self,
+            "Api",
+            api_name=config.name,
+            description="Submit jobs, read them, see the fleet",
+            create_default_stage=False,
+        )
+        stage = self._stage(api)
+        self._routes(api, functions, identity.pool)
+        outputs = {
+            "ApiUrl": stage.url,
+            "ApiId": api.api_id,
+            "UserPoolId": identity.pool.user_pool_id,
+            "TokenUrl": identity.token_url,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)
+        for tenant, client in self._clients.items():
+            CfnOutput(
+                self,
+                f"ClientId-{tenant}",
+                value=client.user_pool_client_id,
+                description=f"Machine client of the tenant {tenant}",
+            ).override_logical_id(client_output(tenant))
+
+    def _client(self, tenant: str, pool: cognito.IUserPool) -> cognito.UserPoolClient:
+        """Return the tenant's confidential client; the next issue narrows its scopes by role."""
+        client = cognito.UserPoolClient(
+            self,
+            f"Client-{tenant}",
+            user_pool=pool,
+            user_pool_client_name=f"{self._config.name}-{tenant}",
+            generate_secret=True,
+            access_token_validity=TOKEN_VALIDITY,
+            prevent_user_existence_errors=True,
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(client_credentials=True),
+                scopes=[cognito.OAuthScope.custom(f"{API_AUDIENCE}/{scope}") for scope in SCOPES],
+            ),
+        )
+        client.apply_removal_policy(removal(self._config))
+        return client
+
+    def _submission(self, assets: Assets) -> Function:
+        config, resources = self._config, Resources(self, self._config)
+        submission = Function(
+            self,
+            "submission",
+            config=config,
+            code=assets.functions / "submission",
+            layer=self._layer,
+            environment={
+                "JOBLANE_DEPLOYMENT": config.name,
+                "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
+                "JOBLANE_LOG_GROUP": log_group_name(config.name),
+                "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
+                "JOBLANE_QUEUES": self._queues(),
+                "JOBLANE_DEFAULT_QUEUE": config.default_queue,
+                "JOBLANE_TENANTS": self._tenants(),
+            },
+            grants=[
+                Grant(
+                    ("dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:BatchGetItem"),
+                    (resources.table("jobs"),),
+                ),
+                Grant(("dynamodb:Query",), (resources.index("jobs", "by_tenant"),)),
+                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+                Grant(("logs:GetLogEvents",), (resources.job_log_streams(),)),
+            ],
+        )
+        acknowledge(
+            submission,
+            resources.job_log_streams_finding(),
+            "A stream a job, named by the job: the group is exact, the streams are all of it.",
+        )
+        return submission
+
+    def _admin(self, assets: Assets) -> Function:
+        config, resources = self._config, Resources(self, self._config)
+        return Function(
+            self,
+            "admin",
+            config=config,
+            code=assets.functions / "admin",
+            layer=self._layer,
+            environment={
+                "JOBLANE_DEPLOYMENT": config.name,
+                "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
+                "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
+                "JOBLANE_QUEUES": self._queues(),
+                "JOBLANE_TENANTS": self._tenants(),
+            },
+            grants=[
+                Grant(("dynamodb:Query",), (resources.table("agents"),)),
+                Grant(
+                    ("sqs:GetQueueAttributes",),
+                    (
+                        *resources.lanes(config.queues),
+                        *resources.dead_letters(config.queues),
+                    ),
+                ),
+            ],
+        )
+
+    def _queues(self) -> str:
+        """JSON of each queue with the tenants that may use it; none means all."""
+        return json.dumps(
+            {name: list(queue.tenants) for name, queue in self._config.queues.items()}
+        )
+
+    def _tenants(self) -> str:
+        """JSON from client id to tenant. The ids are tokens, which a JSON key cannot hold."""
+        pairs = (
+            f'"{client.user_pool_client_id}": "{tenant}"'
+            for tenant, client in self._clients.items()
+        )
+        return "{" + ", ".join(pairs) + "}"
+
+    def _stage(self, api: apigatewayv2.HttpApi) -> apigatewayv2.HttpStage:
+        access_log = logs.LogGroup(
+            self,
+            "AccessLog",
+            # Under vendedlogs the service needs no entry in the account's small log policy.
+            log_group_name=f"/aws/vendedlogs/{self._config.name}/api",
+            retention=log_retention(self._config),
+            removal_policy=removal(self._config),
+        )
+        return apigatewayv2.HttpStage(
+            self,
+            "Stage",
+            http_api=api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=apigatewayv2.ThrottleSettings(rate_limit=RATE_LIMIT, burst_limit=BURST_LIMIT),
+            access_log_settings=_AccessLog(access_log),
+        )
+
+    def _routes(
+        self,
+        api: apigatewayv2.HttpApi,
+        functions: dict[str, Function],
+        pool: cognito.IUserPool,
+    ) -> None:
+        authorizer = authorizers.HttpJwtAuthorizer(
+            "Tokens",
+            f"https://cognito-idp.{self.region}.{self.url_suffix}/{pool.user_pool_id}",
+            jwt_audience=[client.user_pool_client_id for client in self._clients.values()],
+        )
+        behind = {
+            name: integrations.HttpLambdaIntegration(name.capitalize(), function.function)
+            for name, function in functions.items()
+        }
+        for route in ROUTES:
+            added = api.add_routes(
+                path=route.path,
+                methods=[route.method],
+                integration=behind[route.function],
+                authorizer=authorizer if route.scope else apigatewayv2.HttpNoneAuthorizer(),
+                authorization_scopes=[f"{API_AUDIENCE}/{route.scope}"] if route.scope else None,
+            )
+            if route.scope is None:
+                acknowledge(
+                    added[0],
+                    "AwsSolutions-APIG4",
+                    "The health check answers anyone with `ok` and tells nothing else.",
+                )
+
+
+def client_output(tenant: str) -> str:
+    """Name of the output with a tenant's client id: `ClientIdMain`, `ClientIdTeamDash2`.
+
+    Outputs allow letters and digits only; a dash is spelled, so `team-2` is not `team2`.
+    """
+    return "ClientId" + "Dash".join(part.capitalize() for part in tenant.split("-"))

@@ -1,0 +1,183 @@
+"""Puts the code together that the stacks ship: the Lambda layer and the agent's bundle.
+
+Both are folders under `.build/` named by a hash of everything that goes in, so a second synth
+finds them and does no work. Dependencies come from uv.lock with their hashes, as wheels for the
+machine that will run them (not for the one that synthesizes), without docker.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from infra.errors import AssetError
+from joblane.config import Config
+
+Architecture = Literal["arm64", "x86_64"]
+
+FUNCTIONS = ("submission", "admin")
+"""Folders of `functions/` that become Lambda functions."""
+
+AGENT_PYTHON = "3.12"
+"""What the agent runs on: a Python that Amazon Linux 2023 packages beside its own 3.9."""
+
+AGENT_PACKAGES = ("layers/core/python/joblane", "ec2_agent", "client")
+
+_LAYER_GROUP = ("--only-group", "layer")
+_AGENT_GROUP = ("--no-default-groups",)
+_PLATFORMS: Mapping[Architecture, str] = {
+    "arm64": "aarch64-manylinux2014",
+    "x86_64": "x86_64-manylinux2014",
+}
+
+
+@dataclass(frozen=True)
+class Assets:
+    """Folders that the stacks upload; tests hand over empty ones."""
+
+    functions: Path
+    """Holds a folder for each of FUNCTIONS."""
+    layer: Path
+    """Holds `python/`, as a Lambda layer must."""
+    agents: Mapping[Architecture, Path]
+    """The agent's code and dependencies for each architecture that a fleet asks for."""
+
+
+def build_assets(root: Path, config: Config) -> Assets:
+    """Build what is missing of this configuration's assets from the checkout at `root`.
+
+    Raises AssetError when a folder or uv is missing, or when uv cannot fetch the wheels.
+    """
+    functions = root / "functions"
+    for name in FUNCTIONS:
+        if not (functions / name / "handler.py").is_file():
+            raise AssetError([f"functions/{name}/handler.py: is missing; {name} cannot be shipped"])
+    python = config.functions.runtime.removeprefix("python")
+    layer = bundle(
+        root,
+        label="layer",
+        group=_LAYER_GROUP,
+        target=(config.functions.architecture, python),
+        packages=("layers/core/python/joblane",),
+        folder="python",
+    )
+    agents = {
+        architecture: bundle(
+            root,
+            label=f"agent-{architecture}",
+            group=_AGENT_GROUP,
+            target=(architecture, AGENT_PYTHON),
+            packages=AGENT_PACKAGES,
+            folder="lib",
+        )
+        for architecture in sorted({fleet.architecture for fleet in config.fleets.values()})
+    }
+    return Assets(functions=functions, layer=layer, agents=agents)
+
+
+def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the call
+    root: Path,
+    *,
+    label: str,
+    group: tuple[str, ...],
+    target: tuple[Architecture, str],
+    packages: tuple[str, ...],
+    folder: str,
+) -> Path:
+    """Return `.build/<label>-<hash>` with our packages and their locked dependencies in `folder`.
+
+    `target` is the architecture and the Python version that will import them; `group` says to
+    `uv export` which dependencies.
+    """
+    sources = [root / package for package in packages]
+    for source in sources:
+        if not source.is_dir():
+            raise AssetError([f"{source.relative_to(root)}: there is no such package to ship"])
+    built = root / ".build" / f"{label}-{_digest(root, sources, (*group, *target, folder))}"
+    if built.is_dir():
+        return built
+    built.parent.mkdir(exist_ok=True)
+    # Built aside and renamed: a synth that dies, or two at once, leave no half-filled bundle.
+    with tempfile.TemporaryDirectory(dir=built.parent, prefix=".making-") as aside:
+        content = Path(aside) / "bundle"
+        _install(root, group, target, content / folder, Path(aside) / "requirements.txt")
+        for source in sources:
+            shutil.copytree(
+                source,
+                content / folder / source.name,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
+        content.chmod(0o755)
+        try:
+            content.rename(built)
+        except OSError:
+            if not built.is_dir():  # else another synth was faster, with the same content
+                raise
+    return built
+
+
+def find_uv(root: Path) -> Path:
+    """Return uv from PATH or from where scripts/setup puts it; raise AssetError else."""
+    places = [*map(Path, os.get_exec_path()), root / ".venv/bin", root / ".local/tools/bin"]
+    for place in places:
+        candidate = place / "uv"
+        if os.access(candidate, os.X_OK):
+            return candidate
+    raise AssetError(
+        ["uv: not found on PATH, in .venv/bin or in .local/tools/bin; run scripts/setup"]
+    )
+
+
+def _install(
+    root: Path,
+    group: tuple[str, ...],
+    target: tuple[Architecture, str],
+    into: Path,
+    requirements: Path,
+) -> None:
+    """Fill `into` with the locked wheels of a dependency group."""
+    architecture, python = target
+    uv = str(find_uv(root))
+    export = [uv, "export", *group, "--frozen", "--no-emit-project", "--no-header", "--quiet"]
+    requirements.write_text(_run(root, export), encoding="utf-8")
+    install = [uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+    install += ["--only-binary", ":all:", "--link-mode", "copy"]
+    install += ["--python-platform", _PLATFORMS[architecture], "--python-version", python]
+    install += ["--target", str(into), "--requirement", str(requirements)]
+    _run(root, install)
+    # Console scripts name this machine's Python, and RECORD has their hashes: without both,
+    # every machine builds the same bytes and an unchanged layer is not published again.
+    shutil.rmtree(into / "bin", ignore_errors=True)
+    for leftover in [into / ".lock", *into.glob("*.dist-info/RECORD")]:
+        leftover.unlink(missing_ok=True)
+
+
+def _run(root: Path, command: list[str]) -> str:
+    """Return the command's output; its last words become the error's line when it fails."""
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        words = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise AssetError([f"uv {command[1]}: failed while fetching the locked wheels: {words}"])
+    return done.stdout
+
+
+def _digest(root: Path, sources: Iterable[Path], recipe: tuple[str, ...]) -> str:
+    """Hash all that decides a bundle's bytes: the lock, our sources, and how it is built."""
+    digest = hashlib.sha256(repr(recipe).encode())
+    for file in [root / "uv.lock", Path(__file__), *_files(sources)]:
+        name = file.relative_to(root) if file.is_relative_to(root) else file.name
+        digest.update(f"\0{name}\0".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _files(sources: Iterable[Path]) -> Iterator[Path]:
+    for source in sources:
+        for file in sorted(source.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield file

@@ -1,0 +1,36 @@
+"""Composes the deployment: which stacks there are, and in which order they deploy."""
+
+from aws_cdk import App, Tags
+
+from infra.api import ApiStack
+from infra.assets import Assets
+from infra.data import DataStack
+from infra.fleet import FleetStack
+from infra.identity import IdentityStack
+from infra.lanes import LanesStack
+from joblane.config import Config
+
+
+def compose(app: App, config: Config, assets: Assets) -> None:
+    """Add every stack of `config` to `app`: `<name>-data`, `-lanes`, `-identity`, `-api`, fleets.
+
+    The stacks share names, not exports (see `infra.resources`), so the order is said here.
+    """
+    data = DataStack(app, f"{config.name}-data", config=config)
+    lanes = LanesStack(app, f"{config.name}-lanes", config=config)
+    identity = IdentityStack(app, f"{config.name}-identity", config=config)
+    api = ApiStack(app, f"{config.name}-api", config=config, assets=assets, identity=identity)
+    for needed in (data, lanes, identity):
+        api.add_stack_dependency(needed)
+    for name, fleet in config.fleets.items():
+        stack = FleetStack(
+            app,
+            f"{config.name}-fleet-{name}",
+            config=config,
+            name=name,
+            fleet=fleet,
+            bundle=assets.agents[fleet.architecture],
+        )
+        stack.add_stack_dependency(data)
+        stack.add_stack_dependency(lanes)
+    Tags.of(app).add("joblane:deployment", config.name)

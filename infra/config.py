@@ -1,0 +1,78 @@
+"""Reads joblane.toml and says which key is wrong, in one line a mistake."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from infra.errors import ConfigError
+from joblane.config import Config
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+Location = Sequence[int | str]
+
+RESERVED_WORDS = ("amazon", "aws", "cognito")
+"""Cognito refuses a domain that contains one of these, and ours begins with the name."""
+
+
+def load_config(path: Path) -> Config:
+    """Return the deployment that `path` declares.
+
+    Raises ConfigError with a line for every mistake, each naming the file and the key.
+    """
+    try:
+        declared = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError([f"{path}: there is no such file; -c config=PATH names one"]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: cannot be read: {error}"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{path}: is not TOML: {error}"]) from None
+    try:
+        config = Config.model_validate(declared)
+    except ValidationError as error:
+        lines = [f"{path}: {_explain(details)}" for details in error.errors()]
+        raise ConfigError(lines) from None
+    for word in RESERVED_WORDS:
+        if word in config.name:
+            allowed = f"a name without {', '.join(RESERVED_WORDS)} (Cognito's domain begins so)"
+            raise ConfigError([f"{path}: name: {config.name!r} contains {word!r}; use {allowed}"])
+    return config
+
+
+def _explain(details: "ErrorDetails") -> str:
+    """One mistake as `key: what is wrong and what is allowed`."""
+    location, kind = details["loc"], details["type"]
+    # A key of a table that breaks the rule for names is located as (table, key, "[key]").
+    key = ".".join(str(part) for part in location if part != "[key]")
+    message = details["msg"].removeprefix("Value error, ")
+    if kind == "value_error":  # our own validators name the keys themselves
+        return f"{key}: {message}" if key else message
+    if kind == "extra_forbidden":
+        return f"{key}: unknown key; allowed here: {', '.join(_siblings(location))}"
+    if kind == "missing":
+        return f"{key}: is missing; it must be set"
+    return f"{key}: {message[:1].lower()}{message[1:]}; it is {details['input']!r}"
+
+
+def _siblings(location: Location) -> list[str]:
+    """Names of the keys that the table around `location` may hold."""
+    table: type[BaseModel] = Config
+    for part in location[:-1]:
+        field = table.model_fields.get(str(part))
+        if field is not None:
+            table = _table_of(field.annotation) or table
+    return sorted(table.model_fields)
+
+
+def _table_of(annotation: object) -> type[BaseModel] | None:
+    """Return the model that a field holds, directly or as the values of a dict."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) is dict:
+        return _table_of(get_args(annotation)[1])
+    return None

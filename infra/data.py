@@ -1,0 +1,117 @@
+"""The data stack: tables, the log group of jobs, and the descriptor that agents read.
+
+What each table holds and what its writes cost stands in DESIGN.md section 4. Every index is
+KEYS_ONLY: a projected attribute would make each change of a job pay for the index again.
+"""
+
+from aws_cdk import Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from infra.policies import log_retention, removal
+from infra.resources import Resources
+from joblane.config import (
+    Config,
+    Descriptor,
+    QueueDescriptor,
+    descriptor_name,
+    log_group_name,
+    table_name,
+)
+
+TTL_ATTRIBUTE = "expires_at"
+
+Key = tuple[str, dynamodb.AttributeType]
+
+_TEXT = dynamodb.AttributeType.STRING
+_NUMBER = dynamodb.AttributeType.NUMBER
+
+TABLES: dict[str, tuple[Key, Key | None]] = {
+    "jobs": (("job_id", _TEXT), ("sk", _TEXT)),
+    "agents": (("shard", _TEXT), ("agent", _TEXT)),
+    "keys": (("key", _TEXT), None),
+    "conditions": (("condition", _TEXT), ("sk", _TEXT)),
+    "types": (("type", _TEXT), None),
+    "settings": (("scope", _TEXT), ("name", _TEXT)),
+}
+"""Each table with its partition key and, where it has one, its sort key."""
+
+JOB_INDEXES: dict[str, tuple[Key, Key]] = {
+    "by_tenant": (("tenant", _TEXT), ("job_id", _TEXT)),
+    "attention": (("attention", _TEXT), ("job_id", _TEXT)),
+    "wake": (("wake", _TEXT), ("wake_at", _NUMBER)),
+}
+"""Indexes of the jobs table; the last two are sparse."""
+
+
+class DataStack(Stack):
+    """Everything that outlives a deployment."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, config: Config) -> None:
+        super().__init__(scope, construct_id, description="Joblane: tables and the logs of jobs")
+        tables = {
+            name: self._table(config, name, partition, sort)
+            for name, (partition, sort) in TABLES.items()
+        }
+        for index, (partition, sort) in JOB_INDEXES.items():
+            tables["jobs"].add_global_secondary_index(
+                index_name=index,
+                partition_key=_attribute(partition),
+                sort_key=_attribute(sort),
+                projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+            )
+        logs.LogGroup(
+            self,
+            "JobLogs",
+            log_group_name=log_group_name(config.name),
+            retention=log_retention(config),
+            removal_policy=removal(config),
+        )
+        ssm.StringParameter(
+            self,
+            "Descriptor",
+            parameter_name=descriptor_name(config.name),
+            description="What an agent of this deployment serves; read at its start",
+            string_value=describe(config, Resources(self, config).queue_url_prefix()),
+        )
+
+    def _table(self, config: Config, name: str, partition: Key, sort: Key | None) -> dynamodb.Table:
+        keep = config.removal == "retain"
+        return dynamodb.Table(
+            self,
+            f"{name.capitalize()}Table",
+            table_name=table_name(config.name, name),
+            partition_key=_attribute(partition),
+            sort_key=_attribute(sort) if sort else None,
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            # The account's aws/dynamodb key: no monthly fee, and its use shows in CloudTrail.
+            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            time_to_live_attribute=TTL_ATTRIBUTE,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=keep,
+            removal_policy=removal(config),
+        )
+
+
+def describe(config: Config, queue_url_prefix: str) -> str:
+    """Return the descriptor's JSON; `queue_url_prefix` may hold CDK tokens."""
+    return Descriptor(
+        name=config.name,
+        jobs_table=table_name(config.name, "jobs"),
+        agents_table=table_name(config.name, "agents"),
+        log_group=log_group_name(config.name),
+        queue_url_prefix=queue_url_prefix,
+        retention=config.retention,
+        queues={
+            name: QueueDescriptor(threads=queue.threads) for name, queue in config.queues.items()
+        },
+    ).model_dump_json()
+
+
+def _attribute(key: Key) -> dynamodb.Attribute:
+    name, kind = key
+    return dynamodb.Attribute(name=name, type=kind)

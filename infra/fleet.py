@@ -1,0 +1,238 @@
+"""A fleet stack: an Auto Scaling group of instances that install and run the agent by themselves.
+
+Nothing reaches an instance from outside: no inbound rule, no key pair; people come in through
+Session Manager. There is no NAT gateway, which would cost more than a small fleet when idle.
+"""
+
+from pathlib import Path
+
+from aws_cdk import Stack, Tags
+from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as s3_assets
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from infra.agent_install import install_script
+from infra.function import Grant
+from infra.policies import acknowledge
+from infra.resources import Resources
+from joblane.config import Config, Fleet
+
+FLEET_TAG = "joblane:fleet"
+"""Marks a fleet's instances; State Manager finds them by it."""
+
+ROOT_VOLUME_GB = 30
+
+_AMI = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
+
+
+class FleetStack(Stack):
+    """Instances that serve the fleet's queues."""
+
+    def __init__(  # noqa: PLR0913 - what makes one fleet differ from the next
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: Config,
+        name: str,
+        fleet: Fleet,
+        bundle: Path,
+    ) -> None:
+        super().__init__(scope, construct_id, description=f"Joblane: the fleet {name}")
+        full_name = f"{config.name}-{name}"
+        vpc = self._network(full_name)
+        asset = s3_assets.Asset(self, "Agent", path=str(bundle))
+        role = self._role(config, fleet, asset)
+        template = self._template(full_name, fleet, vpc, role)
+        group = autoscaling.AutoScalingGroup(
+            self,
+            "Group",
+            auto_scaling_group_name=full_name,
+            vpc=vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC),
+            min_capacity=fleet.min_size,
+            max_capacity=fleet.max_size,
+            mixed_instances_policy=autoscaling.MixedInstancesPolicy(
+                launch_template=template,
+                launch_template_overrides=[
+                    autoscaling.LaunchTemplateOverrides(instance_type=ec2.InstanceType(kind))
+                    for kind in fleet.instance_types
+                ],
+                instances_distribution=autoscaling.InstancesDistribution(
+                    # joblane.toml lists the types in the order in which we want them.
+                    on_demand_allocation_strategy=(
+                        autoscaling.OnDemandAllocationStrategy.PRIORITIZED
+                    ),
+                    on_demand_percentage_above_base_capacity=100,
+                ),
+            ),
+        )
+        Tags.of(group).add(FLEET_TAG, full_name)
+        acknowledge(
+            group,
+            "AwsSolutions-AS3",
+            "Scaling is seen in the agents table and in `joblane agents`; a notification for "
+            "every instance that comes or goes would be noise.",
+        )
+        acknowledge(
+            group,
+            "AwsSolutions-EC26",
+            "The rule cannot read block devices behind a launch template and throws; "
+            "tests/infra asserts that the volume is encrypted.",
+        )
+        threads = sum(config.queues[queue].threads for queue in fleet.queues)
+        self._association(
+            full_name,
+            install_script(
+                deployment=config.name,
+                threads=max(1, threads),
+                release=asset.asset_hash,
+                bundle_url=asset.s3_object_url,
+                region=self.region,
+            ),
+        )
+
+    def _network(self, full_name: str) -> ec2.Vpc:
+        vpc = ec2.Vpc(
+            self,
+            "Network",
+            vpc_name=full_name,
+            ip_addresses=ec2.IpAddresses.cidr("10.64.0.0/16"),
+            max_azs=2,
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(
+                    name="public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20
+                )
+            ],
+            # Free, and they keep the agent's tables and bundle off the public internet.
+            gateway_endpoints={
+                "Tables": ec2.GatewayVpcEndpointOptions(
+                    service=ec2.GatewayVpcEndpointAwsService.DYNAMODB
+                ),
+                "Bundles": ec2.GatewayVpcEndpointOptions(
+                    service=ec2.GatewayVpcEndpointAwsService.S3
+                ),
+            },
+            # Emptying the default group takes a custom resource; nothing of ours uses it.
+            restrict_default_security_group=False,
+        )
+        acknowledge(
+            vpc,
+            "AwsSolutions-VPC7",
+            "Nothing can connect in, and jobs have no network unless they ask: flow logs would "
+            "cost more than the fleet's control plane. Switch them on by account policy.",
+        )
+        return vpc
+
+    def _role(self, config: Config, fleet: Fleet, asset: s3_assets.Asset) -> iam.Role:
+        resources = Resources(self, config)
+        lanes = resources.lanes(fleet.queues)
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+            description="What an agent may do; its jobs never see these credentials",
+            managed_policies=[
+                iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSSMManagedInstanceCore")
+            ],
+        )
+        grants = (
+            Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
+            Grant(
+                (
+                    "dynamodb:DeleteItem",
+                    "dynamodb:GetItem",
+                    "dynamodb:PutItem",
+                    "dynamodb:UpdateItem",
+                ),
+                (resources.table("agents"),),
+            ),
+            Grant(
+                (
+                    "sqs:ChangeMessageVisibility",
+                    "sqs:DeleteMessage",
+                    "sqs:GetQueueAttributes",
+                    "sqs:ReceiveMessage",
+                    "sqs:SendMessage",
+                ),
+                lanes,
+            ),
+            Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),
+            Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (resources.job_log_streams(),)),
+            Grant(("ssm:GetParameter",), (resources.descriptor(),)),
+            Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),
+        )
+        for grant in grants:
+            role.add_to_policy(grant.statement())
+        acknowledge(
+            role,
+            resources.job_log_streams_finding(),
+            "A stream a job, named by the job: the group is exact, the streams are all of it.",
+        )
+        acknowledge(
+            role,
+            "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
+            "AmazonSSMManagedInstanceCore]",
+            "What Session Manager and State Manager need changes with the SSM agent; AWS keeps "
+            "this policy up to date with it.",
+        )
+        return role
+
+    def _template(
+        self, full_name: str, fleet: Fleet, vpc: ec2.Vpc, role: iam.Role
+    ) -> ec2.LaunchTemplate:
+        closed = ec2.SecurityGroup(
+            self,
+            "Closed",
+            vpc=vpc,
+            description="Agents connect out; nothing connects in",
+            allow_all_outbound=True,
+        )
+        image = ec2.MachineImage.resolve_ssm_parameter_at_launch(
+            _AMI.format(architecture=fleet.architecture)
+        )
+        return ec2.LaunchTemplate(
+            self,
+            "Template",
+            launch_template_name=full_name,
+            machine_image=image,
+            instance_type=ec2.InstanceType(fleet.instance_types[0]),
+            role=role,
+            security_group=closed,
+            associate_public_ip_address=True,
+            # Version 2 needs a PUT that no page or proxy makes, and its answer dies after one
+            # hop: a job in its own network namespace cannot reach the instance's credentials.
+            require_imdsv2=True,
+            http_put_response_hop_limit=1,
+            block_devices=[
+                ec2.BlockDevice(
+                    device_name="/dev/xvda",
+                    volume=ec2.BlockDeviceVolume.ebs(
+                        ROOT_VOLUME_GB,
+                        encrypted=True,
+                        volume_type=ec2.EbsDeviceVolumeType.GP3,
+                        delete_on_termination=True,
+                    ),
+                )
+            ],
+        )
+
+    def _association(self, full_name: str, script: list[str]) -> None:
+        ssm.CfnAssociation(
+            self,
+            "Install",
+            association_name=f"{full_name}-agent",
+            name="AWS-RunShellScript",
+            parameters={"commands": script},
+            targets=[ssm.CfnAssociation.TargetProperty(key=f"tag:{FLEET_TAG}", values=[full_name])],
+            # Also runs at once on a new instance and when the script changes.
+            schedule_expression="rate(1 day)",
+            compliance_severity="HIGH",
+            # An upgrade that breaks agents stops before it has broken all.
+            max_concurrency="25%",
+            max_errors="10%",
+        )

@@ -1,0 +1,92 @@
+"""One Lambda function with a role, a log group and nothing that it does not need."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.policies import acknowledge, log_retention, removal
+from joblane.config import Config
+
+TIMEOUT = Duration.seconds(29)
+"""API Gateway hangs up after 30 s; the function says so itself a second earlier."""
+
+MEMORY_MB = 512
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Actions on resources; a function's role holds these and its own log group, no more."""
+
+    actions: Sequence[str]
+    resources: Sequence[str]
+
+    def statement(self) -> iam.PolicyStatement:
+        """Return this grant as a statement of a policy."""
+        return iam.PolicyStatement(actions=list(self.actions), resources=list(self.resources))
+
+
+class Function(Construct):
+    """A handler of `functions/<name>`, shipped with the shared layer."""
+
+    def __init__(  # noqa: PLR0913 - what makes one function differ from the next
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        config: Config,
+        code: Path,
+        layer: lambda_.ILayerVersion,
+        environment: Mapping[str, str],
+        grants: Sequence[Grant],
+    ) -> None:
+        super().__init__(scope, name.capitalize())
+        function_name = f"{config.name}-{name}"
+        log_group = logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/lambda/{function_name}",
+            retention=log_retention(config),
+            removal_policy=removal(config),
+        )
+        role = iam.Role(
+            self,
+            "Role",
+            role_name=None,
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"What the function {function_name} may do",
+        )
+        own_logs = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.log_group_arn,))
+        for grant in (own_logs, *grants):
+            role.add_to_policy(grant.statement())
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=function_name,
+            code=lambda_.Code.from_asset(str(code), exclude=["__pycache__", "**/__pycache__/**"]),
+            handler="handler.main",
+            runtime=lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON),
+            architecture=lambda_.Architecture.custom(config.functions.architecture),
+            layers=[layer],
+            memory_size=MEMORY_MB,
+            timeout=TIMEOUT,
+            role=role,
+            log_group=log_group,
+            tracing=lambda_.Tracing.ACTIVE,
+            environment={"POWERTOOLS_SERVICE_NAME": name, **environment},
+        )
+        acknowledge(
+            role,
+            "AwsSolutions-IAM5[Resource::*]",
+            "xray:PutTraceSegments and PutTelemetryRecords know no resources.",
+        )
+        acknowledge(
+            self.function,
+            "AwsSolutions-L1",
+            "The runtime is configuration: the layer's wheels must match it, also on a laptop.",
+        )

@@ -1,0 +1,42 @@
+"""Small things every stack needs: what deletion does, how long logs stay, and why a rule is off."""
+
+from aws_cdk import Acknowledgment, RemovalPolicy, Validations
+from aws_cdk import aws_logs as logs
+from constructs import IConstruct
+
+from joblane.config import Config, LogDays
+
+_RETENTION: dict[LogDays, logs.RetentionDays] = {
+    1: logs.RetentionDays.ONE_DAY,
+    3: logs.RetentionDays.THREE_DAYS,
+    5: logs.RetentionDays.FIVE_DAYS,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    60: logs.RetentionDays.TWO_MONTHS,
+    90: logs.RetentionDays.THREE_MONTHS,
+    120: logs.RetentionDays.FOUR_MONTHS,
+    150: logs.RetentionDays.FIVE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    400: logs.RetentionDays.THIRTEEN_MONTHS,
+    545: logs.RetentionDays.EIGHTEEN_MONTHS,
+    731: logs.RetentionDays.TWO_YEARS,
+    1827: logs.RetentionDays.FIVE_YEARS,
+    3653: logs.RetentionDays.TEN_YEARS,
+}
+
+
+def removal(config: Config) -> RemovalPolicy:
+    """Return what deleting a stack does to data: keep it, unless the configuration says destroy."""
+    return RemovalPolicy.RETAIN if config.removal == "retain" else RemovalPolicy.DESTROY
+
+
+def log_retention(config: Config) -> logs.RetentionDays:
+    """Return how long every log group of this deployment keeps its records."""
+    return _RETENTION[config.retention.logs_days]
+
+
+def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
+    """Switch a cdk-nag rule off for one construct; the reason is for the next reader."""
+    Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))

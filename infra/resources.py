@@ -1,0 +1,83 @@
+"""ARNs of our resources, from their names.
+
+Stacks do not export values to each other: an export in use cannot go, so removing a queue from
+joblane.toml would deadlock the deployment. Names follow from the configuration, ARNs follow from
+names, and the order of deployment is said in `infra.compose`.
+"""
+
+from collections.abc import Iterable
+
+from aws_cdk import ArnFormat, Stack
+
+from joblane.config import (
+    LANES,
+    Config,
+    dead_letter_name,
+    descriptor_name,
+    lane_name,
+    log_group_name,
+    table_name,
+)
+
+
+class Resources:
+    """ARNs as a stack of this deployment writes them: its own partition, region and account."""
+
+    def __init__(self, stack: Stack, config: Config) -> None:
+        self._stack = stack
+        self._config = config
+
+    def table(self, table: str) -> str:
+        """ARN of a table."""
+        return self._stack.format_arn(
+            service="dynamodb",
+            resource="table",
+            resource_name=table_name(self._config.name, table),
+        )
+
+    def index(self, table: str, index: str) -> str:
+        """ARN of one index of a table."""
+        return f"{self.table(table)}/index/{index}"
+
+    def lanes(self, queues: Iterable[str]) -> list[str]:
+        """ARNs of every lane of these queues."""
+        name = self._config.name
+        return [self._queue(lane_name(name, queue, lane)) for queue in queues for lane in LANES]
+
+    def dead_letters(self, queues: Iterable[str]) -> list[str]:
+        """ARNs of the dead-letter queue of every lane of these queues."""
+        name = self._config.name
+        return [
+            self._queue(dead_letter_name(name, queue, lane)) for queue in queues for lane in LANES
+        ]
+
+    def job_log_streams(self) -> str:
+        """ARN pattern of the streams that hold the output of jobs, a stream a job."""
+        return self._stack.format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=f"{log_group_name(self._config.name)}:log-stream:*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def job_log_streams_finding(self) -> str:
+        """Return what cdk-nag calls the wildcard of `job_log_streams`."""
+        group = log_group_name(self._config.name)
+        prefix = "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>"
+        return f"AwsSolutions-IAM5[Resource::{prefix}:log-group:{group}:log-stream:*]"
+
+    def descriptor(self) -> str:
+        """ARN of the parameter that an agent reads at its start."""
+        return self._stack.format_arn(
+            service="ssm",
+            resource="parameter",
+            resource_name=descriptor_name(self._config.name).removeprefix("/"),
+        )
+
+    def queue_url_prefix(self) -> str:
+        """Return the part of a queue's URL that stands before its name."""
+        stack = self._stack
+        return f"https://sqs.{stack.region}.{stack.url_suffix}/{stack.account}/"
+
+    def _queue(self, name: str) -> str:
+        return self._stack.format_arn(service="sqs", resource=name)
