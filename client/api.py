@@ -1,0 +1,306 @@
+"""The SDK: a client of one Joblane API, and a handle on each job.
+
+    with Client(url, token) as joblane:
+        job = joblane.submit(["make", "test"], timeout_s=300)
+        for record in job.logs(follow=True):
+            print(record.text, end="")
+        print(job.wait().exit_code)
+
+Every call raises a `client.errors.JoblaneError`; reads have been retried before they do. A
+client is not for two threads at once.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+from urllib.parse import quote
+
+from client.connection import Connection
+from client.errors import ConfigError, WaitTimeoutError
+from client.follow import Edge, News, Policy, drive, follow_log
+from client.wire import JobJson, JobPage, LogPage, LogRecord, as_object, job_json, log_page
+from client.wire import record as read_record
+from client.wire import rows as read_rows
+from joblane.lifecycle import ENDED
+
+LIST_MAX = 100
+"""Most jobs in one answer of the API."""
+
+LOG_MAX = 1000
+"""Most records in one answer of the API."""
+
+NEWBORN_S = 3.0
+"""How long a job that was just submitted may be unknown: DynamoDB's reads are eventual."""
+
+
+class Job:
+    """A job, as it was when last asked."""
+
+    def __init__(self, client: "Client", data: JobJson) -> None:
+        self._client = client
+        self.data = data
+        """All that the API said, unknown fields included."""
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.state}>"
+
+    @property
+    def id(self) -> str:
+        """The job's ULID."""
+        return self.data["id"]
+
+    @property
+    def state(self) -> str:
+        """One of the states of `joblane.lifecycle.State`, or one that is newer than this code."""
+        return self.data["state"]
+
+    @property
+    def ended(self) -> bool:
+        """Nothing runs and nothing will by itself."""
+        return self.state in ENDED
+
+    @property
+    def reason(self) -> str:
+        """What the job waits for, or why it ended: a sentence."""
+        return str(self.data.get("reason") or "")
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code of the last attempt; None before its end and when a signal ended it."""
+        return self.data.get("exit_code")
+
+    def refresh(self) -> Self:
+        """Ask again. Returns itself."""
+        self.data = self._client.get(self.id).data
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> Self:
+        """Block until the job has ended, however it ended. Returns itself.
+
+        Raises `WaitTimeoutError` after `timeout_s` seconds; the job goes on.
+        """
+        self.data = self._client.wait(self.id, timeout_s).data
+        return self
+
+    def logs(self, *, follow: bool = False) -> Iterator[LogRecord]:
+        """Yield the records of the job's output, see `Client.logs`."""
+        return self._client.logs(self.id, follow=follow)
+
+
+class Client:
+    """Talks to the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
+
+    `token` is the bearer token. Raises `ConfigError` when either cannot be one.
+    """
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._connection = Connection(url, token)
+        self._newborn: set[str] = set()
+
+    @classmethod
+    def from_env(cls) -> "Client":
+        """Read `JOBLANE_URL` and `JOBLANE_TOKEN`. Raises `ConfigError` without the first."""
+        url = os.environ.get("JOBLANE_URL")
+        if not url:
+            raise ConfigError("JOBLANE_URL is not set")
+        return cls(url, os.environ.get("JOBLANE_TOKEN"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._connection.close()
+
+    @property
+    def url(self) -> str:
+        """Base URL of the API."""
+        return self._connection.url
+
+    def submit(  # noqa: PLR0913 - the fields of a submission (DESIGN.md section 11)
+        self,
+        command: Sequence[str],
+        *,
+        queue: str | None = None,
+        priority: Literal["high", "default", "low"] | None = None,
+        resources: Mapping[str, Any] | None = None,
+        network: Literal["none", "egress", "host"] | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        restartable: bool | None = None,
+        retry: Mapping[str, Any] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Job:
+        """Submit a job. What is None is left to the API's defaults.
+
+        `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
+        `max_attempts` and `backoff_s`. Raises `RequestError` with one entry in `fields` for
+        each field that the API refused. Sent once: after `UnreachableError` or `ServerError`
+        look at `list()` before submitting again.
+        """
+        if isinstance(command, str):
+            raise ConfigError('the command must be a list of words, such as ["echo", "hello"]')
+        fields = {
+            "queue": queue,
+            "priority": priority,
+            "resources": resources,
+            "network": network,
+            "env": env,
+            "timeout_s": timeout_s,
+            "restartable": restartable,
+            "retry": retry,
+            "labels": labels,
+        }
+        body = {name: value for name, value in fields.items() if value is not None}
+        job = Job(
+            self, job_json(self._connection.post("/v1/jobs", {"command": list(command), **body}))
+        )
+        self._newborn.add(job.id)
+        return job
+
+    def get(self, job_id: str) -> Job:
+        """Read one job. Raises `NotFoundError`."""
+        return Job(self, job_json(self._connection.get(_job(job_id))))
+
+    def list(self, limit: int | None = None) -> Iterator[Job]:
+        """Yield the newest jobs first, at most `limit`; pages are fetched as they are needed."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            page = self.list_page(limit=LIST_MAX if left is None else left, cursor=cursor)
+            entries = page["entries"][:left]
+            yield from (Job(self, entry) for entry in entries)
+            left = None if left is None else left - len(entries)
+            cursor = page.get("next")
+            if not cursor:
+                return
+
+    def list_page(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> JobPage:
+        """Read one page of jobs, at most 100, from `cursor` (the `next` of the page before)."""
+        params: dict[str, str | int] = {"limit": min(limit, LIST_MAX)}
+        if cursor:
+            params["next"] = cursor
+        page = as_object(self._connection.get("/v1/jobs", params), "a list of jobs")
+        page["entries"] = [job_json(row) for row in read_rows(page)]
+        return cast("JobPage", page)
+
+    def logs(
+        self, job_id: str, *, follow: bool = False, policy: Policy | None = None
+    ) -> Iterator[LogRecord]:
+        """Yield the records of a job's output, in order, every one once.
+
+        Without `follow` it ends with what is there now. With it, it ends when nothing more can
+        come, and survives an API that is away for up to `policy.give_up_s` (300 s).
+        Raises `NotFoundError`, and `FollowError` when the API stays away.
+        """
+        pages = self.follow(job_id, policy=policy) if follow else self._log_pages(job_id)
+        for page in pages:
+            yield from map(read_record, page["entries"])
+
+    def follow(
+        self,
+        job_id: str,
+        *,
+        cursor: str | None = None,
+        policy: Policy | None = None,
+        edge: Edge | None = None,
+    ) -> Iterator[LogPage]:
+        """Yield the pages of a log as they come, empty ones too, see `client.follow`."""
+
+        def fetch(after: str | None) -> LogPage:
+            return self.log_page(job_id, cursor=after, retry=False)
+
+        if job_id in self._newborn:
+            policy = replace(policy or Policy(), newborn_s=NEWBORN_S)
+        return follow_log(fetch, cursor=cursor, policy=policy, edge=edge)
+
+    def log_page(
+        self, job_id: str, *, cursor: str | None = None, limit: int = LOG_MAX, retry: bool = True
+    ) -> LogPage:
+        """Read one page of a log, from `cursor` (the `next` of the page before)."""
+        params: dict[str, str | int] = {"limit": limit}
+        if cursor:
+            params["next"] = cursor
+        return log_page(self._connection.get(f"{_job(job_id)}/logs", params, retry=retry))
+
+    def _log_pages(self, job_id: str) -> Iterator[LogPage]:
+        cursor: str | None = None
+        while True:
+            page = self.log_page(job_id, cursor=cursor)
+            yield page
+            after = page.get("next")
+            if page.get("complete") or not page["entries"] or not after or after == cursor:
+                return
+            cursor = after
+
+    def wait(
+        self,
+        job_id: str,
+        timeout_s: float | None = None,
+        *,
+        policy: Policy | None = None,
+        edge: Edge | None = None,
+    ) -> Job:
+        """Block until a job has ended, however it ended.
+
+        Raises `WaitTimeoutError` after `timeout_s` seconds, `NotFoundError`, and `FollowError`
+        when the API stays away.
+        """
+        edge = edge or Edge()
+        policy = policy or Policy()
+        if job_id in self._newborn:
+            policy = replace(policy, newborn_s=NEWBORN_S)
+        until = None
+        if timeout_s is not None:
+            until = edge.clock() + timeout_s
+            policy = replace(policy, give_up_s=min(policy.give_up_s, timeout_s))
+        state: str | None = None
+
+        def ask() -> Job:
+            path = _job(job_id)
+            return Job(self, job_json(self._connection.get(path, retry=False)))
+
+        def judge(job: Job) -> News:
+            nonlocal state
+            news = News(changed=job.state != state, done=job.ended)
+            state = job.state
+            return news
+
+        for job in drive(ask, judge, policy, edge):
+            if job.ended:
+                return job
+            if until is not None and edge.clock() >= until:
+                raise WaitTimeoutError(f"job {job_id} is {job.state} after {timeout_s} s")
+        raise AssertionError("drive() ends with an ended job or an error")
+
+    def queues(self) -> dict[str, Any]:
+        """Read the queues and their lanes."""
+        return as_object(self._connection.get("/v1/queues"), "a list of queues")
+
+    def agents(self) -> dict[str, Any]:
+        """Read the agents that have reported lately."""
+        return as_object(self._connection.get("/v1/agents"), "a list of agents")
+
+    def health(self) -> dict[str, Any]:
+        """Ask whether the API is up; needs no token."""
+        return as_object(self._connection.get("/v1/health"), "a report of health")
+
+
+def _job(job_id: str) -> str:
+    """Path of a job. An empty or dotted id would be another path."""
+    if not job_id.strip("."):
+        raise ConfigError(f"{job_id!r} is not the id of a job")
+    try:
+        return f"/v1/jobs/{quote(job_id, safe='')}"
+    except UnicodeEncodeError as error:
+        raise ConfigError("the id of a job is plain text") from error

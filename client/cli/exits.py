@@ -1,0 +1,89 @@
+"""Exit codes of the command line, and how a job's end becomes one."""
+
+from typing import Final
+
+from client.errors import (
+    AccessError,
+    AnswerError,
+    ApiError,
+    ConfigError,
+    FollowError,
+    JoblaneError,
+    NotFoundError,
+)
+from client.wire import JobJson
+
+INTERNAL: Final = 1
+USAGE: Final = 2
+REFUSED: Final = 64
+NOT_FOUND: Final = 66
+UNAVAILABLE: Final = 69
+NO_EXIT_CODE: Final = 70
+IO_ERROR: Final = 74
+BAD_ANSWER: Final = 76
+NOT_ALLOWED: Final = 77
+NOT_CONFIGURED: Final = 78
+TIMED_OUT: Final = 124
+SIGNAL: Final = 128
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+EPILOG: Final = """\b
+Exit codes
+    0  done
+    1  a bug in joblane itself
+    2  the command line is wrong
+   64  the API refused the request (400, 409, 413, ...)
+   66  no such job (404)
+   69  the API cannot be reached, fails, or stayed away for too long
+   74  the output cannot be written
+   76  what answered is not a Joblane API
+   77  the token is missing, expired or lacks a scope (401, 403)
+   78  JOBLANE_URL or JOBLANE_TOKEN is missing or cannot be used
+  130  interrupted (Ctrl-C)
+  141  whoever read the output has gone"""
+
+RUN_EPILOG: Final = """\b
+Exit codes
+  The job's own, when it ran to an end. Otherwise a line on stderr begins with "joblane:" and
+  124  the job ran into its timeout
+  128+N  signal N ended it (137: killed, such as for its memory)
+   70  it ended without an exit code: it never ran, or its agent was lost
+  130  interrupted (Ctrl-C); the job goes on
+   64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
+
+
+def of_error(error: JoblaneError) -> int:
+    """Exit code of an error."""
+    match error:
+        case ConfigError():
+            return NOT_CONFIGURED
+        case AccessError():
+            return NOT_ALLOWED
+        case NotFoundError():
+            return NOT_FOUND
+        case AnswerError():
+            return BAD_ANSWER
+        case FollowError():
+            return UNAVAILABLE
+        case ApiError() if not error.retryable:
+            return REFUSED
+        case _:
+            return UNAVAILABLE
+
+
+def of_job(job: JobJson) -> int:
+    """Exit code of `run` for a job that has ended."""
+    if job.get("state") == "completed":
+        return _number(job.get("exit_code")) or 0
+    if job.get("outcome") == "timed_out":
+        return TIMED_OUT
+    signal = _number(job.get("signal"))
+    if signal:
+        return (SIGNAL + signal) & 0xFF
+    # A job that left with 0 and still did not complete has not succeeded.
+    return (_number(job.get("exit_code")) or 0) & 0xFF or NO_EXIT_CODE
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

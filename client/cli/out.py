@@ -1,0 +1,76 @@
+"""The two streams: bytes and documents to stdout, notes for a person to stderr.
+
+Everything is written as bytes: a job's output must come out as it went in, and a table must
+not fail on a terminal whose locale lacks a letter.
+"""
+
+import json
+import os
+import sys
+from typing import BinaryIO, TextIO
+
+from client.errors import ApiError, JoblaneError
+from client.render import printable
+
+
+def write(data: bytes, *, stderr: bool = False) -> None:
+    """Write bytes as they are. Raises `OSError`, such as `BrokenPipeError`."""
+    stream = _raw(sys.stderr if stderr else sys.stdout)
+    if stream is not None:
+        stream.write(data)
+        stream.flush()
+
+
+def text(lines: str) -> None:
+    """Write text and a line end to stdout."""
+    write((lines + "\n").encode("utf-8", "backslashreplace"))
+
+
+def document(value: object) -> None:
+    """Write one JSON document, indented."""
+    text(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def json_line(value: object) -> None:
+    """Write one line of JSON lines."""
+    text(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def note(message: str) -> None:
+    """Say one line to the person, on stderr; control characters are shown, not sent."""
+    try:
+        write(f"joblane: {printable(message)}\n".encode("utf-8", "backslashreplace"), stderr=True)
+    except OSError:
+        pass  # nobody listens there; the exit code still says it
+
+
+def explain(error: JoblaneError) -> None:
+    """Say an error: one line, and one for each field that the API refused."""
+    tail = ""
+    if isinstance(error, ApiError) and error.request_id and error.retryable:
+        tail = f" (request {error.request_id})"
+    note(f"{error}{tail}")
+    for field in error.fields if isinstance(error, ApiError) else ():
+        note(f"  {field.field}: {field.problem}")
+
+
+def discard() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not complain."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError, AttributeError):
+        pass  # there is no stdout
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks at it; a stream that was closed before the start is None."""
+    return stream is not None and stream.isatty()
+
+
+def _raw(stream: TextIO | None) -> BinaryIO | None:
+    if stream is None:
+        return None
+    stream.flush()
+    return stream.buffer

@@ -1,0 +1,256 @@
+"""One connection to one API: requests out, JSON or an error of `client.errors` back.
+
+Reads are sent again after a refused or broken connection, 429 and 5xx, some seconds long. A
+submission is sent again only when the connection itself could not be made: then the API never
+saw it. Until the API takes an Idempotency-Key, anything more could submit a job twice.
+"""
+
+import json
+import ssl
+import urllib.request
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any
+
+import httpx
+from httpx_retries import Retry, RetryTransport
+
+from client.errors import (
+    AccessError,
+    AnswerError,
+    ApiError,
+    ConfigError,
+    FieldProblem,
+    JoblaneError,
+    NotFoundError,
+    RequestError,
+    ServerError,
+    ThrottledError,
+    UnreachableError,
+)
+
+TIMEOUT = httpx.Timeout(35.0, connect=5.0)
+"""Seconds. API Gateway itself gives up after 30."""
+
+RETRY_READ = Retry(
+    total=4,
+    allowed_methods=["GET"],
+    status_forcelist=[429, 500, 502, 503, 504],
+    backoff_factor=0.2,
+    backoff_jitter=0.5,
+    max_backoff_wait=5.0,
+    total_timeout=10.0,
+)
+"""Waits of about 0.3, 0.6, 1.2 and 2.4 s, or what Retry-After asks for, 10 s at most in all."""
+
+NO_RETRY = Retry(total=0)
+
+
+class _RetryUnsent(Retry):
+    """Only a connection that was never made is tried again; every answer is final."""
+
+    def is_retryable_status_code(self, status_code: int) -> bool:  # noqa: ARG002
+        return False
+
+
+RETRY_UNSENT = _RetryUnsent(
+    total=4,
+    allowed_methods=["POST"],
+    retry_on_exceptions=[httpx.ConnectError],
+    backoff_factor=0.2,
+    backoff_jitter=0.5,
+)
+
+
+class Connection:
+    """Sends requests to the API at `url` with the bearer token `token`.
+
+    Raises `ConfigError` when either cannot be one.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url = _base_url(url)
+        headers = {"Accept": "application/json", "User-Agent": "joblane-client"}
+        if token:
+            if not token.isascii() or not token.isprintable() or " " in token:
+                raise ConfigError("the token (JOBLANE_TOKEN) holds characters that none can have")
+            headers["Authorization"] = f"Bearer {token}"
+        self._has_token = bool(token)
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=headers,
+            timeout=TIMEOUT,
+            transport=RetryTransport(_transport(self.url), RETRY_READ),
+        )
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._http.close()
+
+    def get(
+        self, path: str, params: Mapping[str, str | int] | None = None, *, retry: bool = True
+    ) -> Any:  # noqa: ANN401 - JSON
+        """Answer the JSON of a GET; `retry=False` sends it once, whatever happens."""
+        extensions = {} if retry else {"retry": NO_RETRY}
+        return self._send(
+            self._http.build_request("GET", path, params=params, extensions=extensions)
+        )
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Answer the JSON of a POST; sent again only if the connection was refused.
+
+        Raises `ConfigError` when `body` cannot be written as JSON in UTF-8.
+        """
+        try:
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError("the submission holds bytes that are not UTF-8 text") from error
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"the submission cannot be written as JSON: {error}") from error
+        request = self._http.build_request(
+            "POST",
+            path,
+            content=content,
+            headers={"Content-Type": "application/json"},
+            extensions={"retry": RETRY_UNSENT},
+        )
+        return self._send(request)
+
+    def _send(self, request: httpx.Request) -> Any:  # noqa: ANN401 - JSON
+        try:
+            response = self._http.send(request)
+        except httpx.TimeoutException as error:
+            raise UnreachableError(f"the API at {self.url} did not answer in time") from error
+        except httpx.TransportError as error:
+            raise _unreachable(self.url, error) from error
+        except httpx.DecodingError as error:
+            raise AnswerError(f"the answer of {self.url} cannot be decoded: {error}") from error
+        if response.is_success:
+            return _json(response, self.url)
+        raise self._error(response)
+
+    def _error(self, response: httpx.Response) -> JoblaneError:
+        status = response.status_code
+        if not response.is_error:
+            return AnswerError(
+                f"{self.url} answered {status} and not Joblane's API; is JOBLANE_URL right?"
+            )
+        try:
+            found = response.json()
+        except (ValueError, RecursionError):
+            found = None
+        problem = found if isinstance(found, dict) else {}
+        kind = _kind(status)
+        error = kind(
+            f"{status} {_sentence(problem, status)}{self._hint(kind, problem)}",
+            status=status,
+            fields=tuple(_fields(problem)),
+            request_id=_request_id(problem, response),
+        )
+        if isinstance(error, ThrottledError):
+            error.retry_after_s = _seconds(response.headers.get("Retry-After"))
+        return error
+
+    def _hint(self, kind: type[ApiError], problem: Mapping[str, Any]) -> str:
+        if kind is AccessError and not self._has_token:
+            return "; JOBLANE_TOKEN is not set"
+        if kind is AccessError:
+            return "; has JOBLANE_TOKEN expired, or does it lack a scope?"
+        if kind is NotFoundError and "title" not in problem:
+            return f"; is {self.url} (JOBLANE_URL) a Joblane API?"
+        return ""
+
+
+def _base_url(text: str) -> str:
+    try:
+        url = httpx.URL(text.strip())
+    except (httpx.InvalidURL, ValueError, TypeError) as error:
+        raise ConfigError(f"JOBLANE_URL is not a URL: {error}") from error
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ConfigError("JOBLANE_URL must start with http:// or https:// and name a host")
+    if url.query or url.fragment:
+        raise ConfigError("JOBLANE_URL must not have a query or a fragment")
+    return str(url).rstrip("/")
+
+
+def _transport(base_url: str) -> httpx.HTTPTransport:
+    """Make the transport; httpx leaves the proxy to whoever brings their own.
+
+    A connection without TLS gets an empty store of certificates: it needs none, and reading
+    the usual one takes 60 ms of a command that should answer at once.
+    """
+    url = httpx.URL(base_url)
+    verify: bool | ssl.SSLContext = True
+    if url.scheme == "http":
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    proxy = None
+    if not _is_loopback(url.host) and not urllib.request.proxy_bypass(url.host):
+        proxy = urllib.request.getproxies().get(url.scheme)
+    try:
+        return httpx.HTTPTransport(verify=verify, proxy=proxy)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ConfigError(f"the proxy in the environment cannot be used: {error}") from error
+    except (OSError, ImportError) as error:
+        raise ConfigError(f"the connection cannot be set up: {error}") from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _unreachable(url: str, error: httpx.TransportError) -> JoblaneError:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return ConfigError(f"the certificate of {url} is not trusted: {cause.verify_message}")
+        cause = cause.__cause__ or cause.__context__
+    return UnreachableError(f"cannot reach the API at {url}: {str(error) or type(error).__name__}")
+
+
+def _json(response: httpx.Response, url: str) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return response.json()
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"the answer of {url} is not JSON; is JOBLANE_URL right?") from error
+
+
+def _kind(status: int) -> type[ApiError]:
+    match status:
+        case 401 | 403:
+            return AccessError
+        case 404:
+            return NotFoundError
+        case 429:
+            return ThrottledError
+        case _ if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return ServerError
+        case _:
+            return RequestError
+
+
+def _sentence(problem: Mapping[str, Any], status: int) -> str:
+    title = problem.get("title") or problem.get("message") or problem.get("Message")
+    if not title:
+        title = HTTPStatus(status).phrase if status in {int(s) for s in HTTPStatus} else "error"
+    detail = problem.get("detail")
+    return f"{title}: {detail}" if detail and detail != title else str(title)
+
+
+def _fields(problem: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    listed = problem.get("errors")
+    for entry in listed if isinstance(listed, list) else []:
+        if isinstance(entry, dict):
+            yield FieldProblem(str(entry.get("field", "?")), str(entry.get("problem", "refused")))
+
+
+def _request_id(problem: Mapping[str, Any], response: httpx.Response) -> str | None:
+    found = problem.get("instance") or response.headers.get("apigw-requestid")
+    return str(found) if found else None
+
+
+def _seconds(header: str | None) -> float | None:
+    return float(header) if header and header.isascii() and header.isdigit() else None

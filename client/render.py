@@ -1,0 +1,279 @@
+"""What a person sees: tables, one job in full, durations and sizes. Values in, text out.
+
+Whatever comes from the API is another person's text: control characters are shown as escapes,
+so that no job's name can move the cursor or recolour the terminal.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+COLOURS: Mapping[str, str] = {
+    "completed": "green",
+    "active": "cyan",
+    "failed": "red",
+    "dead": "red",
+    "blocked": "yellow",
+    "retry": "yellow",
+    "stale": "yellow",
+    "expired": "yellow",
+    "alive": "green",
+    "lost": "red",
+}
+"""Colour of a state's word; others have none."""
+
+WIDE = 110
+"""Columns from which on a list of jobs has room for the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where text goes."""
+
+    width: int | None = None
+    """Columns; None (a file, a pipe) cuts nothing."""
+    colour: bool = False
+
+
+def printable(value: object) -> str:
+    """Show a value in one line; control characters become escapes such as `\\x1b`."""
+    text = value if isinstance(value, str) else _plain(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _plain(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case Mapping():
+            return " ".join(f"{key}={_plain(item)}" for key, item in value.items()) or "-"
+        case list() | tuple():
+            return ", ".join(_plain(item) for item in value) or "-"
+        case _:
+            return str(value)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[object]], screen: Screen) -> str:
+    """Lay out rows under headings; the last column is cut where the screen ends."""
+    from io import StringIO  # noqa: PLC0415 - rich takes 60 ms; only tables pay for it
+
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        last = heading == headings[-1]
+        grid.add_column(heading, no_wrap=True, overflow="ellipsis" if last else "crop")
+    for row in rows:
+        cells = [printable(cell) for cell in row]
+        grid.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
+    longest = sum(max(map(len, map(printable, column)), default=0) + 4 for column in zip(*rows))
+    sink = StringIO()
+    console = Console(
+        file=sink,
+        width=screen.width or 2 * longest + 200,
+        force_terminal=screen.colour,
+        color_system="standard" if screen.colour else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(grid)
+    return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
+
+
+def jobs(entries: Sequence[Mapping[str, Any]], now: datetime, screen: Screen) -> str:
+    """Table of jobs, in the order given."""
+    if not entries:
+        return "no jobs"
+    wide = screen.width is None or screen.width >= WIDE
+    headings = ["ID", "STATE", "AGE", "RAN", "EXIT", *(["REASON"] if wide else []), "COMMAND"]
+    rows = [
+        [
+            job.get("id"),
+            job.get("state"),
+            since(job.get("created_at"), now),
+            ran(job, now),
+            ending(job),
+            *([cut(printable(job.get("reason") or "-"), 60)] if wide else []),
+            command(job),
+        ]
+        for job in entries
+    ]
+    return table(headings, rows, screen)
+
+
+def things(
+    entries: Sequence[Mapping[str, Any]], first: Sequence[str], screen: Screen, nothing: str
+) -> str:
+    """Table of what the API lists, with whatever columns it sends, those of `first` first."""
+    if not entries:
+        return nothing
+    flat = [dict(_flatten(entry)) for entry in entries]
+    names = list(dict.fromkeys(name for entry in flat for name in entry))
+    columns = [name for name in first if name in names]
+    columns += [name for name in names if name not in first]
+    headings = [name.upper().replace("_", " ") for name in columns]
+    return table(headings, [[entry.get(name) for name in columns] for entry in flat], screen)
+
+
+def _flatten(entry: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in entry.items():
+        if isinstance(value, Mapping) and value and not prefix:
+            found += _flatten(value, f"{name} ")
+        else:
+            found.append((f"{prefix}{name}", value))
+    return found
+
+
+def job(data: Mapping[str, Any], now: datetime) -> str:
+    """One job in full, a line a field, and its timeline."""
+    shown = [
+        ("id", data.get("id")),
+        ("state", data.get("state")),
+        ("reason", data.get("reason")),
+        ("command", command(data)),
+        ("exit", ending(data)),
+        ("attempt", data.get("attempt")),
+        ("queue", f"{_plain(data.get('queue'))} ({_plain(data.get('priority'))})"),
+        ("agent", data.get("agent")),
+        ("created", moment(data.get("created_at"), now)),
+        ("started", moment(data.get("started_at"), now)),
+        ("ended", moment(data.get("ended_at"), now)),
+        ("next", moment(data.get("next_at"), now)),
+        ("ran", ran(data, now)),
+        ("usage", usage(data.get("usage"))),
+    ]
+    done = {name for name, _ in shown} | {
+        *("exit_code", "signal", "priority", "created_at", "started_at", "ended_at", "next_at"),
+        *("timeline", "epoch"),
+    }
+    shown += [(name, value) for name, value in data.items() if name not in done]
+    lines = [
+        f"{name:<12} {printable(value)}"
+        for name, value in shown
+        if value not in (None, "", "-", {}, [])
+    ]
+    timeline = data.get("timeline")
+    if isinstance(timeline, list) and timeline:
+        lines += ["", "timeline", *(_step(step) for step in timeline if isinstance(step, dict))]
+    return "\n".join(lines)
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    agent = f" on {step['agent']}" if step.get("agent") else ""
+    reason = f"  {step['reason']}" if step.get("reason") else ""
+    state = printable(step.get("state"))
+    return printable(f"  {_plain(step.get('at'))}  {state:<9}{agent}{reason}")
+
+
+def command(data: Mapping[str, Any]) -> str:
+    """The command as a shell would take it."""
+    words = data.get("command")
+    if isinstance(words, list) and all(isinstance(word, str) for word in words):
+        return shlex.join(words)
+    return _plain(words)
+
+
+def ending(data: Mapping[str, Any]) -> str:
+    """Exit code or signal of the last attempt."""
+    if data.get("signal"):
+        return f"sig {_plain(data['signal'])}"
+    return _plain(data.get("exit_code"))
+
+
+def ran(data: Mapping[str, Any], now: datetime) -> str:
+    """How long the last attempt ran, or has run."""
+    started = instant(data.get("started_at"))
+    ended = instant(data.get("ended_at"))
+    if started is None or (ended is None and data.get("state") != "active"):
+        return "-"
+    return duration(((ended or now) - started).total_seconds())
+
+
+def usage(value: object) -> str:
+    """What a run used, in units for people."""
+    if not isinstance(value, Mapping):
+        return "-"
+    return ", ".join(_used(str(name), amount) for name, amount in value.items() if amount)
+
+
+def _used(name: str, amount: object) -> str:
+    if isinstance(amount, int | float) and not isinstance(amount, bool):
+        if name.endswith("_bytes"):
+            return f"{name.removesuffix('_bytes').replace('_', ' ')} {size(amount)}"
+        if name.endswith("_s"):
+            return f"{name.removesuffix('_s').replace('_', ' ')} {duration(amount)}"
+    return f"{name.replace('_', ' ')} {_plain(amount)}"
+
+
+def instant(value: object) -> datetime | None:
+    """Read an RFC 3339 time; None for anything else."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def since(value: object, now: datetime) -> str:
+    """How long ago a time was, in its largest unit."""
+    then = instant(value)
+    if then is None:
+        return "-"
+    return _largest(max((now - then).total_seconds(), 0))
+
+
+def moment(value: object, now: datetime) -> str:
+    """Show a time, and how far away it is."""
+    then = instant(value)
+    if then is None:
+        return _plain(value)
+    away = then - now
+    if away > timedelta(0):
+        return f"{value} (in {_largest(away.total_seconds())})"
+    return f"{value} ({since(value, now)} ago)"
+
+
+def duration(seconds: float) -> str:
+    """Show seconds: 250ms, 1.5s, 3m05s, 2h10m, 3d04h."""
+    seconds = max(seconds, 0)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 60:  # noqa: PLR2004 - a minute
+        return f"{seconds:.1f}s".replace(".0s", "s")
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:  # noqa: PLR2004 - an hour
+        return f"{minutes}m{rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours < 24 else f"{hours // 24}d{hours % 24:02}h"  # noqa: PLR2004
+
+
+def _largest(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def size(count: float) -> str:
+    """Show bytes in binary units: 512 B, 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:  # noqa: PLR2004
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def cut(text: str, columns: int) -> str:
+    """Shorten to at most `columns` characters."""
+    return text if len(text) <= columns else text[: columns - 1] + "…"
