@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, cast
 from urllib.parse import quote
 
 from client.connection import Connection
-from client.errors import ConfigError, WaitTimeoutError
+from client.errors import ConfigError, InputError, WaitTimeoutError
 from client.follow import Edge, News, Policy, drive, follow_log
 from client.wire import JobJson, JobPage, LogPage, LogRecord, as_object, job_json, log_page
 from client.wire import record as read_record
@@ -149,7 +149,7 @@ class Client:
         look at `list()` before submitting again.
         """
         if isinstance(command, str):
-            raise ConfigError('the command must be a list of words, such as ["echo", "hello"]')
+            raise InputError('the command must be a list of words, such as ["echo", "hello"]')
         fields = {
             "queue": queue,
             "priority": priority,
@@ -299,8 +299,8 @@ class Client:
 def _job(job_id: str) -> str:
     """Path of a job. An empty or dotted id would be another path."""
     if not job_id.strip("."):
-        raise ConfigError(f"{job_id!r} is not the id of a job")
+        raise InputError(f"{job_id!r} is not the id of a job")
     try:
         return f"/v1/jobs/{quote(job_id, safe='')}"
     except UnicodeEncodeError as error:
-        raise ConfigError("the id of a job is plain text") from error
+        raise InputError("the id of a job is plain text") from error

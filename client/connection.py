@@ -22,6 +22,7 @@ from client.errors import (
     ApiError,
     ConfigError,
     FieldProblem,
+    InputError,
     JoblaneError,
     NotFoundError,
     RequestError,
@@ -100,14 +101,14 @@ class Connection:
     def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         """Answer the JSON of a POST; sent again only if the connection was refused.
 
-        Raises `ConfigError` when `body` cannot be written as JSON in UTF-8.
+        Raises `InputError` when `body` cannot be written as JSON in UTF-8.
         """
         try:
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         except UnicodeEncodeError as error:
-            raise ConfigError("the submission holds bytes that are not UTF-8 text") from error
+            raise InputError("the submission holds bytes that are not UTF-8 text") from error
         except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"the submission cannot be written as JSON: {error}") from error
+            raise InputError(f"the submission cannot be written as JSON: {error}") from error
         request = self._http.build_request(
             "POST",
             path,

@@ -2,6 +2,7 @@
 
     JoblaneError
     ├── ConfigError             the URL or the token cannot be one; nothing was sent
+    ├── InputError              what should be sent cannot be: not text, not JSON, not an id
     ├── UnreachableError    *   no answer: refused, cut off, timed out
     ├── AnswerError             an answer that is not Joblane's: wrong URL, a proxy's page
     ├── ApiError                the API answered with an error; carries `status` and `fields`
@@ -33,6 +34,10 @@ class JoblaneError(Exception):
 
 class ConfigError(JoblaneError):
     """The URL, the token or another setting cannot be used; nothing was sent."""
+
+
+class InputError(JoblaneError):
+    """What should be sent cannot be: not text, not JSON, not an id. Nothing was sent."""
 
 
 class UnreachableError(JoblaneError):

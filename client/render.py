@@ -38,7 +38,7 @@ class Screen:
 
 
 def printable(value: object) -> str:
-    """Show a value in one line; control characters become escapes such as `\\x1b`."""
+    """Show a value in one line; control characters become escapes as in Python."""
     text = value if isinstance(value, str) else _plain(value)
     if text.isprintable():
         return text
@@ -74,7 +74,9 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]], screen: Scr
     for row in rows:
         cells = [printable(cell) for cell in row]
         grid.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
-    longest = sum(max(map(len, map(printable, column)), default=0) + 4 for column in zip(*rows))
+    longest = sum(
+        max(map(len, map(printable, column)), default=0) + 4 for column in zip(*rows, strict=True)
+    )
     sink = StringIO()
     console = Console(
         file=sink,

@@ -5,11 +5,11 @@ from typing import Final
 from client.errors import (
     AccessError,
     AnswerError,
-    ApiError,
     ConfigError,
-    FollowError,
+    InputError,
     JoblaneError,
     NotFoundError,
+    RequestError,
 )
 from client.wire import JobJson
 
@@ -33,7 +33,7 @@ Exit codes
     0  done
     1  a bug in joblane itself
     2  the command line is wrong
-   64  the API refused the request (400, 409, 413, ...)
+   64  the request cannot be sent, or the API refused it (400, 409, 413, ...)
    66  no such job (404)
    69  the API cannot be reached, fails, or stayed away for too long
    74  the output cannot be written
@@ -53,23 +53,20 @@ Exit codes
    64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
 
+_BY_CLASS: Final[tuple[tuple[type[JoblaneError], int], ...]] = (
+    (ConfigError, NOT_CONFIGURED),
+    (InputError, REFUSED),
+    (RequestError, REFUSED),
+    (AccessError, NOT_ALLOWED),
+    (NotFoundError, NOT_FOUND),
+    (AnswerError, BAD_ANSWER),
+    (JoblaneError, UNAVAILABLE),
+)
+
+
 def of_error(error: JoblaneError) -> int:
     """Exit code of an error."""
-    match error:
-        case ConfigError():
-            return NOT_CONFIGURED
-        case AccessError():
-            return NOT_ALLOWED
-        case NotFoundError():
-            return NOT_FOUND
-        case AnswerError():
-            return BAD_ANSWER
-        case FollowError():
-            return UNAVAILABLE
-        case ApiError() if not error.retryable:
-            return REFUSED
-        case _:
-            return UNAVAILABLE
+    return next(code for kind, code in _BY_CLASS if isinstance(error, kind))
 
 
 def of_job(job: JobJson) -> int:

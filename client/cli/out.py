@@ -7,6 +7,7 @@ not fail on a terminal whose locale lacks a letter.
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import BinaryIO, TextIO
 
 from client.errors import ApiError, JoblaneError
@@ -38,10 +39,8 @@ def json_line(value: object) -> None:
 
 def note(message: str) -> None:
     """Say one line to the person, on stderr; control characters are shown, not sent."""
-    try:
+    with suppress(OSError):  # nobody listens there; the exit code still says it
         write(f"joblane: {printable(message)}\n".encode("utf-8", "backslashreplace"), stderr=True)
-    except OSError:
-        pass  # nobody listens there; the exit code still says it
 
 
 def explain(error: JoblaneError) -> None:
@@ -56,12 +55,10 @@ def explain(error: JoblaneError) -> None:
 
 def discard() -> None:
     """Point stdout at nothing, so that the interpreter's last flush does not complain."""
-    try:
+    with suppress(OSError, ValueError, AttributeError):  # there may be no stdout
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    except (OSError, ValueError, AttributeError):
-        pass  # there is no stdout
 
 
 def is_terminal(stream: TextIO | None) -> bool:

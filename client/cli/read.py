@@ -1,0 +1,140 @@
+"""The verbs that read: `ls`, `get`, `logs`, `queues`, `agents`, `health`."""
+
+import shutil
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from client import render
+from client.cli import exits, out
+from client.cli.submit import GiveUp, Json
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.", show_default=False)]
+
+AGENT_COLUMNS = ("id", "agent", "name", "state", "queues", "running", "slots", "heartbeat", "seen")
+QUEUE_COLUMNS = ("name", "queue", "lane", "length", "waiting", "running")
+"""What comes first in a table, where the API sends it."""
+
+
+def ls(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="Most jobs to list.")] = 20,
+    after: Annotated[
+        str | None, typer.Option("--next", help="Go on after the page that named this cursor.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the newest jobs."""
+    entries: list[Any] = []
+    with ctx.obj.connect() as client:
+        while len(entries) < limit:
+            page = client.list_page(limit=limit - len(entries), cursor=after)
+            entries += page["entries"]
+            after = page.get("next")
+            if not after:
+                break
+    if json:
+        out.document({"entries": entries, "limit": limit, "next": after})
+    else:
+        out.text(render.jobs(entries, datetime.now(UTC), _screen()))
+
+
+def get(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+    """Show one job and its timeline."""
+    with ctx.obj.connect() as client:
+        data = client.get(job_id).data
+    if json:
+        out.document(data)
+    else:
+        out.text(render.job(data, datetime.now(UTC)))
+
+
+def logs(
+    ctx: typer.Context,
+    job_id: JobId,
+    *,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on until the job's output is complete.")
+    ] = False,
+    give_up_s: GiveUp = 300,
+    json: Json = False,
+) -> None:
+    """Write a job's output, byte for byte.
+
+    Its stdout goes to stdout, its stderr to stderr. With -f an API that goes away is tried again, and every record comes once. --json writes
+    one record a line: {attempt, seq, stream, time, text | base64}.
+    """
+    from client.cli.watch import Watcher, as_json, write_records  # noqa: PLC0415
+
+    show = as_json if json else write_records
+    with ctx.obj.connect() as client:
+        if follow:
+            try:
+                Watcher(client, give_up_s, show).watch(job_id)
+            except KeyboardInterrupt as error:
+                raise typer.Exit(exits.INTERRUPTED) from error
+        else:
+            for record in client.logs(job_id):
+                show([record])
+
+
+def queues(ctx: typer.Context, *, json: Json = False) -> None:
+    """List the queues and how much waits in their lanes."""
+    with ctx.obj.connect() as client:
+        answer = client.queues()
+    _listing(answer, QUEUE_COLUMNS, "no queues", as_json=json)
+
+
+def agents(ctx: typer.Context, *, json: Json = False) -> None:
+    """List the agents that reported lately."""
+    with ctx.obj.connect() as client:
+        answer = client.agents()
+    _listing(answer, AGENT_COLUMNS, "no agents; start one here with: joblane agent", as_json=json)
+
+
+def health(ctx: typer.Context, *, json: Json = False) -> None:
+    """Ask whether the API is up; needs no token.
+
+    Exits with 69 when it says anything but ok.
+    """
+    with ctx.obj.connect() as client:
+        answer = client.health()
+        url = client.url
+    if json:
+        out.document(answer)
+    else:
+        rest = {name: value for name, value in answer.items() if name != "status"}
+        out.text(render.printable(f"{answer.get('status', 'unknown')} {url}"))
+        for name, value in rest.items():
+            out.text(f"{name:<12} {render.printable(value)}")
+    if answer.get("status") != "ok":
+        raise typer.Exit(exits.UNAVAILABLE)
+
+
+def _listing(
+    answer: dict[str, Any], first: tuple[str, ...], nothing: str, *, as_json: bool
+) -> None:
+    if as_json:
+        out.document(answer)
+        return
+    from client.wire import rows  # noqa: PLC0415
+
+    out.text(render.things(rows(answer), first, _screen(), nothing))
+
+
+def _screen() -> render.Screen:
+    import os  # noqa: PLC0415
+
+    if not out.is_terminal(sys.stdout):
+        return render.Screen()
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return render.Screen(shutil.get_terminal_size().columns, colour=colour)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs."""
+    for verb in (ls, get, logs, queues, agents, health):
+        app.command(verb.__name__)(verb)
