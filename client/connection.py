@@ -143,9 +143,12 @@ class Connection:
             found = None
         problem = found if isinstance(found, dict) else {}
         kind = _kind(status)
+        title = f"{status} {_title(problem, status)}"
+        detail = problem.get("detail")
         error = kind(
-            f"{status} {_sentence(problem, status)}{self._hint(kind, problem)}",
+            f"{title}{f': {detail}' if detail else ''}{self._hint(kind, problem)}",
             status=status,
+            title=title,
             fields=tuple(_fields(problem)),
             request_id=_request_id(problem, response),
         )
@@ -233,12 +236,12 @@ def _kind(status: int) -> type[ApiError]:
             return RequestError
 
 
-def _sentence(problem: Mapping[str, Any], status: int) -> str:
-    title = problem.get("title") or problem.get("message") or problem.get("Message")
-    if not title:
-        title = HTTPStatus(status).phrase if status in {int(s) for s in HTTPStatus} else "error"
-    detail = problem.get("detail")
-    return f"{title}: {detail}" if detail and detail != title else str(title)
+def _title(problem: Mapping[str, Any], status: int) -> str:
+    """Joblane says `title`, API Gateway `message` and, from some places, `Message`."""
+    for name in ("title", "message", "Message"):
+        if problem.get(name):
+            return str(problem[name])
+    return HTTPStatus(status).phrase if status in {int(known) for known in HTTPStatus} else "error"
 
 
 def _fields(problem: Mapping[str, Any]) -> Iterator[FieldProblem]:

@@ -67,12 +67,15 @@ class ApiError(JoblaneError):
         message: str,
         *,
         status: int,
+        title: str = "",
         fields: tuple[FieldProblem, ...] = (),
         request_id: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         """HTTP status, 400 to 599."""
+        self.title = title or message
+        """The message without its detail, which repeats the fields."""
         self.fields = fields
         self.request_id = request_id
         """What to look for in the API's own log; None when the answer had none."""

@@ -112,27 +112,34 @@ def jobs(entries: Sequence[Mapping[str, Any]], now: datetime, screen: Screen) ->
 
 
 def things(
-    entries: Sequence[Mapping[str, Any]], first: Sequence[str], screen: Screen, nothing: str
+    entries: Sequence[Mapping[str, Any]], now: datetime, screen: Screen, nothing: str
 ) -> str:
-    """Table of what the API lists, with whatever columns it sends, those of `first` first."""
-    if not entries:
+    """Table of what the API lists, with whatever columns it sends; times become ages.
+
+    An entry with a list of parts, as a queue has its lanes, becomes a row for each part.
+    """
+    rows = [row for entry in entries for row in _parts(entry)]
+    if not rows:
         return nothing
-    flat = [dict(_flatten(entry)) for entry in entries]
-    names = list(dict.fromkeys(name for entry in flat for name in entry))
-    columns = [name for name in first if name in names]
-    columns += [name for name in names if name not in first]
-    headings = [name.upper().replace("_", " ") for name in columns]
-    return table(headings, [[entry.get(name) for name in columns] for entry in flat], screen)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    headings = [name.removesuffix("_at").upper().replace("_", " ") for name in names]
+    cells = [[_cell(name, row.get(name), now) for name in names] for row in rows]
+    return table(headings, cells, screen)
 
 
-def _flatten(entry: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+def _parts(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    own = dict(entry)
     for name, value in entry.items():
-        if isinstance(value, Mapping) and value and not prefix:
-            found += _flatten(value, f"{name} ")
-        else:
-            found.append((f"{prefix}{name}", value))
-    return found
+        if isinstance(value, list) and value and all(isinstance(part, Mapping) for part in value):
+            del own[name]
+            return [{**own, **part} for part in value]
+    return [own]
+
+
+def _cell(name: str, value: object, now: datetime) -> object:
+    if name.endswith("_at") and instant(value):
+        return f"{since(value, now)} ago"
+    return value
 
 
 def job(data: Mapping[str, Any], now: datetime) -> str:
@@ -193,11 +200,19 @@ def ending(data: Mapping[str, Any]) -> str:
 
 def ran(data: Mapping[str, Any], now: datetime) -> str:
     """How long the last attempt ran, or has run."""
-    started = instant(data.get("started_at"))
-    ended = instant(data.get("ended_at"))
-    if started is None or (ended is None and data.get("state") != "active"):
-        return "-"
-    return duration(((ended or now) - started).total_seconds())
+    if data.get("state") == "active":
+        began = instant(_last_start(data) or data.get("started_at"))
+        return "-" if began is None else duration((now - began).total_seconds())
+    used = data.get("usage")
+    wall_s = used.get("wall_s") if isinstance(used, Mapping) else None
+    return duration(wall_s) if isinstance(wall_s, int | float) else "-"
+
+
+def _last_start(data: Mapping[str, Any]) -> object:
+    timeline = data.get("timeline")
+    steps = timeline if isinstance(timeline, list) else []
+    starts = [s.get("at") for s in steps if isinstance(s, Mapping) and s.get("state") == "active"]
+    return starts[-1] if starts else None
 
 
 def usage(value: object) -> str:

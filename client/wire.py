@@ -26,6 +26,7 @@ class JobJson(TypedDict, total=False):
     agent: str | None
     queue: str
     priority: str
+    timeout_s: float
     command: list[str]
     created_at: str
     started_at: str | None

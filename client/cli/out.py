@@ -45,11 +45,12 @@ def note(message: str) -> None:
 
 def explain(error: JoblaneError) -> None:
     """Say an error: one line, and one for each field that the API refused."""
-    tail = ""
-    if isinstance(error, ApiError) and error.request_id and error.retryable:
-        tail = f" (request {error.request_id})"
-    note(f"{error}{tail}")
-    for field in error.fields if isinstance(error, ApiError) else ():
+    if not isinstance(error, ApiError):
+        note(str(error))
+        return
+    tail = f" (request {error.request_id})" if error.request_id and error.retryable else ""
+    note(f"{error.title if error.fields else error}{tail}")
+    for field in error.fields:
         note(f"  {field.field}: {field.problem}")
 
 

@@ -13,10 +13,6 @@ from client.cli.submit import GiveUp, Json
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.", show_default=False)]
 
-AGENT_COLUMNS = ("id", "agent", "name", "state", "queues", "running", "slots", "heartbeat", "seen")
-QUEUE_COLUMNS = ("name", "queue", "lane", "length", "waiting", "running")
-"""What comes first in a table, where the API sends it."""
-
 
 def ls(
     ctx: typer.Context,
@@ -64,8 +60,9 @@ def logs(
 ) -> None:
     """Write a job's output, byte for byte.
 
-    Its stdout goes to stdout, its stderr to stderr. With -f an API that goes away is tried again, and every record comes once. --json writes
-    one record a line: {attempt, seq, stream, time, text | base64}.
+    Its stdout goes to stdout, its stderr to stderr. With -f an API that goes away is tried
+    again, and every record comes once. --json writes one record a line: {attempt, seq,
+    stream, time, text | base64}.
     """
     from client.cli.watch import Watcher, as_json, write_records  # noqa: PLC0415
 
@@ -85,14 +82,14 @@ def queues(ctx: typer.Context, *, json: Json = False) -> None:
     """List the queues and how much waits in their lanes."""
     with ctx.obj.connect() as client:
         answer = client.queues()
-    _listing(answer, QUEUE_COLUMNS, "no queues", as_json=json)
+    _listing(answer, "no queues", as_json=json)
 
 
 def agents(ctx: typer.Context, *, json: Json = False) -> None:
     """List the agents that reported lately."""
     with ctx.obj.connect() as client:
         answer = client.agents()
-    _listing(answer, AGENT_COLUMNS, "no agents; start one here with: joblane agent", as_json=json)
+    _listing(answer, "no agents; start one here with: joblane agent", as_json=json)
 
 
 def health(ctx: typer.Context, *, json: Json = False) -> None:
@@ -114,15 +111,13 @@ def health(ctx: typer.Context, *, json: Json = False) -> None:
         raise typer.Exit(exits.UNAVAILABLE)
 
 
-def _listing(
-    answer: dict[str, Any], first: tuple[str, ...], nothing: str, *, as_json: bool
-) -> None:
+def _listing(answer: dict[str, Any], nothing: str, *, as_json: bool) -> None:
     if as_json:
         out.document(answer)
         return
     from client.wire import rows  # noqa: PLC0415
 
-    out.text(render.things(rows(answer), first, _screen(), nothing))
+    out.text(render.things(rows(answer), datetime.now(UTC), _screen(), nothing))
 
 
 def _screen() -> render.Screen:

@@ -27,6 +27,7 @@ GiveUp = Annotated[
     ),
 ]
 
+_USAGE = "[OPTIONS] --"
 _VERB = {"allow_interspersed_args": False}
 
 
@@ -229,7 +230,9 @@ def _log_lines(records: Sequence["LogRecord"]) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs."""
-    app.command("run", epilog=exits.RUN_EPILOG, context_settings=_VERB)(
+    app.command("run", options_metavar=_USAGE, epilog=exits.RUN_EPILOG, context_settings=_VERB)(
         _with_job_options(_run, _run_options)
     )
-    app.command("submit", context_settings=_VERB)(_with_job_options(_submit, _submit_options))
+    app.command("submit", options_metavar=_USAGE, context_settings=_VERB)(
+        _with_job_options(_submit, _submit_options)
+    )
