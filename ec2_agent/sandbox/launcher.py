@@ -1,20 +1,63 @@
 """The launcher: a process of its own that makes sandboxes, and the agent's handle to it."""
 
+import collections
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
+from ec2_agent.sandbox import limits, plan, seccomp, uids, wire
 from ec2_agent.sandbox.handle import Sandbox
-from ec2_agent.sandbox.model import EgressPolicy, Isolation, Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import (
+    EgressPolicy,
+    Isolation,
+    Limits,
+    Network,
+    SandboxRefused,
+    Spec,
+)
 
 DEFAULTS = Limits(pids=1024, tmp_mb=256)
-STATE_DIR = Path("/run/joblane")
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/work",
+    "USER": "job",
+    "LANG": "C.UTF-8",
+}
+"""What a job finds in its environment when its spec says nothing else."""
+
+# The package's own __init__ would load the agent's side into the launcher process, twice its
+# memory; so the process gets an empty package of that name that only knows where it lies.
+_BOOT = """\
+import os, sys, types
+package = types.ModuleType("ec2_agent.sandbox")
+package.__path__ = [sys.argv[2]]
+sys.modules["ec2_agent"] = types.ModuleType("ec2_agent")
+sys.modules["ec2_agent.sandbox"] = package
+os.dup2(int(sys.argv[1]), 3, inheritable=False)
+from ec2_agent.sandbox import zygote
+zygote.main()
+"""
+
+
+class _Slot(NamedTuple):
+    """The agent's end of a slot that is being made or ready."""
+
+    number: int
+    sock: socket.socket
 
 
 class Launcher:
     """Makes sandboxes. A context manager; every method may be called from any thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only settings of the one object an agent has
         self,
         *,
         isolation: Isolation,
@@ -22,15 +65,66 @@ class Launcher:
         defaults: Limits = DEFAULTS,
         allow_host_network: bool = False,
         egress: EgressPolicy | None = None,
-        state_dir: Path = STATE_DIR,
+        state_dir: Path | None = None,
         programs: tuple[Path, ...] = (),
     ) -> None:
         """Start the launcher process; raise SandboxRefused if `isolation` cannot be had.
 
-        `slots` is how many sandboxes are kept ready. `programs` are host trees that jobs may
-        read and execute beside /usr, at their own paths.
+        `slots` is how many sandboxes are kept ready. `state_dir` (default: under /run) holds
+        the uid locks, so launchers of one host share it. `programs` are host trees that jobs
+        may read and execute beside /usr, at their own paths.
         """
-        raise SandboxRefused("the launcher is being written")
+        if isolation == "full":
+            raise SandboxRefused("isolation full is being written")
+        self._host = limits.Host(isolation, frozenset(), os.sched_getaffinity(0), ())
+        limits.check(defaults, self._host)
+        self._defaults = limits.merge(DEFAULTS, defaults)
+        self._allow_host_network = allow_host_network
+        self._egress = egress
+        self._lock = threading.Lock()
+        self._answers: dict[int, int | str] = {}
+        self._pool: collections.deque[_Slot] = collections.deque()
+        self._next_number = 1
+        self._closed = False
+        filters = seccomp.compile_filters()
+        lock, block = uids.take_block(state_dir or uids.default_state_dir())
+        try:
+            config = {
+                "plan": plan.make_plan(plan.look(programs), programs, ()),
+                "own_uids": os.geteuid() == 0,
+                "uids": tuple(uids.uids_of(block)),
+                "seccomp": filters,
+                "top_capability": int(Path("/proc/sys/kernel/cap_last_cap").read_text()),
+                "time_ns": Path("/proc/self/ns/time").exists(),
+            }
+            self._start_process(config, (lock,))
+        except ValueError as wrong:
+            raise SandboxRefused(str(wrong)) from None
+        finally:
+            os.close(lock)
+        for _ in range(slots):
+            self._pool.append(self._make(self._needs(self._defaults, "none"), pooled=True))
+
+    def _start_process(self, config: dict[str, object], fds: tuple[int, ...]) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            here = str(Path(__file__).parent)
+            argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(theirs.fileno()), here]
+            self._process = subprocess.Popen(
+                argv,
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+            )
+        wire.send(self._control, (config,), fds)
+        message, _ = wire.receive(self._control)
+        if not message or message[0] != wire.MADE:
+            self._control.close()
+            self._process.wait()
+            reason = message[2] if message else "it died; its message is on standard error"
+            raise SandboxRefused(f"the launcher process could not be started: {reason}")
 
     def start(self, spec: Spec, *, stdout: int, stderr: int) -> Sandbox:
         """Run the job; raise SandboxRefused, with nothing run, if it cannot be run as asked.
@@ -38,10 +132,111 @@ class Launcher:
         `stdout` and `stderr` are descriptors the job writes to; the caller closes its copies
         afterwards. stdin is /dev/null.
         """
-        raise SandboxRefused("the launcher is being written")
+        began = time.monotonic()
+        env = {**ENVIRONMENT, **spec.env}
+        _check_texts(spec.argv, env)
+        settled = limits.merge(self._defaults, spec.limits)
+        limits.check(settled, self._host)
+        if spec.network == "host" and not self._allow_host_network:
+            raise SandboxRefused(
+                "network host is not allowed on this fleet; use none or egress, "
+                "or have the operator allow it in joblane.toml"
+            )
+        run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s)
+        needs = self._needs(settled, spec.network)
+        with self._lock:
+            if self._closed:
+                raise SandboxRefused("this launcher is closed")
+            ready = self._take_ready() if needs == self._needs(self._defaults, "none") else None
+            slot = ready or self._make(needs, pooled=False)
+            try:
+                wire.send_run(slot.sock, run, (stdout, stderr))
+                if ready:
+                    self._pool.append(self._make(needs, pooled=True))
+                pidfd = self._await_made(slot.number)
+            except BaseException:
+                slot.sock.close()
+                raise
+        sandbox = Sandbox(slot.sock, pidfd, began, lambda: None)
+        if not ready:
+            # The job may be running by now; this only learns whether it could be.
+            answer = slot.sock.recv(wire.PACKET)
+            if answer != wire.READY:
+                sandbox.abandon()
+                reason = answer[1:].decode("utf-8", "replace") or "it died"
+                raise SandboxRefused(f"the sandbox could not be made: {reason}")
+        return sandbox
+
+    @staticmethod
+    def _needs(settled: Limits, network: Network) -> tuple[str, int, int]:
+        """Give what the slot has to be made with (see slot.Needs)."""
+        # RLIMIT_NPROC counts in the slot's own user namespace, its init included.
+        return network, settled.tmp_mb or 0, (settled.pids or 0) + 1
+
+    def _make(self, needs: tuple[str, int, int], *, pooled: bool) -> _Slot:
+        number = self._next_number
+        self._next_number += 1
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                wire.send(self._control, (wire.MAKE, number, (*needs, pooled)), (theirs.fileno(),))
+            except OSError as gone:
+                ours.close()
+                raise SandboxRefused(f"the launcher process is gone ({gone})") from gone
+        return _Slot(number, ours)
+
+    def _take_ready(self) -> _Slot | None:
+        """Give the oldest slot of the pool when it is ready."""
+        while self._pool:
+            slot = self._pool.popleft()
+            try:
+                answer = slot.sock.recv(wire.PACKET, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                self._pool.appendleft(slot)
+                return None
+            if answer == wire.READY:
+                return slot
+            # A start on demand meets the same trouble and can tell its caller.
+            slot.sock.close()
+        return None
+
+    def _await_made(self, number: int) -> int:
+        """Give the pidfd of a slot's init."""
+        while number not in self._answers:
+            if not self._take_answer(0):
+                raise SandboxRefused("the launcher process is gone")
+        answer = self._answers.pop(number)
+        if isinstance(answer, str):
+            raise SandboxRefused(f"the sandbox could not be made: {answer}")
+        return answer
+
+    def _take_answer(self, flags: int) -> bool:
+        """Note one answer of the launcher process; False when it is gone."""
+        message, fds = wire.receive(self._control, flags)
+        if not message:
+            return False
+        kind, number, detail = message
+        self._answers[number] = fds[0] if kind == wire.MADE else detail
+        return True
 
     def close(self) -> None:
         """Kill what still runs and take everything away."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for slot in self._pool:
+                slot.sock.close()
+            with contextlib.suppress(OSError):
+                wire.send(self._control, (wire.CLOSE,))
+            self._process.wait()
+            with contextlib.suppress(OSError):
+                while self._take_answer(socket.MSG_DONTWAIT):
+                    pass
+            for answer in self._answers.values():
+                if isinstance(answer, int):
+                    os.close(answer)
+            self._control.close()
 
     def __enter__(self) -> Self:
         return self
@@ -53,3 +248,12 @@ class Launcher:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _check_texts(argv: tuple[str, ...], env: dict[str, str]) -> None:
+    if not argv or not argv[0]:
+        raise SandboxRefused("the command is empty")
+    if any("\0" in text for text in (*argv, *env, *env.values())):
+        raise SandboxRefused("the command or its environment holds a NUL character")
+    if any(not name or "=" in name for name in env):
+        raise SandboxRefused("an environment variable has an empty name or one with =")

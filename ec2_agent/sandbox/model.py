@@ -11,7 +11,7 @@ Network = Literal["none", "egress", "host"]
 """`none` is a loopback of the job's own, `egress` a filtered way out, `host` no isolation."""
 
 
-class SandboxRefused(Exception):  # noqa: N818 - a refusal is an answer, not a mishap
+class SandboxRefused(Exception):
     """The sandbox cannot give what was asked for, so nothing was run.
 
     `reason` is a sentence an operator can act on: what was asked for, why this host cannot

@@ -1,0 +1,201 @@
+"""The system calls a sandbox is made of, where Python's `os` has no name for them.
+
+Every function raises OSError with the kernel's errno. Numbers come from the kernel's headers:
+include/uapi/linux/{sched,mount,capability,prctl,seccomp,close_range}.h; system calls newer
+than 2019 have one number on every architecture.
+
+The library is opened as PyDLL, so that a call keeps the interpreter's lock: the process is
+single-threaded, and a child of `clone3` then finds the lock in its own hands.
+"""
+
+import ctypes
+import os
+
+CLONE_NEWTIME = 0x00000080
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+CLONE_PIDFD = 0x00001000
+CLONE_INTO_CGROUP = 0x200000000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 2
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 0x1, 0x2, 0x4, 0x8
+
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL = 0, 1, 5
+CAP_SETGID, CAP_SETUID, CAP_SETPCAP = 6, 7, 8
+CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
+
+_MACHINE = os.uname().machine
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(_MACHINE, -1)
+_SECCOMP = {"x86_64": 317, "aarch64": 277}.get(_MACHINE, -1)
+_OPEN_TREE, _MOVE_MOUNT, _CLONE3, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 435, 436, 442
+
+_PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 4, 8, 24
+_PR_SET_NO_NEW_PRIVS = 38
+_AT_FDCWD = -100
+_AT_EMPTY_PATH, _AT_RECURSIVE = 0x1000, 0x8000
+_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+_SFD_NONBLOCK, _SFD_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
+_SIGCHLD = 17
+_SECCOMP_SET_MODE_FILTER = 1
+_CAPABILITY_VERSION_3 = 0x20080522
+_LAST_UINT = 2**32 - 1
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+_char_p, _int, _long = ctypes.c_char_p, ctypes.c_int, ctypes.c_long
+_ulong, _void_p = ctypes.c_ulong, ctypes.c_void_p
+
+
+def _prototype(name: str, *argtypes: type) -> "ctypes._NamedFuncPointer":
+    function = _libc[name]
+    function.argtypes = argtypes
+    function.restype = _long if name == "syscall" else _int
+    return function
+
+
+_mount = _prototype("mount", _char_p, _char_p, _char_p, _ulong, _char_p)
+_umount2 = _prototype("umount2", _char_p, _int)
+_unshare = _prototype("unshare", _int)
+_prctl = _prototype("prctl", _int, _ulong, _ulong, _ulong, _ulong)
+_capset = _prototype("capset", _void_p, _void_p)
+_signalfd = _prototype("signalfd", _int, _void_p, _int)
+_plain = _prototype("syscall", _long, _long, _long, _long, _long, _long)
+_path1 = _prototype("syscall", _long, _long, _char_p, _long, _long, _long)
+_paths = _prototype("syscall", _long, _char_p, _char_p)
+_move = _prototype("syscall", _long, _long, _char_p, _long, _char_p, _long)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+_clone_args = (ctypes.c_uint64 * 11)()
+_pidfd = ctypes.c_int(-1)
+
+
+def clone3(flags: int, cgroup: int | None) -> tuple[int, int]:
+    """Fork into new namespaces, and into `cgroup` (a directory descriptor) when there is one.
+
+    Gives (pid, pidfd) in the parent and (0, -1) in the child.
+    """
+    if cgroup is not None:
+        flags |= CLONE_INTO_CGROUP
+    _clone_args[0] = flags | CLONE_PIDFD
+    _clone_args[1] = ctypes.addressof(_pidfd)
+    _clone_args[4] = _SIGCHLD
+    _clone_args[10] = 0 if cgroup is None else cgroup
+    pid = _checked(_plain(_CLONE3, ctypes.addressof(_clone_args), 88, 0, 0, 0))
+    return (pid, _pidfd.value) if pid else (0, -1)
+
+
+def unshare(flags: int) -> None:
+    """Move this process into new namespaces."""
+    _checked(_unshare(flags))
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """Mount a file system, or change a mount when `flags` say so."""
+    _checked(_mount(source.encode(), os.fsencode(target), kind.encode(), flags, data.encode()))
+
+
+def unmount(target: str) -> None:
+    """Take a mount away lazily: what is open stays open."""
+    _checked(_umount2(os.fsencode(target), MNT_DETACH))
+
+
+def open_tree(source: str) -> int:
+    """Take a detached copy of a mount, with the mounts below it."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
+    return _checked(_path1(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags, 0, 0))
+
+
+def set_mount_attributes(tree: int, attributes: int) -> None:
+    """Add attributes (ATTR_*) to a mount and all mounts below it; none is ever removed."""
+    value = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    flags = _AT_EMPTY_PATH | _AT_RECURSIVE
+    _checked(_path1(_MOUNT_SETATTR, tree, b"", flags, ctypes.addressof(value), 32))
+
+
+def attach(tree: int, target: str) -> None:
+    """Put a detached mount at `target`."""
+    path = os.fsencode(target)
+    _checked(_move(_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, _MOVE_MOUNT_F_EMPTY_PATH))
+
+
+def pivot_root(new_root: str) -> None:
+    """Make `new_root` the root and forget the old one.
+
+    Both arguments of pivot_root(2) are the same directory: the old root then lies stacked on
+    the new one, needs no place in it, and is unmounted from there.
+    """
+    os.chdir(new_root)
+    _checked(_paths(_PIVOT_ROOT, b".", b"."))
+    unmount(".")
+    os.chdir("/")
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from `first` on."""
+    _checked(_plain(_CLOSE_RANGE, first, _LAST_UINT, 0, 0, 0))
+
+
+def signal_descriptor(signals: tuple[int, ...]) -> int:
+    """Give a descriptor that is readable while one of the (blocked) signals is pending."""
+    mask = ctypes.c_uint64(sum(1 << (number - 1) for number in signals))
+    room = (ctypes.c_uint64 * 16)(mask.value)  # glibc's sigset_t has 128 bytes
+    return _checked(_signalfd(-1, ctypes.addressof(room), _SFD_NONBLOCK | _SFD_CLOEXEC))
+
+
+def set_dumpable(value: int) -> None:
+    """Say whether others may read this process's /proc entries and trace it."""
+    _checked(_prctl(_PR_SET_DUMPABLE, value, 0, 0, 0))
+
+
+def keep_capabilities() -> None:
+    """Let the permitted set survive the change of uid."""
+    _checked(_prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+
+
+def no_new_privileges() -> None:
+    """Make set-uid bits and file capabilities worthless from here on."""
+    _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def drop_bounding(last_capability: int, keep: tuple[int, ...] = ()) -> None:
+    """Take all capabilities but `keep` out of the bounding set."""
+    for capability in range(last_capability + 1):
+        if capability not in keep:
+            _checked(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
+
+
+def set_capabilities(capabilities: tuple[int, ...]) -> None:
+    """Make the permitted and effective sets exactly these; the inheritable set is emptied."""
+    mask = sum(1 << capability for capability in capabilities)
+    low, high = mask & _LAST_UINT, mask >> 32
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
+    _checked(_capset(ctypes.addressof(header), ctypes.addressof(data)))
+
+
+class Filter:
+    """A seccomp program, kept where the kernel can read it."""
+
+    def __init__(self, program: bytes) -> None:
+        self._code = ctypes.create_string_buffer(program, len(program))
+        # struct sock_fprog: a u16 count of 8-byte instructions, padding, a pointer
+        self._fprog = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(self._code))
+
+    def load(self) -> None:
+        """Filter this process and all it starts; needs no_new_privileges before."""
+        fprog = ctypes.addressof(self._fprog)
+        _checked(_plain(_SECCOMP, _SECCOMP_SET_MODE_FILTER, 0, fprog, 0, 0))

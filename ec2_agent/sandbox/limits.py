@@ -1,0 +1,110 @@
+"""Limits as values: parsing, merging with the defaults, and what an isolation can apply.
+
+A limit that was asked for and cannot be applied refuses the job. The reasons are written for
+the operator who reads them in a job's timeline.
+"""
+
+import math
+import re
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, replace
+
+from ec2_agent.sandbox.model import Isolation, Limits, SandboxRefused
+
+MEMORY_FLOOR_MB = 16
+"""The init of a sandbox itself takes 1 to 2 MiB; below this a Python cannot start either."""
+
+CPU_PERIOD_US = 100_000
+"""The kernel's default period of cpu.max; its smallest quota is 1000 us, so 0.01 of a core."""
+
+_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
+_NEEDS_CGROUP = {
+    "memory_mb": "memory",
+    "cpus": "cpu",
+    "cores": "cpuset",
+    "io_bps": "io",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the limits of this launcher are checked against."""
+
+    isolation: Isolation
+    controllers: AbstractSet[str]
+    """cgroup v2 controllers that can be used below the launcher's cgroup."""
+    cores: AbstractSet[int]
+    """Cores that are online and ours."""
+    disks: tuple[str, ...]
+    """`major:minor` of the disks that the sandbox stands on."""
+
+
+def merge(defaults: Limits, asked: Limits) -> Limits:
+    """Fill the gaps of `asked` with the defaults."""
+    given = {f.name: getattr(asked, f.name) for f in fields(Limits)}
+    return replace(defaults, **{name: v for name, v in given.items() if v is not None})
+
+
+def parse_cores(text: str) -> tuple[int, ...]:
+    """Give the cores of a list as `0-2,5`; raises SandboxRefused unless it is ascending."""
+    cores: list[int] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise SandboxRefused(f"cores {text!r}: {part!r} is not a core or a range such as 0-2")
+        first = int(match[1])
+        last = first if match[2] is None else int(match[2])
+        if last < first:
+            raise SandboxRefused(f"cores {text!r}: the range {part} runs backwards")
+        if cores and first <= cores[-1]:
+            raise SandboxRefused(f"cores {text!r}: {first} comes twice or out of order")
+        cores.extend(range(first, last + 1))
+    return tuple(cores)
+
+
+def check(limits: Limits, host: Host) -> None:
+    """Raise SandboxRefused unless every limit that is set is sound and can be applied."""
+    _whole(limits.memory_mb, "memory_mb", MEMORY_FLOOR_MB, 1 << 30)
+    _whole(limits.pids, "pids", 1, 1 << 22)  # the kernel's PID_MAX_LIMIT
+    _whole(limits.io_bps, "io_bps", 1024, 1 << 50)
+    _whole(limits.tmp_mb, "tmp_mb", 1, 1 << 30)
+    cpus = limits.cpus
+    if cpus is not None and not (
+        not isinstance(cpus, bool) and math.isfinite(cpus) and 0.01 <= cpus <= 1 << 13  # noqa: PLR2004 - CPU_PERIOD_US says why
+    ):
+        raise SandboxRefused(f"cpus {cpus}: must be a number between 0.01 and 8192")
+    if limits.cores is not None:
+        missing = [core for core in parse_cores(limits.cores) if core not in host.cores]
+        if missing:
+            has = ",".join(map(str, sorted(host.cores)))
+            raise SandboxRefused(
+                f"cores {limits.cores!r}: core {missing[0]} is not one of this host's ({has})"
+            )
+    for name, controller in _NEEDS_CGROUP.items():
+        if getattr(limits, name) is not None:
+            _need(name, controller, host)
+    if limits.io_bps is not None and not host.disks:
+        raise SandboxRefused(
+            "io_bps cannot be applied: the sandbox's files lie on no block device of this host; "
+            "run the job without io_bps, or on an instance whose root is a disk"
+        )
+    if limits.pids is not None and host.isolation == "full":
+        _need("pids", "pids", host)
+
+
+def _need(limit: str, controller: str, host: Host) -> None:
+    if host.isolation != "full":
+        raise SandboxRefused(
+            f"{limit} cannot be applied with isolation namespaces: it needs cgroup v2; "
+            "start the agent with isolation full, or submit the job without this limit"
+        )
+    if controller not in host.controllers:
+        raise SandboxRefused(
+            f"{limit} cannot be applied: the cgroup v2 controller {controller} is not available "
+            "to the agent; `joblane doctor` says how to delegate it"
+        )
+
+
+def _whole(value: int | None, name: str, low: int, high: int) -> None:
+    if value is not None and (type(value) is not int or not low <= value <= high):
+        raise SandboxRefused(f"{name} {value!r}: must be a whole number from {low} to {high}")

@@ -1,0 +1,162 @@
+"""The mount plan: what the read-only root of every sandbox holds.
+
+A pure function of a few facts about the host gives a list of steps, carried out in order:
+
+    ("tmpfs", path, options)        an empty file system
+    ("dir", path, mode)
+    ("file", path, content)
+    ("link", path, target)
+    ("bind", path, source, attributes)   a copy of the host's mounts at `source`, attributes
+                                         (kernel.ATTR_*) put on every mount of it
+
+Everything of the host that a job can see is a "bind" here, and each is read-only. What is
+writable (/tmp, /work, /dev/shm) and /proc are the slot's own and are mounted there.
+"""
+
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from ec2_agent.sandbox import kernel
+
+Step = tuple[str | int | bytes, ...]
+
+HOST_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+"""Links into /usr where /usr is merged, else directories that are bound as they are."""
+
+ETC = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ca-certificates.conf",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/openssl.cnf",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/crypto-policies",
+)
+"""What programs need to run, on Debian, Ubuntu and Amazon Linux; nothing that names the host."""
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+
+OWN_DIRECTORIES = ("/dev/shm", "/etc", "/proc", "/tmp", "/var/tmp", "/work")  # noqa: S108
+"""Directories of the sandbox itself, empty in the shared root."""
+
+_STANDARD = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+}
+_OWN_ETC = {
+    "/etc/passwd": b"root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    b"job:x:1000:1000:job:/work:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "/etc/group": b"root:x:0:\njob:x:1000:\nnogroup:x:65534:\n",
+    "/etc/hosts": b"127.0.0.1 localhost job\n::1 localhost\n",
+    "/etc/hostname": b"job\n",
+    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
+}
+_READ_ONLY = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NODEV
+_READ_ONLY_DEVICE = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NOEXEC
+
+
+class Host(NamedTuple):
+    """What the plan has to know of the host."""
+
+    links: dict[str, str]
+    """Of HOST_LINKS, those that are symbolic links, and where they point."""
+    directories: frozenset[str]
+    """Of HOST_LINKS, ETC and the programs, those that are directories."""
+    files: frozenset[str]
+    """Of ETC, those that are files."""
+
+
+def look(programs: tuple[Path, ...]) -> Host:
+    """Read the facts off this host."""
+    links: dict[str, str] = {}
+    directories: set[str] = set()
+    files: set[str] = set()
+    for path in ("/usr", *HOST_LINKS, *ETC, *map(str, programs)):
+        if path in HOST_LINKS and Path(path).is_symlink():
+            links[path] = os.readlink(path)  # noqa: PTH115 - the text, not a path made of it
+            continue
+        try:
+            mode = Path(path).stat().st_mode
+        except OSError:
+            continue
+        (directories if stat.S_ISDIR(mode) else files).add(path)
+    return Host(links, frozenset(directories), frozenset(files))
+
+
+class _Plan:
+    """The steps so far, and the places they made."""
+
+    def __init__(self, host: Host) -> None:
+        self.steps: list[Step] = [("tmpfs", "/", "size=1m,mode=755")]
+        self._host = host
+        self._made = {"/", *host.links}
+        self._shown: list[str] = []
+
+    def directory(self, path: str) -> None:
+        """Make a directory and those above it."""
+        for place in (*reversed(PurePosixPath(path).parents), PurePosixPath(path)):
+            if str(place) not in self._made:
+                self._made.add(str(place))
+                self.steps.append(("dir", str(place), 0o755))
+
+    def show(self, path: str, attributes: int = _READ_ONLY) -> None:
+        """Show what the host has at `path`, unless a tree that is shown holds it already."""
+        if any(PurePosixPath(path).is_relative_to(tree) for tree in self._shown):
+            return
+        if path in self._host.directories:
+            self.directory(path)
+            self._shown.append(path)
+        else:
+            self.directory(str(PurePosixPath(path).parent))
+            self.steps.append(("file", path, b""))
+        self.steps.append(("bind", path, path, attributes))
+
+
+def make_plan(host: Host, programs: tuple[Path, ...], resolvers: tuple[str, ...]) -> list[Step]:
+    """Give the steps that build the root; raises ValueError for a tree that cannot be shown.
+
+    `programs` are absolute paths of directories, shown at the same place. `resolvers` are DNS
+    servers.
+    """
+    plan = _Plan(host)
+    for path in OWN_DIRECTORIES:
+        plan.directory(path)
+    plan.steps.extend(("link", path, target) for path, target in host.links.items())
+    for path in ("/usr", *HOST_LINKS, *ETC):
+        if path in host.directories or path in host.files:
+            plan.show(path)
+    for device in DEVICES:
+        plan.show("/dev/" + device, _READ_ONLY_DEVICE)
+    plan.steps.extend(("link", "/dev/" + name, target) for name, target in _STANDARD.items())
+    plan.steps.extend(("file", path, content) for path, content in _OWN_ETC.items())
+    lines = "".join(f"nameserver {address}\n" for address in resolvers)
+    plan.steps.append(("file", "/etc/resolv.conf", lines.encode()))
+    for program in sorted(programs):
+        _check_program(program, host)
+        plan.show(str(program))
+    return plan.steps
+
+
+_TAKEN = ("/proc", "/sys", "/dev", "/etc", "/tmp", "/work", "/run", "/boot")  # noqa: S108
+
+
+def _check_program(program: Path, host: Host) -> None:
+    if not program.is_absolute() or ".." in program.parts or program == Path("/"):
+        raise ValueError(f"programs: {program} is not the absolute path of a directory below /")
+    if any(program.is_relative_to(place) for place in _TAKEN):
+        raise ValueError(f"programs: {program} lies where a sandbox has a directory of its own")
+    if str(program) not in host.directories:
+        raise ValueError(f"programs: {program} is not a directory of this host")

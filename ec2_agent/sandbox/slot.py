@@ -1,0 +1,304 @@
+"""One slot: from the fork into new namespaces to the report of how its one job ended.
+
+This is pid 1 of the sandbox. It is born with the launcher's rights, builds what needs them,
+gives all of them up, and only then looks at a command. It outlives the agent and the launcher:
+it ends when its job has ended and nobody holds the other end of its socket any more.
+
+Nothing here imports a module late: the process has already left the host's file system.
+"""
+
+import errno
+import fcntl
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import time
+
+from ec2_agent.sandbox import kernel, wire
+
+SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
+"""The descriptors of the launcher process and of every slot; all others are closed here."""
+
+JOB_ID = 1000
+"""The job's uid and gid as it sees them; outside they are an unprivileged id of the slot's own."""
+
+_CANNOT_RUN, _NOT_FOUND = 126, 127
+"""What a shell answers for a command that it cannot execute, or cannot find."""
+
+_NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_INODES_PER_MIB = 256
+# Python ignores these two from its start on, and an ignored signal stays so over exec.
+_RESET = (signal.SIGPIPE, signal.SIGXFSZ)
+_SELF_TEST = ("/usr/bin/true",)
+
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Needs:
+    """What has to be settled before the slot is made; a plain tuple on the wire."""
+
+    __slots__ = ("network", "nproc", "pooled", "tmp_mb")
+
+    def __init__(self, network: str, tmp_mb: int, nproc: int, pooled: bool) -> None:  # noqa: FBT001 - as on the wire
+        self.network = network
+        self.tmp_mb = tmp_mb
+        self.nproc = nproc
+        """RLIMIT_NPROC, the slot's init included; 0 leaves it alone."""
+        self.pooled = pooled
+        """Made ahead: it tests itself, because nobody is waiting."""
+
+
+class Template:
+    """What all slots of a launcher process share."""
+
+    __slots__ = ("own_uids", "seccomp", "top_capability")
+
+    def __init__(
+        self, seccomp: tuple[kernel.Filter, ...], top_capability: int, *, own_uids: bool
+    ) -> None:
+        self.seccomp = seccomp
+        self.top_capability = top_capability
+        self.own_uids = own_uids
+        """Each slot has a host uid of its own; without it the launcher's owner's is used."""
+
+
+def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
+    """Be the slot. The caller ends the process when this returns."""
+    sock = _take_descriptors(slot_socket)
+    try:
+        _build(template, needs, uid)
+        _give_up_everything(template, needs, uid)
+        if needs.pooled:
+            _self_test()
+    except OSError as refused:
+        sock.send(wire.REFUSED + str(refused).encode())
+        return
+    sock.send(wire.READY)
+    message, fds = wire.receive(sock)
+    if message and message[0] == wire.BIG:
+        message = wire.read_big(fds.pop(0))
+    if message and message[0] == wire.RUN:
+        sock.send(_Job(sock).run(message, fds))
+
+
+def _take_descriptors(slot_socket: int) -> socket.socket:
+    os.dup2(slot_socket, SOCKET, inheritable=False)
+    kernel.close_from(FIRST_OTHER)
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, SOCKET)
+
+
+def _build(template: Template, needs: Needs, uid: int) -> None:
+    """Make the private part of the root and of the network, while there are rights to."""
+    os.setsid()  # kill(0) of a job without this would reach the launcher's process group
+    kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
+    proc_flags = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
+    kernel.mount("proc", "/proc", "proc", proc_flags, "subset=pid")
+    # One file system under three names: tmp_mb is what they hold together.
+    inodes = needs.tmp_mb * _INODES_PER_MIB
+    kernel.mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, f"size={needs.tmp_mb}m,nr_inodes={inodes}")
+    for name, target in (("work", "/work"), ("shm", "/dev/shm"), ("tmp", "/tmp")):
+        inner = "/tmp/" + name
+        os.mkdir(inner)
+        os.chmod(inner, 0o700 if name == "work" else 0o1777)
+        if template.own_uids:
+            os.chown(inner, uid, uid)
+        kernel.mount(inner, target, "", kernel.MS_BIND)
+    if needs.network != "host":
+        _loopback_up()
+
+
+def _loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        request = struct.pack("16sh14x", b"lo", _IFF_UP)
+        fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)
+
+
+def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
+    """Become nobody: an own uid, an own user namespace, no capability, the filter.
+
+    The user namespace comes last and owns none of the others, so even a capability regained
+    in it would move no mount, interface or process.
+    """
+    if template.own_uids:
+        kernel.keep_capabilities()
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        # Not needed by the kernel, but by Ubuntu's AppArmor, which refuses user namespaces
+        # to processes without it.
+        kernel.set_capabilities((kernel.CAP_SYS_ADMIN,))
+        kernel.set_dumpable(1)  # so that /proc/self/uid_map is this uid's to write
+    outside = uid if template.own_uids else 0
+    kernel.unshare(kernel.CLONE_NEWUSER)
+    for file, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{JOB_ID} {outside} 1"),
+        ("gid_map", f"{JOB_ID} {outside} 1"),
+    ):
+        fd = os.open("self/" + file, os.O_WRONLY, dir_fd=HOST_PROC)
+        os.write(fd, text.encode())
+        os.close(fd)
+    os.close(HOST_PROC)
+    if needs.nproc:
+        resource.setrlimit(resource.RLIMIT_NPROC, (needs.nproc, needs.nproc))
+    kernel.drop_bounding(template.top_capability)
+    kernel.set_capabilities(())
+    kernel.no_new_privileges()
+    kernel.set_dumpable(0)
+    os.chdir("/work")
+    for program in template.seccomp:
+        program.load()
+
+
+def _self_test() -> None:
+    """Start a process as a job would be; it also brings in the pages that a start needs."""
+    pid = os.posix_spawn(_SELF_TEST[0], _SELF_TEST, {}, setsid=True, setsigmask=())
+    if os.waitpid(pid, 0)[1]:
+        raise OSError(errno.ENOEXEC, "the self-test of a new sandbox failed")
+
+
+def find_program(name: str, path: str) -> str:
+    """Give the file to execute for `argv[0]`, as a shell would find it.
+
+    Raises FileNotFoundError, or PermissionError when what is there is not executable.
+    """
+    if "/" in name:
+        return name
+    found = ""
+    for directory in path.split(":"):
+        candidate = f"{directory or '.'}/{name}"
+        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+            return candidate
+        if not found and os.path.exists(candidate):
+            found = candidate
+    number = errno.EACCES if found else errno.ENOENT
+    raise OSError(number, os.strerror(number), found or name)
+
+
+class _Job:
+    """The one job of a slot, from its start until all of its processes are dead."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._main = -1
+        self._status: int | None = None
+        self._cpu_s = 0.0
+        self._deadline: float | None = None
+        self._kill_at: float | None = None
+        self._timed_out = False
+        self._stopped = False
+        self._grace_s = 0.0
+
+    def run(self, message: "tuple[Any, ...]", fds: list[int]) -> bytes:
+        """Run the job to its end and give the ENDED message."""
+        _, argv, env, timeout_s, self._grace_s = message
+        error = b""
+        began = time.monotonic()
+        if timeout_s is not None:
+            self._deadline = began + timeout_s
+        try:
+            self._spawn(argv, env, fds)
+        except OSError as failed:
+            missing = failed.errno in (errno.ENOENT, errno.ENOTDIR)
+            self._status = (_NOT_FOUND if missing else _CANNOT_RUN) << 8
+            error = f"{argv[0]}: {failed.strerror}".encode("utf-8", "replace")
+        for fd in fds:
+            os.close(fd)
+        while self._status is None:
+            self._wait_for_news()
+        self._kill_the_rest()
+        flags = (self._timed_out, self._stopped)
+        wall_s = time.monotonic() - began
+        return wire.ENDED + wire.ENDING.pack(self._status, *flags, self._cpu_s, wall_s) + error
+
+    def _spawn(self, argv: tuple[str, ...], env: dict[str, str], fds: list[int]) -> None:
+        program = find_program(argv[0], env.get("PATH", ""))
+        self._main = os.posix_spawn(
+            program,
+            argv,
+            env,
+            file_actions=(
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, fds[0], 1),
+                (os.POSIX_SPAWN_DUP2, fds[1], 2),
+            ),
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_RESET,
+        )
+
+    def _wait_for_news(self) -> None:
+        """Sleep until a child ends, the holder says something, or a time is up."""
+        ends = [at for at in (self._deadline, self._kill_at) if at is not None]
+        pause = max(0.0, min(ends) - time.monotonic()) * 1000 if ends else None
+        poll = select.poll()
+        poll.register(SIGNALS, select.POLLIN)
+        poll.register(SOCKET, select.POLLIN)
+        for fd, _ in poll.poll(pause):
+            if fd == SIGNALS:
+                os.read(SIGNALS, 4096)
+                self._reap(os.WNOHANG)
+            else:
+                self._hear()
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline:
+            self._timed_out = True
+            self._terminate(self._grace_s)
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill()
+
+    def _hear(self) -> None:
+        message, _ = wire.receive(self._sock)
+        if not message:  # nobody is left to tell the ending to
+            self._kill()
+        elif message[0] == wire.STOP:
+            self._stopped = True
+            self._terminate(message[1])
+
+    def _terminate(self, grace_s: float) -> None:
+        """Ask every process to end; the earliest kill that was announced stands."""
+        self._deadline = None
+        kill_at = time.monotonic() + grace_s
+        self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
+        _signal_all(signal.SIGTERM)
+        _signal_all(signal.SIGCONT)  # or what was stopped would never see the SIGTERM
+
+    def _kill(self) -> None:
+        self._deadline = self._kill_at = None
+        _signal_all(signal.SIGKILL)
+
+    def _kill_the_rest(self) -> None:
+        """Leave no process of the job.
+
+        The kernel checks for a pending signal under the lock under which a fork adds its
+        child, so a fork bomb cannot run ahead of one kill(-1, SIGKILL).
+        """
+        self._kill()
+        while self._reap(0):
+            pass
+
+    def _reap(self, flags: int) -> bool:
+        """Collect children that ended; False when there are none left at all."""
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, flags)
+            except ChildProcessError:
+                return False
+            if not pid:
+                return True
+            self._cpu_s += used.ru_utime + used.ru_stime
+            if pid == self._main:
+                self._status = status
+
+
+def _signal_all(number: signal.Signals) -> None:
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,47 @@
+"""Host uids for slots: no two jobs of a host share one, whichever launcher runs them."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from ec2_agent.sandbox.model import SandboxRefused
+
+FIRST, EACH, BLOCKS = 200_000, 1000, 64
+"""Block n holds the 1000 uids from 200000 + 1000 n; 64 launchers can run on a host."""
+
+
+def default_state_dir() -> Path:
+    """Give the directory that launchers of this user share."""
+    uid = os.geteuid()
+    if uid == 0:
+        return Path("/run/joblane")
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/joblane-{uid}") / "joblane"  # noqa: S108 - made 0700 and checked
+
+
+def take_block(state_dir: Path) -> tuple[int, int]:
+    """Lock a block of uids; give (lock descriptor, block).
+
+    The launcher process and every slot inherit the descriptor, so the block is free again when
+    the last of them is gone, however each of them ended.
+    """
+    folder = state_dir / "uids"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.geteuid():
+            raise SandboxRefused(f"{folder} belongs to another user; choose another state_dir")
+        for block in range(BLOCKS):
+            lock = os.open(folder / str(block), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+            else:
+                return lock, block
+    except OSError as failed:
+        raise SandboxRefused(f"the uid locks in {folder} cannot be used: {failed}") from failed
+    raise SandboxRefused(f"all {BLOCKS} uid blocks are in use; see who holds the locks in {folder}")
+
+
+def uids_of(block: int) -> range:
+    """Give the host uids of a block."""
+    return range(FIRST + block * EACH, FIRST + (block + 1) * EACH)

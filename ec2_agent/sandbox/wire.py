@@ -1,0 +1,94 @@
+"""The messages between agent, launcher process and slots.
+
+The agent's requests are marshalled tuples: they come from the trusted side. What a slot
+answers is read by fixed structures only: a job that got hold of its init must not be able to
+feed the agent anything but a wrong ending.
+
+    agent -> launcher   (MAKE, slot, needs) + the slot's socket | (BURY, slot) | (CLOSE,)
+    launcher -> agent   (MADE, slot, pid) + pidfd | (FAILED, slot, reason)
+    agent -> slot       (RUN, argv, env, timeout_s, grace_s) + stdout, stderr
+                        | (BIG,) + the RUN tuple in a memfd, stdout, stderr | (STOP, grace_s)
+    slot -> agent       b"R" ready | b"F" reason | b"E" + ENDING + error text
+"""
+
+import marshal
+import os
+import socket
+import struct
+
+MAKE, BURY, CLOSE = "make", "bury", "close"
+MADE, FAILED = "made", "failed"
+RUN, BIG, STOP = "run", "big", "stop"
+READY, REFUSED, ENDED = b"R", b"F", b"E"
+
+ENDING = struct.Struct("=iBBdd")
+"""wait status, timed out, stopped, CPU seconds, wall seconds."""
+
+PACKET = 65536
+"""Longest message in bytes; a longer command and environment travel in a memfd."""
+
+TYPE_CHECKING = False  # the import of typing alone would add a tenth to the launcher's memory
+if TYPE_CHECKING:
+    from typing import Any
+
+_ANCILLARY = socket.CMSG_SPACE(16)  # four descriptors
+
+
+def send(sock: socket.socket, message: "tuple[Any, ...]", fds: tuple[int, ...] = ()) -> None:
+    """Send one message; raises OSError when the other side is gone."""
+    body = marshal.dumps(message)
+    rights = struct.pack(f"{len(fds)}i", *fds)
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if fds else []
+    sock.sendmsg([body], ancillary, socket.MSG_NOSIGNAL)
+
+
+def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
+    """Give one message and its descriptors; no bytes at all is the end of the stream.
+
+    socket.recv_fds is no use here: up to Python 3.12 it loses MSG_CMSG_CLOEXEC, and what a
+    slot receives would be inherited by the job.
+    """
+    flags |= socket.MSG_CMSG_CLOEXEC
+    body, ancillary, _, _ = sock.recvmsg(PACKET, _ANCILLARY, flags)
+    fds: list[int] = []
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.extend(struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4]))
+    return body, fds
+
+
+def receive(sock: socket.socket, flags: int = 0) -> "tuple[tuple[Any, ...], list[int]]":
+    """Give one message of the trusted side; an empty tuple is the end of the stream."""
+    body, fds = receive_raw(sock, flags)
+    return (marshal.loads(body) if body else ()), fds  # noqa: S302 - see above: trusted
+
+
+def send_run(sock: socket.socket, run: "tuple[Any, ...]", fds: tuple[int, ...]) -> None:
+    """Send a RUN message of any size."""
+    body = marshal.dumps(run)
+    if len(body) <= PACKET:
+        send(sock, run, fds)
+        return
+    memory = os.memfd_create("run")
+    try:
+        view = memoryview(body)
+        while view:
+            view = view[os.write(memory, view) :]
+        send(sock, (BIG,), (memory, *fds))
+    finally:
+        os.close(memory)
+
+
+def read_big(memory: int) -> "tuple[Any, ...]":
+    """Give the RUN message that lies in a memfd, which is closed."""
+    os.lseek(memory, 0, os.SEEK_SET)
+    with os.fdopen(memory, "rb") as file:
+        message: tuple[Any, ...] = marshal.loads(file.read())  # noqa: S302 - trusted side
+    return message
+
+
+def park(fd: int, number: int) -> None:
+    """Move a descriptor to a number of its own, closed on exec."""
+    if fd != number:
+        os.dup2(fd, number, inheritable=False)
+        os.close(fd)
