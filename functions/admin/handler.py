@@ -111,7 +111,7 @@ class Operator:
 def _agent(row: AgentRow, now_ms: int) -> AgentView:
     return AgentView(
         name=row.name,
-        alive=row.lease_held(now_ms),
+        alive=row.alive(now_ms),
         last_seen_at=rfc3339(row.beat_ms),
         threads=row.threads,
         running=row.running,

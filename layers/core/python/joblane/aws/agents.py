@@ -24,6 +24,8 @@ class AgentRow:
     """An agent, as of its last heartbeat."""
 
     name: str
+    since_ms: int
+    """When this process of the agent started: what an earlier one held is lost."""
     beat_ms: int
     threads: int
     running: int
@@ -31,9 +33,17 @@ class AgentRow:
     isolation: str
     version: str
 
-    def lease_held(self, now_ms: int) -> bool:
-        """Whether its jobs are still its own."""
+    def alive(self, now_ms: int) -> bool:
+        """Whether the jobs that it has claimed are still its own."""
         return now_ms - self.beat_ms < LEASE_S * 1000
+
+    def holds(self, claimed_ms: int, now_ms: int) -> bool:
+        """Whether a job that was claimed in this agent's name at `claimed_ms` still runs there.
+
+        An agent that crashed and came back under its name beats on, but does not run what its
+        earlier life had claimed.
+        """
+        return self.alive(now_ms) and claimed_ms >= self.since_ms
 
 
 class AgentStore:
@@ -49,6 +59,7 @@ class AgentStore:
             TableName=self._table,
             Item={
                 **_key(row.name),
+                "since": {"N": str(row.since_ms)},
                 "beat": {"N": str(row.beat_ms)},
                 "threads": {"N": str(row.threads)},
                 "running": {"N": str(row.running)},
@@ -100,6 +111,7 @@ def _key(name: str) -> dict[str, Any]:
 def _row(item: Mapping[str, Any]) -> AgentRow:
     return AgentRow(
         name=item["agent"]["S"],
+        since_ms=int(item["since"]["N"]),
         beat_ms=int(item["beat"]["N"]),
         threads=int(item["threads"]["N"]),
         running=int(item["running"]["N"]),

@@ -1,0 +1,173 @@
+"""`python -m ec2_agent`: run an agent here, or say what this host can isolate."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import ValidationError
+
+from ec2_agent.agent import Agent
+from ec2_agent.sandbox import HostReport, Launcher, SandboxRefused, probe
+from ec2_agent.settings import Settings
+from joblane.aws.clients import Clients
+from joblane.config import Descriptor, descriptor_name
+
+EX_UNAVAILABLE = 69
+"""sysexits.h: something that the agent needs is not there; stderr says what."""
+
+_NAME = r"[a-zA-Z0-9_.-]{1,128}"
+
+
+class CannotStart(Exception):
+    """The agent cannot take up work; the text says why and what to do."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line. Returns the exit code: 0 done, 2 wrong usage, 69 cannot start."""
+    options = _parser().parse_args(argv)
+    try:
+        return int(options.call(options))
+    except CannotStart as error:
+        print(f"joblane: {error}", file=sys.stderr)  # noqa: T201 - a command line
+        return EX_UNAVAILABLE
+
+
+def _run(options: argparse.Namespace) -> int:
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    clients = Clients()
+    settings = Settings(
+        name=options.name,
+        since_ms=int(time.time() * 1000),
+        descriptor=_descriptor(clients, options.deployment),
+        threads=options.threads,
+        isolation=options.isolation,
+        allow_host_network=options.allow_host_network,
+        drain_s=options.drain_s,
+        version=version("joblane"),
+    )
+    try:
+        launcher = Launcher(
+            isolation=settings.isolation,
+            slots=min(settings.threads, 16),
+            allow_host_network=settings.allow_host_network,
+        )
+    except SandboxRefused as refusal:
+        raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
+    with launcher:
+        try:
+            return asyncio.run(Agent(settings, clients, launcher).run())
+        except (BotoCoreError, ClientError) as error:
+            raise CannotStart(f"cannot announce this agent: {error}") from None
+
+
+def _descriptor(clients: Clients, deployment: str) -> Descriptor:
+    """Read what the deployment's stacks wrote for its agents."""
+    name = descriptor_name(deployment)
+    try:
+        answer = clients.make("ssm").get_parameter(Name=name)
+        return Descriptor.model_validate_json(answer["Parameter"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            raise CannotStart(
+                f"SSM has no parameter {name}: is {deployment!r} deployed in this account and "
+                "region (`cdk deploy --all`)?"
+            ) from None
+        raise CannotStart(f"cannot read SSM parameter {name}: {error}") from None
+    except BotoCoreError as error:
+        raise CannotStart(f"cannot read SSM parameter {name}: {error}") from None
+    except ValidationError:
+        raise CannotStart(
+            f"SSM parameter {name} is of another version of Joblane; "
+            "upgrade this agent, or deploy the stacks again"
+        ) from None
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    report = probe()
+    if options.json:
+        print(json.dumps({"isolation": report.isolation, "features": report.as_json()}))  # noqa: T201
+    else:
+        _show(report)
+    return 0 if report.isolation is not None else EX_UNAVAILABLE
+
+
+def _show(report: HostReport) -> None:
+    for feature in report.features:
+        mark = "ok     " if feature.available else "missing"
+        print(f"{mark}  {feature.name}: {feature.detail}")  # noqa: T201
+        if feature.fix:
+            print(f"         to get it: {feature.fix}")  # noqa: T201
+    print(f"isolation that an agent can have here: {report.isolation or 'none'}")  # noqa: T201
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="joblane", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", prog="joblane agent", help="run an agent on this host")
+    run.add_argument("--deployment", default="joblane", help="its name in joblane.toml")
+    run.add_argument(
+        "--name",
+        type=_agent_name,
+        default=re.sub(r"[^a-zA-Z0-9_.-]", "-", socket.gethostname())[:128] or "agent",
+        help="unique in the deployment (default: the host's name)",
+    )
+    run.add_argument(
+        "--threads",
+        type=_positive,
+        default=os.cpu_count() or 1,
+        help="jobs at once (default: cores)",
+    )
+    run.add_argument(
+        "--isolation",
+        choices=("full", "namespaces"),
+        default="full",
+        help="full needs cgroup v2; namespaces cannot limit memory, CPU and disk",
+    )
+    run.add_argument(
+        "--allow-host-network",
+        action="store_true",
+        help="let jobs ask for the host's network: they reach all that the host reaches",
+    )
+    run.add_argument(
+        "--drain-s",
+        type=float,
+        default=60.0,
+        help="seconds that running jobs may go on after SIGTERM (default: 60)",
+    )
+    run.set_defaults(call=_run)
+    doctor = commands.add_parser(
+        "doctor", prog="joblane doctor", help="what this host can isolate, and what is missing"
+    )
+    doctor.add_argument("--json", action="store_true", help="one JSON document")
+    doctor.set_defaults(call=_doctor)
+    return parser
+
+
+def _agent_name(text: str) -> str:
+    if not re.fullmatch(_NAME, text):
+        raise argparse.ArgumentTypeError(f"must match {_NAME}")
+    return text
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

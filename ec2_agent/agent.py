@@ -1,0 +1,179 @@
+"""The agent: composes its parts, admits messages to slots, and leaves in order.
+
+One event loop decides; every call to AWS and every start of a sandbox runs in a thread. What
+runs when, and who owns what, is told in docs/ARCHITECTURE.md.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ec2_agent.attempt import Attempt, Tools
+from ec2_agent.claiming import Claimer
+from ec2_agent.flight import Flight, Held
+from ec2_agent.intake import Intake, LanePair
+from ec2_agent.lease import Lease
+from ec2_agent.sandbox import Launcher
+from ec2_agent.settings import Settings
+from joblane.aws.agents import AgentStore
+from joblane.aws.clients import LONG_POLL, Clients
+from joblane.aws.jobs import JobStore
+from joblane.aws.lanes import LaneQueue
+from joblane.aws.logs import LogStore
+from joblane.config import LANES
+
+LEAVE_S = 1.0
+"""How long open polls are waited for when the agent leaves."""
+
+log = logging.getLogger(__name__)
+
+
+class Agent:
+    """One agent process."""
+
+    def __init__(self, settings: Settings, clients: Clients, launcher: Launcher) -> None:
+        self._settings = settings
+        descriptor = settings.descriptor
+        dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs", LONG_POLL)
+        jobs = JobStore(dynamodb, descriptor.jobs_table)
+        agents = AgentStore(dynamodb, descriptor.agents_table)
+        self._taken: Counter[str] = Counter()
+        self._work: set[asyncio.Task[None]] = set()
+        self._attempts: set[Attempt] = set()
+        self._leaving = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._flight = Flight()
+        self._claimer = Claimer(settings, jobs, agents, self._flight, time.time)
+        self._tools = Tools(
+            jobs=jobs,
+            logs=LogStore(clients.make("logs"), descriptor.log_group),
+            launcher=launcher,
+            flight=self._flight,
+            retention=descriptor.retention,
+            clock=time.time,
+            dice=random.Random(),  # noqa: S311 - jitter, not a secret
+        )
+        self._lease = Lease(
+            settings, agents, time.time, time.monotonic, self._taken.total, self._on_lease_lost
+        )
+        lanes = {
+            (queue, lane): LanePair(
+                LaneQueue(sqs, descriptor.lane_url(queue, lane)),
+                LaneQueue(sqs, descriptor.dead_letter_url(queue, lane)),
+            )
+            for queue in descriptor.queues
+            for lane in LANES
+        }
+        self._intake = Intake(lanes, self._free, self._admit, time.monotonic)
+
+    async def run(self) -> int:
+        """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
+
+        A second signal interrupts running jobs at once. Raises what AWS says if the agent
+        cannot even announce itself.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._leave)
+        await self._lease.begin()
+        log.info(
+            "agent %s: %d slots, isolation %s, queues %s",
+            self._settings.name,
+            self._settings.threads,
+            self._settings.isolation,
+            ", ".join(self._settings.descriptor.queues),
+        )
+        loops = [
+            asyncio.create_task(self._intake.run(), name="intake"),
+            asyncio.create_task(self._lease.keep(), name="lease"),
+            asyncio.create_task(self._flight.keep(), name="flight"),
+        ]
+        leaving = asyncio.create_task(self._leaving.wait(), name="leaving")
+        done, _ = await asyncio.wait({*loops, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        broken = [task for task in done if task is not leaving]
+        for task in broken:  # a loop never ends by itself: this is a defect of ours
+            log.error("the %s loop ended", task.get_name(), exc_info=task.exception())
+        await self._drain()
+        await self._lease.end()
+        for task in (*loops, leaving):
+            task.cancel()
+        await asyncio.gather(*loops, leaving, return_exceptions=True)
+        return 1 if broken else 0
+
+    def _leave(self) -> None:
+        if self._leaving.is_set():
+            self._hurry.set()
+        self._leaving.set()
+
+    async def _drain(self) -> None:
+        """Let jobs end for a while, interrupt the rest, and wait until all is reported."""
+        self._leaving.set()
+        log.info("leaving: %d job(s) run", len(self._attempts))
+        polls = asyncio.create_task(self._intake.stop(LEAVE_S))
+        if self._work:
+            hurry = asyncio.create_task(self._hurry.wait())
+            work = asyncio.gather(*self._work, return_exceptions=True)
+            await asyncio.wait(
+                {hurry, work},
+                timeout=self._settings.drain_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for attempt in self._attempts:
+                attempt.interrupt()
+            await work
+            hurry.cancel()
+        await polls
+
+    def _free(self) -> Mapping[str, int]:
+        """Free slots by queue."""
+        queues = self._settings.descriptor.queues
+        if self._leaving.is_set() or not self._lease.held:
+            return dict.fromkeys(queues, 0)
+        left = self._settings.threads - self._taken.total()
+        return {name: min(left, q.threads - self._taken[name]) for name, q in queues.items()}
+
+    def _admit(self, held: Held) -> None:
+        """Take a slot for a message; a message without a slot goes back to its lane."""
+        if self._free()[held.queue] <= 0:
+            work = self._flight.give_back(held, 0)
+        else:
+            self._taken[held.queue] += 1
+            self._flight.add(held)
+            work = self._serve(held)
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _serve(self, held: Held) -> None:
+        """Claim the job that a message names, and run it."""
+        try:
+            head = await self._claimer.claim(held)
+            if head is not None:
+                attempt = Attempt(self._tools, head, held)
+                self._attempts.add(attempt)
+                try:
+                    if not self._lease.held:
+                        attempt.abandon()
+                    await attempt.run()
+                finally:
+                    self._attempts.discard(attempt)
+        except (BotoCoreError, ClientError) as error:
+            # Not claimed, or claimed and the answer lost: the message is seen again, and the
+            # claim's conditions tell which.
+            log.warning("claim failed, the message comes back by itself: %s", error)
+            self._flight.abandon(held)
+        finally:
+            self._taken[held.queue] -= 1
+            self._intake.changed.set()
+
+    def _on_lease_lost(self) -> None:
+        if self._attempts:
+            log.error("the lease cannot be renewed: killing %d job(s)", len(self._attempts))
+        for attempt in self._attempts:
+            attempt.abandon()

@@ -1,0 +1,112 @@
+"""From a message to a claimed job, or to whatever else is right for the message."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from ec2_agent.calls import in_thread
+from ec2_agent.decisions import Verdict, expires_at, of_missing, of_refused
+from ec2_agent.flight import Flight, Held
+from ec2_agent.settings import Settings
+from joblane.aws.agents import AgentStore
+from joblane.aws.jobs import Facts, JobStore, Refused
+from joblane.head import Head, Step
+from joblane.lifecycle import Outcome, State, settle
+from joblane.message import NotOurs, decode
+
+MISSING_TRIES_S = (0.01, 0.03, 0.06)
+"""Waits before a claim is tried again: the message of a new job may be faster than its put."""
+
+log = logging.getLogger(__name__)
+
+
+class Claimer:
+    """Claims jobs for one agent."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        jobs: JobStore,
+        agents: AgentStore,
+        flight: Flight,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._jobs = jobs
+        self._agents = agents
+        self._flight = flight
+        self._clock = clock
+        self._dice = random.Random()  # noqa: S311 - jitter, not a secret
+
+    async def claim(self, held: Held) -> Head | None:
+        """Claim the job that a message names.
+
+        Returns None when there is nothing to run; the message has been dealt with then.
+        """
+        try:
+            message = decode(held.received.body)
+        except NotOurs as error:
+            log.warning("a message that is not ours goes to the dead-letter queue: %s", error)
+            await self._flight.bury(held, str(error))
+            return None
+        refusal = Refused(None)
+        for wait in (*MISSING_TRIES_S, None):
+            try:
+                return await in_thread(
+                    lambda: self._jobs.claim(message.job_id, self._settings.name, self._now_ms()),
+                    "claim",
+                )
+            except Refused as error:
+                refusal = error
+            if refusal.head is not None or wait is None:
+                break
+            await asyncio.sleep(wait)
+        return await self._refused(held, refusal.head)
+
+    async def _refused(self, held: Held, head: Head | None) -> Head | None:
+        now_ms = self._now_ms()
+        if head is None:
+            disposal = of_missing(held.received.sent_ms, now_ms)
+        else:
+            holder_name = head.agent
+            holder = (
+                await in_thread(lambda: self._agents.get(holder_name), "read holder")
+                if head.state is State.ACTIVE and holder_name is not None
+                else None
+            )
+            disposal = of_refused(head, holder, now_ms)
+        match disposal.verdict:
+            case Verdict.DELETE:
+                await self._flight.delete(held)
+            case Verdict.GIVE_BACK:
+                await self._flight.give_back(held, disposal.hide_s)
+            case Verdict.TAKE_OVER if head is not None:
+                return await self._take_over(held, head)
+        return None
+
+    async def _take_over(self, held: Held, head: Head) -> Head | None:
+        """Settle the attempt that its agent can no longer settle, or run the job again."""
+        why = f"agent {head.agent} was lost"
+        settlement = settle(Outcome.LOST, why, head.current_attempt(), self._dice)
+        now_ms = self._now_ms()
+        try:
+            if settlement.state is State.RETRY:
+                log.warning("job %s: %s; taken over", head.job_id, why)
+                return await in_thread(
+                    lambda: self._jobs.take_over(head, self._settings.name, now_ms), "take over"
+                )
+            step = Step(settlement.state, now_ms, head.attempt, settlement.reason)
+            retention = self._settings.descriptor.retention
+            facts = Facts(expires_at=expires_at(settlement.state, retention, now_ms))
+            await in_thread(lambda: self._jobs.settle(head, step, facts), "settle lost job")
+        except Refused as error:
+            # Somebody was faster: its agent after all, or another that takes over.
+            log.info("job %s: not taken over, %s", head.job_id, error)
+            await self._flight.give_back(held, 1)
+            return None
+        await self._flight.delete(held)
+        return None
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)

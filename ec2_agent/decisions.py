@@ -1,0 +1,145 @@
+"""What an agent makes of a message, a refused claim and a job's end. Pure."""
+
+import json
+import signal
+from dataclasses import asdict, dataclass
+from enum import Enum, auto
+
+from ec2_agent.sandbox import Ending, Limits, Spec, Usage
+from joblane.aws.agents import AgentRow
+from joblane.config import Retention
+from joblane.head import Head
+from joblane.lifecycle import Outcome, State, outcome_of
+
+UNKNOWN_JOB_S = 60
+"""A message whose job has not appeared for so long belongs to a submission that failed."""
+
+HELD_ELSEWHERE_S = 60
+"""How long a message is given back while another agent runs its job."""
+
+GRACE_S = 10.0
+"""Seconds between SIGTERM and the kill of a job that exceeded its time or is interrupted."""
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Verdict(Enum):
+    """What to do with a message whose job could not be claimed."""
+
+    DELETE = auto()
+    GIVE_BACK = auto()
+    TAKE_OVER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Disposal:
+    """A verdict, and for how long a message that is given back stays hidden."""
+
+    verdict: Verdict
+    hide_s: int = 0
+
+
+def of_missing(sent_ms: int, now_ms: int) -> Disposal:
+    """Judge a message whose job is not in the table: its put is under way, or never came."""
+    if now_ms - sent_ms > UNKNOWN_JOB_S * 1000:
+        return Disposal(Verdict.DELETE)
+    return Disposal(Verdict.GIVE_BACK, 1)
+
+
+def of_refused(head: Head, holder: AgentRow | None, now_ms: int) -> Disposal:
+    """Judge a message whose job is not free; `holder` is the agent that last claimed it."""
+    if head.state is not State.ACTIVE:
+        # Ended: nothing to do. Scheduled or blocked: a fresh message comes when it may run.
+        return Disposal(Verdict.DELETE)
+    claimed_ms = head.timeline[-1].at_ms
+    if holder is not None and holder.holds(claimed_ms, now_ms):
+        return Disposal(Verdict.GIVE_BACK, HELD_ELSEWHERE_S)
+    return Disposal(Verdict.TAKE_OVER)
+
+
+def sandbox_spec(head: Head) -> Spec:
+    """What the sandbox is asked to run for a claimed job."""
+    spec = head.spec
+    resources = spec.resources
+    return Spec(
+        argv=spec.command,
+        env={
+            "PATH": _PATH,
+            "HOME": "/work",
+            "TMPDIR": "/tmp",  # noqa: S108 - the sandbox's own
+            "LANG": "C.UTF-8",
+            **spec.env,
+            "JOBLANE_JOB_ID": head.job_id,
+            "JOBLANE_ATTEMPT": str(head.attempt),
+        },
+        limits=Limits(
+            memory_mb=resources.memory_mb,
+            cpus=resources.cpus,
+            pids=resources.pids,
+            cores=resources.cores,
+            io_bps=resources.io_bps,
+            tmp_mb=resources.tmp_mb,
+        ),
+        network=spec.network,
+        timeout_s=spec.timeout_s,
+        grace_s=GRACE_S,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicted:
+    """An attempt's end in the words of the lifecycle."""
+
+    outcome: Outcome
+    why: str
+
+
+def judge(head: Head, ending: Ending, *, interrupted: bool) -> Verdicted:
+    """Say how an attempt ended, and why, in words that an operator can act on."""
+    if interrupted and ending.stopped:
+        return Verdicted(Outcome.INTERRUPTED, "interrupted because its agent is leaving")
+    outcome = outcome_of(
+        exit_code=ending.exit_code, timed_out=ending.timed_out, oom_killed=ending.oom_killed
+    )
+    wall = f"{ending.usage.wall_s:.1f} s"
+    match outcome:
+        case Outcome.TIMED_OUT:
+            why = f"exceeded its timeout_s of {head.spec.timeout_s:g}"
+        case Outcome.OOM_KILLED:
+            why = f"ran out of memory ({_memory_limit(head)}) after {wall}"
+        case _ if ending.error is not None:
+            why = f"exit {ending.exit_code}: {ending.error}"
+        case _ if ending.signal is not None:
+            why = f"killed by {_signal_name(ending.signal)} after {wall}"
+        case _:
+            why = f"exit {ending.exit_code} after {wall}"
+    return Verdicted(outcome, why)
+
+
+def usage_json(usage: Usage) -> str:
+    """What the job used, compact; what this host cannot tell is left out."""
+    known = {name: value for name, value in asdict(usage).items() if value is not None}
+    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in known.items()}
+    return json.dumps(rounded, separators=(",", ":"))
+
+
+def expires_at(state: State, retention: Retention, now_ms: int) -> int:
+    """When a job that ended in `state` may be deleted, in Unix seconds."""
+    days = {
+        State.COMPLETED: retention.completed_days,
+        State.FAILED: retention.failed_days,
+        State.DEAD: retention.dead_days,
+    }.get(state, retention.other_days)
+    return now_ms // 1000 + days * 86_400
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} ({number})"
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def _memory_limit(head: Head) -> str:
+    limit = head.spec.resources.memory_mb
+    return "the agent's default limit" if limit is None else f"its limit is {limit} MB"

@@ -1,0 +1,98 @@
+"""The agent's lease on its jobs: renewed by a heartbeat, and given up in time when it cannot be.
+
+Others take a job over when the agent's last heartbeat is `LEASE_S` old. An agent that is cut
+off must therefore have killed its jobs before that, on a clock that nobody sets:
+
+    agent A (cut off at 0)                          agent B
+    0      last heartbeat arrives
+    10..   heartbeats fail
+    240    kills its jobs, reports nothing
+                                                    300  lease over: may take over
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ec2_agent.calls import in_thread
+from ec2_agent.settings import Settings
+from joblane.aws.agents import HEARTBEAT_S, LEASE_S, AgentRow, AgentStore
+
+MARGIN_S = 60.0
+"""Given up so long before the lease ends: a failing heartbeat is noticed only when its three
+tries have timed out (21 s, `clients.QUICK`) after a pause of 10, clocks of two hosts may differ
+by some seconds, and a kill takes a moment."""
+
+log = logging.getLogger(__name__)
+
+
+def lease_lost(renewed: float, now: float) -> bool:
+    """Whether jobs must be killed.
+
+    `renewed` is when the last heartbeat that arrived was *sent*; both are seconds of a
+    monotonic clock.
+    """
+    return now - renewed >= LEASE_S - MARGIN_S
+
+
+@dataclass
+class Lease:
+    """Beats for one agent until cancelled."""
+
+    settings: Settings
+    store: AgentStore
+    clock: Callable[[], float]
+    """Unix seconds."""
+    monotonic: Callable[[], float]
+    running: Callable[[], int]
+    """How many jobs run now."""
+    on_lost: Callable[[], None]
+    """Called when the lease can no longer be relied on, with every failing beat."""
+
+    def __post_init__(self) -> None:
+        self._renewed = self.monotonic()
+        self.held = True
+        """False while no job may run here."""
+
+    async def begin(self) -> None:
+        """Beat once. Raises what AWS says: an agent that cannot say so is not alive."""
+        await self._beat()
+
+    async def keep(self) -> None:
+        """Beat every `HEARTBEAT_S` until cancelled."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            try:
+                await self._beat()
+            except (BotoCoreError, ClientError) as error:
+                log.warning("heartbeat failed: %s", error)
+                if lease_lost(self._renewed, self.monotonic()):
+                    self.held = False
+                    self.on_lost()
+            else:
+                self.held = True
+
+    async def end(self) -> None:
+        """Say goodbye: nothing is held any more."""
+        try:
+            await in_thread(lambda: self.store.goodbye(self.settings.name), "goodbye")
+        except (BotoCoreError, ClientError) as error:
+            log.warning("goodbye failed; the lease ends by itself: %s", error)
+
+    async def _beat(self) -> None:
+        sent = self.monotonic()
+        row = AgentRow(
+            name=self.settings.name,
+            since_ms=self.settings.since_ms,
+            beat_ms=int(self.clock() * 1000),
+            threads=self.settings.threads,
+            running=self.running(),
+            queues=tuple(self.settings.descriptor.queues),
+            isolation=self.settings.isolation,
+            version=self.settings.version,
+        )
+        await in_thread(lambda: self.store.beat(row), "heartbeat")
+        self._renewed = sent

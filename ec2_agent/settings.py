@@ -1,0 +1,24 @@
+"""What an agent is told at its start, read once and handed down."""
+
+from dataclasses import dataclass
+
+from ec2_agent.sandbox import Isolation
+from joblane.config import Descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One agent process."""
+
+    name: str
+    """Unique in the deployment: the instance's id, or the host's name."""
+    since_ms: int
+    """When this process started."""
+    descriptor: Descriptor
+    threads: int
+    """Jobs at once, over all queues."""
+    isolation: Isolation
+    allow_host_network: bool
+    drain_s: float
+    """How long running jobs may go on after SIGTERM before they are interrupted."""
+    version: str
