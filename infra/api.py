@@ -17,6 +17,7 @@ from constructs import Construct
 from infra.assets import Assets
 from infra.function import Function, Grant
 from infra.identity import IdentityStack
+from infra.outputs import client_output
 from infra.policies import acknowledge, log_retention, removal
 from infra.resources import Resources
 from joblane.config import API_AUDIENCE, SCOPES, Config, log_group_name, table_name
@@ -280,11 +281,3 @@ class ApiStack(Stack):
                     "AwsSolutions-APIG4",
                     "The health check answers anyone with `ok` and tells nothing else.",
                 )
-
-
-def client_output(tenant: str) -> str:
-    """Name of the output with a tenant's client id: `ClientIdMain`, `ClientIdTeamDash2`.
-
-    Outputs allow letters and digits only; a dash is spelled, so `team-2` is not `team2`.
-    """
-    return "ClientId" + "Dash".join(part.capitalize() for part in tenant.split("-"))

@@ -28,6 +28,8 @@ AGENT_PYTHON = "3.12"
 
 AGENT_PACKAGES = ("layers/core/python/joblane", "ec2_agent", "client")
 
+KEPT_BUNDLES = 4
+
 _LAYER_GROUP = ("--only-group", "layer")
 _AGENT_GROUP = ("--no-default-groups",)
 _PLATFORMS: Mapping[Architecture, str] = {
@@ -118,7 +120,15 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
         except OSError:
             if not built.is_dir():  # else another synth was faster, with the same content
                 raise
+    _forget_old(built.parent.glob(f"{label}-*"))
     return built
+
+
+def _forget_old(bundles: Iterable[Path]) -> None:
+    """Keep the newest bundles of a kind: every change of a source line makes one."""
+    newest_first = sorted(bundles, key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in newest_first[KEPT_BUNDLES:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def find_uv(root: Path) -> Path:
@@ -159,7 +169,9 @@ def _install(
 
 def _run(root: Path, command: list[str]) -> str:
     """Return the command's output; its last words become the error's line when it fails."""
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    # The CDK CLI sets FORCE_COLOR, and uv would then colour the list of requirements too.
+    plain = [*command, "--color", "never"]
+    done = subprocess.run(plain, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         words = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
         raise AssetError([f"uv {command[1]}: failed while fetching the locked wheels: {words}"])

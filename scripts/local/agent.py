@@ -1,0 +1,79 @@
+"""A real agent as a process of this machine."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+
+from scripts.local.deploy import BIN
+from scripts.local.emulator import MiniStack
+from scripts.local.errors import LocalError
+from scripts.local.processes import POLL_S, Process
+
+START_TIMEOUT_S = 30.0
+STOP_GRACE_S = 20.0
+"""An agent that leaves lets its short jobs end first."""
+
+
+def start_agent(  # noqa: PLR0913 - all that tells one agent from another
+    ministack: MiniStack,
+    run_dir: Path,
+    *,
+    deployment: str,
+    name: str,
+    threads: int,
+    isolation: str | None,
+) -> Process:
+    """Start `joblane agent`; `isolation` None means the best that this host can do."""
+    joblane = BIN / "joblane"
+    if not joblane.exists():
+        raise LocalError(f"{joblane}: is not installed; run scripts/setup")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    env = {**kept, **ministack.environment(), "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}"}
+    command = [str(joblane), "agent", "--deployment", deployment, "--name", name]
+    command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
+    return Process.start(f"agent-{name}", command, run_dir=run_dir, env=env)
+
+
+def best_isolation() -> str:
+    """Return "full" or "namespaces": what `joblane doctor` says of this host."""
+    done = subprocess.run(
+        [str(BIN / "joblane"), "doctor", "--json"], capture_output=True, text=True, check=False
+    )
+    try:
+        isolation = json.loads(done.stdout)["isolation"]
+    except (ValueError, KeyError, TypeError):
+        words = " ".join((done.stderr or done.stdout).split())
+        raise LocalError(f"joblane doctor did not say what can be isolated: {words}") from None
+    if isolation not in ("full", "namespaces"):
+        raise LocalError(f"this host cannot isolate jobs ({isolation}); `joblane doctor` says why")
+    return str(isolation)
+
+
+def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
+    """Return when the API lists the agent as alive: its lease is then in the table.
+
+    Raises LocalError when the agent dies or does not show in time.
+    """
+    end = time.monotonic() + START_TIMEOUT_S
+    headers = {"authorization": f"Bearer {token}"}
+    while time.monotonic() < end:
+        if not agent.is_alive():
+            raise LocalError(f"the agent {name} died: {agent.last_words()} (see {agent.log})")
+        answer = httpx.get(f"{url}/v1/agents", params={"limit": 100}, headers=headers, timeout=10)
+        if answer.status_code != httpx.codes.OK:
+            raise LocalError(
+                f"GET /v1/agents answered {answer.status_code}: {' '.join(answer.text.split())}"
+            )
+        if any(entry["name"] == name and entry["alive"] for entry in answer.json()["entries"]):
+            return
+        time.sleep(POLL_S)
+    raise LocalError(f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}")
+
+
+def log_of(run_dir: Path, name: str) -> Path:
+    """Return where the agent of that name writes its log."""
+    return run_dir / f"agent-{name}.log"

@@ -1,0 +1,163 @@
+"""The whole of Joblane on one machine: MiniStack, the deployed stacks, and agents.
+
+`with running_cloud(run_dir) as cloud:` is all that a demo or an end-to-end test needs; whatever
+way the block is left, every process it started is gone and so is its folder.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import boto3
+import httpx
+
+from infra.outputs import client_output
+from joblane.config import API_AUDIENCE, SCOPES
+from scripts.local.agent import STOP_GRACE_S, start_agent, wait_until_listed
+from scripts.local.deploy import Outputs, deploy
+from scripts.local.emulator import (
+    ACCESS_KEY,
+    REGION,
+    MiniStack,
+    free_port,
+    require_free,
+    start_ministack,
+)
+from scripts.local.errors import LocalError
+from scripts.local.processes import Process, end_leftovers
+from scripts.local.progress import Progress, Quiet
+
+DEPLOYMENT = "joblane"
+TENANT = "demo"
+
+
+@dataclass
+class Cloud:
+    """A deployed Joblane on a loopback port."""
+
+    run_dir: Path
+    ministack: MiniStack
+    outputs: Outputs
+    agents: dict[str, Process] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> str:
+        """URL for AWS clients (`AWS_ENDPOINT_URL`)."""
+        return self.ministack.endpoint
+
+    @property
+    def url(self) -> str:
+        """URL of the API (`JOBLANE_URL`), without a slash at its end.
+
+        The stage's name, `$default`, is left out: it would have to be quoted in a shell.
+        """
+        return f"{self.endpoint}/_aws/execute-api/{self.outputs['ApiId']}"
+
+    def environment(self, tenant: str = TENANT) -> dict[str, str]:
+        """Return the variables that make the command line and AWS clients use this cloud."""
+        return {
+            "JOBLANE_URL": self.url,
+            "JOBLANE_TOKEN": self.token(tenant),
+            **self.ministack.environment(),
+        }
+
+    def token(self, tenant: str = TENANT, scopes: tuple[str, ...] = SCOPES) -> str:
+        """Return a bearer token of the tenant's machine client, from the pool's token endpoint."""
+        client_id = self.outputs[client_output(tenant)]
+        cognito = boto3.client(
+            "cognito-idp",
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id=ACCESS_KEY,
+            aws_secret_access_key=ACCESS_KEY,
+        )
+        described = cognito.describe_user_pool_client(
+            UserPoolId=self.outputs["UserPoolId"], ClientId=client_id
+        )
+        # On AWS the token endpoint has a host of its own; here the gateway serves its path.
+        path = httpx.URL(self.outputs["TokenUrl"]).path
+        answer = httpx.post(
+            f"{self.endpoint}{path}",
+            auth=(client_id, described["UserPoolClient"]["ClientSecret"]),
+            data={
+                "grant_type": "client_credentials",
+                "scope": " ".join(f"{API_AUDIENCE}/{scope}" for scope in scopes),
+            },
+        )
+        if answer.status_code != httpx.codes.OK:
+            raise LocalError(f"no token for {tenant!r}: {' '.join(answer.text.split())}")
+        return str(answer.json()["access_token"])
+
+    def start_agent(
+        self, name: str = "local", *, threads: int = 4, isolation: str | None = None
+    ) -> Process:
+        """Start an agent and return when the API lists it as alive.
+
+        `isolation` None means the best that this host can do. Several agents may run at once.
+        """
+        agent = start_agent(
+            self.ministack,
+            self.run_dir,
+            deployment=DEPLOYMENT,
+            name=name,
+            threads=threads,
+            isolation=isolation,
+        )
+        self.agents[name] = agent
+        wait_until_listed(agent, name, self.url, self.token())
+        return agent
+
+    def stop_agent(self, name: str = "local") -> None:
+        """Ask the agent to leave, and wait until it did."""
+        self.agents.pop(name).stop(STOP_GRACE_S)
+
+    def processes(self) -> list[Process]:
+        """Return what runs, in the order in which to end it."""
+        return [*self.agents.values(), self.ministack.process]
+
+    def stop(self) -> None:
+        """End the agents, then MiniStack."""
+        for name in list(self.agents):
+            self.stop_agent(name)
+        self.ministack.stop()
+
+
+def start_cloud(run_dir: Path, port: int | None = None, progress: Progress | None = None) -> Cloud:
+    """Start MiniStack and deploy Joblane to it; without a port, any free one is taken.
+
+    `run_dir` must not exist; it is made for this run. When something fails, LocalError says what
+    in one line, nothing is left running, and the folder stays for its logs.
+    """
+    shown = progress if progress is not None else Quiet()
+    if port is not None:
+        require_free(port)  # said before the folder of another run is touched
+    try:
+        run_dir.mkdir(parents=True)
+    except FileExistsError:
+        raise LocalError(f"{run_dir}: is there already; another run uses it") from None
+    try:
+        with shown.step("starting MiniStack"):
+            ministack = start_ministack(run_dir, free_port() if port is None else port)
+        outputs = deploy(ministack, run_dir, shown)
+    except BaseException:
+        end_leftovers(run_dir)
+        raise
+    return Cloud(run_dir, ministack, outputs)
+
+
+@contextmanager
+def running_cloud(
+    run_dir: Path, port: int | None = None, progress: Progress | None = None
+) -> Iterator[Cloud]:
+    """Run a cloud for the length of a block; its folder goes when the block ended well."""
+    cloud = start_cloud(run_dir, port, progress)
+    try:
+        yield cloud
+    finally:
+        try:
+            cloud.stop()
+        finally:
+            end_leftovers(run_dir)
+    shutil.rmtree(run_dir)

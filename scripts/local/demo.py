@@ -1,0 +1,111 @@
+"""scripts/demo: Joblane from nothing to a job's last line, on this machine, in one command."""
+
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from scripts.local import keeping
+from scripts.local.agent import best_isolation
+from scripts.local.cloud import Cloud, running_cloud
+from scripts.local.command import port_from, run
+from scripts.local.deploy import BIN
+from scripts.local.errors import LocalError
+from scripts.local.progress import Terminal
+
+JOB_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Show:
+    """One job of the demo: why it is worth a look, what to type, and how it must end."""
+
+    title: str
+    command: tuple[str, ...]
+    exit_code: int
+
+
+SHOWS = (
+    Show(
+        "A job that succeeds. It sees its own host, its own processes, and no network",
+        (
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "echo hello from $(hostname), process $$; id; ls /proc | head -3",
+        ),
+        0,
+    ),
+    Show(
+        "A job that fails, and says why: its exit code becomes ours",
+        ("run", "--", "sh", "-c", "echo reading tickets.csv; cat tickets.csv; exit 3"),
+        3,
+    ),
+    Show(
+        "A job that runs for longer than it may: it ends, with all that it started",
+        ("run", "--timeout-s", "1", "--", "sh", "-c", "echo working; sleep 600 & sleep 600"),
+        124,
+    ),
+)
+
+MEMORY_SHOW = Show(
+    "A job that takes more memory than it may: the kernel ends it, and nothing else",
+    ("run", "--memory-mb", "64", "--", "python3", "-c", "x = b'x' * 512 * 1024 ** 2"),
+    137,
+)
+"""Only where the host can enforce it (`full` isolation needs cgroup v2)."""
+
+
+def main() -> int:
+    """Start everything, run the jobs, say what happened, and leave nothing."""
+    port = port_from(sys.argv[1:], "scripts/demo", __doc__ or "")
+    progress = Terminal()
+    progress.say("Joblane on this machine: a local AWS, the real stacks, a real agent")
+    with running_cloud(keeping.run_folder("demo"), port, progress) as cloud:
+        isolation = best_isolation()
+        with progress.step(f"starting an agent ({isolation} isolation)"):
+            cloud.start_agent(isolation=isolation)
+        shows = (*SHOWS, MEMORY_SHOW) if isolation == "full" else SHOWS
+        for number, show in enumerate(shows, 1):
+            _present(cloud, show, f"{number}/{len(shows)}")
+        print("\nWhat the deployment remembers:\n\n$ joblane ls", flush=True)
+        _joblane(cloud, ("ls",))
+        if isolation != "full":
+            print(
+                "\nThis host has no cgroup v2 to give, so memory and CPU limits were not shown; "
+                "`.venv/bin/joblane doctor` says what is missing."
+            )
+        print()
+        progress.say("Shutting down")
+    print("All of it is gone. To keep it running and try things yourself: scripts/up")
+    return 0
+
+
+def _present(cloud: Cloud, show: Show, number: str) -> None:
+    """Run one job as a person would, and say how it ended; LocalError when it ended otherwise."""
+    print(f"\n{number}  {show.title}\n\n$ joblane {shlex.join(show.command)}", flush=True)
+    began = time.monotonic()
+    code = _joblane(cloud, show.command)
+    took = time.monotonic() - began
+    print(f"(exit code {code}, {took:.2f} s)", flush=True)
+    if code != show.exit_code:
+        raise LocalError(f"that job should have ended with {show.exit_code}, not {code}")
+
+
+def _joblane(cloud: Cloud, arguments: tuple[str, ...]) -> int:
+    """Run the command line as a user of this cloud would; its output is the terminal's."""
+    env = {"PATH": f"{BIN}:/usr/bin:/bin", "LANG": "C.UTF-8", **cloud.environment()}
+    command = [str(BIN / "joblane"), *arguments]
+    try:
+        return subprocess.run(command, env=env, timeout=JOB_TIMEOUT_S, check=False).returncode
+    except subprocess.TimeoutExpired:
+        raise LocalError(
+            f"`joblane {arguments[0]}` did not end within {JOB_TIMEOUT_S:.0f} s; "
+            f"the logs are in {cloud.run_dir}"
+        ) from None
+
+
+if __name__ == "__main__":
+    sys.exit(run("scripts/demo", main))

@@ -1,0 +1,172 @@
+"""Deploys the real app to MiniStack with the real CDK command line.
+
+Most of the time goes into synthesis (the CDK's JavaScript starts up), so it runs once, beside the
+bootstrap, and `cdk deploy` reads its result.
+"""
+
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from scripts.local.emulator import ACCOUNT, REGION, ROOT, MiniStack
+from scripts.local.errors import LocalError
+from scripts.local.processes import Process
+from scripts.local.progress import Progress
+
+BIN = ROOT / ".venv" / "bin"
+TOOLS = ROOT / ".local" / "tools" / "bin"
+CDK = ROOT / "node_modules" / ".bin" / "cdk"
+CDK_TIMEOUT_S = 300.0
+STOP_GRACE_S = 2.0
+
+_UNASKED = ("--require-approval", "never", "--progress", "events")
+
+_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the API stack says about itself."""
+
+    values: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        """Return one output; LocalError when the stack has none of that name."""
+        try:
+            return self.values[name]
+        except KeyError:
+            known = ", ".join(sorted(self.values))
+            raise LocalError(f"the API stack has no output {name}; it has {known}") from None
+
+
+def deploy(ministack: MiniStack, run_dir: Path, progress: Progress) -> Outputs:
+    """Bootstrap and deploy every stack of `scripts/local/joblane.toml`.
+
+    Raises LocalError when the CDK is not installed or fails.
+    """
+    if not CDK.exists():
+        raise LocalError(f"{CDK}: the CDK command line is not installed; run scripts/setup")
+    config = run_dir / "joblane.toml"
+    config.write_text(local_config(), encoding="utf-8")
+    assembly, outputs = run_dir / "cdk.out", run_dir / "outputs.json"
+    cdk = _Cdk(ministack, run_dir)
+    with progress.step("synthesizing the stacks, bootstrapping the account"):
+        cdk.run_both(
+            ("synth", "--quiet", "--context", f"config={config}", "--output", str(assembly)),
+            ("bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", "true"),
+        )
+    with progress.step("deploying the stacks"):
+        cdk.run(
+            ("deploy", "--all", "--app", str(assembly), *_UNASKED, "--outputs-file", str(outputs))
+        )
+        set_what_was_dropped(ministack, assembly)
+    stacks = json.loads(outputs.read_text(encoding="utf-8"))
+    api = [values for stack, values in stacks.items() if stack.endswith("-api")]
+    if len(api) != 1:
+        raise LocalError(f"{outputs}: expected the outputs of one API stack, found {len(api)}")
+    return Outputs(api[0])
+
+
+def local_config() -> str:
+    """Return the local joblane.toml, with this machine's architecture and Python filled in."""
+    machine = platform.machine()
+    if machine not in _ARCHITECTURES:
+        raise LocalError(f"the architecture {machine} has no Lambda; use x86_64 or arm64")
+    text = Path(__file__).with_name("joblane.toml").read_text(encoding="utf-8")
+    # Both virtual environments are made by scripts/setup with one Python: this one.
+    runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for key, value in (("architecture", _ARCHITECTURES[machine]), ("runtime", runtime)):
+        text, replaced = re.subn(rf'(?m)^{key} = ".*"$', f'{key} = "{value}"', text)
+        if replaced != 1:
+            raise LocalError(f"scripts/local/joblane.toml: needs exactly one line `{key} = ...`")
+    return text
+
+
+def set_what_was_dropped(ministack: MiniStack, assembly: Path) -> None:
+    """Set what MiniStack's CloudFormation ignores: the TTL of tables. Again changes nothing."""
+    dynamodb = boto3.client(
+        "dynamodb",
+        endpoint_url=ministack.endpoint,
+        region_name=REGION,
+        aws_access_key_id=ministack.environment()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=ministack.environment()["AWS_SECRET_ACCESS_KEY"],
+    )
+    for table, attribute in _declared_ttls(assembly):
+        now = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+        if now.get("TimeToLiveStatus") != "ENABLED":
+            dynamodb.update_time_to_live(
+                TableName=table,
+                TimeToLiveSpecification={"Enabled": True, "AttributeName": attribute},
+            )
+
+
+def _declared_ttls(assembly: Path) -> Iterator[tuple[str, str]]:
+    """Yield each table of the synthesized templates with its TTL attribute."""
+    for template in sorted(assembly.glob("*.template.json")):
+        resources: dict[str, Any] = json.loads(template.read_text(encoding="utf-8"))["Resources"]
+        for resource in resources.values():
+            ttl = resource.get("Properties", {}).get("TimeToLiveSpecification")
+            if resource["Type"] == "AWS::DynamoDB::Table" and ttl:
+                yield resource["Properties"]["TableName"], ttl["AttributeName"]
+
+
+class _Cdk:
+    """Runs the CDK command line against one MiniStack."""
+
+    def __init__(self, ministack: MiniStack, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        # uv, under synth, needs the person's own HOME, proxies and certificates; but no variable
+        # may point the CDK at a real account.
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("AWS_", "CDK_", "JOBLANE_"))
+        }
+        path = f"{BIN}:{TOOLS}:{kept.get('PATH', os.defpath)}"
+        telemetry = {"CDK_DISABLE_CLI_TELEMETRY": "true"}
+        self._env = {**kept, **ministack.environment(), **telemetry, "PATH": path}
+
+    def run(self, arguments: Sequence[str]) -> None:
+        """Run one command to its end."""
+        with self._running(arguments) as process:
+            self._finish(process)
+
+    def run_both(self, first: Sequence[str], second: Sequence[str]) -> None:
+        """Run two commands side by side."""
+        with (
+            self._running(first) as one,
+            self._running(second) as other,
+            ThreadPoolExecutor(max_workers=2) as pool,
+        ):
+            for done in [pool.submit(self._finish, process) for process in (one, other)]:
+                done.result()
+
+    @contextmanager
+    def _running(self, arguments: Sequence[str]) -> Iterator[Process]:
+        # The CDK reads cdk.json from where it runs, and the app's paths in it are relative.
+        command = ["env", "-C", str(ROOT), str(CDK), *arguments, "--no-notices", "--no-color"]
+        process = Process.start(
+            f"cdk-{arguments[0]}", command, run_dir=self._run_dir, env=self._env
+        )
+        try:
+            yield process
+        finally:
+            process.stop(STOP_GRACE_S)
+
+    def _finish(self, process: Process) -> None:
+        code = process.wait(CDK_TIMEOUT_S)
+        if code != 0:
+            raise LocalError(
+                f"{process.what} failed with exit code {code}: {process.last_words()} "
+                f"(all of it: {process.log})"
+            )

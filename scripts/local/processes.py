@@ -1,0 +1,149 @@
+"""Starts and ends the processes of the local cloud, so that nothing stays behind.
+
+Each process leads a session of its own, so Ctrl-C at the terminal reaches only us and we end the
+rest in order. All carry the run's folder in their environment: whatever they started themselves
+and lost is found by that mark.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from scripts.local.errors import LocalError
+
+RUN_MARK = "JOBLANE_RUN_DIR"
+"""Environment variable that every process of a run carries."""
+
+POLL_S = 0.02
+
+
+@dataclass(frozen=True)
+class Process:
+    """A running process, known by its id and its start time, so a reused id is not taken for it."""
+
+    what: str
+    pid: int
+    started: int
+    log: str
+
+    @classmethod
+    def start(
+        cls, what: str, command: Sequence[str | Path], *, run_dir: Path, env: Mapping[str, str]
+    ) -> "Process":
+        """Start `command` with exactly `env`; its output goes to `<what>.log` in the run's folder.
+
+        Raises LocalError when the program is not there.
+        """
+        log = run_dir / f"{what}.log"
+        with log.open("ab") as output:
+            try:
+                child = subprocess.Popen(
+                    [str(part) for part in command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=run_dir,
+                    env={**env, RUN_MARK: str(run_dir)},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LocalError(f"{command[0]}: cannot be started ({error.strerror})") from None
+        started = _start_time(child.pid)
+        return cls(what, child.pid, started if started is not None else -1, str(log))
+
+    def is_alive(self) -> bool:
+        """Whether it runs; a child of ours that ended is collected on the way."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
+        return _start_time(self.pid) == self.started
+
+    def wait(self, timeout_s: float) -> int:
+        """Return the exit code of a process that this program started.
+
+        Raises LocalError when it has not ended in time; it still runs then.
+        """
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(POLL_S)
+        raise LocalError(f"{self.what} did not end within {timeout_s:.0f} s; see {self.log}")
+
+    def stop(self, grace_s: float) -> None:
+        """End it and its process group: ask, wait up to `grace_s`, then kill."""
+        if not self.is_alive():
+            return
+        for signal_number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
+            # Politely to the leader alone, which ends what it started; by force to all.
+            send = os.killpg if signal_number == signal.SIGKILL else os.kill
+            with contextlib.suppress(ProcessLookupError):
+                send(self.pid, signal_number)
+            end = time.monotonic() + patience_s
+            while time.monotonic() < end:
+                if not self.is_alive():
+                    return
+                time.sleep(POLL_S)
+
+    def last_words(self, lines: int = 3) -> str:
+        """Return the end of its log in one line, for an error message."""
+        try:
+            text = Path(self.log).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return "it left no log"
+        said = [line.strip() for line in text.splitlines() if line.strip()]
+        return " | ".join(said[-lines:]) or "it said nothing"
+
+
+def end_leftovers(run_dir: Path) -> None:
+    """Kill every process that carries the mark of this run and outlived who started it."""
+    end = time.monotonic() + 5.0
+    while time.monotonic() < end:
+        left = list(_marked(run_dir))
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(POLL_S)
+
+
+def save(processes: Sequence[Process], path: Path) -> None:
+    """Write down what runs, for `scripts/down`."""
+    path.write_text(json.dumps([asdict(process) for process in processes]), encoding="utf-8")
+
+
+def load(path: Path) -> list[Process]:
+    """Read what `save` wrote; nothing when there is no such file."""
+    if not path.exists():
+        return []
+    return [Process(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _marked(run_dir: Path) -> Iterator[int]:
+    mark = f"{RUN_MARK}={run_dir}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                yield int(entry.name)
+
+
+def _start_time(pid: int) -> int | None:
+    """Return a process's start in clock ticks since boot; None when it is gone or a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name, in brackets, may hold anything; the fields after it are numbers, the first a letter.
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])

@@ -1,0 +1,43 @@
+"""scripts/up: the local Joblane, kept running for use by hand."""
+
+import sys
+
+from scripts.local import keeping
+from scripts.local.cloud import start_cloud
+from scripts.local.command import port_from, run
+from scripts.local.errors import LocalError
+from scripts.local.progress import Terminal
+
+_NEXT = """
+Joblane runs on {endpoint}. Try next:
+
+  . .local/env
+  joblane run -- sh -c 'echo hello from $(hostname); id'
+  joblane ls
+
+Logs are in {run_dir}; scripts/down ends it.
+"""
+
+
+def main() -> int:
+    """Start everything, write `.local/env`, and leave it running."""
+    port = port_from(sys.argv[1:], "scripts/up", __doc__ or "")
+    if keeping.running():
+        raise LocalError("it runs already (. .local/env uses it); scripts/down ends it")
+    keeping.end()  # what a machine that was switched off left behind
+    progress = Terminal()
+    progress.say("Starting Joblane on this machine")
+    cloud = start_cloud(keeping.RUN_DIR, port, progress)
+    try:
+        with progress.step("starting the agent"):
+            cloud.start_agent()
+        keeping.keep(cloud)
+    except BaseException:
+        cloud.stop()
+        raise
+    print(_NEXT.format(endpoint=cloud.endpoint, run_dir=cloud.run_dir))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run("scripts/up", main))
