@@ -6,6 +6,7 @@ saw it. Until the API takes an Idempotency-Key, anything more could submit a job
 """
 
 import json
+import re
 import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,8 @@ from client.errors import (
 
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 """Seconds. API Gateway itself gives up after 30."""
+
+MAX_PORT = 65_535
 
 RETRY_READ = Retry(
     total=4,
@@ -171,8 +174,10 @@ def _base_url(text: str) -> str:
         url = httpx.URL(text.strip())
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise ConfigError(f"JOBLANE_URL is not a URL: {error}") from error
-    if url.scheme not in {"http", "https"} or not url.host:
+    if url.scheme not in {"http", "https"} or not re.fullmatch(r"[\w.:-]+", url.host):
         raise ConfigError("JOBLANE_URL must start with http:// or https:// and name a host")
+    if url.port is not None and not 0 < url.port <= MAX_PORT:
+        raise ConfigError(f"the port in JOBLANE_URL must be 1 to {MAX_PORT}")
     if url.query or url.fragment:
         raise ConfigError("JOBLANE_URL must not have a query or a fragment")
     return str(url).rstrip("/")

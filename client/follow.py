@@ -118,7 +118,8 @@ class Pace:
         pace = replace(self, failures=self.failures + 1)
         if now - self.answered >= self.policy.give_up_s:
             return pace, Step(gave_up=True)
-        bound_s = min(self.policy.first_retry_s * 2**self.failures, self.policy.retry_max_s)
+        doubled = self.policy.first_retry_s * 2 ** min(self.failures, 32)  # more is no float
+        bound_s = min(doubled, self.policy.retry_max_s)
         delay_s = bound_s * (1 + roll) / 2
         if isinstance(error, ThrottledError) and error.retry_after_s:
             delay_s = max(delay_s, min(error.retry_after_s, self.policy.give_up_s))

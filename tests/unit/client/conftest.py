@@ -1,0 +1,83 @@
+"""A fake API on loopback, and the command line called in this process or as its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from client.cli.app import call
+from client.connection import RETRY_READ, RETRY_UNSENT
+from tests.unit.client.fake_api import FakeApi
+
+
+@pytest.fixture(autouse=True)
+def _brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait 1.5 s at most over all retries of a request instead of 6."""
+    for retry in (RETRY_READ, RETRY_UNSENT):
+        monkeypatch.setattr(retry, "backoff_factor", 0.05)
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    """An API that runs during one test."""
+    fake = FakeApi()
+    yield fake
+    fake.down()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run of the command line left behind."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def said(self) -> str:
+        """Stderr as text."""
+        return self.stderr.decode()
+
+
+Joblane = Callable[..., Ran]
+
+
+@pytest.fixture
+def joblane(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Joblane:
+    """Call the command line in this process, against the fake API."""
+    monkeypatch.setenv("JOBLANE_URL", api.url)
+    monkeypatch.setenv("JOBLANE_TOKEN", "secret")
+
+    def run(*args: str) -> Ran:
+        code = call(args)
+        captured = capfdbinary.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+Spawn = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def spawn(api: FakeApi) -> Iterator[Spawn]:
+    """Start the command line as its own process, as a shell would."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*args: str, **more: object) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "secret"}
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment} | more
+        program = [sys.executable, "-P", "-W", "error", "-c", "from client.cli import main; main()"]
+        process = subprocess.Popen([*program, *args], **options)  # type: ignore[call-overload]
+        started.append(process)
+        return process  # type: ignore[no-any-return]
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()

@@ -1,0 +1,174 @@
+"""`joblane logs`: everything once, in order, whatever the connection does."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+from tests.unit.client.conftest import Joblane, Spawn
+from tests.unit.client.fake_api import CUT, FakeApi, Request, gateway
+
+
+def test_logs_writes_what_is_there_and_ends(api: FakeApi, joblane: Joblane) -> None:
+    job = api.add()
+    for number in range(2500):
+        job.say(f"{number}\n")
+    ran = joblane("logs", "01J")
+    assert ran.code == 0
+    assert ran.stdout == b"".join(b"%d\n" % number for number in range(2500))
+
+
+def test_follow_reads_a_backlog_without_waiting_between_full_pages(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    job = api.add()
+    for number in range(20_000):
+        job.say(f"{number}\n")
+    job.end()
+    began = time.monotonic()
+    ran = joblane("logs", "-f", "01J")
+    assert ran.stdout == b"".join(b"%d\n" % number for number in range(20_000))
+    assert api.count("GET", "/v1/jobs/01J/logs") == 20
+    assert time.monotonic() - began < 5
+
+
+def test_an_api_that_goes_away_is_told_once_and_nothing_is_lost_or_doubled(
+    api: FakeApi, spawn: Spawn
+) -> None:
+    """Down between two records, back on the same port, then the rest; one note for each turn."""
+    job = api.add()
+    job.say("before\n")
+    process = spawn("logs", "-f", "01J")
+    assert process.stdout
+    assert process.stdout.readline() == b"before\n"
+    api.down()
+    job.say("meanwhile\n")
+    time.sleep(1.5)
+    api.up()
+    assert process.stdout.readline() == b"meanwhile\n"
+    job.say("after\n")
+    job.end()
+    stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert stdout == b"after\n"
+    lines = stderr.decode().splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith(f"joblane: cannot reach the API at {api.url}: ")
+    assert lines[0].endswith("; trying again for 300 s, the job is not affected")
+    assert lines[1] == "joblane: the API answers again"
+
+
+def test_cut_throttled_and_failing_answers_lose_nothing(api: FakeApi, joblane: Joblane) -> None:
+    """Every second answer is a fault."""
+    job = api.add()
+    for number in range(6):
+        job.say(f"{number}\n")
+    faults = [CUT, gateway(500, "Internal Server Error"), gateway(429, "Too Many Requests"), CUT]
+    served = 0
+
+    def before(_request: Request) -> None:
+        nonlocal served
+        served += 1
+        if served % 2 and faults:
+            api.faults.append(faults.pop())
+        elif served > 5:
+            job.end()
+
+    api.before = before
+    ran = joblane("logs", "-f", "01J")
+    assert ran.code == 0
+    assert ran.stdout == b"0\n1\n2\n3\n4\n5\n"
+
+
+def test_giving_up_says_so(api: FakeApi, joblane: Joblane) -> None:
+    api.add()
+    api.down()
+    ran = joblane("logs", "-f", "--give-up-s", "0.5", "01J")
+    assert ran.code == 69
+    last = ran.said.splitlines()[-1]
+    assert last.startswith("joblane: gave up: the API has not answered for ")
+    assert "Traceback" not in ran.said
+
+
+def test_json_is_one_record_a_line_as_the_api_sent_it(api: FakeApi, joblane: Joblane) -> None:
+    job = api.add()
+    job.say("é\n")
+    job.say(b"\xff")
+    job.end()
+    for args in (("logs", "--json", "01J"), ("logs", "-f", "--json", "01J")):
+        lines = joblane(*args).stdout.splitlines()
+        assert [json.loads(line) for line in lines] == job.records
+
+
+def test_joblanes_own_words_go_to_stderr(api: FakeApi, joblane: Joblane) -> None:
+    job = api.add()
+    job.say("output cap reached\n", stream="joblane")
+    job.end()
+    ran = joblane("logs", "01J")
+    assert (ran.stdout, ran.said) == (b"", "output cap reached\n")
+
+
+def test_a_reader_that_leaves_is_no_error(api: FakeApi, spawn: Spawn) -> None:
+    """As with `| head -1`: quiet, 141, and nothing at the interpreter's end either."""
+    job = api.add()
+    for number in range(50_000):
+        job.say(f"{number}\n")
+    for args in (("logs", "-f", "01J"), ("logs", "--json", "01J"), ("logs", "01J")):
+        process = spawn(*args)
+        assert process.stdout
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 141
+
+
+def test_a_full_disk_is_one_line(api: FakeApi, spawn: Spawn) -> None:
+    job = api.add()
+    job.say("x")
+    job.end()
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        process = spawn("logs", "01J", stdout=full)
+        _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 74
+    assert stderr == b"joblane: cannot write the output: No space left on device\n"
+
+
+def test_closed_streams_are_survived(api: FakeApi, spawn: Spawn) -> None:
+    """`>&- 2>&-`: nothing to write to, the exit code still stands."""
+    api.on_submit = lambda job: (job.say("x"), job.say("y", "stderr"), job.end("dead", exit_code=4))  # type: ignore[func-returns-value,assignment]
+
+    def close() -> None:
+        os.close(1)
+        os.close(2)
+
+    process = spawn("run", "--", "cmd", stdout=None, stderr=None, preexec_fn=close)
+    assert process.wait(20) == 4
+
+
+def test_ctrl_c_ends_following(api: FakeApi, spawn: Spawn) -> None:
+    api.add().say("x\n")
+    process = spawn("logs", "-f", "01J")
+    assert process.stdout
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=10)
+    assert (process.returncode, stderr) == (130, b"")
+
+
+def test_records_are_shown_while_the_job_runs(api: FakeApi, joblane: Joblane) -> None:
+    """Written by another thread, page by page, across two attempts."""
+    job = api.add(state="active")
+
+    def write() -> None:
+        for number in range(40):
+            job.say(f"{number}\n", attempt=1 + number // 20)
+            time.sleep(0.01)
+        job.end()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    ran = joblane("logs", "-f", "01J")
+    writer.join()
+    assert ran.stdout == b"".join(b"%d\n" % number for number in range(40))

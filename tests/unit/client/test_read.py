@@ -1,0 +1,169 @@
+"""`ls`, `get`, `queues`, `agents`, `health`: tables for people, JSON for programs."""
+
+import json
+import os
+import pty
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from client import render
+from client.render import Screen
+from tests.unit.client.conftest import Joblane, Spawn
+from tests.unit.client.fake_api import FakeApi, Fault
+
+QUEUES = {
+    "entries": [
+        {
+            "name": "default",
+            "lanes": [
+                {"lane": "high", "visible": 1, "in_flight": 2},
+                {"lane": "low", "visible": 0, "in_flight": 0},
+            ],
+        },
+        {"name": "bare", "lanes": []},
+    ],
+    "limit": 2,
+    "next": None,
+}
+AGENTS = {
+    "entries": [
+        {
+            "name": "i-1",
+            "alive": True,
+            "last_seen_at": "2026-11-21T02:00:00.000Z",
+            "queues": ["default", "gpu"],
+            "brand_new": {"load": 0.5},
+        }
+    ],
+    "limit": 10,
+    "next": None,
+}
+
+
+def answer(value: object) -> Fault:
+    return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
+
+
+def test_ls_is_a_plain_table_in_a_pipe(api: FakeApi, joblane: Joblane) -> None:
+    """Newest first, nothing cut, no colours, control characters shown."""
+    api.add("01A", command=["sh", "-c", "echo \x1b[31m" + "x" * 300])
+    api.add("01B", state="dead", exit_code=3, reason="exit 3", usage={"wall_s": 62})
+    ran = joblane("ls")
+    heading, second, first = ran.stdout.decode().splitlines()
+    assert heading.split() == ["ID", "STATE", "AGE", "RAN", "EXIT", "REASON", "COMMAND"]
+    assert re.match(r"01B +dead +\d+\w +1m02s +3 +exit 3 +true$", second)
+    assert first.endswith("sh -c 'echo \\x1b[31m" + "x" * 300 + "'")
+    assert b"\x1b" not in ran.stdout
+
+
+def test_ls_pages_until_it_has_enough(api: FakeApi, joblane: Joblane) -> None:
+    for number in range(230):
+        api.add(f"{number:03}")
+    page = json.loads(joblane("ls", "-n", "210", "--json").stdout)
+    assert [entry["id"] for entry in page["entries"]] == [f"{n:03}" for n in range(229, 19, -1)]
+    assert (page["limit"], page["next"]) == (210, "210")
+    assert [int(request.query["limit"]) for request in api.requests] == [100, 100, 10]
+    rest = json.loads(joblane("ls", "-n", "210", "--json", "--next", "210").stdout)
+    assert (len(rest["entries"]), rest["next"]) == (20, None)
+
+
+def test_ls_of_nothing_says_so(joblane: Joblane) -> None:
+    assert joblane("ls").stdout == b"no jobs\n"
+
+
+def test_get_shows_everything_it_was_told(api: FakeApi, joblane: Joblane) -> None:
+    api.add(
+        state="dead",
+        reason="exit 3 after 1.5 s in the only attempt",
+        exit_code=3,
+        usage={"cpu_s": 0.25, "wall_s": 1.5, "peak_memory_bytes": 3 * 2**20},
+        timeline=[
+            {"state": "pending", "at": "2026-11-21T02:00:00.000Z", "reason": "waits"},
+            {"state": "active", "at": "2026-11-21T02:00:01.000Z", "agent": "i-1", "reason": ""},
+        ],
+    )
+    text = joblane("get", "01J").stdout.decode()
+    assert "reason       exit 3 after 1.5 s in the only attempt\n" in text
+    assert "usage        cpu 250ms, wall 1.5s, peak memory 3.0 MiB\n" in text
+    assert "something_new a=1\n" in text
+    assert "  2026-11-21T02:00:01.000Z  active    on i-1\n" in text
+    assert json.loads(joblane("get", "--json", "01J").stdout) == api.jobs["01J"].data
+
+
+def test_get_survives_a_job_of_another_age(api: FakeApi, joblane: Joblane) -> None:
+    """Fields missing, of other types, never heard of: shown as well as can be."""
+    odd = {"id": "01J", "state": "hibernating", "created_at": 5, "usage": 7, "timeline": "x"}
+    api.answers["/v1/jobs/01J"] = answer({**odd, "command": {"argv": []}, "signal": "KILL"})
+    ran = joblane("get", "01J")
+    assert (ran.code, ran.said) == (0, "")
+    assert b"hibernating" in ran.stdout
+    api.answers["/v1/jobs"] = answer({"entries": [odd]})
+    assert joblane("ls").code == 0
+
+
+def test_queues_are_a_row_a_lane(api: FakeApi, joblane: Joblane) -> None:
+    api.answers["/v1/queues"] = answer(QUEUES)
+    lines = [line.split() for line in joblane("queues").stdout.decode().splitlines()]
+    assert lines == [
+        ["NAME", "LANE", "VISIBLE", "IN", "FLIGHT", "LANES"],
+        ["default", "high", "1", "2", "-"],
+        ["default", "low", "0", "0", "-"],
+        ["bare", "-", "-", "-", "-"],
+    ]
+    assert json.loads(joblane("queues", "--json").stdout) == QUEUES
+
+
+def test_agents_show_how_long_ago_they_were_seen(api: FakeApi, joblane: Joblane) -> None:
+    api.answers["/v1/agents"] = answer(AGENTS)
+    heading, row = joblane("agents").stdout.decode().splitlines()
+    assert heading.split() == ["NAME", "ALIVE", "LAST", "SEEN", "QUEUES", "BRAND", "NEW"]
+    assert re.match(r"i-1 +yes +\d+\w ago +default, gpu +load=0.5$", row)
+    api.answers["/v1/agents"] = answer({"entries": []})
+    assert joblane("agents").stdout.startswith(b"no agents; start one here")
+
+
+def test_health_needs_no_token(
+    api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JOBLANE_TOKEN")
+    api.answers["/v1/health"] = answer({"status": "ok", "version": "0.1.0"})
+    ran = joblane("health")
+    assert (ran.code, ran.stdout) == (0, f"ok {api.url}\nversion      0.1.0\n".encode())
+    assert "Authorization" not in api.requests[-1].headers
+    api.answers["/v1/health"] = answer({"status": "ill"})
+    assert joblane("health", "--json").code == 69
+
+
+@pytest.mark.parametrize(("columns", "reason"), [(60, False), (160, True)])
+def test_a_table_fits_the_terminal_and_has_colours_there(columns: int, reason: object) -> None:
+    jobs = [{"id": "0" * 26, "state": "completed", "reason": "r" * 99, "command": ["x" * 300]}]
+    text = render.jobs(jobs, datetime.now(UTC), Screen(columns, colour=True))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert plain != text
+    assert max(map(len, plain.splitlines())) <= columns
+    assert ("REASON" in plain) is reason
+
+
+def test_a_terminal_gets_colours_unless_it_asks_for_none(api: FakeApi, spawn: Spawn) -> None:
+    api.add(state="completed")
+    for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        ours, theirs = pty.openpty()
+        environment = {**os.environ, "JOBLANE_URL": api.url, "TERM": "xterm", "COLUMNS": "80"}
+        process = spawn("ls", stdout=theirs, env={**environment, **more})
+        os.close(theirs)
+        shown = b""
+        while b"true" not in shown:
+            shown += os.read(ours, 4096)
+        assert process.wait(10) == 0
+        os.close(ours)
+        assert (b"\x1b[" in shown) is coloured
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.25, "250ms"), (1.5, "1.5s"), (2, "2s"), (185, "3m05s"), (7800, "2h10m"), (273600, "3d04h")],
+)
+def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+    assert render.duration(seconds) == text

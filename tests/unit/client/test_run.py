@@ -1,0 +1,215 @@
+"""`joblane run`: exit codes, bytes as they were, words when a job waits or fails, Ctrl-C."""
+
+import json
+import signal
+import threading
+import time
+
+import pytest
+
+from tests.unit.client.conftest import Joblane, Spawn
+from tests.unit.client.fake_api import CUT, FakeApi, FakeJob, problem
+
+RAW = b"\xff\xfe\x00 caf\xe9\r\n"
+
+
+def test_output_comes_out_byte_for_byte(api: FakeApi, joblane: Joblane) -> None:
+    """Invalid UTF-8, carriage returns, a missing last newline: each stream as it was written."""
+
+    def script(job: FakeJob) -> None:
+        job.say("one\r\n")
+        job.say(RAW)
+        job.say("warn é\n", stream="stderr")
+        job.say(RAW, stream="stderr")
+        job.say("no newline")
+        job.end()
+
+    api.on_submit = script
+    ran = joblane("run", "--", "cmd")
+    assert ran.code == 0
+    assert ran.stdout == b"one\r\n" + RAW + b"no newline"
+    assert ran.stderr == "warn é\n".encode() + RAW
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ({"state": "completed", "exit_code": 0}, 0),
+        ({"state": "dead", "exit_code": 3}, 3),
+        ({"state": "failed", "exit_code": 65}, 65),
+        ({"state": "dead", "exit_code": 255}, 255),
+        ({"state": "dead", "exit_code": None, "signal": 9}, 137),
+        ({"state": "dead", "exit_code": 137, "signal": 9}, 137),
+        ({"state": "dead", "signal": 9, "outcome": "timed_out"}, 124),
+        ({"state": "dead", "signal": 9, "timeout_s": 5, "usage": {"wall_s": 5.02}}, 124),
+        ({"state": "dead", "signal": 9, "timeout_s": 5, "usage": {"wall_s": 4.9}}, 137),
+        ({"state": "expired", "exit_code": None}, 70),
+        ({"state": "failed", "exit_code": None}, 70),
+        ({"state": "stale", "exit_code": 0}, 70),
+        ({"state": "dead", "exit_code": "odd", "signal": "odd", "usage": "odd"}, 70),
+    ],
+)
+def test_exit_code_is_the_jobs(
+    api: FakeApi, joblane: Joblane, end: dict[str, object], code: int
+) -> None:
+    api.on_submit = lambda job: job.end(reason="because", **end)  # type: ignore[arg-type]
+    ran = joblane("run", "--", "cmd")
+    assert ran.code == code
+    expected = "" if code == 0 else f"joblane: job 01J0 {end['state']}: because\n"
+    assert ran.said == expected
+
+
+def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
+    """Each option is one field of DESIGN.md section 11; what is not given is not sent."""
+    options = (
+        "--queue q --priority high --cpus 0.5 --memory-mb 64 --pids 8 --cores 0-1 --io-bps 4096"
+        " --tmp-mb 16 --network egress --env A=1=2 --env B= --timeout-s 2.5 --attempts 4"
+        " --backoff-s 1 --backoff-s 2 --no-restart --label team=x"
+    )
+    assert joblane("run", *options.split(), "--", "sh", "-c", "--env").code == 0
+    assert api.requests[0].body == {
+        "command": ["sh", "-c", "--env"],
+        "queue": "q",
+        "priority": "high",
+        "resources": {
+            "cpus": 0.5,
+            "memory_mb": 64,
+            "pids": 8,
+            "cores": "0-1",
+            "io_bps": 4096,
+            "tmp_mb": 16,
+        },
+        "network": "egress",
+        "env": {"A": "1=2", "B": ""},
+        "timeout_s": 2.5,
+        "restartable": False,
+        "retry": {"max_attempts": 4, "backoff_s": [1.0, 2.0]},
+        "labels": {"team": "x"},
+    }
+
+
+def test_run_tries_once_and_submit_leaves_it_to_the_api(api: FakeApi, joblane: Joblane) -> None:
+    joblane("run", "echo", "-n", "no dashes needed")
+    joblane("submit", "--", "echo")
+    assert api.requests[0].body == {
+        "command": ["echo", "-n", "no dashes needed"],
+        "retry": {"max_attempts": 1},
+    }
+    assert api.requests[-1].body == {"command": ["echo"]}
+
+
+def test_submit_prints_the_id_or_the_job(joblane: Joblane) -> None:
+    assert joblane("submit", "--", "true").stdout == b"01J0\n"
+    job = json.loads(joblane("submit", "--json", "--", "true").stdout)
+    assert job["id"] == "01J1"
+    assert job["something_new"] == {"a": 1}
+
+
+def test_json_is_lines_from_submitted_to_ended(api: FakeApi, joblane: Joblane) -> None:
+    def script(job: FakeJob) -> None:
+        job.say("a\n")
+        job.say(RAW, stream="stderr")
+        job.end("dead", exit_code=2)
+
+    api.on_submit = script
+    ran = joblane("run", "--json", "--", "cmd")
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert ran.code == 2
+    assert [list(line) for line in lines] == [["submitted"], ["log"], ["log"], ["ended"]]
+    assert lines[1]["log"]["text"] == "a\n"
+    assert lines[2]["log"]["base64"]
+    assert lines[3]["ended"]["state"] == "dead"
+
+
+def test_a_job_that_waits_says_for_what_once(
+    api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client.cli.watch.PATIENCE_S", 0.2)
+    monkeypatch.setattr("client.cli.watch.ASK_AGAIN_S", 0.2)
+
+    def script(job: FakeJob) -> None:
+        job.data["reason"] = "no agent\x1b[31m"
+        threading.Timer(0.8, job.end).start()
+
+    api.on_submit = script
+    ran = joblane("run", "--", "cmd")
+    assert ran.code == 0
+    assert ran.said == "joblane: job 01J0 is pending: no agent\\x1b[31m\n"
+    assert api.count("GET", "/v1/jobs/01J0") > 2  # asked again, said once
+
+
+def test_the_first_line_is_seen_at_once(api: FakeApi, spawn: Spawn) -> None:
+    """Within 200 ms of being readable, also after a second of silence, on a quiet machine."""
+    job = api.add()
+    process = spawn("logs", "-f", "01J")
+    assert process.stdout
+    late: list[float] = []
+    while api.count("GET", "/v1/jobs/01J/logs") == 0:
+        time.sleep(0.01)
+    for silence_s in (0.5, 1.0, 0.0):
+        time.sleep(silence_s)
+        written = time.monotonic()
+        job.say("line\n")
+        process.stdout.readline()
+        late.append(time.monotonic() - written)
+    job.end()
+    assert process.wait(10) == 0
+    assert min(late) < 0.2
+    assert max(late) < 1.0  # CI machines stutter; the pace itself is proven in test_follow
+
+
+def test_ctrl_c_leaves_the_job_alone_and_says_how_to_see_it(api: FakeApi, spawn: Spawn) -> None:
+    api.on_submit = lambda job: job.say("hello\n")
+    process = spawn("run", "--", "cmd")
+    assert process.stdout
+    assert process.stdout.readline() == b"hello\n"
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert stderr == b"joblane: job 01J0 goes on; see it with: joblane logs -f 01J0\n"
+
+
+def test_a_read_that_lags_behind_the_submission_is_forgiven(api: FakeApi, joblane: Joblane) -> None:
+    def before(_request: object) -> None:
+        if len(api.requests) == 2:
+            api.faults.append(problem(404, "Not Found", detail="there is no such job"))
+
+    api.before = before
+    assert joblane("run", "--", "cmd").code == 0
+
+
+def test_a_submission_is_never_sent_twice(api: FakeApi, joblane: Joblane) -> None:
+    """Cut off or answered with 5xx, it may have been accepted."""
+    for fault in (CUT, problem(500, "Internal Server Error", instance="req-9"), problem(503, "x")):
+        api.requests.clear()
+        api.faults.append(fault)
+        ran = joblane("run", "--", "cmd")
+        assert ran.code == 69
+        assert api.count("POST", "/v1/jobs") == 1
+        assert ran.said.startswith("joblane: ")
+        assert ran.said.count("\n") == 1
+
+
+def test_a_refused_connection_is_tried_again(api: FakeApi, joblane: Joblane) -> None:
+    """Nobody saw the submission yet."""
+    api.down()
+    timer = threading.Timer(0.15, api.up)
+    timer.start()
+    ran = joblane("run", "--", "cmd")
+    timer.join()
+    assert (ran.code, ran.said) == (0, "")
+    assert api.count("POST", "/v1/jobs") == 1
+
+
+def test_trouble_while_following_says_that_the_job_goes_on(api: FakeApi, joblane: Joblane) -> None:
+    def before(_request: object) -> None:
+        if len(api.requests) > 1:
+            api.faults.append(problem(403, "Forbidden"))
+
+    api.before = before
+    ran = joblane("run", "--", "cmd")
+    assert ran.code == 77
+    assert ran.said == (
+        "joblane: 403 Forbidden; has JOBLANE_TOKEN expired, or does it lack a scope?\n"
+        "joblane: job 01J0 goes on; see it with: joblane logs -f 01J0\n"
+    )
