@@ -4,6 +4,7 @@ The holder is whoever has the slot's socket: the agent today, one process a job 
 shall outlive the agent. Nothing here needs the launcher that made the slot.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -11,8 +12,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from ec2_agent.sandbox import wire
+from ec2_agent.sandbox import cgroup, wire
 from ec2_agent.sandbox.model import Ending, Usage
 
 
@@ -20,15 +22,28 @@ class Sandbox:
     """One job that was started. It lives as long as somebody holds its socket."""
 
     def __init__(
-        self, sock: socket.socket, pidfd: int, began: float, bury: Callable[[], None]
+        self,
+        sock: socket.socket,
+        pidfd: int,
+        leaf: Path | None,
+        bury: Callable[[], None],
     ) -> None:
-        """Take over the socket and pidfd of the slot's init; `bury` is called once at the end."""
+        """Take over the socket and pidfd of the slot's init; `bury` is called once at the end.
+
+        `leaf` is the job's cgroup, None where it has none.
+        """
         self._socket = sock
         self._pidfd = pidfd
-        self._began = began
+        self._leaf = leaf
+        # What the slot itself used until now is not the job's.
+        self._cpu_before = (cgroup.cpu_seconds(leaf) if leaf else None) or 0.0
+        self._began = time.monotonic()
         self._bury = bury
+        self._stop_asked = False
         self._ending: Ending | None = None
         self._waiting = threading.Lock()
+        self._closing = threading.Lock()
+        """Held by whoever uses the pidfd without being the one that waits."""
 
     def fileno(self) -> int:
         """Give a descriptor that becomes readable when the job has ended."""
@@ -58,6 +73,7 @@ class Sandbox:
 
     def stop(self, grace_s: float) -> None:
         """Send SIGTERM to the job, and kill what is left after `grace_s`; return at once."""
+        self._stop_asked = True
         try:
             wire.send(self._socket, (wire.STOP, grace_s))
         except OSError:
@@ -70,29 +86,50 @@ class Sandbox:
                 self._release()
 
     def _conclude(self, message: bytes) -> Ending:
+        """Make the ending of what the init said, or of what the kernel did to it."""
         if message[:1] == wire.ENDED and len(message) > wire.ENDING.size:
             fixed = message[1 : 1 + wire.ENDING.size]
             status, timed_out, stopped, cpu_s, wall_s = wire.ENDING.unpack(fixed)
             error = message[1 + wire.ENDING.size :].decode("utf-8", "replace")
-            usage = Usage(cpu_s=cpu_s, wall_s=wall_s)
         else:
-            status, timed_out, stopped = signal.SIGKILL, False, False
-            error = "the sandbox was killed from outside"
-            usage = Usage(cpu_s=0.0, wall_s=time.monotonic() - self._began)
-        code = os.waitstatus_to_exitcode(status)
+            status, timed_out, stopped = signal.SIGKILL, False, self._stop_asked
+            cpu_s, wall_s = 0.0, time.monotonic() - self._began
+            error = "" if stopped else "the sandbox was killed from outside"
+        counted = cgroup.figures(self._leaf) if self._leaf else cgroup.NO_FIGURES
+        if counted.cpu_s is not None:
+            cpu_s = max(0.0, counted.cpu_s - self._cpu_before)
+        if counted.oom_killed:
+            error = ""  # the OOM killer takes the init along with the job
         return Ending(
-            exit_code=code if code >= 0 else None,
-            signal=-code if code < 0 else None,
+            exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             timed_out=bool(timed_out),
-            oom_killed=False,
+            oom_killed=counted.oom_killed,
             stopped=bool(stopped),
             error=error or None,
-            usage=usage,
+            usage=Usage(
+                cpu_s=cpu_s,
+                wall_s=wall_s,
+                peak_memory_bytes=counted.peak_memory_bytes,
+                io_read_bytes=counted.io_read_bytes,
+                io_write_bytes=counted.io_write_bytes,
+                pids_peak=counted.pids_peak,
+            ),
         )
 
+    def kill(self) -> None:
+        """Kill the slot's init, and with it the whole sandbox; return when all is dead."""
+        with self._closing:
+            if self._socket.fileno() < 0:
+                return  # it has ended and nothing is left to kill
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            _await(self._pidfd, None)
+
     def _release(self) -> None:
-        self._socket.close()
-        os.close(self._pidfd)
+        with self._closing:
+            self._socket.close()
+            os.close(self._pidfd)
         self._bury()
 
 

@@ -2,17 +2,17 @@
 
 import collections
 import contextlib
+import functools
 import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from ec2_agent.sandbox import limits, plan, seccomp, uids, wire
+from ec2_agent.sandbox import cgroup, limits, plan, seccomp, uids, wire
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import (
     EgressPolicy,
@@ -47,6 +47,9 @@ zygote.main()
 """
 
 
+_Needs = tuple[str, int, int]
+
+
 class _Slot(NamedTuple):
     """The agent's end of a slot that is being made or ready."""
 
@@ -74,38 +77,51 @@ class Launcher:
         the uid locks, so launchers of one host share it. `programs` are host trees that jobs
         may read and execute beside /usr, at their own paths.
         """
-        if isolation == "full":
-            raise SandboxRefused("isolation full is being written")
-        self._host = limits.Host(isolation, frozenset(), os.sched_getaffinity(0), ())
-        limits.check(defaults, self._host)
-        self._defaults = limits.merge(DEFAULTS, defaults)
+        self._lock = threading.Lock()
         self._allow_host_network = allow_host_network
         self._egress = egress
-        self._lock = threading.Lock()
         self._answers: dict[int, int | str] = {}
         self._pool: collections.deque[_Slot] = collections.deque()
+        self._running: dict[int, Sandbox] = {}
+        self._discarded: set[int] = set()
+        """Slots whose answer has not come yet and is not wanted any more."""
         self._next_number = 1
         self._closed = False
         filters = seccomp.compile_filters()
-        lock, block = uids.take_block(state_dir or uids.default_state_dir())
-        try:
-            config = {
-                "plan": plan.make_plan(plan.look(programs), programs, ()),
-                "own_uids": os.geteuid() == 0,
-                "uids": tuple(uids.uids_of(block)),
-                "seccomp": filters,
-                "top_capability": int(Path("/proc/sys/kernel/cap_last_cap").read_text()),
-                "time_ns": Path("/proc/self/ns/time").exists(),
-            }
-            self._start_process(config, (lock,))
-        except ValueError as wrong:
-            raise SandboxRefused(str(wrong)) from None
-        finally:
-            os.close(lock)
+        state_dir = state_dir or uids.default_state_dir()
+        lock, block = uids.take_block(state_dir)
+        self._room: cgroup.Room | None = None
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, lock)
+            fds = [lock]
+            if isolation == "full":
+                room = cgroup.open_room(f"joblane-{block}", (Path("/usr"), state_dir))
+                self._room = room
+                self._host = limits.Host("full", room.controllers, room.cores, room.disks)
+                fds.append(os.open(room.path, os.O_RDONLY | os.O_DIRECTORY))
+                undo.callback(os.close, fds[-1])
+            else:
+                self._host = limits.Host(isolation, frozenset(), os.sched_getaffinity(0), ())
+            try:
+                limits.check(defaults, self._host)
+                self._defaults = limits.merge(DEFAULTS, defaults)
+                config = {
+                    "plan": plan.make_plan(plan.look(programs), programs, ()),
+                    "own_uids": os.geteuid() == 0,
+                    "uids": tuple(uids.uids_of(block)),
+                    "seccomp": filters,
+                    "top_capability": int(Path("/proc/sys/kernel/cap_last_cap").read_text()),
+                    "time_ns": Path("/proc/self/ns/time").exists(),
+                }
+                self._start_process(config, fds)
+            except BaseException:
+                self._remove_room()
+                raise
+        self._pool_needs = self._needs(self._defaults, "none")
         for _ in range(slots):
-            self._pool.append(self._make(self._needs(self._defaults, "none"), pooled=True))
+            self._add_to_pool()
 
-    def _start_process(self, config: dict[str, object], fds: tuple[int, ...]) -> None:
+    def _start_process(self, config: dict[str, object], fds: list[int]) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             here = str(Path(__file__).parent)
@@ -118,7 +134,7 @@ class Launcher:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
-        wire.send(self._control, (config,), fds)
+        wire.send(self._control, (config,), tuple(fds))
         message, _ = wire.receive(self._control)
         if not message or message[0] != wire.MADE:
             self._control.close()
@@ -132,7 +148,6 @@ class Launcher:
         `stdout` and `stderr` are descriptors the job writes to; the caller closes its copies
         afterwards. stdin is /dev/null.
         """
-        began = time.monotonic()
         env = {**ENVIRONMENT, **spec.env}
         _check_texts(spec.argv, env)
         settled = limits.merge(self._defaults, spec.limits)
@@ -147,17 +162,22 @@ class Launcher:
         with self._lock:
             if self._closed:
                 raise SandboxRefused("this launcher is closed")
-            ready = self._take_ready() if needs == self._needs(self._defaults, "none") else None
-            slot = ready or self._make(needs, pooled=False)
+            ready = self._take_ready() if needs == self._pool_needs else None
+            slot = ready or self._make(needs, self._writes(settled), pooled=False)
             try:
+                leaf = self._leaf(slot.number)
+                if ready and leaf:
+                    changes = set(self._writes(settled)) - set(self._writes(self._defaults))
+                    cgroup.apply(leaf, changes)
                 wire.send_run(slot.sock, run, (stdout, stderr))
                 if ready:
-                    self._pool.append(self._make(needs, pooled=True))
+                    self._add_to_pool()
                 pidfd = self._await_made(slot.number)
             except BaseException:
-                slot.sock.close()
+                self._discard(slot)
                 raise
-        sandbox = Sandbox(slot.sock, pidfd, began, lambda: None)
+            sandbox = Sandbox(slot.sock, pidfd, leaf, functools.partial(self._bury, slot.number))
+            self._running[slot.number] = sandbox
         if not ready:
             # The job may be running by now; this only learns whether it could be.
             answer = slot.sock.recv(wire.PACKET)
@@ -167,23 +187,43 @@ class Launcher:
                 raise SandboxRefused(f"the sandbox could not be made: {reason}")
         return sandbox
 
-    @staticmethod
-    def _needs(settled: Limits, network: Network) -> tuple[str, int, int]:
-        """Give what the slot has to be made with (see slot.Needs)."""
-        # RLIMIT_NPROC counts in the slot's own user namespace, its init included.
-        return network, settled.tmp_mb or 0, (settled.pids or 0) + 1
+    def _leaf(self, number: int) -> Path | None:
+        return self._room.path / str(number) if self._room else None
 
-    def _make(self, needs: tuple[str, int, int], *, pooled: bool) -> _Slot:
+    def _writes(self, settled: Limits) -> tuple[cgroup.Write, ...]:
+        return cgroup.writes(settled, self._room) if self._room else ()
+
+    def _bury(self, number: int) -> None:
+        """Tell the launcher process that the figures of a slot have been read."""
+        with self._lock:
+            self._running.pop(number, None)
+            if not self._closed:
+                with contextlib.suppress(OSError):
+                    wire.send(self._control, (wire.BURY, number))
+
+    def _needs(self, settled: Limits, network: Network) -> _Needs:
+        """Give what the slot has to be made with (see slot.Needs)."""
+        # Without pids.max it is RLIMIT_NPROC that counts, in the slot's own user namespace and
+        # with its init.
+        nproc = 0 if self._room or settled.pids is None else settled.pids + 1
+        return network, settled.tmp_mb or 0, nproc
+
+    def _make(self, needs: _Needs, writes: tuple[cgroup.Write, ...], *, pooled: bool) -> _Slot:
         number = self._next_number
         self._next_number += 1
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
-                wire.send(self._control, (wire.MAKE, number, (*needs, pooled)), (theirs.fileno(),))
+                message = (wire.MAKE, number, (*needs, pooled), writes)
+                wire.send(self._control, message, (theirs.fileno(),))
             except OSError as gone:
                 ours.close()
                 raise SandboxRefused(f"the launcher process is gone ({gone})") from gone
         return _Slot(number, ours)
+
+    def _add_to_pool(self) -> None:
+        writes = self._writes(self._defaults)
+        self._pool.append(self._make(self._pool_needs, writes, pooled=True))
 
     def _take_ready(self) -> _Slot | None:
         """Give the oldest slot of the pool when it is ready."""
@@ -197,8 +237,19 @@ class Launcher:
             if answer == wire.READY:
                 return slot
             # A start on demand meets the same trouble and can tell its caller.
-            slot.sock.close()
+            self._discard(slot)
         return None
+
+    def _discard(self, slot: _Slot) -> None:
+        """Give up a slot that has no Sandbox yet."""
+        slot.sock.close()
+        answer = self._answers.pop(slot.number, None)
+        if isinstance(answer, int):
+            os.close(answer)
+        elif answer is None:
+            self._discarded.add(slot.number)
+        with contextlib.suppress(OSError):
+            wire.send(self._control, (wire.BURY, slot.number))
 
     def _await_made(self, number: int) -> int:
         """Give the pidfd of a slot's init."""
@@ -216,7 +267,11 @@ class Launcher:
         if not message:
             return False
         kind, number, detail = message
-        self._answers[number] = fds[0] if kind == wire.MADE else detail
+        if number not in self._discarded:
+            self._answers[number] = fds[0] if kind == wire.MADE else detail
+        elif kind == wire.MADE:
+            self._discarded.remove(number)
+            os.close(fds[0])
         return True
 
     def close(self) -> None:
@@ -225,18 +280,27 @@ class Launcher:
             if self._closed:
                 return
             self._closed = True
-            for slot in self._pool:
-                slot.sock.close()
             with contextlib.suppress(OSError):
                 wire.send(self._control, (wire.CLOSE,))
             self._process.wait()
             with contextlib.suppress(OSError):
                 while self._take_answer(socket.MSG_DONTWAIT):
                     pass
+            for slot in self._pool:
+                slot.sock.close()
             for answer in self._answers.values():
                 if isinstance(answer, int):
                     os.close(answer)
             self._control.close()
+            running = list(self._running.values())
+        # Dead by now, unless the launcher process died before it could see to that.
+        for sandbox in running:
+            sandbox.kill()
+        self._remove_room()
+
+    def _remove_room(self) -> None:
+        if self._room is not None:
+            cgroup.sweep(self._room.path)
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ run a job end with it, those that wait see that nobody holds their socket.
 """
 
 import collections
+import errno
 import fcntl
 import gc
 import os
@@ -64,6 +65,8 @@ TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from typing import Any
 
+    Limits = tuple[tuple[str, str], ...]
+
 
 class Zygote:
     """The state of the launcher process."""
@@ -77,9 +80,13 @@ class Zygote:
             os.close(fd)
         wire.park(lock, slot.LOCK)
         self._cgroup = rest[0] if rest else None
+        """The directory in which each slot has its cgroup."""
         self._flags = _MAKES_NAMESPACES | (kernel.CLONE_NEWTIME if config["time_ns"] else 0)
         self._uids = collections.deque(config["uids"])
-        self._slots: dict[int, int] = {}
+        self._slots: dict[int, tuple[int, int]] = {}
+        """The init of each slot that lives: its number and uid."""
+        self._halves: dict[int, int] = {}
+        """How many of the two events of _end_half are to come, by slot."""
         signals = (signal.SIGCHLD,)
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
@@ -116,44 +123,89 @@ class Zygote:
 
     def _obey(self) -> bool:
         message, fds = wire.receive(self._control)
-        if not message:
+        if not message or message[0] == wire.CLOSE:
+            if message:
+                self._end_all()
             return False
-        if message[0] == wire.CLOSE:
-            self._end_all()
-            return False
-        _, number, needs = message
+        if message[0] == wire.BURY:
+            self._end_half(message[1])
+            return True
+        _, number, needs, limits = message
         try:
-            self._make(number, slot.Needs(*needs), fds[0])
+            self._make(number, slot.Needs(*needs), limits, fds[0])
         except OSError as failed:
             wire.send(self._control, (wire.FAILED, number, str(failed)))
         os.close(fds[0])
         return True
 
-    def _make(self, number: int, needs: slot.Needs, slot_socket: int) -> None:
+    def _make(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
         if not self._uids:
-            raise OSError("every uid of this launcher is in use")
+            raise OSError(errno.EAGAIN, "every uid of this launcher is in use")
         flags = self._flags | (0 if needs.network == "host" else kernel.CLONE_NEWNET)
+        leaf = None if self._cgroup is None else self._make_leaf(number, limits)
         uid = self._uids.popleft()
         try:
-            pid, pidfd = kernel.clone3(flags, None)
+            pid, pidfd = kernel.clone3(flags, leaf)
         except OSError:
             self._uids.append(uid)
+            self._remove_leaf(number)
             raise
         if not pid:
             try:
                 slot.live(self._template, needs, slot_socket, uid)
             finally:
                 os._exit(0)
-        self._slots[pid] = uid
+        self._slots[pid] = (number, uid)
+        self._halves[number] = 2
         wire.send(self._control, (wire.MADE, number, pid), (pidfd,))
         os.close(pidfd)
+        if leaf is not None:
+            os.close(leaf)
+
+    def _make_leaf(self, number: int, limits: "Limits") -> int:
+        """Make a slot's cgroup with its limits; give its directory."""
+        os.mkdir(str(number), dir_fd=self._cgroup)
+        leaf = os.open(str(number), os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._cgroup)
+        for file, text in limits:
+            try:
+                fd = os.open(file, os.O_WRONLY, dir_fd=leaf)
+                try:
+                    os.write(fd, text.encode())
+                finally:
+                    os.close(fd)
+            except OSError as failed:
+                os.close(leaf)
+                self._remove_leaf(number)
+                raise OSError(failed.errno, f"{file} = {text}: {failed.strerror}") from failed
+        return leaf
+
+    def _remove_leaf(self, number: int) -> None:
+        if self._cgroup is not None:
+            os.rmdir(str(number), dir_fd=self._cgroup)
 
     def _reap(self) -> None:
         while self._slots:
             pid, _ = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            self._uids.append(self._slots.pop(pid))
+            number, uid = self._slots.pop(pid)
+            self._uids.append(uid)
+            self._end_half(number)
+
+    def _end_half(self, number: int) -> None:
+        """Remove a slot's cgroup at the second of two events, whichever comes first.
+
+            holder:  wait() reads memory.events ------ BURY
+            init:    ........ its last exit ....... SIGCHLD
+
+        Too early a removal would lose the figures, or be refused as busy.
+        """
+        left = self._halves.get(number, 0)  # 0: a slot that could not be made
+        if left > 1:
+            self._halves[number] = left - 1
+        elif left:
+            del self._halves[number]
+            self._remove_leaf(number)
 
     def _end_all(self) -> None:
         for pid in self._slots:

@@ -1,0 +1,267 @@
+"""cgroup v2: where the sandboxes' cgroups lie, what is written to them, what is read back.
+
+    <parent>/joblane-<block>/<slot>     limits of one job, its init included
+
+The parent is the agent's own cgroup where systemd delegated it (Delegate=yes), else, for root,
+the top. A cgroup with processes of its own cannot give controllers to its children, so a
+delegated parent is vacated first, into a child named `agent`.
+"""
+
+import contextlib
+import os
+import re
+import select
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ec2_agent.sandbox import limits
+from ec2_agent.sandbox.model import Limits, SandboxRefused
+
+WANTED = ("cpu", "cpuset", "io", "memory", "pids")
+NEEDED = frozenset({"cpu", "memory", "pids"})
+"""Without these there is no isolation `full`; cpuset and io are refused job by job."""
+
+Write = tuple[str, str]
+"""A file of a cgroup, and the text for it."""
+
+_FIX = (
+    "boot with systemd.unified_cgroup_hierarchy=1, or start the agent as a systemd service "
+    "with Delegate=yes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The cgroup of one launcher, below which each slot has one."""
+
+    path: Path
+    controllers: frozenset[str]
+    cores: frozenset[int]
+    disks: tuple[str, ...]
+    """`major:minor` of the disks that io.max applies to."""
+
+
+def writes(settled: Limits, room: Room) -> tuple[Write, ...]:
+    """Give what has to be written for these (checked) limits."""
+    result: list[Write] = [("memory.oom.group", "1")]
+    if (room.path / "memory.swap.max").exists():  # a kernel without swap has no such file
+        result.append(("memory.swap.max", "0"))
+    if settled.memory_mb is not None:
+        result.append(("memory.max", str(settled.memory_mb << 20)))
+    if settled.pids is not None:
+        result.append(("pids.max", str(settled.pids + 1)))  # the init is one of them
+    if settled.cpus is not None:
+        period = limits.CPU_PERIOD_US
+        result.append(("cpu.max", f"{round(settled.cpus * period)} {period}"))
+    if settled.cores is not None:
+        result.append(("cpuset.cpus", settled.cores))
+    if settled.io_bps is not None:
+        rates = f"rbps={settled.io_bps} wbps={settled.io_bps}"
+        result.extend(("io.max", f"{disk} {rates}") for disk in room.disks)
+    return tuple(result)
+
+
+def apply(leaf: Path, changes: Iterable[Write]) -> None:
+    """Write limits to an existing cgroup; raises SandboxRefused with the first that fails."""
+    for file, text in changes:
+        try:
+            (leaf / file).write_text(text)
+        except OSError as failed:
+            raise SandboxRefused(f"{file} = {text} was refused by the kernel: {failed}") from failed
+
+
+def open_room(name: str, stands_on: tuple[Path, ...]) -> Room:
+    """Make the launcher's cgroup; raises SandboxRefused, saying what is missing.
+
+    What a dead launcher of the same name left is removed. `stands_on` are the files whose
+    disks io.max applies to.
+    """
+    parent = find_parent()
+    path = parent / name
+    try:
+        if (parent / "cgroup.type").exists():
+            _vacate(parent)
+        enable(parent)
+        if path.exists():
+            sweep(path)
+        path.mkdir()
+        controllers = enable(path)
+    except OSError as failed:
+        raise SandboxRefused(f"cgroup {path} cannot be used: {failed}; {_FIX}") from failed
+    if not controllers >= NEEDED:
+        path.rmdir()
+        lacking = ", ".join(sorted(NEEDED - controllers))
+        raise SandboxRefused(
+            f"isolation full needs the cgroup v2 controllers {lacking}, which {parent} does not "
+            f"have; {_FIX}"
+        )
+    effective = path / "cpuset.cpus.effective"
+    if effective.exists():
+        cores = frozenset(limits.parse_cores(effective.read_text().strip()))
+    else:
+        cores = frozenset(os.sched_getaffinity(0))
+    return Room(path, controllers, cores, disks_of(stands_on))
+
+
+def find_parent() -> Path:
+    """Give the cgroup below which ours may be made."""
+    top = mount_point(Path("/proc/self/mountinfo").read_text())
+    if top is None:
+        raise SandboxRefused(f"isolation full needs cgroup v2, which is not mounted here; {_FIX}")
+    own = top / own_path(Path("/proc/self/cgroup").read_text()).lstrip("/")
+    if _delegated(own):
+        return own
+    if os.geteuid() == 0:
+        return top
+    raise SandboxRefused(
+        f"isolation full needs a cgroup of this user's own, and {own} is not delegated; "
+        "start with `systemd-run --user --scope -p Delegate=yes ...`, or as root"
+    )
+
+
+def mount_point(mountinfo: str) -> Path | None:
+    """Find where cgroup v2 is mounted, in the text of /proc/self/mountinfo."""
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        if rest.startswith("cgroup2 "):
+            return Path(re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields.split()[4]))
+    return None
+
+
+def own_path(cgroup: str) -> str:
+    """Find this process's place in the v2 hierarchy, in the text of /proc/self/cgroup."""
+    for line in cgroup.splitlines():
+        if line.startswith("0::"):
+            return line[3:]
+    return "/"
+
+
+def _delegated(path: Path) -> bool:
+    for attribute in ("trusted.delegate", "user.delegate"):
+        with contextlib.suppress(OSError):
+            if os.getxattr(path, attribute) == b"1":
+                return True
+    return os.geteuid() != 0 and path.stat().st_uid == os.geteuid()
+
+
+def _vacate(path: Path) -> None:
+    """Move the processes of a delegated cgroup into a child, until none is left."""
+    procs = path / "cgroup.procs"
+    while pids := procs.read_text().split():
+        (path / "agent").mkdir(exist_ok=True)
+        for pid in pids:
+            try:
+                (path / "agent" / "cgroup.procs").write_text(pid)
+            except ProcessLookupError:
+                continue  # it ended meanwhile
+
+
+def enable(path: Path) -> frozenset[str]:
+    """Give the children of a cgroup all the controllers we want that it has itself."""
+    has = set((path / "cgroup.controllers").read_text().split())
+    control = path / "cgroup.subtree_control"
+    for name in WANTED:
+        if name in has:
+            with contextlib.suppress(OSError):  # one that cannot be had must not cost the others
+                control.write_text("+" + name)
+    return frozenset(control.read_text().split()) & frozenset(WANTED)
+
+
+def sweep(path: Path) -> None:
+    """Kill and remove a cgroup and its children; raises OSError if something stays."""
+    for leaf in (*(child for child in path.iterdir() if child.is_dir()), path):
+        (leaf / "cgroup.kill").write_text("1")
+        wait_empty(leaf, 2.0)
+        leaf.rmdir()
+
+
+def wait_empty(leaf: Path, timeout_s: float) -> None:
+    """Sleep until no process is in the cgroup; raises TimeoutError.
+
+    The kernel reports a change of cgroup.events as an exceptional condition, even one that
+    came between the read and the poll.
+    """
+    ends = time.monotonic() + timeout_s
+    with (leaf / "cgroup.events").open() as events:
+        poll = select.poll()
+        poll.register(events, select.POLLPRI)
+        while "populated 1" in events.read():
+            if not poll.poll(max(0.0, ends - time.monotonic()) * 1000):
+                raise TimeoutError(f"processes of {leaf} could not be killed")
+            events.seek(0)
+
+
+def disks_of(paths: tuple[Path, ...], sys_dev: Path = Path("/sys/dev/block")) -> tuple[str, ...]:
+    """Give `major:minor` of the whole disks under these paths, each once.
+
+    io.max takes disks, not partitions. A file system without a block device gives nothing.
+    """
+    disks: set[str] = set()
+    for path in paths:
+        device = path.stat().st_dev
+        entry = sys_dev / f"{os.major(device)}:{os.minor(device)}"
+        if os.major(device) == 0 or not entry.exists():
+            continue
+        real = entry.resolve()
+        whole = real.parent if (real / "partition").exists() else real
+        disks.add((whole / "dev").read_text().strip())
+    return tuple(sorted(disks))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a cgroup counted. None: this kernel has no such count."""
+
+    cpu_s: float | None
+    oom_killed: bool
+    peak_memory_bytes: int | None
+    pids_peak: int | None
+    io_read_bytes: int | None
+    io_write_bytes: int | None
+
+
+NO_FIGURES = Figures(None, False, None, None, None, None)
+
+
+def cpu_seconds(leaf: Path) -> float | None:
+    """Read the CPU time of a cgroup."""
+    used = _keyed(_read(leaf / "cpu.stat")).get("usage_usec")
+    return None if used is None else used / 1e6
+
+
+def figures(leaf: Path) -> Figures:
+    """Read what a job's cgroup counted; all None where it is gone already."""
+    io = _read(leaf / "io.stat")
+    pids = _number(_read(leaf / "pids.peak"))
+    return Figures(
+        cpu_s=cpu_seconds(leaf),
+        oom_killed=_keyed(_read(leaf / "memory.events")).get("oom_kill", 0) > 0,
+        peak_memory_bytes=_number(_read(leaf / "memory.peak")),
+        pids_peak=None if pids is None else max(0, pids - 1),  # without the init
+        io_read_bytes=_io_sum(io, "rbytes"),
+        io_write_bytes=_io_sum(io, "wbytes"),
+    )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.strip().isdigit() else None
+
+
+def _keyed(text: str | None) -> dict[str, int]:
+    pairs = (line.split() for line in (text or "").splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}  # noqa: PLR2004 - key value
+
+
+def _io_sum(text: str | None, key: str) -> int | None:
+    if text is None:
+        return None
+    return sum(int(number) for number in re.findall(rf"\b{key}=(\d+)", text))

@@ -1,0 +1,181 @@
+"""A machine with a real cgroup v2, inside the test run: QEMU, a Debian kernel, our own files.
+
+The host's root is the machine's root, read-only over virtiofs; /tmp, /run and /dev/shm are its
+own. It has two cores, an ext4 disk at /run/disk, no network, and 1.5 GiB. `scripts/kernel-deps`
+brings what is needed. By hand: `.venv/bin/python tests/kernel/vm.py COMMAND...`
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parent.parent
+KERNEL = REPOSITORY / ".local" / "kernel"
+VIRTIOFSD = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")
+
+_BOOT_MODULES = ("virtio_pci", "virtiofs")
+_GUEST_MODULES = "virtio_blk ext4 veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat"
+_DISK_MB = 64
+
+
+class Finished(NamedTuple):
+    """What came out of the machine."""
+
+    exit_code: int | None
+    """None: the machine never told."""
+    output: str
+    console: str
+    seconds: float
+
+
+def missing() -> str:
+    """Say what is not there; empty when a machine can be booted."""
+    if os.geteuid() != 0:
+        return "virtiofsd needs root"
+    for program in ("qemu-system-x86_64", "gcc", "mkfs.ext4"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed; run scripts/kernel-deps"
+    if not (KERNEL / "vmlinuz").exists() or not any(Path(p).exists() for p in VIRTIOFSD):
+        return "no kernel or no virtiofsd; run scripts/kernel-deps"
+    return ""
+
+
+def run(command: Sequence[str], timeout_s: float) -> Finished:
+    """Boot, run the command in the repository's directory, power off."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="joblane-vm-", dir=REPOSITORY / ".local") as name:
+        room = Path(name)
+        _write_request(room / "request", command)
+        initrd = _initrd(room)
+        disk = room / "disk"
+        with disk.open("wb") as file:
+            file.truncate(_DISK_MB << 20)
+        subprocess.run(["mkfs.ext4", "-q", str(disk)], check=True)
+        with (room / "virtiofsd.log").open("wb") as log:
+            daemon = subprocess.Popen(_virtiofsd(room), stdout=log, stderr=log)
+            try:
+                _wait_for(room / "fs.sock", daemon)
+                with (room / "qemu.log").open("wb") as qemu_log:
+                    qemu = subprocess.Popen(
+                        _qemu(room, initrd), stdin=subprocess.DEVNULL,
+                        stdout=qemu_log, stderr=qemu_log,
+                    )
+                    try:
+                        qemu.wait(timeout_s)
+                    except subprocess.TimeoutExpired:
+                        qemu.kill()
+                        qemu.wait()
+            finally:
+                daemon.send_signal(signal.SIGTERM)
+                daemon.wait()
+        console = _text(room / "console") + _text(room / "qemu.log")
+        output = _text(room / "output")
+    code = None
+    for line in console.splitlines():
+        if "guest: exit " in line:
+            code = int(line.rpartition(" ")[2])
+    return Finished(code, output, console, time.monotonic() - began)
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", "replace").replace("\r\n", "\n") if path.exists() else ""
+
+
+def _wait_for(path: Path, process: "subprocess.Popen[bytes]") -> None:
+    while not path.exists():
+        if process.poll() is not None:
+            raise RuntimeError(f"virtiofsd ended with {process.returncode} before it listened")
+        time.sleep(0.01)
+
+
+def _write_request(path: Path, command: Sequence[str]) -> None:
+    path.write_text(
+        f"modules={shlex.quote(str(KERNEL))}\n"
+        f"load={shlex.quote(_GUEST_MODULES)}\n"
+        f"directory={shlex.quote(str(REPOSITORY))}\n"
+        f"command=({shlex.join(command)})\n"
+    )
+
+
+def _virtiofsd(room: Path) -> list[str]:
+    program = next(path for path in VIRTIOFSD if Path(path).exists())
+    if program.startswith("/usr/libexec"):  # the newer one, in Rust, with newer options
+        options = ["--shared-dir=/", "--cache=always", "--sandbox=chroot"]
+    else:
+        options = ["-o", "source=/", "-o", "cache=always", "-o", "sandbox=chroot"]
+    return [program, f"--socket-path={room}/fs.sock", *options, "--rlimit-nofile=0"]
+
+
+def _qemu(room: Path, initrd: Path) -> list[str]:
+    kernel_line = (
+        "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable cgroup_no_v1=all psi=1 "
+        f"joblane.run={HERE}/guest joblane.request={room}/request"
+    )
+    return [
+        "qemu-system-x86_64", "-M", "pc,memory-backend=m", "-accel", "tcg,thread=multi",
+        "-cpu", "max", "-smp", "2", "-m", "1536M", "-nodefaults", "-no-reboot",
+        "-object", "memory-backend-memfd,id=m,size=1536M,share=on",
+        "-chardev", f"socket,id=c,path={room}/fs.sock",
+        "-device", "vhost-user-fs-pci,chardev=c,tag=root",
+        "-drive", f"file={room}/disk,format=raw,if=none,id=d,cache=none",
+        "-device", "virtio-blk-pci,drive=d",
+        "-display", "none", "-serial", f"file:{room}/console", "-serial", f"file:{room}/output",
+        "-kernel", str(KERNEL / "vmlinuz"), "-initrd", str(initrd), "-append", kernel_line,
+    ]  # fmt: skip
+
+
+def _initrd(room: Path) -> Path:
+    init = room / "init"
+    subprocess.run(["gcc", "-static", "-O1", "-o", str(init), str(HERE / "init.c")], check=True)
+    entries = [("init", 0o100755, init.read_bytes()), ("modules", 0o040755, b"")]
+    for order, module in enumerate(_in_load_order(_BOOT_MODULES)):
+        entries.append((f"modules/{order:02}-{module.name}", 0o100644, module.read_bytes()))
+    path = room / "initrd"
+    path.write_bytes(b"".join(_cpio(*entry) for entry in [*entries, ("TRAILER!!!", 0, b"")]))
+    return path
+
+
+def _in_load_order(names: Sequence[str]) -> list[Path]:
+    """Give the modules' files, each after those it depends on."""
+    (release,) = (KERNEL / "lib" / "modules").iterdir()
+    needs: dict[str, list[str]] = {}
+    for line in (release / "modules.dep").read_text().splitlines():
+        file, _, dependencies = line.partition(":")
+        # The line names all dependencies, the deepest last.
+        needs[Path(file).name.partition(".")[0]] = [file, *dependencies.split()]
+    files: list[Path] = []
+    for name in names:
+        for file in reversed(needs[name]):
+            if release / file not in files:
+                files.append(release / file)
+    return files
+
+
+def _cpio(name: str, mode: int, content: bytes) -> bytes:
+    """Give one entry of a cpio archive in the "newc" form, the one the kernel reads."""
+    fields = [0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0]
+    head = b"070701" + b"".join(b"%08x" % field for field in fields) + name.encode() + b"\0"
+    return head + b"\0" * (-len(head) % 4) + content + b"\0" * (-len(content) % 4)
+
+
+def main() -> int:
+    """Run the command given on the command line and show what it wrote."""
+    finished = run(sys.argv[1:], timeout_s=600)
+    sys.stdout.write(finished.output)
+    if finished.exit_code is None:
+        sys.stdout.write(finished.console)
+    sys.stdout.write(f"[{finished.seconds:.1f} s]\n")
+    return 1 if finished.exit_code is None else finished.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
