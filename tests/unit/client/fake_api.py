@@ -5,10 +5,12 @@ away and come back on the same port, cut a connection, or answer anything at all
 """
 
 import json
+import ssl
 import threading
 from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -91,12 +93,20 @@ class FakeApi:
         self._open: set[Any] = set()
         self._server: ThreadingHTTPServer | None = None
         self._port = 0
+        self._tls: ssl.SSLContext | None = None
         self.up()
 
     @property
     def url(self) -> str:
         """Base URL."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._port}"
+
+    def speak_tls(self, certificate: Path) -> None:
+        """Listen again, with TLS; the file holds the key and the certificate."""
+        self.down()
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(certificate)
+        self.up()
 
     def up(self) -> None:
         """Listen, on the same port as before."""
@@ -114,6 +124,8 @@ class FakeApi:
 
         self._server = Server(("127.0.0.1", self._port), Handler)
         self._port = self._server.server_port
+        if self._tls:
+            self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 

@@ -2,17 +2,23 @@
 
 import re
 import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 import client
 from client import (
     Client,
     ConfigError,
     InputError,
-    JoblaneError,
     NotFoundError,
     RequestError,
+    UnreachableError,
     WaitTimeoutError,
     errors,
 )
@@ -125,10 +131,39 @@ def test_proxies_are_for_others_not_for_loopback(
         Client("http://joblane.invalid")
 
 
-def test_a_certificate_that_is_not_trusted_is_final(api: FakeApi) -> None:
-    """Plain http where https is wanted: no retry helps a wrong certificate or protocol."""
-    with Client(api.url.replace("http:", "https:")) as joblane, pytest.raises(JoblaneError):
-        joblane.submit(["x"])
+def test_a_certificate_that_is_not_trusted_is_final(api: FakeApi, tmp_path: Path) -> None:
+    """No retry helps; the message says whose certificate it is."""
+    api.speak_tls(self_signed(tmp_path))
+    with Client(api.url) as joblane, pytest.raises(ConfigError, match=r"not trusted: self-signed"):
+        joblane.health()
+    assert len(api.requests) == 0
+
+
+def test_https_where_http_is_spoken_is_unreachable(api: FakeApi) -> None:
+    url = api.url.replace("http:", "https:")
+    with Client(url) as joblane, pytest.raises(UnreachableError, match="cannot reach the API at"):
+        joblane.health()
+
+
+def self_signed(folder: Path) -> Path:
+    """Make a certificate that nobody has signed; it and its key in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("127.0.0.1")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "server.pem"
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.write_bytes(private + certificate.public_bytes(pem))
+    return file
 
 
 def test_the_picture_of_the_errors_is_true() -> None:
