@@ -116,19 +116,21 @@ class Agent:
         self._leaving.set()
         log.info("leaving: %d job(s) run", len(self._attempts))
         polls = asyncio.create_task(self._intake.stop(LEAVE_S))
-        if self._work:
-            hurry = asyncio.create_task(self._hurry.wait())
-            work = asyncio.gather(*self._work, return_exceptions=True)
-            await asyncio.wait(
-                {hurry, work},
-                timeout=self._settings.drain_s,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            for attempt in self._attempts:
-                attempt.interrupt()
-            await work
-            hurry.cancel()
+        hurry = asyncio.create_task(self._hurry.wait())
+        work = asyncio.create_task(self._work_done())
+        await asyncio.wait(
+            {hurry, work}, timeout=self._settings.drain_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        for attempt in self._attempts:
+            attempt.interrupt()
+        await work
         await polls
+        await self._work_done()  # what an open poll still brought is being given back
+        hurry.cancel()
+
+    async def _work_done(self) -> None:
+        while self._work:
+            await asyncio.wait(self._work)
 
     def _free(self) -> Mapping[str, int]:
         """Free slots by queue."""

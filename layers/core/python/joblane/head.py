@@ -14,8 +14,9 @@ from joblane.lifecycle import ENDED, Attempt, RetryPolicy, State
 from joblane.model import Job, Submission, Transition
 
 INLINE_SPEC_BYTES = 400
-"""Longest submission kept in the head; the rest of a full head measures about 500 bytes
-(tests/unit/test_cost.py), so 400 leaves a tenth of the kilobyte as margin."""
+"""Longest submission kept in the head. The rest of an ended job's head measures about 400 bytes
+(tests/unit/test_cost.py) and 130 more with cgroup accounting, which leaves a tenth of the
+kilobyte for longer reasons."""
 
 MAX_REASON = 160
 """Characters of a reason: a sentence. More would push the head over its kilobyte."""

@@ -91,7 +91,8 @@ class AgentStore:
                 "Limit": limit - len(rows),
             }
             if after is not None:
-                request["KeyConditionExpression"] += " AND agent > :after"
+                request["KeyConditionExpression"] += " AND #agent > :after"
+                request["ExpressionAttributeNames"] = {"#agent": "agent"}
                 request["ExpressionAttributeValues"][":after"] = {"S": after}
             rows += [_row(item) for item in self._client.query(**request)["Items"]]
             if len(rows) == limit:

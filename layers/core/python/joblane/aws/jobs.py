@@ -194,7 +194,7 @@ class JobStore:
         item = self._transition(
             job_id,
             step,
-            "SET agent = :agent REMOVE next_at ADD epoch :one, attempt :one",
+            "SET held_by = :agent REMOVE next_at ADD epoch :one, attempt :one",
             condition,
             {**values, ":agent": {"S": step.agent}, ":one": _n(1)},
         )
@@ -296,7 +296,7 @@ def _from_item(item: Item, spec: str) -> Head:
         attempt=int(item["attempt"]["N"]),
         spec=Submission.model_validate_json(spec),
         timeline=tuple(_steps(entry["S"] for entry in item["timeline"]["L"])),
-        agent=_text(item, "agent"),
+        agent=_text(item, "held_by"),
         exit_code=_number(item, "exit_code"),
         signal=_number(item, "term_signal"),
         usage_json=_text(item, "usage_json"),

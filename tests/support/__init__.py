@@ -1,0 +1,1 @@
+"""What tests share: an AWS in the process, meters, events."""

@@ -1,0 +1,80 @@
+"""An agent's parts over an AWS in this process, with a real sandbox."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ec2_agent.attempt import Attempt, Tools
+from ec2_agent.claiming import Claimer
+from ec2_agent.flight import Flight, Held
+from ec2_agent.sandbox import Launcher
+from ec2_agent.settings import Settings
+from joblane.aws.agents import AgentStore
+from joblane.aws.clients import Clients
+from joblane.aws.jobs import JobStore
+from joblane.aws.lanes import LaneQueue
+from joblane.aws.logs import LogStore
+from joblane.config import Lane
+from joblane.head import Head
+from tests.support.aws import DESCRIPTOR
+
+
+def settings(name: str = "agent-1") -> Settings:
+    """Settings of one agent of the test deployment."""
+    return Settings(
+        name=name,
+        since_ms=0,
+        descriptor=DESCRIPTOR,
+        threads=4,
+        isolation="namespaces",
+        allow_host_network=False,
+        drain_s=5,
+        version="test",
+    )
+
+
+@dataclass
+class Parts:
+    """Claimer and attempts of one agent, driven by hand."""
+
+    clients: Clients
+    launcher: Launcher | None = None
+    name: str = "agent-1"
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        dynamodb = self.clients.make("dynamodb")
+        self.sqs = self.clients.make("sqs")
+        self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
+        self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
+        self.flight = Flight()
+        self.claimer = Claimer(settings(self.name), self.jobs, self.agents, self.flight, self.clock)
+
+    def receive(self, lane: Lane = "default") -> Held | None:
+        """Take one message from a lane."""
+        queue = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", lane))
+        dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", lane))
+        found = queue.receive(1, 0)
+        return Held(queue, dead, "default", found[0]) if found else None
+
+    def claim(self, held: Held) -> Head | None:
+        """Claim what a message names."""
+        self.flight.add(held)
+        return asyncio.run(self.claimer.claim(held))
+
+    def attempt(self, head: Head, held: Held) -> Attempt:
+        """A claimed job, ready to run in a real sandbox."""
+        if self.launcher is None:
+            raise ValueError("these parts have no launcher")
+        tools = Tools(
+            jobs=self.jobs,
+            logs=LogStore(self.clients.make("logs"), DESCRIPTOR.log_group),
+            launcher=self.launcher,
+            flight=self.flight,
+            retention=DESCRIPTOR.retention,
+            clock=self.clock,
+            dice=random.Random(1),
+        )
+        return Attempt(tools, head, held)

@@ -1,0 +1,205 @@
+"""An AWS in this process (moto), with what the stacks make, and a meter of what it is asked."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+import botocore.session
+from botocore.loaders import Loader, create_loader
+from moto import mock_aws
+
+from joblane.aws.agents import AgentStore
+from joblane.aws.clients import Clients
+from joblane.aws.jobs import JobStore
+from joblane.aws.logs import LogStore
+from joblane.config import (
+    LANES,
+    Descriptor,
+    QueueDescriptor,
+    Retention,
+    dead_letter_name,
+    descriptor_name,
+    lane_name,
+    log_group_name,
+    table_name,
+)
+
+NAME = "joblane"
+PREFIX = "https://sqs.us-east-1.amazonaws.com/123456789012/"
+QUEUES = ("default", "bulk")
+
+DESCRIPTOR = Descriptor(
+    name=NAME,
+    jobs_table=table_name(NAME, "jobs"),
+    agents_table=table_name(NAME, "agents"),
+    log_group=log_group_name(NAME),
+    queue_url_prefix=PREFIX,
+    retention=Retention(),
+    queues={queue: QueueDescriptor(threads=8) for queue in QUEUES},
+)
+
+FUNCTION_ENVIRONMENT = {
+    "JOBLANE_DEPLOYMENT": NAME,
+    "JOBLANE_JOBS_TABLE": DESCRIPTOR.jobs_table,
+    "JOBLANE_AGENTS_TABLE": DESCRIPTOR.agents_table,
+    "JOBLANE_LOG_GROUP": DESCRIPTOR.log_group,
+    "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
+    "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
+    "JOBLANE_DEFAULT_QUEUE": "default",
+    "JOBLANE_TENANTS": '{"client-acme": "acme", "client-other": "other"}',
+}
+
+
+@dataclass
+class Meter:
+    """Counts what clients of one session ask of AWS, and what DynamoDB would charge for it.
+
+    DynamoDB charges a write by the larger of the item before and after, in whole kilobytes, and
+    once more for every index entry that is written; a refused write costs the same. Sizes follow
+    the developer guide ("DynamoDB item sizes and formats"). One thread at a time.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    write_units: int = 0
+    reads: int = 0
+    _before: int = 0
+
+    def attach(self, session: botocore.session.Session, spare: Any) -> None:
+        """Count every call of a session's clients; `spare` is a client that is not counted."""
+        emitter = session.get_component("event_emitter")
+        emitter.register("before-call", self._called)
+        emitter.register("provide-client-params.dynamodb.PutItem", self._put)
+        emitter.register(
+            "provide-client-params.dynamodb.UpdateItem", partial(self._update_begins, spare)
+        )
+        emitter.register("after-call.dynamodb.UpdateItem", self._update_ended)
+        for operation in ("GetItem", "BatchGetItem", "Query"):
+            emitter.register(f"after-call.dynamodb.{operation}", self._read)
+
+    def _called(self, model: Any, **_: Any) -> None:
+        self.calls[f"{model.service_model.service_name}.{model.name}"] += 1
+
+    def _put(self, params: dict[str, Any], **_: Any) -> None:
+        self.write_units += _units(item_size(params["Item"]))
+        if "tenant" in params["Item"]:
+            self.write_units += 1  # its entry in by_tenant: three short keys
+
+    def _update_begins(self, spare: Any, params: dict[str, Any], **_: Any) -> None:
+        found = spare.get_item(TableName=params["TableName"], Key=params["Key"]).get("Item", {})
+        self._before = item_size(found)
+
+    def _update_ended(self, parsed: dict[str, Any], **_: Any) -> None:
+        after = item_size(parsed.get("Attributes", {}))  # every update asks for ALL_NEW
+        self.write_units += _units(max(self._before, after))
+
+    def _read(self, **_: Any) -> None:
+        self.reads += 1
+
+
+def _units(size: int) -> int:
+    return math.ceil(size / 1024)
+
+
+def item_size(item: dict[str, Any]) -> int:
+    """Bytes of a DynamoDB item in its wire form."""
+    return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
+
+
+def _value_size(value: dict[str, Any]) -> int:
+    (kind, content), *_ = value.items()
+    if kind == "S":
+        return len(content.encode())
+    if kind == "N":
+        return math.ceil(len(content.lstrip("-")) / 2) + 1
+    if kind == "L":
+        return 3 + sum(1 + _value_size(member) for member in content)
+    raise AssertionError(f"no size known for type {kind}")
+
+
+@dataclass
+class Cloud:
+    """The deployment, in this process."""
+
+    session: botocore.session.Session
+    clients: Clients
+    jobs: JobStore
+    agents: AgentStore
+    logs: LogStore
+
+
+@contextmanager
+def cloud() -> Iterator[Cloud]:
+    """Make what the stacks make, in moto."""
+    with mock_aws():
+        session = new_session()
+        clients = Clients(session)
+        _make(clients)
+        yield Cloud(
+            session=session,
+            clients=clients,
+            jobs=JobStore(clients.make("dynamodb"), DESCRIPTOR.jobs_table),
+            agents=AgentStore(clients.make("dynamodb"), DESCRIPTOR.agents_table),
+            logs=LogStore(clients.make("logs"), DESCRIPTOR.log_group),
+        )
+
+
+def new_session() -> botocore.session.Session:
+    """A session with made-up credentials."""
+    session = botocore.session.Session()
+    session.register_component("data_loader", _loader())
+    session.set_credentials("AKIATEST", "secret", "token")
+    session.set_config_variable("region", "us-east-1")
+    return session
+
+
+@cache
+def _loader() -> Loader:
+    """One loader for all sessions: reading the service models takes longer than most tests."""
+    return create_loader()
+
+
+def _make(clients: Clients) -> None:
+    dynamodb = clients.make("dynamodb")
+    dynamodb.create_table(
+        TableName=DESCRIPTOR.jobs_table,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=_schema("job_id", "sk"),
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("job_id", "sk", "tenant")
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "by_tenant",
+                "KeySchema": _schema("tenant", "job_id"),
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+    )
+    dynamodb.create_table(
+        TableName=DESCRIPTOR.agents_table,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=_schema("shard", "agent"),
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("shard", "agent")
+        ],
+    )
+    sqs = clients.make("sqs")
+    for queue in QUEUES:
+        for lane in LANES:
+            sqs.create_queue(QueueName=lane_name(NAME, queue, lane))
+            sqs.create_queue(QueueName=dead_letter_name(NAME, queue, lane))
+    clients.make("logs").create_log_group(logGroupName=DESCRIPTOR.log_group)
+    clients.make("ssm").put_parameter(
+        Name=descriptor_name(NAME), Value=DESCRIPTOR.model_dump_json(), Type="String"
+    )
+
+
+def _schema(partition: str, sort: str) -> Any:
+    return [
+        {"AttributeName": partition, "KeyType": "HASH"},
+        {"AttributeName": sort, "KeyType": "RANGE"},
+    ]

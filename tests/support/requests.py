@@ -1,0 +1,54 @@
+"""API Gateway events (payload format 2.0), as the functions get them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from joblane.web import Application
+
+
+class Api:
+    """Asks one function, in this process, as one OAuth client."""
+
+    def __init__(self, application: Application, client_id: str = "client-acme") -> None:
+        self._application = application
+        self._client_id = client_id
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        """Ask; returns status and the decoded JSON body."""
+        answer = self.raw(method, path, body, query)
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Ask; returns the function's answer as it is. A `str` body is sent as it is."""
+        event: dict[str, Any] = {
+            "version": "2.0",
+            "routeKey": f"{method} {path}",
+            "rawPath": path,
+            "rawQueryString": "",
+            "headers": {"content-type": "application/json"},
+            "requestContext": {
+                "requestId": "request-1",
+                "stage": "$default",
+                "http": {"method": method, "path": path},
+                "authorizer": {"jwt": {"claims": {"client_id": self._client_id}, "scopes": None}},
+            },
+            "isBase64Encoded": False,
+        }
+        if query is not None:
+            event["queryStringParameters"] = dict(query)
+        if body is not None:
+            event["body"] = body if isinstance(body, str) else json.dumps(body)
+        return self._application.handle(event, None)

@@ -1,0 +1,76 @@
+"""The admin function: agents and queues as an operator sees them."""
+
+import time
+
+import pytest
+
+from functions.admin.handler import Settings, build
+from joblane.aws.agents import LEASE_S, AgentRow
+from joblane.aws.lanes import LaneQueue
+from joblane.message import Message
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.jobs import JOB
+from tests.support.requests import Api
+
+
+@pytest.fixture(name="api")
+def _api(aws: Cloud) -> Api:
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+
+
+def beat(aws: Cloud, name: str, age_s: float = 0) -> None:
+    now_ms = int((time.time() - age_s) * 1000)
+    aws.agents.beat(AgentRow(name, 0, now_ms, 4, 1, ("default",), "full", "0.1.0"))
+
+
+def test_health_needs_nobody(api: Api):
+    assert (200, {"status": "ok"}) == api("GET", "/v1/health")
+
+
+def test_agents_are_listed_over_all_shards_once_each(aws: Cloud, api: Api):
+    names = {f"i-{n:04d}" for n in range(60)}
+    for name in names:
+        beat(aws, name)
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        status, page = api("GET", "/v1/agents", query={"limit": "7", **cursor})
+        assert 200 == status
+        assert len(page["entries"]) <= 7
+        seen += [agent["name"] for agent in page["entries"]]
+        if page["next"] is None:
+            break
+        cursor = {"next": page["next"]}
+    assert len(names) == len(seen)
+    assert names == set(seen)
+
+
+def test_an_agent_whose_lease_ended_is_shown_as_such(aws: Cloud, api: Api):
+    beat(aws, "alive")
+    beat(aws, "gone", LEASE_S + 1)
+    entries = api("GET", "/v1/agents")[1]["entries"]
+    assert {"alive": True, "gone": False} == {a["name"]: a["alive"] for a in entries}
+
+
+def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, api: Api):
+    beat(aws, "agent-1")
+    aws.agents.goodbye("agent-1")
+    assert [] == api("GET", "/v1/agents")[1]["entries"]
+
+
+def test_queues_show_their_lanes_in_serving_order(aws: Cloud, api: Api):
+    lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "high"))
+    lane.send(Message(job_id=JOB, tenant="acme"))
+    dead = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.dead_letter_url("default", "low"))
+    dead.send_raw("junk", "not ours")
+    queues = {q["name"]: q["lanes"] for q in api("GET", "/v1/queues")[1]["entries"]}
+    assert {"default", "bulk"} == set(queues)
+    assert [("high", 1, 0), ("default", 0, 0), ("low", 0, 1)] == [
+        (lane["lane"], lane["visible"], lane["dead_letters"]) for lane in queues["default"]
+    ]
+
+
+def test_a_tenant_sees_only_the_queues_it_may_use(aws: Cloud):
+    other = build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time)
+    entries = Api(other, "client-other")("GET", "/v1/queues")[1]["entries"]
+    assert ["default"] == [queue["name"] for queue in entries]

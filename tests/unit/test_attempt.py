@@ -1,0 +1,172 @@
+"""One attempt from claim to settled outcome, in a real sandbox, over an AWS in this process."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ec2_agent.sandbox import Launcher
+from joblane.aws.lanes import LaneQueue
+from joblane.head import Head, submitted
+from joblane.lifecycle import State
+from joblane.logs import Cursor
+from joblane.message import Message
+from tests.support.agents import Parts
+from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.jobs import JOB, submission
+
+
+@pytest.fixture(name="launcher", scope="module")
+def _launcher() -> Iterator[Launcher]:
+    with Launcher(isolation="namespaces", slots=0) as launcher:
+        yield launcher
+
+
+def begin(aws: Cloud, launcher: Launcher, **fields: Any) -> tuple[Parts, Any]:
+    """Submit and claim a job."""
+    head = submitted(JOB, "acme", submission(**fields), int(time.time() * 1000))
+    LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default")).send(
+        Message(job_id=JOB, tenant="acme")
+    )
+    aws.jobs.put_new(head)
+    parts = Parts(aws.clients, launcher)
+    held = parts.receive()
+    assert held is not None
+    claimed = parts.claim(held)
+    assert claimed is not None
+    return parts, parts.attempt(claimed, held)
+
+
+def run(aws: Cloud, launcher: Launcher, *command: str, **fields: Any) -> Head:
+    _, attempt = begin(aws, launcher, command=list(command), **fields)
+    asyncio.run(attempt.run())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    return head
+
+
+def output(aws: Cloud, head: Head) -> list[tuple[str, str | None]]:
+    page = aws.logs.page(head, Cursor(), limit=1000, now_ms=int(time.time() * 1000))
+    return [(record.stream, record.text) for record in page.records]
+
+
+def lengths(aws: Cloud) -> tuple[int, int]:
+    lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
+    return lane.lengths().visible, lane.lengths().in_flight
+
+
+def test_success_is_recorded_with_output_and_usage_and_its_message_is_gone(
+    aws: Cloud, launcher: Launcher
+):
+    head = run(aws, launcher, "/bin/sh", "-c", "echo out; echo err >&2; echo $JOBLANE_JOB_ID")
+    assert (State.COMPLETED, 0) == (head.state, head.exit_code)
+    assert {("stdout", f"out\n{JOB}\n"), ("stderr", "err\n")} <= set(output(aws, head)) or {
+        ("stdout", "out\n"),
+        ("stdout", f"{JOB}\n"),
+        ("stderr", "err\n"),
+    } == set(output(aws, head))
+    assert head.usage_json is not None
+    assert '"wall_s"' in head.usage_json
+    assert head.expires_at is not None
+    assert (0, 0) == lengths(aws)
+
+
+def test_a_failure_waits_for_its_backoff_and_says_so(aws: Cloud, launcher: Launcher):
+    head = run(aws, launcher, "/bin/sh", "-c", "exit 3", retry={"backoff_s": [1000]})
+    assert (State.RETRY, 3, 1) == (head.state, head.exit_code, head.attempt)
+    assert "exit 3" in head.timeline[-1].reason
+    assert head.next_at_ms is not None
+    assert head.expires_at is None
+    assert (0, 1) == lengths(aws)  # hidden until then
+
+
+def test_the_last_attempt_ends_dead(aws: Cloud, launcher: Launcher):
+    head = run(aws, launcher, "/bin/sh", "-c", "kill -9 $$", retry={"max_attempts": 1})
+    assert (State.DEAD, 9, None) == (head.state, head.signal, head.exit_code)
+    assert "SIGKILL" in head.timeline[-1].reason
+
+
+def test_exit_65_is_not_tried_again(aws: Cloud, launcher: Launcher):
+    assert State.FAILED is run(aws, launcher, "/bin/sh", "-c", "exit 65").state
+
+
+def test_a_command_that_is_not_there_says_so(aws: Cloud, launcher: Launcher):
+    head = run(aws, launcher, "/no/such/program")
+    assert 127 == head.exit_code
+    assert "/no/such/program" in head.timeline[-1].reason
+
+
+def test_a_timeout_ends_the_whole_tree(aws: Cloud, launcher: Launcher):
+    began = time.monotonic()
+    head = run(aws, launcher, "/bin/sh", "-c", "(sleep 60 &) ; sleep 60", timeout_s=0.3)
+    assert State.RETRY is head.state
+    assert "timeout_s of 0.3" in head.timeline[-1].reason
+    assert time.monotonic() - began < 10
+
+
+def test_a_limit_that_this_host_cannot_apply_fails_the_job_before_it_runs(
+    aws: Cloud, launcher: Launcher
+):
+    head = run(aws, launcher, "/bin/sh", "-c", "echo ran", resources={"cores": "4000"})
+    assert State.FAILED is head.state
+    assert "not started" in head.timeline[-1].reason
+    assert [] == output(aws, head)
+
+
+def test_an_interrupted_attempt_goes_back_uncounted_and_at_once(aws: Cloud, launcher: Launcher):
+    _, attempt = begin(aws, launcher, command=["/bin/sleep", "60"])
+
+    async def interrupted() -> None:
+        running = asyncio.create_task(attempt.run())
+        await asyncio.sleep(0.3)
+        attempt.interrupt()
+        await running
+
+    asyncio.run(interrupted())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.PENDING, 0) == (head.state, head.attempt)
+    assert (1, 0) == lengths(aws)
+
+
+def test_an_abandoned_attempt_says_nothing(aws: Cloud, launcher: Launcher):
+    _, attempt = begin(aws, launcher, command=["/bin/sleep", "60"])
+
+    async def abandoned() -> None:
+        running = asyncio.create_task(attempt.run())
+        await asyncio.sleep(0.3)
+        attempt.abandon()
+        await running
+
+    asyncio.run(abandoned())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert State.ACTIVE is head.state
+    assert (0, 1) == lengths(aws)
+
+
+def test_a_late_finisher_is_refused_and_the_owner_stays(
+    aws: Cloud, launcher: Launcher, caplog: Any
+):
+    parts, attempt = begin(aws, launcher, command=["true"])
+    parts.jobs.take_over(attempt.head, "agent-2", int(time.time() * 1000))
+    asyncio.run(attempt.run())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.ACTIVE, "agent-2") == (head.state, head.agent)
+    assert "stale_completion_ignored" in caplog.text
+
+
+def test_a_flood_keeps_its_beginning_and_says_what_is_missing(aws: Cloud, launcher: Launcher):
+    head = run(aws, launcher, "/bin/sh", "-c", "head -c 60000000 /dev/zero | tr '\\0' a")
+    assert State.COMPLETED is head.state
+    assert head.timeline[-1].records is not None
+    assert head.timeline[-1].records > 1000
+
+
+def test_bytes_that_are_not_utf8_survive(aws: Cloud, launcher: Launcher):
+    head = run(aws, launcher, "/bin/sh", "-c", r"printf '\377\000\n'")
+    page = aws.logs.page(head, Cursor(), limit=10, now_ms=0)
+    assert ["/wAK"] == [record.base64 for record in page.records]

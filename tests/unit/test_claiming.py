@@ -1,0 +1,188 @@
+"""From message to claim: duplicates, strangers, races with the put, and agents that died."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from joblane.aws.agents import LEASE_S, AgentRow
+from joblane.aws.jobs import Facts
+from joblane.aws.lanes import LaneQueue
+from joblane.head import Head, Step, submitted
+from joblane.lifecycle import State
+from joblane.message import Message
+from tests.support.agents import Parts
+from tests.support.aws import DESCRIPTOR, Cloud, Meter
+from tests.support.jobs import JOB, submission
+
+NOW = 1_800_000_000.0
+LANE = DESCRIPTOR.lane_url("default", "default")
+
+
+def send(aws: Cloud, body: str | None = None) -> None:
+    lane = LaneQueue(aws.clients.make("sqs"), LANE)
+    if body is None:
+        lane.send(Message(job_id=JOB, tenant="acme"))
+    else:
+        aws.clients.make("sqs").send_message(QueueUrl=LANE, MessageBody=body)
+
+
+def put(aws: Cloud, **fields: object) -> Head:
+    head = submitted(JOB, "acme", submission(**fields), 1_000)
+    aws.jobs.put_new(head)
+    return head
+
+
+def beat(aws: Cloud, name: str, at: float, since: float = 0) -> None:
+    aws.agents.beat(
+        AgentRow(name, int(since * 1000), int(at * 1000), 1, 0, ("default",), "full", "1")
+    )
+
+
+def claim(aws: Cloud, name: str = "agent-1", now: float = NOW) -> Head | None:
+    parts = Parts(aws.clients, name=name, clock=lambda: now)
+    held = parts.receive()
+    assert held is not None
+    return parts.claim(held)
+
+
+def state(aws: Cloud) -> tuple[int, int]:
+    """Visible messages and those in flight."""
+    lengths = LaneQueue(aws.clients.make("sqs"), LANE).lengths()
+    return lengths.visible, lengths.in_flight
+
+
+def stored(aws: Cloud) -> Head:
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    return head
+
+
+def test_a_message_becomes_a_claimed_job(aws: Cloud):
+    put(aws)
+    send(aws)
+    head = claim(aws)
+    assert head == stored(aws)
+    assert (0, 1) == state(aws)
+
+
+@pytest.mark.parametrize(
+    "body", ["hello", "{}", '{"v": 2}', "[]", '{"v":1,"job_id":"x","tenant":"a"}']
+)
+def test_a_message_that_is_not_ours_is_kept_where_an_operator_finds_it(aws: Cloud, body: str):
+    send(aws, body)
+    assert claim(aws) is None
+    assert (0, 0) == state(aws)
+    (dead,) = aws.clients.make("sqs").receive_message(
+        QueueUrl=DESCRIPTOR.dead_letter_url("default", "default"), MessageAttributeNames=["All"]
+    )["Messages"]
+    assert body == dead["Body"]
+    assert dead["MessageAttributes"]["reason"]["StringValue"]
+
+
+def test_a_put_that_is_slower_than_its_message_is_waited_for(aws: Cloud):
+    send(aws)
+    parts = Parts(aws.clients)
+    held = parts.receive()
+    assert held is not None
+
+    async def both() -> Head | None:
+        claiming = asyncio.create_task(parts.claimer.claim(held))
+        await asyncio.sleep(0.02)
+        put(aws)
+        return await claiming
+
+    assert asyncio.run(both()) is not None
+
+
+def test_a_message_whose_job_never_came_is_given_back_and_after_a_minute_discarded(aws: Cloud):
+    send(aws)
+    assert claim(aws, now=time.time()) is None
+    assert (0, 1) == state(aws)  # hidden for a second
+    parts = Parts(aws.clients, clock=lambda: time.time() + 61)
+    deadline = time.monotonic() + 5
+    while (held := parts.receive()) is None and time.monotonic() < deadline:
+        pass
+    assert held is not None
+    assert parts.claim(held) is None
+    assert (0, 0) == state(aws)
+
+
+def test_a_second_copy_of_a_running_jobs_message_is_given_back(aws: Cloud):
+    put(aws)
+    send(aws)
+    send(aws)
+    beat(aws, "agent-1", NOW)
+    assert claim(aws, "agent-1") is not None
+    assert claim(aws, "agent-2", NOW + 1) is None
+    assert 1 == stored(aws).epoch
+    assert (0, 2) == state(aws)
+
+
+def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
+    put(aws)
+    send(aws)
+    head = aws.jobs.claim(JOB, "agent-2", 1)
+    aws.jobs.settle(head, Step(State.COMPLETED, 2, 1, "exit 0"), Facts())
+    assert claim(aws) is None
+    assert (0, 0) == state(aws)
+
+
+def lose(aws: Cloud, **fields: object) -> None:
+    put(aws, **fields)
+    send(aws)
+    beat(aws, "agent-dead", NOW)
+    aws.jobs.claim(JOB, "agent-dead", int(NOW * 1000))
+
+
+def test_a_job_of_a_dead_agent_is_taken_over_after_its_lease_and_not_before(aws: Cloud):
+    lose(aws)
+    assert claim(aws, "agent-2", NOW + LEASE_S - 1) is None
+    send(aws)
+    head = claim(aws, "agent-2", NOW + LEASE_S)
+    assert head is not None
+    assert ("agent-2", 2, 2) == (head.agent, head.epoch, head.attempt)
+    assert "agent-dead" in head.timeline[-1].reason
+
+
+def test_a_job_of_an_agent_that_said_goodbye_or_came_back_anew_is_taken_over_at_once(aws: Cloud):
+    lose(aws)
+    beat(aws, "agent-dead", NOW + 5, since=NOW + 4)  # restarted: its earlier jobs are gone
+    assert claim(aws, "agent-2", NOW + 5) is not None
+
+
+def test_a_lost_job_that_is_not_restartable_fails_and_says_why(aws: Cloud):
+    lose(aws, restartable=False)
+    assert claim(aws, "agent-2", NOW + LEASE_S) is None
+    head = stored(aws)
+    assert (State.FAILED, 1) == (head.state, head.epoch)
+    assert "not restartable" in head.timeline[-1].reason
+    assert head.expires_at is not None
+    assert (0, 0) == state(aws)
+
+
+def test_a_job_that_loses_agent_after_agent_ends_dead(aws: Cloud):
+    lose(aws, retry={"max_attempts": 1})
+    assert claim(aws, "agent-2", NOW + LEASE_S) is None
+    assert State.DEAD is stored(aws).state
+
+
+def test_a_stranger_claim_is_not_answered_by_guessing(aws: Cloud):
+    """A message with a well-formed id of no job does not become one."""
+    send(aws, json.dumps({"v": 1, "job_id": JOB, "tenant": "acme"}))
+    assert claim(aws, now=time.time()) is None
+    assert aws.jobs.get(JOB) is None
+
+
+def test_messages_in_flight_are_extended_in_batches(aws: Cloud):
+    meter = Meter()
+    meter.attach(aws.session, aws.clients.make("dynamodb"))
+    parts = Parts(aws.clients)
+    for _ in range(12):
+        send(aws)
+    held = [h for h in (parts.receive() for _ in range(12)) if h is not None]
+    assert 12 == len(held)
+    assert [] == held[0].lane.extend([h.received.receipt for h in held])
+    assert 2 == meter.calls["sqs.ChangeMessageVisibilityBatch"]
+    assert ["not-a-receipt"] == held[0].lane.extend([held[0].received.receipt, "not-a-receipt"])

@@ -1,0 +1,111 @@
+"""The lifecycle's table and decisions: what may follow what, and what an attempt's end means."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joblane.lifecycle import (
+    CLAIMABLE,
+    ENDED,
+    TRANSITIONS,
+    Attempt,
+    Outcome,
+    RetryPolicy,
+    State,
+    backoff_s,
+    outcome_of,
+    settle,
+)
+
+DICE = random.Random(7)
+
+
+def attempt(number: int = 1, most: int = 3, *, restartable: bool = True) -> Attempt:
+    return Attempt(number, RetryPolicy(max_attempts=most), restartable)
+
+
+def test_every_state_is_in_the_table_and_the_ended_ones_lead_only_to_an_operators_choice():
+    assert set(TRANSITIONS) == set(State)
+    reopened = {state: set(TRANSITIONS[state]) for state in ENDED if TRANSITIONS[state]}
+    assert reopened == {
+        State.FAILED: {State.PENDING},
+        State.DEAD: {State.PENDING, State.DISMISSED},
+    }
+
+
+def test_only_waiting_states_are_claimable():
+    assert {State.PENDING, State.RETRY} == CLAIMABLE
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "timed_out", "oom_killed", "expected"),
+    [
+        (0, False, False, Outcome.SUCCEEDED),
+        (1, False, False, Outcome.FAILED),
+        (65, False, False, Outcome.PERMANENT),
+        (None, False, False, Outcome.FAILED),  # killed by a signal
+        (0, True, False, Outcome.TIMED_OUT),  # a clean exit after the time is no success
+        (None, False, True, Outcome.OOM_KILLED),
+    ],
+)
+def test_outcome_of(exit_code: int | None, timed_out: bool, oom_killed: bool, expected: Outcome):  # noqa: FBT001 - a table
+    got = outcome_of(exit_code=exit_code, timed_out=timed_out, oom_killed=oom_killed)
+    assert expected is got
+
+
+@pytest.mark.parametrize(
+    ("outcome", "with_attempts", "without", "not_restartable"),
+    [
+        (Outcome.SUCCEEDED, State.COMPLETED, State.COMPLETED, State.COMPLETED),
+        (Outcome.FAILED, State.RETRY, State.DEAD, State.DEAD),
+        (Outcome.PERMANENT, State.FAILED, State.FAILED, State.FAILED),
+        (Outcome.REFUSED, State.FAILED, State.FAILED, State.FAILED),
+        (Outcome.TIMED_OUT, State.RETRY, State.DEAD, State.DEAD),
+        (Outcome.OOM_KILLED, State.RETRY, State.DEAD, State.DEAD),
+        (Outcome.INTERRUPTED, State.PENDING, State.PENDING, State.FAILED),
+        (Outcome.LOST, State.RETRY, State.DEAD, State.FAILED),
+    ],
+)
+def test_settle_follows_the_table_of_the_design(
+    outcome: Outcome, with_attempts: State, without: State, not_restartable: State
+):
+    assert with_attempts is settle(outcome, "why", attempt(1), DICE).state
+    assert without is settle(outcome, "why", attempt(3), DICE).state
+    assert not_restartable is settle(outcome, "why", attempt(1, restartable=False), DICE).state
+
+
+@given(outcome=st.sampled_from(Outcome), number=st.integers(1, 5), restartable=st.booleans())
+def test_settle_never_leaves_the_table_and_never_starts_again_what_must_not(
+    outcome: Outcome,
+    number: int,
+    restartable: bool,  # noqa: FBT001 - drawn
+):
+    settlement = settle(outcome, "why", attempt(number, restartable=restartable), DICE)
+    assert settlement.state in TRANSITIONS[State.ACTIVE]
+    assert settlement.reason.startswith("why")
+    if not restartable:
+        assert settlement.state in ENDED
+    if settlement.state in ENDED:
+        assert settlement.delay_s == 0
+        assert settlement.counted
+
+
+def test_an_interrupted_attempt_is_not_counted_and_a_lost_one_is_taken_up_at_once():
+    assert not settle(Outcome.INTERRUPTED, "why", attempt(), DICE).counted
+    lost = settle(Outcome.LOST, "why", attempt(), DICE)
+    assert (0.0, True) == (lost.delay_s, lost.counted)
+
+
+@given(number=st.integers(1, 50), seed=st.integers())
+def test_backoff_is_jittered_below_its_bound_and_the_last_bound_repeats(number: int, seed: int):
+    policy = RetryPolicy(backoff_s=(5, 30))
+    bound = 5 if number == 1 else 30
+    assert 0 <= backoff_s(policy, number, random.Random(seed)) <= bound
+
+
+def test_backoff_uses_its_whole_range():
+    waits = [backoff_s(RetryPolicy(), 1, random.Random(seed)) for seed in range(200)]
+    assert min(waits) < 0.5
+    assert max(waits) > 4.5

@@ -1,0 +1,151 @@
+"""Reading output: every record once and in order, whenever the reader joins."""
+
+import base64
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joblane.aws.logs import SETTLE_MS
+from joblane.head import Head, Step, submitted, with_step
+from joblane.lifecycle import State
+from joblane.logs import Cursor, Record, read_event, stream_name
+from joblane.model import LogRecord
+from tests.support.aws import Cloud
+from tests.support.jobs import JOB, submission
+
+NOW = int(time.time() * 1000) - 60_000
+"""CloudWatch takes no events from the future."""
+
+
+def job(*steps: Step) -> Head:
+    head = submitted(JOB, "acme", submission(), NOW)
+    for step in steps:
+        head = with_step(head, step)
+        head = replace(head, epoch=head.epoch + (step.state is State.ACTIVE))
+    return head
+
+
+def active(attempt: int) -> Step:
+    return Step(State.ACTIVE, NOW, attempt, "claimed", "agent-1")
+
+
+def write(aws: Cloud, epoch: int, *numbers: int, repeat: bool = False) -> None:
+    stream = stream_name("acme", JOB, epoch)
+    aws.logs.create(stream)
+    records = [Record(n, "stdout", NOW + n, b"%d\n" % n) for n in numbers]
+    for _ in range(1 + repeat):
+        aws.logs.write(stream, records)
+
+
+def read_all(aws: Cloud, head: Head, limit: int = 100) -> tuple[list[LogRecord], bool]:
+    cursor, records = Cursor(), list[LogRecord]()
+    for _ in range(200):
+        page = aws.logs.page(head, cursor, limit=limit, now_ms=NOW)
+        records += page.records
+        if page.complete or page.cursor == cursor:
+            return records, page.complete
+        cursor = page.cursor
+    raise AssertionError("reading does not end")
+
+
+@given(
+    st.builds(
+        Record,
+        seq=st.integers(1, 1 << 40),
+        stream=st.sampled_from(["stdout", "stderr", "joblane"]),
+        time_ms=st.integers(0, 1 << 41),
+        data=st.binary(),
+    )
+)
+def test_a_record_survives_its_event_whatever_its_bytes(record: Record):
+    got = read_event(record.encode(), record.time_ms, 3)
+    assert got is not None
+    data = got.text.encode() if got.text is not None else base64.b64decode(got.base64 or "")
+    assert (record.seq, record.stream, record.data, 3) == (got.seq, got.stream, data, got.attempt)
+
+
+@pytest.mark.parametrize("text", ["", "hello", "[]", "{}", '{"seq":"x","stream":"stdout"}', "1"])
+def test_an_event_that_is_not_ours_is_skipped(text: str):
+    assert read_event(text, 0, 1) is None
+
+
+@given(
+    st.builds(
+        Cursor,
+        st.integers(1, 1 << 50),
+        st.integers(0, 1 << 50),
+        st.none() | st.text(min_size=1, max_size=90),
+    )
+)
+def test_a_cursor_survives_its_text(cursor: Cursor):
+    assert cursor == Cursor.decode(cursor.encode())
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_a_finished_job_is_read_whole_over_all_its_attempts(aws: Cloud, limit: int):
+    write(aws, 1, 1, 2, 3)
+    write(aws, 2, 1, 2)
+    head = job(
+        active(1),
+        Step(State.RETRY, NOW, 1, "exit 1", records=3),
+        active(2),
+        Step(State.COMPLETED, NOW, 2, "exit 0", records=2),
+    )
+    records, complete = read_all(aws, head, limit)
+    assert [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)] == [(r.attempt, r.seq) for r in records]
+    assert complete
+
+
+def test_a_write_that_the_sdk_repeats_is_read_once(aws: Cloud):
+    write(aws, 1, 1, 2, repeat=True)
+    head = job(active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=2))
+    records, complete = read_all(aws, head)
+    assert [1, 2] == [r.seq for r in records]
+    assert complete
+
+
+def test_a_reader_that_joins_early_gets_what_comes_later(aws: Cloud):
+    waiting, running = job(), job(active(1))
+    page = aws.logs.page(waiting, Cursor(), limit=10, now_ms=NOW)
+    assert ([], False) == (page.records, page.complete)
+    write(aws, 1, 1)
+    page = aws.logs.page(running, page.cursor, limit=10, now_ms=NOW)
+    assert [1] == [r.seq for r in page.records]
+    page = aws.logs.page(running, page.cursor, limit=10, now_ms=NOW)
+    assert ([], False) == (page.records, page.complete)
+    aws.logs.write(stream_name("acme", JOB, 1), [Record(2, "stderr", NOW + 2, b"x")])
+    over = with_step(running, Step(State.COMPLETED, NOW, 1, "exit 0", records=2))
+    page = aws.logs.page(over, page.cursor, limit=10, now_ms=NOW)
+    assert ([2], True) == ([r.seq for r in page.records], page.complete)
+
+
+def test_a_job_that_ended_is_not_complete_until_its_last_record_has_arrived(aws: Cloud):
+    write(aws, 1, 1)
+    head = job(active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=2))
+    page = aws.logs.page(head, Cursor(), limit=10, now_ms=NOW)
+    assert ([1], False) == ([r.seq for r in page.records], page.complete)
+    late = aws.logs.page(head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+    assert late.complete
+
+
+def test_output_of_a_lost_agent_is_waited_for_and_then_passed_over(aws: Cloud):
+    write(aws, 1, 1)
+    write(aws, 2, 1)
+    head = job(active(1), active(2), Step(State.COMPLETED, NOW, 2, "exit 0", records=1))
+    page = aws.logs.page(head, Cursor(), limit=10, now_ms=NOW)
+    assert [(1, 1)] == [(r.attempt, r.seq) for r in page.records]
+    page = aws.logs.page(head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+    assert ([(2, 1)], True) == ([(r.attempt, r.seq) for r in page.records], page.complete)
+
+
+@pytest.mark.parametrize("records", [0, None])
+def test_a_job_without_output_is_complete_without_a_stream(aws: Cloud, records: int | None):
+    head = job(active(1), Step(State.COMPLETED, NOW - SETTLE_MS - 1, 1, "exit 0", records=records))
+    assert ([], True) == read_all(aws, head)
+
+
+def test_a_job_that_never_ran_is_complete(aws: Cloud):
+    assert ([], True) == read_all(aws, job(Step(State.CANCELLED, NOW, 0, "cancelled")))

@@ -1,0 +1,218 @@
+"""The submission function: bad input is named and leaves nothing; good input is all there."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from functions.submission.handler import Settings, build
+from joblane.model import MAX_BODY_BYTES
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud
+from tests.support.requests import Api
+
+
+def application(aws: Cloud) -> Any:
+    return build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time)
+
+
+@pytest.fixture(name="api")
+def _api(aws: Cloud) -> Api:
+    return Api(application(aws))
+
+
+def messages(aws: Cloud, lane: str = "default-default") -> list[Any]:
+    answer = aws.clients.make("sqs").receive_message(
+        QueueUrl=f"{PREFIX}joblane-{lane}",
+        MaxNumberOfMessages=10,
+        MessageSystemAttributeNames=["All"],
+    )
+    return list(answer.get("Messages", []))
+
+
+def rows(aws: Cloud) -> int:
+    return aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.jobs_table)["Count"]
+
+
+def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
+    status, job = api("POST", "/v1/jobs", {"command": ["echo", "hi"], "labels": {"a": "b"}})
+    assert 202 == status
+    assert ("pending", "acme", "default", ["echo", "hi"]) == (
+        job["state"],
+        job["tenant"],
+        job["queue"],
+        job["command"],
+    )
+    assert "waits in lane default" in job["reason"]
+    (message,) = messages(aws)
+    assert {"v": 1, "job_id": job["id"], "tenant": "acme"} == json.loads(message["Body"])
+    assert "acme" == message["Attributes"]["MessageGroupId"]
+    assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")
+
+
+def test_priority_and_queue_choose_the_lane(aws: Cloud, api: Api):
+    api("POST", "/v1/jobs", {"command": ["x"], "queue": "bulk", "priority": "high"})
+    assert 1 == len(messages(aws, "bulk-high"))
+
+
+def test_a_large_submission_goes_aside_and_comes_back_whole(aws: Cloud, api: Api):
+    command = ["run", "x" * 100_000, "y" * 100_000]
+    status, job = api("POST", "/v1/jobs", {"command": command})
+    assert 202 == status
+    assert 2 == rows(aws)
+    assert command == api("GET", f"/v1/jobs/{job['id']}")[1]["command"]
+    assert [command] == [j["command"] for j in api("GET", "/v1/jobs")[1]["entries"]]
+
+
+BAD = [
+    ("{", "body"),
+    ("", "body"),
+    ("[]", "body"),
+    ("null", "body"),
+    ('{"command": "ls"}', "command"),
+    ('{"command": []}', "command"),
+    ('{"command": [""]}', "command"),
+    ('{"command": ["a", 5]}', "command.1"),
+    ('{"command": ["a\\u0000b"]}', "command.0"),
+    ('{"command": ["a"], "comand": 1}', "comand"),
+    ('{"command": ["a"], "queue": "nowhere"}', "queue"),
+    ('{"command": ["a"], "priority": "urgent"}', "priority"),
+    ('{"command": ["a"], "timeout_s": 0}', "timeout_s"),
+    ('{"command": ["a"], "timeout_s": "5"}', "timeout_s"),
+    ('{"command": ["a"], "timeout_s": 1e9}', "timeout_s"),
+    ('{"command": ["a"], "retry": {"max_attempts": 0}}', "retry.max_attempts"),
+    ('{"command": ["a"], "resources": {"cores": "3-1"}}', "resources.cores"),
+    ('{"command": ["a"], "resources": {"cores": "0,0"}}', "resources.cores"),
+    ('{"command": ["a"], "env": {"A=B": "1"}}', "env.A=B"),
+    ('{"command": ["a"], "env": {"JOBLANE_JOB_ID": "1"}}', "env.JOBLANE_JOB_ID"),
+    ('{"command": ["a"], "tenant": "other"}', "tenant"),
+]
+
+
+@pytest.mark.parametrize(("body", "field"), BAD)
+def test_bad_input_is_named_and_leaves_nothing(aws: Cloud, api: Api, body: str, field: str):
+    answer = api.raw("POST", "/v1/jobs", body)
+    problem = json.loads(answer["body"])
+    assert 400 == answer["statusCode"]
+    assert "application/problem+json" == answer["headers"]["Content-Type"]
+    assert field in [error["field"] for error in problem["errors"]]
+    assert "request-1" == problem["instance"]
+    assert 0 == rows(aws)
+    assert [] == messages(aws)
+
+
+def test_a_queue_of_another_tenant_is_as_unknown_as_one_that_is_not_there(aws: Cloud):
+    other = Api(application(aws), "client-other")
+    status, problem = other("POST", "/v1/jobs", {"command": ["a"], "queue": "bulk"})
+    assert (400, "queue") == (status, problem["errors"][0]["field"])
+
+
+def test_a_body_over_the_limit_is_refused_by_its_size(api: Api):
+    status, problem = api("POST", "/v1/jobs", {"command": ["x" * MAX_BODY_BYTES]})
+    assert 413 == status
+    assert str(MAX_BODY_BYTES) in problem["detail"]
+
+
+def test_errors_do_not_repeat_what_the_caller_sent(api: Api):
+    answer = api.raw("POST", "/v1/jobs", {"command": ["a"], "env": {"TOKEN": 5, "X": "hunter2\0"}})
+    assert "hunter2" not in answer["body"]
+
+
+JSON_VALUES = st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(JSON_VALUES)
+def test_no_json_makes_it_fall_over(api: Api, value: object):
+    answer = api.raw("POST", "/v1/jobs", json.dumps({"command": value}))
+    assert answer["statusCode"] in {202, 400}
+
+
+@pytest.mark.parametrize("job_id", ["x", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "..", "%00"])
+def test_an_unknown_job_is_not_found(api: Api, job_id: str):
+    assert 404 == api("GET", f"/v1/jobs/{job_id}")[0]
+    assert 404 == api("GET", f"/v1/jobs/{job_id}/logs")[0]
+
+
+def test_another_tenants_job_is_as_absent_as_one_that_never_was(aws: Cloud, api: Api):
+    job_id = api("POST", "/v1/jobs", {"command": ["a"]})[1]["id"]
+    other = Api(application(aws), "client-other")
+    stranger, nobody = (
+        other("GET", f"/v1/jobs/{i}") for i in (job_id, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    )
+    assert (404, nobody) == (stranger[0], stranger)
+    assert [] == other("GET", "/v1/jobs")[1]["entries"]
+
+
+def test_a_client_of_no_tenant_is_refused(aws: Cloud):
+    assert 403 == Api(application(aws), "client-of-nobody")("GET", "/v1/jobs")[0]
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "-1", "ten", "", "1.5", "99999", "\u0661"])
+def test_a_limit_out_of_range_is_refused(api: Api, limit: str):
+    status, problem = api("GET", "/v1/jobs", query={"limit": limit})
+    assert (400, "limit") == (status, problem["errors"][0]["field"])
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "Li4v", "\u00e9", "A" * 400])
+def test_a_cursor_that_is_not_ours_is_refused(api: Api, cursor: str):
+    assert 400 == api("GET", "/v1/jobs", query={"next": cursor})[0]
+    job_id = api("POST", "/v1/jobs", {"command": ["a"]})[1]["id"]
+    assert 400 == api("GET", f"/v1/jobs/{job_id}/logs", query={"next": cursor})[0]
+
+
+def test_an_unknown_parameter_is_refused(api: Api):
+    assert 400 == api("GET", "/v1/jobs", query={"stat": "dead"})[0]
+
+
+def test_pages_hold_every_job_once_newest_first(aws: Cloud):
+    moments = iter(range(1_800_000_000, 1_800_001_000))
+    environment = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    api = Api(build(environment, aws.clients, lambda: next(moments)))
+    submitted = [api("POST", "/v1/jobs", {"command": ["a"]})[1]["id"] for _ in range(25)]
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        status, page = api("GET", "/v1/jobs", query={"limit": "10", **cursor})
+        assert (200, 10) == (status, page["limit"])
+        seen += [job["id"] for job in page["entries"]]
+        if page["next"] is None:
+            break
+        cursor = {"next": page["next"]}
+    assert submitted[::-1] == seen
+
+
+def test_expired_jobs_are_hidden_before_ttl_deletes_them(aws: Cloud, api: Api):
+    job_id = api("POST", "/v1/jobs", {"command": ["a"]})[1]["id"]
+    aws.clients.make("dynamodb").update_item(
+        TableName=DESCRIPTOR.jobs_table,
+        Key={"job_id": {"S": job_id}, "sk": {"S": "JOB"}},
+        UpdateExpression="SET expires_at = :past",
+        ExpressionAttributeValues={":past": {"N": str(int(time.time()) - 1)}},
+    )
+    assert 404 == api("GET", f"/v1/jobs/{job_id}")[0]
+    assert [] == api("GET", "/v1/jobs")[1]["entries"]
+
+
+def test_aws_trouble_is_a_503_without_its_details(aws: Cloud, api: Api):
+    aws.clients.make("dynamodb").delete_table(TableName=DESCRIPTOR.jobs_table)
+    status, problem = api("GET", "/v1/jobs")
+    assert 503 == status
+    assert "ResourceNotFound" not in json.dumps(problem)
+
+
+def test_an_unknown_route_is_a_problem_too(api: Api):
+    answer = api.raw("GET", "/v1/nothing")
+    assert (404, "application/problem+json") == (
+        answer["statusCode"],
+        answer["headers"]["Content-Type"],
+    )
+
+
+def test_a_missing_variable_is_named_at_the_cold_start():
+    environment = {k: v for k, v in FUNCTION_ENVIRONMENT.items() if k != "JOBLANE_JOBS_TABLE"}
+    with pytest.raises(ValidationError, match="JOBLANE_JOBS_TABLE"):
+        Settings.model_validate(environment)
