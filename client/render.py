@@ -24,6 +24,12 @@ COLOURS: Mapping[str, str] = {
 }
 """Colour of a state's word; others have none."""
 
+GAP = 2
+"""Blanks between two columns."""
+
+NARROWEST = 8
+"""Columns of a cell that is cut, at least."""
+
 WIDE = 110
 """Columns from which on a list of jobs has room for the reason."""
 
@@ -52,35 +58,40 @@ def _plain(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case Mapping():
-            return " ".join(f"{key}={_plain(item)}" for key, item in value.items()) or "-"
+            said = {key: item for key, item in value.items() if item is not None}
+            return " ".join(f"{key}={_plain(item)}" for key, item in said.items()) or "-"
         case list() | tuple():
-            return ", ".join(_plain(item) for item in value) or "-"
+            return ",".join(_plain(item) for item in value) or "-"
         case _:
             return str(value)
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[object]], screen: Screen) -> str:
-    """Lay out rows under headings; the last column is cut where the screen ends."""
+def table(
+    headings: Sequence[str], rows: Sequence[Sequence[object]], screen: Screen, cuttable: int = 1
+) -> str:
+    """Lay out rows under headings; only the last `cuttable` columns are cut to fit the screen.
+
+    An id is there to be copied: on a screen that is too narrow even so, lines wrap.
+    """
     from io import StringIO  # noqa: PLC0415 - rich takes 60 ms; only tables pay for it
 
+    from rich.cells import cell_len  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    cells = [[printable(cell) for cell in row] for row in rows]
+    needs = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]
+    widths = _widths(needs, screen.width, cuttable)
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        last = heading == headings[-1]
-        grid.add_column(heading, no_wrap=True, overflow="ellipsis" if last else "crop")
-    for row in rows:
-        cells = [printable(cell) for cell in row]
-        grid.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
-    longest = sum(
-        max(map(len, map(printable, column)), default=0) + 4 for column in zip(*rows, strict=True)
-    )
+    for heading, width in zip(headings, widths, strict=True):
+        grid.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
+    for row in cells:
+        grid.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in row))
     sink = StringIO()
     console = Console(
         file=sink,
-        width=screen.width or 2 * longest + 200,
+        width=sum(widths) + GAP * len(widths),
         force_terminal=screen.colour,
         color_system="standard" if screen.colour else None,
         highlight=False,
@@ -88,6 +99,26 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]], screen: Scr
     )
     console.print(grid)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
+
+
+def _widths(needs: Sequence[int], screen_width: int | None, cuttable: int) -> list[int]:
+    """Share the screen: fixed columns first, then the cuttable ones, each its part of the rest.
+
+    What one of them does not need goes to the others.
+    """
+    widths = list(needs)
+    if screen_width is None:
+        return widths
+    first = len(needs) - cuttable
+    left = screen_width - sum(needs[:first]) - GAP * (len(needs) - 1)
+    part = max(left // cuttable, NARROWEST)
+    widths[first:] = [min(need, part) for need in needs[first:]]
+    spare = max(left - sum(widths[first:]), 0)
+    for index in range(first, len(needs)):
+        more = min(needs[index] - widths[index], spare)
+        widths[index] += more
+        spare -= more
+    return widths
 
 
 def jobs(entries: Sequence[Mapping[str, Any]], now: datetime, screen: Screen) -> str:
@@ -103,12 +134,12 @@ def jobs(entries: Sequence[Mapping[str, Any]], now: datetime, screen: Screen) ->
             since(job.get("created_at"), now),
             ran(job, now),
             ending(job),
-            *([cut(printable(job.get("reason") or "-"), 60)] if wide else []),
+            *([job.get("reason") or None] if wide else []),
             command(job),
         ]
         for job in entries
     ]
-    return table(headings, rows, screen)
+    return table(headings, rows, screen, cuttable=2 if wide else 1)
 
 
 def things(
@@ -177,10 +208,11 @@ def job(data: Mapping[str, Any], now: datetime) -> str:
 
 
 def _step(step: Mapping[str, Any]) -> str:
-    agent = f" on {step['agent']}" if step.get("agent") else ""
-    reason = f"  {step['reason']}" if step.get("reason") else ""
-    state = printable(step.get("state"))
-    return printable(f"  {_plain(step.get('at'))}  {state:<9}{agent}{reason}")
+    agent = step.get("agent")
+    words = [_plain(step.get("at")), "", f"{_plain(step.get('state')):<9}"]
+    words += [f"on {agent}:"] if agent else []
+    words += [str(step["reason"])] if step.get("reason") else []
+    return "  " + printable(" ".join(words))
 
 
 def command(data: Mapping[str, Any]) -> str:
@@ -289,8 +321,3 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
-
-
-def cut(text: str, columns: int) -> str:
-    """Shorten to at most `columns` characters."""
-    return text if len(text) <= columns else text[: columns - 1] + "…"

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from rich.cells import cell_len
 
 from client import render
 from client.render import Screen
@@ -88,7 +89,7 @@ def test_get_shows_everything_it_was_told(api: FakeApi, joblane: Joblane) -> Non
     assert "reason       exit 3 after 1.5 s in the only attempt\n" in text
     assert "usage        cpu 250ms, wall 1.5s, peak memory 3.0 MiB\n" in text
     assert "something_new a=1\n" in text
-    assert "  2026-11-21T02:00:01.000Z  active    on i-1\n" in text
+    assert "  2026-11-21T02:00:01.000Z  active    on i-1:\n" in text
     assert json.loads(joblane("get", "--json", "01J").stdout) == api.jobs["01J"].data
 
 
@@ -119,7 +120,7 @@ def test_agents_show_how_long_ago_they_were_seen(api: FakeApi, joblane: Joblane)
     api.answers["/v1/agents"] = answer(AGENTS)
     heading, row = joblane("agents").stdout.decode().splitlines()
     assert heading.split() == ["NAME", "ALIVE", "LAST", "SEEN", "QUEUES", "BRAND", "NEW"]
-    assert re.match(r"i-1 +yes +\d+\w ago +default, gpu +load=0.5$", row)
+    assert re.match(r"i-1 +yes +\d+\w ago +default,gpu +load=0.5$", row)
     api.answers["/v1/agents"] = answer({"entries": []})
     assert joblane("agents").stdout.startswith(b"no agents; start one here")
 
@@ -136,14 +137,29 @@ def test_health_needs_no_token(
     assert joblane("health", "--json").code == 69
 
 
-@pytest.mark.parametrize(("columns", "reason"), [(60, False), (160, True)])
-def test_a_table_fits_the_terminal_and_has_colours_there(columns: int, reason: object) -> None:
-    jobs = [{"id": "0" * 26, "state": "completed", "reason": "r" * 99, "command": ["x" * 300]}]
-    text = render.jobs(jobs, datetime.now(UTC), Screen(columns, colour=True))
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    assert plain != text
-    assert max(map(len, plain.splitlines())) <= columns
-    assert ("REASON" in plain) is reason
+@pytest.mark.parametrize(
+    ("columns", "reason"), [(70, False), (80, False), (110, True), (160, True)]
+)
+def test_a_table_fits_the_terminal_and_keeps_ids_whole(columns: int, *, reason: bool) -> None:
+    for command, why in (("x" * 300, "r" * 99), ("x", "r" * 300), ("日本" * 99, "no")):
+        jobs = [{"id": "0" * 26, "state": "completed", "reason": why, "command": [command]}]
+        text = render.jobs(jobs, datetime.now(UTC), Screen(columns, colour=True))
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+        assert plain != text
+        assert max(map(cell_len, plain.splitlines())) <= columns
+        assert "0" * 26 + "  completed  " in plain
+        assert ("REASON" in plain) is reason
+
+
+def test_a_column_takes_what_its_neighbour_does_not_need() -> None:
+    def widths(reason: int, command: int) -> list[int]:
+        jobs = [{"id": "0", "state": "dead", "reason": "r" * reason, "command": ["x" * command]}]
+        row = render.jobs(jobs, datetime.now(UTC), Screen(120)).splitlines()[1]
+        return [len(word) for word in row.split()[-2:]]
+
+    assert widths(10, 300) == [10, 81]
+    assert widths(300, 10) == [81, 10]
+    assert sum(widths(300, 300)) == 91
 
 
 def test_a_terminal_gets_colours_unless_it_asks_for_none(api: FakeApi, spawn: Spawn) -> None:
