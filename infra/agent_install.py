@@ -2,37 +2,52 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from infra.assets import AGENT_PYTHON
 from infra.errors import AssetError
 
-HOME = "/opt/joblane"
-
 _TEMPLATES = Path(__file__).parent / "agent"
 _PLACE = re.compile(r"@([A-Z_]+)@")
 
 
-def install_script(
-    *, deployment: str, threads: int, release: str, bundle_url: str, region: str
-) -> list[str]:
-    """Return the lines of `agent/install.sh` for one fleet.
+@dataclass(frozen=True)
+class Installation:
+    """What the script puts where. `bundle_url` and `region` may hold CDK tokens."""
 
-    `release` names the bundle's content: the same release is not installed twice.
-    `bundle_url` and `region` may hold CDK tokens.
-    """
-    values = {
-        "BUNDLE_URL": bundle_url,
-        "DEPLOYMENT": deployment,
-        "HOME": HOME,
-        "PYTHON": AGENT_PYTHON,
-        "REGION": region,
-        "RELEASE": release,
-        "THREADS": str(threads),
-    }
-    unit = fill((_TEMPLATES / "joblane-agent.service").read_text(encoding="utf-8"), values)
-    script = (_TEMPLATES / "install.sh").read_text(encoding="utf-8")
-    return fill(script, {**values, "UNIT": unit.rstrip("\n")}).splitlines()
+    deployment: str
+    threads: int
+    """Jobs that the agent runs at once."""
+    allow_host_network: bool
+    release: str
+    """Names the bundle's content: the same release is not installed twice."""
+    bundle_url: str
+    """`s3://` address of the bundle, a zip with `lib/`."""
+    region: str
+    home: str = "/opt/joblane"
+    unit_file: str = "/etc/systemd/system/joblane-agent.service"
+
+    def script(self) -> list[str]:
+        """Return the lines of `agent/install.sh`, filled in."""
+        values = {
+            "BUNDLE_URL": self.bundle_url,
+            "DEPLOYMENT": self.deployment,
+            "HOME": self.home,
+            "OPTIONS": self._options(),
+            "PYTHON": AGENT_PYTHON,
+            "REGION": self.region,
+            "RELEASE": self.release,
+            "UNIT_FILE": self.unit_file,
+        }
+        unit = fill((_TEMPLATES / "joblane-agent.service").read_text(encoding="utf-8"), values)
+        script = (_TEMPLATES / "install.sh").read_text(encoding="utf-8")
+        return fill(script, {**values, "UNIT": unit.rstrip("\n")}).splitlines()
+
+    def _options(self) -> str:
+        """Return the arguments of `joblane agent`."""
+        options = f"--deployment {self.deployment} --threads {self.threads} --isolation full"
+        return f"{options} --allow-host-network" if self.allow_host_network else options
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.agent_install import install_script
+from infra.agent_install import Installation
 from infra.function import Grant
 from infra.policies import acknowledge
 from infra.resources import Resources
@@ -86,13 +86,14 @@ class FleetStack(Stack):
         threads = sum(config.queues[queue].threads for queue in fleet.queues)
         self._association(
             full_name,
-            install_script(
+            Installation(
                 deployment=config.name,
                 threads=max(1, threads),
+                allow_host_network=fleet.allow_host_network,
                 release=asset.asset_hash,
                 bundle_url=asset.s3_object_url,
                 region=self.region,
-            ),
+            ).script(),
         )
 
     def _network(self, full_name: str) -> ec2.Vpc:

@@ -4,7 +4,7 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.policies import acknowledge, removal
+from infra.policies import removal
 from joblane.config import LANES, Config, Lane, dead_letter_name, lane_name
 
 RETENTION = Duration.days(14)
@@ -56,9 +56,4 @@ class LanesStack(Stack):
                 max_receive_count=MAX_RECEIVES, queue=dead_letters
             ),
             removal_policy=removal(config),
-        )
-        acknowledge(
-            dead_letters,
-            "AwsSolutions-SQS3",
-            "This is the dead-letter queue of a lane; dead letters end here.",
         )

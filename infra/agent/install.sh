@@ -7,7 +7,7 @@ set -eu
 home=@HOME@
 release=$home/releases/@RELEASE@
 python=python@PYTHON@
-unit=/etc/systemd/system/joblane-agent.service
+unit=@UNIT_FILE@
 
 if [ ! -d "$release" ]; then
   echo "installing release @RELEASE@"

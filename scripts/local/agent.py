@@ -14,8 +14,9 @@ from scripts.local.errors import LocalError
 from scripts.local.processes import POLL_S, Process
 
 START_TIMEOUT_S = 30.0
-STOP_GRACE_S = 20.0
-"""An agent that leaves lets its short jobs end first."""
+DRAIN_S = 5
+"""How long an agent that leaves lets its running jobs go on."""
+STOP_GRACE_S = DRAIN_S + 15.0
 
 
 def start_agent(  # noqa: PLR0913 - all that tells one agent from another
@@ -35,6 +36,7 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     env = {**kept, **ministack.environment(), "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}"}
     command = [str(joblane), "agent", "--deployment", deployment, "--name", name]
     command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
+    command += ["--drain-s", str(DRAIN_S)]
     return Process.start(f"agent-{name}", command, run_dir=run_dir, env=env)
 
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scripts.local.errors import LocalError
@@ -31,6 +31,8 @@ class Process:
     pid: int
     started: int
     log: str
+    child: "subprocess.Popen[bytes] | None" = field(default=None, repr=False, compare=False)
+    """The handle of a process that this program started; None when it is known from a file."""
 
     @classmethod
     def start(
@@ -55,12 +57,12 @@ class Process:
             except OSError as error:
                 raise LocalError(f"{command[0]}: cannot be started ({error.strerror})") from None
         started = _start_time(child.pid)
-        return cls(what, child.pid, started if started is not None else -1, str(log))
+        return cls(what, child.pid, started if started is not None else -1, str(log), child)
 
     def is_alive(self) -> bool:
         """Whether it runs; a child of ours that ended is collected on the way."""
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, os.WNOHANG)
+        if self.child is not None:
+            return self.child.poll() is None
         return _start_time(self.pid) == self.started
 
     def wait(self, timeout_s: float) -> int:
@@ -68,13 +70,14 @@ class Process:
 
         Raises LocalError when it has not ended in time; it still runs then.
         """
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                return os.waitstatus_to_exitcode(status)
-            time.sleep(POLL_S)
-        raise LocalError(f"{self.what} did not end within {timeout_s:.0f} s; see {self.log}")
+        if self.child is None:
+            raise ValueError(f"{self.what} was started by another program")
+        try:
+            return self.child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise LocalError(
+                f"{self.what} did not end within {timeout_s:.0f} s; see {self.log}"
+            ) from None
 
     def stop(self, grace_s: float) -> None:
         """End it and its process group: ask, wait up to `grace_s`, then kill."""
@@ -118,7 +121,11 @@ def end_leftovers(run_dir: Path) -> None:
 
 def save(processes: Sequence[Process], path: Path) -> None:
     """Write down what runs, for `scripts/down`."""
-    path.write_text(json.dumps([asdict(process) for process in processes]), encoding="utf-8")
+    known = [
+        {"what": each.what, "pid": each.pid, "started": each.started, "log": each.log}
+        for each in processes
+    ]
+    path.write_text(json.dumps(known), encoding="utf-8")
 
 
 def load(path: Path) -> list[Process]:

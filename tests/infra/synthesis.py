@@ -1,0 +1,96 @@
+"""Synthesizes the real stacks over empty code folders: no uv, no network, no account."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aws_cdk
+from aws_cdk import App
+
+from infra.assets import FUNCTIONS, Assets
+from infra.compose import compose
+from joblane.config import Config
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Template = dict[str, Any]
+Resource = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """The templates of one configuration, as CloudFormation would get them."""
+
+    config: Config
+    folder: Path
+    templates: dict[str, Template]
+
+    def resources(self, kind: str, stack: str | None = None) -> dict[str, Resource]:
+        """Every resource of a type by logical id, of one stack (`data`, `api`) or of all."""
+        return {
+            logical_id: resource
+            for name, template in self.templates.items()
+            if stack is None or name == f"{self.config.name}-{stack}"
+            for logical_id, resource in template["Resources"].items()
+            if resource["Type"] == kind
+        }
+
+    def properties(self, kind: str, stack: str | None = None) -> list[dict[str, Any]]:
+        """The properties of every resource of a type."""
+        return [resource["Properties"] for resource in self.resources(kind, stack).values()]
+
+    def one(self, kind: str, stack: str | None = None) -> dict[str, Any]:
+        """The properties of the only resource of a type."""
+        found = self.properties(kind, stack)
+        assert len(found) == 1, f"{len(found)} of {kind}"
+        return found[0]
+
+
+def new_app(folder: Path) -> App:
+    """An app with the feature flags of cdk.json, as `cdk deploy` gives them to it."""
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return App(context=context, outdir=str(folder), analytics_reporting=False)
+
+
+def empty_assets(folder: Path) -> Assets:
+    """Folders that look like the real ones to the stacks."""
+    for name in FUNCTIONS:
+        (folder / "functions" / name).mkdir(parents=True)
+        (folder / "functions" / name / "handler.py").write_text(
+            "def main(event, context): ...\n", encoding="utf-8"
+        )
+    for name in ("layer/python", "agent/lib"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "nothing.py").write_text("", encoding="utf-8")
+    return Assets(
+        functions=folder / "functions",
+        layer=folder / "layer",
+        agents={"arm64": folder / "agent", "x86_64": folder / "agent"},
+    )
+
+
+def synthesize(
+    config: Config,
+    plugins: Sequence[aws_cdk.IPolicyValidationPlugin] = (),
+    folder: Path | None = None,
+) -> Deployment:
+    """Synthesize `config` into `cdk.out` of a folder.
+
+    A violated rule of a plugin raises RuntimeError, and stands in the report there.
+    """
+    folder = folder or Path(tempfile.mkdtemp(prefix="joblane-infra-"))
+    app = new_app(folder / "cdk.out")
+    compose(app, config, empty_assets(folder / "assets"))
+    if plugins:
+        aws_cdk.Validations.of(app).add_plugins(*plugins)
+    app.synth()
+    return Deployment(config, folder, dict(read_templates(folder / "cdk.out")))
+
+
+def read_templates(assembly: Path) -> Iterator[tuple[str, Template]]:
+    """Every template of a cloud assembly with its stack's name."""
+    for path in sorted(assembly.glob("*.template.json")):
+        yield path.name.removesuffix(".template.json"), json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,179 @@
+"""Routes, scopes, the authorizer, the stage, and what the functions are given."""
+
+import json
+from typing import Any
+
+from joblane.config import SCOPES
+from tests.infra.synthesis import Deployment
+
+SCOPE_OF_ROUTE = {
+    "POST /v1/jobs": "joblane/jobs.submit",
+    "GET /v1/jobs": "joblane/jobs.read",
+    "GET /v1/jobs/{id}": "joblane/jobs.read",
+    "GET /v1/jobs/{id}/logs": "joblane/jobs.read",
+    "GET /v1/agents": "joblane/admin.read",
+    "GET /v1/queues": "joblane/admin.read",
+    "GET /v1/health": None,
+}
+FUNCTION_OF_ROUTE = {
+    route: "joblane-submission" if "/v1/jobs" in route else "joblane-admin"
+    for route in SCOPE_OF_ROUTE
+}
+
+
+def test_every_route_but_health_asks_for_a_token_with_its_scope(production: Deployment) -> None:
+    routes = production.properties("AWS::ApiGatewayV2::Route")
+    (authorizer,) = production.resources("AWS::ApiGatewayV2::Authorizer")
+
+    assert {
+        route: ("JWT", [scope], {"Ref": authorizer}) if scope else ("NONE", None, None)
+        for route, scope in SCOPE_OF_ROUTE.items()
+    } == {
+        route["RouteKey"]: (
+            route["AuthorizationType"],
+            route.get("AuthorizationScopes"),
+            route.get("AuthorizerId"),
+        )
+        for route in routes
+    }
+
+
+def test_each_route_reaches_its_function(production: Deployment) -> None:
+    functions = production.resources("AWS::Lambda::Function")
+    integrations = production.resources("AWS::ApiGatewayV2::Integration")
+
+    def behind(route: dict[str, Any]) -> str:
+        integration = integrations[route["Target"]["Fn::Join"][1][1]["Ref"]]["Properties"]
+        assert integration["PayloadFormatVersion"] == "2.0"
+        function = functions[integration["IntegrationUri"]["Fn::GetAtt"][0]]
+        return str(function["Properties"]["FunctionName"])
+
+    assert {
+        route["RouteKey"]: behind(route)
+        for route in production.properties("AWS::ApiGatewayV2::Route")
+    } == FUNCTION_OF_ROUTE
+
+
+def test_tokens_come_from_our_pool_for_our_clients(laptop: Deployment) -> None:
+    authorizer = laptop.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
+    clients = laptop.resources("AWS::Cognito::UserPoolClient")
+
+    assert len(clients) == 2
+    assert [{"Ref": client} for client in clients] == authorizer["Audience"]
+    assert authorizer["Issuer"]["Fn::Join"][1][0] == "https://cognito-idp."
+    pool = authorizer["Issuer"]["Fn::Join"][1][-1]["Fn::ImportValue"]
+    assert pool.startswith("joblane-identity:ExportsOutputRefUsers")
+
+
+def test_a_tenants_client_is_confidential_and_for_machines_only(laptop: Deployment) -> None:
+    clients = laptop.properties("AWS::Cognito::UserPoolClient")
+
+    assert {"joblane-demo", "joblane-other"} == {client["ClientName"] for client in clients}
+    for client in clients:
+        assert client["GenerateSecret"] is True
+        assert client["AllowedOAuthFlows"] == ["client_credentials"]
+        assert client["AccessTokenValidity"] == 60
+        assert [f"joblane/{scope}" for scope in SCOPES] == client["AllowedOAuthScopes"]
+
+
+def test_the_resource_server_declares_every_scope(production: Deployment) -> None:
+    server = production.one("AWS::Cognito::UserPoolResourceServer")
+
+    assert server["Identifier"] == "joblane"
+    assert list(SCOPES) == [scope["ScopeName"] for scope in server["Scopes"]]
+
+
+def test_nobody_signs_up_by_himself(production: Deployment) -> None:
+    pool = production.one("AWS::Cognito::UserPool")
+    assert pool["AdminCreateUserConfig"]["AllowAdminCreateUserOnly"] is True
+
+
+def test_the_stage_is_throttled_and_logged_and_no_origin_is_let_in(production: Deployment) -> None:
+    stage = production.one("AWS::ApiGatewayV2::Stage")
+    logged = json.loads(stage["AccessLogSettings"]["Format"])
+
+    assert (stage["StageName"], stage["AutoDeploy"]) == ("$default", True)
+    assert (stage["DefaultRouteSettings"]) == {
+        "ThrottlingBurstLimit": 1000,
+        "ThrottlingRateLimit": 500,
+    }
+    assert {"request_id", "status", "client_id"} <= set(logged)
+    assert "CorsConfiguration" not in production.one("AWS::ApiGatewayV2::Api")
+
+
+def test_functions_run_as_configured(production: Deployment, laptop: Deployment) -> None:
+    for deployment, runtime, architecture in (
+        (production, "python3.13", "arm64"),
+        (laptop, "python3.11", "x86_64"),
+    ):
+        functions = deployment.properties("AWS::Lambda::Function")
+        assert {"joblane-submission", "joblane-admin"} == {
+            function["FunctionName"] for function in functions
+        }
+        for function in functions:
+            assert (runtime, [architecture], "handler.main", 29, 512, 1) == (
+                function["Runtime"],
+                function["Architectures"],
+                function["Handler"],
+                function["Timeout"],
+                function["MemorySize"],
+                len(function["Layers"]),
+            )
+        layer = deployment.one("AWS::Lambda::LayerVersion")
+        assert ([runtime], [architecture]) == (
+            layer["CompatibleRuntimes"],
+            layer["CompatibleArchitectures"],
+        )
+
+
+def test_functions_log_to_groups_of_their_own_with_retention(production: Deployment) -> None:
+    groups = production.resources("AWS::Logs::LogGroup", "api")
+    for function in production.properties("AWS::Lambda::Function"):
+        group = groups[function["LoggingConfig"]["LogGroup"]["Ref"]]["Properties"]
+        assert (f"/aws/lambda/{function['FunctionName']}", 90) == (
+            group["LogGroupName"],
+            group["RetentionInDays"],
+        )
+
+
+def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
+    environments = {
+        function["FunctionName"]: function["Environment"]["Variables"]
+        for function in laptop.properties("AWS::Lambda::Function")
+    }
+    shared = {
+        "JOBLANE_DEPLOYMENT",
+        "JOBLANE_QUEUES",
+        "JOBLANE_QUEUE_URL_PREFIX",
+        "JOBLANE_TENANTS",
+        "POWERTOOLS_SERVICE_NAME",
+    }
+
+    assert {
+        "joblane-submission": shared
+        | {"JOBLANE_DEFAULT_QUEUE", "JOBLANE_JOBS_TABLE", "JOBLANE_LOG_GROUP"},
+        "joblane-admin": shared | {"JOBLANE_AGENTS_TABLE"},
+    } == {name: set(variables) for name, variables in environments.items()}
+    submission = environments["joblane-submission"]
+    assert json.loads(submission["JOBLANE_QUEUES"]) == {"default": [], "bulk": []}
+    assert json.loads(tenants_text(laptop, submission["JOBLANE_TENANTS"])) == {
+        "<demo>": "demo",
+        "<other>": "other",
+    }
+
+
+def tenants_text(deployment: Deployment, joined: dict[str, Any]) -> str:
+    """The JSON of tenants, with `<tenant>` where CloudFormation puts the client's id."""
+    clients = deployment.resources("AWS::Cognito::UserPoolClient")
+    return "".join(
+        part
+        if isinstance(part, str)
+        else f"<{clients[part['Ref']]['Properties']['ClientName'].removeprefix('joblane-')}>"
+        for part in joined["Fn::Join"][1]
+    )
+
+
+def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
+    assert {"ApiUrl", "ApiId", "UserPoolId", "TokenUrl", "ClientIdDemo", "ClientIdOther"} == set(
+        laptop.templates["joblane-api"]["Outputs"]
+    )

@@ -1,0 +1,182 @@
+"""The layer and the agent's bundle: the locked wheels for another machine, built once."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import assets
+from infra.assets import KEPT_BUNDLES, build_assets, bundle, find_uv
+from infra.config import load_config
+from infra.errors import AssetError
+from tests.infra.synthesis import ROOT
+
+LAYER_SOURCES = "layers/core/python/joblane"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with the real lock and a tiny package of our own."""
+    for file in ("pyproject.toml", "uv.lock"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    tools = tmp_path / ".venv" / "bin"
+    tools.mkdir(parents=True)
+    (tools / "uv").symlink_to(find_uv(ROOT))
+    package = tmp_path / LAYER_SOURCES
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    (package / "__pycache__" / "left.pyc").write_bytes(b"left")
+    return tmp_path
+
+
+def layer(root: Path, architecture: assets.Architecture = "arm64", python: str = "3.13") -> Path:
+    return bundle(
+        root,
+        label="layer",
+        group=("--only-group", "layer"),
+        target=(architecture, python),
+        packages=(LAYER_SOURCES,),
+        folder="python",
+    )
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def refuse_to_run(*_arguments: object, **_options: object) -> None:
+    raise AssertionError("a program was started")
+
+
+def test_wheels_are_for_the_machine_that_runs_them(checkout: Path) -> None:
+    arm = {file.name for file in layer(checkout).rglob("*.so")}
+    intel = {file.name for file in layer(checkout, "x86_64", "3.11").rglob("*.so")}
+
+    assert "_pydantic_core.cpython-313-aarch64-linux-gnu.so" in arm
+    assert "_pydantic_core.cpython-311-x86_64-linux-gnu.so" in intel
+    assert not arm & intel
+
+
+def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(checkout: Path) -> None:
+    built = layer(checkout)
+
+    assert {"joblane", "pydantic", "aws_lambda_powertools", "ulid"} <= {
+        entry.name for entry in (built / "python").iterdir()
+    }
+    assert not (built / "python" / "bin").exists()
+    assert not (built / "python" / "boto3").exists()  # the runtime has it
+    assert not [name for name in content(built) if "__pycache__" in name or "RECORD" in name]
+
+
+def test_a_second_build_starts_nothing(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = layer(checkout)
+    monkeypatch.setattr(subprocess, "run", refuse_to_run)
+    assert layer(checkout) == built
+
+    (checkout / LAYER_SOURCES / "__init__.py").write_text("changed = 1\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="a program was started"):
+        layer(checkout)
+
+
+def test_two_checkouts_build_the_same_bytes(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other") / "checkout"
+    shutil.copytree(checkout, other)
+
+    one, two = layer(checkout), layer(other)
+
+    assert one.name == two.name
+    assert content(one) == content(two)
+    assert len(content(one)) > 100
+
+
+def test_colours_do_not_get_into_the_requirements(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as the CDK CLI does
+    assert (layer(checkout) / "python" / "pydantic").is_dir()
+
+
+def test_only_the_newest_bundles_are_kept(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assets, "_install", lambda *arguments: arguments[3].mkdir(parents=True))
+    built = []
+    for number in range(KEPT_BUNDLES + 2):
+        (checkout / LAYER_SOURCES / "__init__.py").write_text(f"n = {number}\n", encoding="utf-8")
+        built.append(layer(checkout))
+
+    assert set(built[-KEPT_BUNDLES:]) == set((checkout / ".build").iterdir())
+
+
+def test_without_uv_the_error_says_where_it_was_looked_for(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / ".venv" / "bin" / "uv").unlink()
+    monkeypatch.setenv("PATH", str(checkout))
+    with pytest.raises(AssetError, match=r"uv: not found on PATH, in .venv/bin .* scripts/setup"):
+        layer(checkout)
+
+
+def test_a_failed_build_says_so_in_one_line_and_leaves_nothing(checkout: Path) -> None:
+    (checkout / "uv.lock").write_text("version = 1\n", encoding="utf-8")
+
+    with pytest.raises(AssetError) as raised:
+        layer(checkout)
+
+    (line,) = raised.value.lines
+    assert line.startswith("uv export: failed")
+    assert "\n" not in line
+    assert [] == list((checkout / ".build").iterdir())
+
+
+def test_a_function_without_a_handler_cannot_be_shipped(checkout: Path) -> None:
+    config = load_config(ROOT / "joblane.toml")
+    with pytest.raises(AssetError, match=r"functions/submission/handler.py: is missing"):
+        build_assets(checkout, config)
+
+
+def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> None:
+    """The second time: the first may fetch wheels."""
+    for attempt in ("online", "offline"):
+        env = {"PATH": f"{Path(sys.executable).parent}:{ROOT}/.local/tools/bin:/usr/bin:/bin"}
+        env["CDK_OUTDIR"] = str(tmp_path / attempt)
+        if attempt == "offline":
+            nowhere = "http://127.0.0.1:9"
+            env |= {"UV_OFFLINE": "1", "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere}
+        else:
+            env |= network_settings()
+        done = subprocess.run(
+            [sys.executable, "app.py"],
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (attempt, 0, "") == (attempt, done.returncode, done.stderr)
+    templates = {
+        attempt: {
+            file.name: file.read_bytes() for file in (tmp_path / attempt).glob("*.template.json")
+        }
+        for attempt in ("online", "offline")
+    }
+    assert 5 == len(templates["online"])
+    assert templates["online"] == templates["offline"]
+
+
+def network_settings() -> dict[str, str]:
+    """What this machine needs to reach the package registry."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+        or name.startswith(("UV_", "PIP_"))
+        or name.lower().endswith("_proxy")
+    }

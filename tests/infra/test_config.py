@@ -1,0 +1,127 @@
+"""A wrong joblane.toml is explained in one line a mistake: file, key, what is allowed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.config import load_config
+from infra.errors import ConfigError
+from tests.infra.synthesis import ROOT
+
+GOOD = """
+name = "tiny"
+[tenants.main]
+[queues.default]
+"""
+
+
+def lines_for(tmp_path: Path, text: str) -> list[str]:
+    file = tmp_path / "joblane.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load_config(file)
+    assert all(line.startswith(f"{file}: ") for line in raised.value.lines)
+    return [line.removeprefix(f"{file}: ") for line in raised.value.lines]
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "joblane.toml"
+    file.write_text(GOOD, encoding="utf-8")
+
+    config = load_config(file)
+
+    assert (
+        config.name,
+        list(config.queues),
+        list(config.tenants),
+    ) == ("tiny", ["default"], ["main"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            GOOD + "thread = 3\n",
+            "queues.default.thread: unknown key; allowed here: tenants, threads",
+        ),
+        (
+            "colour = 1\n" + GOOD,
+            (
+                "colour: unknown key; allowed here: default_queue, fleets, functions, name, "
+                "queues, removal, retention, tenants"
+            ),
+        ),
+        (
+            GOOD + "threads = -1\n",
+            "queues.default.threads: input should be greater than or equal to 0; it is -1",
+        ),
+        (
+            GOOD + "threads = 'many'\n",
+            (
+                "queues.default.threads: input should be a valid integer, unable to parse string "
+                "as an integer; it is 'many'"
+            ),
+        ),
+        (
+            "removal = 'keep'\n" + GOOD,
+            "removal: input should be 'retain' or 'destroy'; it is 'keep'",
+        ),
+        ("[tenants.main]\n", "queues: is missing; it must be set"),
+        (
+            "default_queue = 'fast'\n" + GOOD,
+            "default_queue names 'fast', which [queues] lacks",
+        ),
+        (
+            GOOD + "[queues.'Über']\n",
+            "queues.Über: string should match pattern '^[a-z][a-z0-9-]{0,30}$'; it is 'Über'",
+        ),
+        (
+            GOOD.replace("tiny", "my-aws-jobs"),
+            (
+                "name: 'my-aws-jobs' contains 'aws'; use a name without amazon, aws, cognito "
+                "(Cognito's domain begins so)"
+            ),
+        ),
+    ],
+)
+def test_a_mistake_names_its_key_and_what_is_allowed(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    assert [expected] == lines_for(tmp_path, text)
+
+
+def test_every_mistake_gets_its_line(tmp_path: Path) -> None:
+    text = "removal = 'keep'\n" + GOOD + "threads = -1\nthread = 1\n"
+    assert len(lines_for(tmp_path, text)) == 3
+
+
+def test_what_is_not_toml_or_not_there_is_said(tmp_path: Path) -> None:
+    assert (lines_for(tmp_path, "what is this")) == [
+        "is not TOML: Expected '=' after a key in a key/value pair (at line 1, column 6)"
+    ]
+    with pytest.raises(ConfigError, match="there is no such file"):
+        load_config(tmp_path / "absent.toml")
+
+
+def test_the_app_ends_with_1_and_no_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "joblane.toml"
+    file.write_text(GOOD + "threads = -1\n", encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "CDK_CONTEXT_JSON": f'{{"config": "{file}"}}',
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert [
+        f"{file}: queues.default.threads: input should be greater than or equal to 0; it is -1"
+    ] == done.stderr.splitlines()

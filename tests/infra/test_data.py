@@ -1,0 +1,117 @@
+"""Tables, the jobs' log group and the descriptor, as DESIGN.md section 4 wants them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from joblane.config import Descriptor
+from tests.infra.synthesis import Deployment
+
+KEYS = {
+    "joblane-jobs": [("job_id", "HASH"), ("sk", "RANGE")],
+    "joblane-agents": [("shard", "HASH"), ("agent", "RANGE")],
+    "joblane-keys": [("key", "HASH")],
+    "joblane-conditions": [("condition", "HASH"), ("sk", "RANGE")],
+    "joblane-types": [("type", "HASH")],
+    "joblane-settings": [("scope", "HASH"), ("name", "RANGE")],
+}
+INDEXES = {
+    "by_tenant": [("tenant", "HASH"), ("job_id", "RANGE")],
+    "attention": [("attention", "HASH"), ("job_id", "RANGE")],
+    "wake": [("wake", "HASH"), ("wake_at", "RANGE")],
+}
+
+
+def schema(keys: list[dict[str, str]]) -> list[tuple[str, str]]:
+    return [(key["AttributeName"], key["KeyType"]) for key in keys]
+
+
+def tables(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    return {
+        table["TableName"]: table for table in deployment.properties("AWS::DynamoDB::Table", "data")
+    }
+
+
+def test_the_tables_have_the_keys_of_the_design(production: Deployment) -> None:
+    assert {name: schema(table["KeySchema"]) for name, table in tables(production).items()} == KEYS
+
+
+def test_only_jobs_is_indexed_and_no_index_copies_attributes(production: Deployment) -> None:
+    found = tables(production)
+    jobs = found.pop("joblane-jobs")["GlobalSecondaryIndexes"]
+
+    assert {index["IndexName"]: schema(index["KeySchema"]) for index in jobs} == INDEXES
+    assert [index["Projection"] for index in jobs] == [{"ProjectionType": "KEYS_ONLY"}] * 3
+    assert len(found) == 5
+    assert not any("GlobalSecondaryIndexes" in table for table in found.values())
+
+
+def test_only_the_time_to_wake_is_a_number(production: Deployment) -> None:
+    kinds = {
+        (name, attribute["AttributeName"]): attribute["AttributeType"]
+        for name, table in tables(production).items()
+        for attribute in table["AttributeDefinitions"]
+    }
+    assert {("joblane-jobs", "wake_at")} == {key for key, kind in kinds.items() if kind == "N"}
+    assert {"S", "N"} == set(kinds.values())
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_each_table_expires_items_is_encrypted_and_costs_nothing_idle(
+    production: Deployment, name: str
+) -> None:
+    table = tables(production)[name]
+
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert table["SSESpecification"]["SSEEnabled"] is True
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+
+
+def test_the_descriptor_is_one_that_agents_accept(production: Deployment) -> None:
+    parameter = production.one("AWS::SSM::Parameter", "data")
+    text = resolved(parameter["Value"])
+
+    descriptor = Descriptor.model_validate_json(text)
+
+    assert parameter["Name"] == "/joblane/descriptor"
+    assert (
+        descriptor.lane_url("default", "high")
+        == "https://sqs.eu-west-1.amazonaws.com/111122223333/joblane-default-high"
+    )
+    assert (
+        descriptor.jobs_table,
+        descriptor.agents_table,
+        descriptor.log_group,
+    ) == ("joblane-jobs", "joblane-agents", "/joblane/jobs")
+    assert descriptor.queues["default"].threads == 8
+    # A standard parameter holds no more.
+    assert len(text.encode()) < 4096
+
+
+def test_output_of_jobs_is_kept_as_long_as_configured(
+    production: Deployment, laptop: Deployment
+) -> None:
+    group = production.one("AWS::Logs::LogGroup", "data")
+    assert (group["LogGroupName"], group["RetentionInDays"]) == ("/joblane/jobs", 90)
+    assert laptop.one("AWS::Logs::LogGroup", "data")["RetentionInDays"] == 1
+
+
+def resolved(value: Any) -> str:
+    """What CloudFormation would make of a joined value, in an account of our own."""
+    known = {
+        "AWS::Region": "eu-west-1",
+        "AWS::URLSuffix": "amazonaws.com",
+        "AWS::AccountId": "111122223333",
+    }
+    if isinstance(value, str):
+        return value
+    if "Ref" in value:
+        return known[value["Ref"]]
+    separator, parts = value["Fn::Join"]
+    return str(separator).join(resolved(part) for part in parts)
+
+
+def test_resolved_reads_what_it_claims() -> None:
+    value = {"Fn::Join": ["", ["a", {"Ref": "AWS::Region"}, "b"]]}
+    assert json.dumps(resolved(value)) == '"aeu-west-1b"'

@@ -1,0 +1,189 @@
+"""The fleet: closed instances that install their agent by themselves."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.agent_install import Installation, fill
+from infra.errors import AssetError
+from tests.infra.synthesis import Deployment
+
+FLEET = "fleet-main"
+
+
+def template_data(deployment: Deployment) -> dict[str, Any]:
+    data: dict[str, Any] = deployment.one("AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    return data
+
+
+def test_a_deployment_without_fleets_has_no_stack_for_one(
+    production: Deployment, laptop: Deployment
+) -> None:
+    core = {f"joblane-{stack}" for stack in ("data", "lanes", "identity", "api")}
+    assert core | {"joblane-fleet-main"} == set(production.templates)
+    assert core == set(laptop.templates)
+
+
+def test_instances_guard_their_credentials(production: Deployment) -> None:
+    assert (template_data(production)["MetadataOptions"]) == {
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 1,
+    }
+
+
+def test_volumes_are_encrypted_gp3(production: Deployment) -> None:
+    (device,) = template_data(production)["BlockDeviceMappings"]
+    assert tuple(
+        device["Ebs"][key] for key in ("Encrypted", "VolumeType", "DeleteOnTermination")
+    ) == (True, "gp3", True)
+
+
+def test_the_image_is_resolved_when_an_instance_starts(production: Deployment) -> None:
+    assert (
+        template_data(production)["ImageId"]
+        == "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"
+    )
+
+
+def test_nothing_can_connect_in(production: Deployment) -> None:
+    assert "SecurityGroupIngress" not in production.one("AWS::EC2::SecurityGroup")
+    assert not production.resources("AWS::EC2::SecurityGroupIngress")
+    assert "KeyName" not in template_data(production)
+
+
+def test_the_network_costs_nothing_when_idle(production: Deployment) -> None:
+    assert len(production.resources("AWS::EC2::Subnet")) == 2
+    assert not production.resources("AWS::EC2::NatGateway")
+    assert not production.resources("AWS::EC2::EIP")
+    assert [
+        endpoint["VpcEndpointType"] for endpoint in production.properties("AWS::EC2::VPCEndpoint")
+    ] == ["Gateway", "Gateway"]
+
+
+def test_the_group_has_the_declared_sizes_and_types_and_no_desired_size(
+    production: Deployment,
+) -> None:
+    group = production.one("AWS::AutoScaling::AutoScalingGroup")
+    policy = group["MixedInstancesPolicy"]
+
+    assert (group["MinSize"], group["MaxSize"]) == ("0", "4")
+    assert "DesiredCapacity" not in group  # the reconciler's; a deployment must not reset it
+    assert [override["InstanceType"] for override in policy["LaunchTemplate"]["Overrides"]] == [
+        "c7g.large",
+        "c6g.large",
+    ]
+    assert policy["InstancesDistribution"]["OnDemandAllocationStrategy"] == "prioritized"
+    assert {"Key": "joblane:fleet", "PropagateAtLaunch": True, "Value": "joblane-main"} in (
+        group["Tags"]
+    )
+
+
+def test_state_manager_installs_on_the_fleets_instances(production: Deployment) -> None:
+    association = production.one("AWS::SSM::Association")
+
+    assert association["Name"] == "AWS-RunShellScript"
+    assert association["Targets"] == [{"Key": "tag:joblane:fleet", "Values": ["joblane-main"]}]
+    script = json.dumps(association["Parameters"]["commands"])
+    for needed in (
+        "Delegate=yes",
+        "KillMode=process",
+        "OOMScoreAdjust=-1000",
+        "Restart=always",
+        (
+            "ExecStart=/opt/joblane/bin/joblane agent --deployment joblane --threads 8 "
+            "--isolation full"
+        ),
+        "s3://",
+    ):
+        assert needed in script
+
+
+def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
+    values: dict[str, Any] = {
+        "deployment": "joblane",
+        "threads": 8,
+        "allow_host_network": False,
+        "release": release,
+        "bundle_url": "s3://bucket/bundle.zip",
+        "region": "eu-west-1",
+        "home": str(tmp_path / "opt"),
+        "unit_file": str(tmp_path / "joblane-agent.service"),
+    }
+    return Installation(**{**values, **changes})
+
+
+def install(tmp_path: Path, script: list[str]) -> list[str]:
+    """Run the script with stand-ins for the system's programs; return what it asked of them."""
+    tools = tmp_path / "tools"
+    asked = tmp_path / "asked"
+    asked.write_text("", encoding="utf-8")
+    if not tools.exists():
+        tools.mkdir()
+        stand_ins = {
+            "dnf": "",
+            "systemctl": "",
+            # `aws s3 cp ... URL FILE`
+            "aws": 'for file; do :; done; : >"$file"',
+            # `python -m venv --without-pip DIR` and `python -m zipfile -e ZIP DIR`
+            "python3.12": 'for dir; do :; done; case "$2" in\n'
+            'venv) mkdir -p "$dir/bin" "$dir/lib/python3.12/site-packages" ;;\n'
+            'zipfile) mkdir -p "$dir/lib/client" ;; esac',
+        }
+        for name, body in stand_ins.items():
+            tool = tools / name
+            tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{asked}\n{body}\n', encoding="utf-8")
+            tool.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", "\n".join(script)],
+        env={"PATH": f"{tools}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return asked.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) -> None:
+    first = install(tmp_path, installation(tmp_path, "one").script())
+    again = install(tmp_path, installation(tmp_path, "one").script())
+    second = install(tmp_path, installation(tmp_path, "two").script())
+
+    restart = "systemctl restart joblane-agent"
+    assert "dnf install --quiet --assumeyes python3.12 libseccomp" in first
+    assert restart == first[-1]
+    assert (again) == [
+        "systemctl --quiet enable joblane-agent",
+        "systemctl --quiet is-active joblane-agent",
+    ]
+    assert restart == second[-1]
+    home = tmp_path / "opt"
+    assert home / "releases/two" == (home / "current").resolve()
+    assert (home / "current/lib/python3.12/site-packages/client").is_dir()
+    assert (
+        (home / "bin/joblane")
+        .read_text(encoding="utf-8")
+        .startswith(f"#!{home}/current/bin/python\n")
+    )
+    assert {"one", "two"} == {release.name for release in (home / "releases").iterdir()}
+
+
+def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
+    install(tmp_path, installation(tmp_path, "one").script())
+
+    asked = install(tmp_path, installation(tmp_path, "one", allow_host_network=True).script())
+
+    assert "systemctl daemon-reload" in asked
+    assert asked[-1] == "systemctl restart joblane-agent"
+    unit = (tmp_path / "joblane-agent.service").read_text(encoding="utf-8")
+    assert "--isolation full --allow-host-network\n" in unit
+    assert "@" not in unit
+
+
+def test_a_place_without_a_value_is_refused() -> None:
+    with pytest.raises(AssetError, match="@SIZE@ has no value"):
+        fill("size=@SIZE@", {"NAME": "x"})

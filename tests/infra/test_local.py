@@ -1,0 +1,165 @@
+"""The local cloud's own parts: it ends what it starts, and says in one line what is wrong."""
+
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from joblane.config import Config
+from scripts.local import deploy, emulator, processes
+from scripts.local.emulator import free_port, require_free, start_ministack
+from scripts.local.errors import LocalError
+from scripts.local.processes import Process, end_leftovers
+from tests.infra.synthesis import ROOT
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def start(tmp_path: Path, code: str) -> Process:
+    return Process.start("tried", [sys.executable, "-c", code], run_dir=tmp_path, env={})
+
+
+def first_line(process: Process) -> str:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        text = Path(process.log).read_text(encoding="utf-8")
+        if text.endswith("\n"):
+            return text.splitlines()[0]
+        time.sleep(0.01)
+    raise AssertionError("it printed nothing")
+
+
+def exists(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def test_a_process_that_will_not_end_is_killed_with_its_children(tmp_path: Path) -> None:
+    process = start(tmp_path, STUBBORN)
+    child = int(first_line(process))
+    assert process.is_alive()
+
+    process.stop(grace_s=0.1)
+
+    assert not process.is_alive()
+    assert not exists(child)
+
+
+def test_what_left_its_session_is_found_by_its_mark(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', "
+        "'import time; time.sleep(600)'], start_new_session=True).pid, flush=True)"
+    )
+    process = start(tmp_path, code)
+    lost = int(first_line(process))
+    process.wait(10)
+    assert exists(lost)
+
+    end_leftovers(tmp_path)
+
+    assert not exists(lost)
+
+
+def test_a_process_id_used_again_is_not_taken_for_ours(tmp_path: Path) -> None:
+    process = start(tmp_path, "import time; time.sleep(600)")
+    processes.save([process], tmp_path / "saved")
+    (ours,) = processes.load(tmp_path / "saved")
+    other = Process(process.what, process.pid, process.started - 1, process.log)
+    try:
+        assert ours.is_alive()
+        assert not other.is_alive()
+        other.stop(grace_s=0.1)
+        assert process.is_alive()
+    finally:
+        process.stop(grace_s=1)
+
+
+def test_an_exit_code_is_read_and_a_slow_process_is_not_waited_for(tmp_path: Path) -> None:
+    assert 3 == start(tmp_path, "raise SystemExit(3)").wait(10)
+    slow = start(tmp_path, "import time; time.sleep(600)")
+    try:
+        with pytest.raises(LocalError, match="did not end within 0 s"):
+            slow.wait(0.05)
+    finally:
+        slow.stop(grace_s=1)
+
+
+def test_a_port_in_use_is_named_with_the_way_out() -> None:
+    require_free(free_port())
+    with listening() as port, pytest.raises(LocalError, match=f"port {port} .* --port N"):
+        require_free(port)
+
+
+@pytest.mark.parametrize("script", ["up", "demo"])
+def test_a_script_whose_port_is_in_use_says_so_and_leaves_nothing(script: str) -> None:
+    with listening() as port:
+        done = subprocess.run(
+            [sys.executable, "-m", f"scripts.local.{script}", "--port", str(port)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert 1 == done.returncode
+    assert (
+        f"scripts/{script}: port {port} on 127.0.0.1 cannot be had (Address already in use); "
+        "choose another one with --port N"
+    ) == done.stderr.splitlines()[-1]
+    assert not list((ROOT / ".local").glob(f"{script}-*"))
+
+
+def test_a_dead_emulator_is_reported_by_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\necho no module named ministack\nexit 1\n", encoding="utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setattr(emulator, "PYTHON", fake)
+    with pytest.raises(LocalError, match="MiniStack died: no module named ministack"):
+        start_ministack(tmp_path, free_port())
+
+    monkeypatch.setattr(emulator, "PYTHON", tmp_path / "absent")
+    with pytest.raises(LocalError, match=r"is not installed; run scripts/setup"):
+        start_ministack(tmp_path, free_port())
+
+
+def test_the_local_configuration_is_valid_and_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+
+    config = Config.model_validate(tomllib.loads(deploy.local_config()))
+
+    version = sys.version_info
+    assert ("arm64", f"python{version.major}.{version.minor}") == (
+        config.functions.architecture,
+        config.functions.runtime,
+    )
+    assert ("destroy", {}, {"demo", "other"}) == (
+        config.removal,
+        config.fleets,
+        set(config.tenants),
+    )

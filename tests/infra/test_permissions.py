@@ -1,0 +1,130 @@
+"""Who may do what: the policies must equal this table, action by action, ARN by ARN."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.infra.synthesis import Deployment
+
+LANES = tuple(f"sqs:joblane-default-{lane}" for lane in ("high", "default", "low"))
+DEAD_LETTERS = tuple(f"{lane}-dlq" for lane in LANES)
+JOBS = "dynamodb:table/joblane-jobs"
+AGENTS = "dynamodb:table/joblane-agents"
+JOB_LOGS = "logs:log-group:/joblane/jobs:log-stream:*"
+TRACES = {("xray:PutTelemetryRecords", "*"), ("xray:PutTraceSegments", "*")}
+
+
+def every(actions: tuple[str, ...], resources: tuple[str, ...]) -> set[tuple[str, str]]:
+    return {(action, resource) for action in actions for resource in resources}
+
+
+ALLOWED = {
+    "Submission": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Submission",))
+    | every(("dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:BatchGetItem"), (JOBS,))
+    | {("dynamodb:Query", f"{JOBS}/index/by_tenant"), ("logs:GetLogEvents", JOB_LOGS)}
+    | every(("sqs:SendMessage",), LANES),
+    "Admin": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
+    | {("dynamodb:Query", AGENTS)}
+    | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
+    "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(
+        ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+        (AGENTS,),
+    )
+    | every(
+        (
+            "sqs:ChangeMessageVisibility",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ReceiveMessage",
+            "sqs:SendMessage",
+        ),
+        LANES,
+    )
+    | every(("sqs:SendMessage",), DEAD_LETTERS)
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
+    | {("ssm:GetParameter", "ssm:parameter/joblane/descriptor"), ("s3:GetObject", "the bundle")},
+}
+"""Each role with the actions it may do and on what; an ARN is written service:resource."""
+
+STACK_OF = {"Submission": "api", "Admin": "api", "Agent": "fleet-main"}
+
+
+def statements(deployment: Deployment, owner: str) -> Iterator[dict[str, Any]]:
+    """Every statement of every inline policy of one role."""
+    roles = deployment.resources("AWS::IAM::Role", STACK_OF[owner])
+    prefix = "Role" if owner == "Agent" else f"{owner}Role"
+    (role_id,) = [logical_id for logical_id in roles if logical_id.startswith(prefix)]
+    assert "Policies" not in roles[role_id]["Properties"]
+    for policy in deployment.properties("AWS::IAM::Policy", STACK_OF[owner]):
+        if {"Ref": role_id} in policy["Roles"]:
+            yield from policy["PolicyDocument"]["Statement"]
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def short(resource: Any) -> str:
+    """`service:resource` of an ARN that the template joins."""
+    if isinstance(resource, str):
+        return resource
+    if "Fn::GetAtt" in resource:
+        return f"logs of {resource['Fn::GetAtt'][0].partition('Logs')[0]}"
+    text = "".join(part if isinstance(part, str) else "<>" for part in resource["Fn::Join"][1])
+    _, _, service, _, _, name = text.split(":", maxsplit=5)
+    return "the bundle" if service == "s3" else f"{service}:{name}"
+
+
+@pytest.mark.parametrize("owner", ALLOWED)
+def test_each_role_may_do_exactly_this(production: Deployment, owner: str) -> None:
+    found = set()
+    for statement in statements(production, owner):
+        assert statement["Effect"] == "Allow"
+        assert "NotAction" not in statement
+        assert "NotResource" not in statement
+        found |= {
+            (action, short(resource))
+            for action in as_list(statement["Action"])
+            for resource in as_list(statement["Resource"])
+        }
+    assert ALLOWED[owner] == found
+
+
+def test_the_bundle_is_one_object_of_the_assets_bucket(production: Deployment) -> None:
+    (resource,) = [
+        statement["Resource"]
+        for statement in statements(production, "Agent")
+        if statement["Action"] == "s3:GetObject"
+    ]
+    *_, bucket, key = resource["Fn::Join"][1]
+    assert bucket["Fn::Sub"] == "cdk-hnb659fds-assets-${AWS::AccountId}-${AWS::Region}"
+    assert key.endswith(".zip")
+    assert "*" not in key
+
+
+def test_no_policy_of_aws_is_attached_but_the_one_of_session_manager(
+    production: Deployment,
+) -> None:
+    attached = [
+        policy["Fn::Join"][1][-1]
+        for role in production.properties("AWS::IAM::Role")
+        for policy in role.get("ManagedPolicyArns", [])
+    ]
+    assert attached == [":iam::aws:policy/AmazonSSMManagedInstanceCore"]
+
+
+def test_there_are_no_more_roles_than_the_table_knows(production: Deployment) -> None:
+    assert len(ALLOWED) == len(production.resources("AWS::IAM::Role"))
+    assert len(ALLOWED) == len(production.resources("AWS::IAM::Policy"))
+
+
+def test_only_its_api_may_call_a_function(production: Deployment) -> None:
+    permissions = production.properties("AWS::Lambda::Permission")
+    assert len(permissions) == 7
+    for permission in permissions:
+        assert permission["Principal"] == "apigateway.amazonaws.com"
+        assert "execute-api" in str(permission["SourceArn"])
