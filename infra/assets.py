@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,7 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
                 content / folder / source.name,
                 ignore=shutil.ignore_patterns("__pycache__"),
             )
+        _name_our_version(root, content / folder)
         content.chmod(0o755)
         try:
             content.rename(built)
@@ -167,6 +169,17 @@ def _install(
         leftover.unlink(missing_ok=True)
 
 
+def _name_our_version(root: Path, folder: Path) -> None:
+    """Write the little metadata with which `importlib.metadata.version("joblane")` answers."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name, version = project["name"], project["version"]
+    metadata = folder / f"{name}-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8"
+    )
+
+
 def _run(root: Path, command: list[str]) -> str:
     """Return the command's output; its last words become the error's line when it fails."""
     # The CDK CLI sets FORCE_COLOR, and uv would then colour the list of requirements too.
@@ -181,7 +194,8 @@ def _run(root: Path, command: list[str]) -> str:
 def _digest(root: Path, sources: Iterable[Path], recipe: tuple[str, ...]) -> str:
     """Hash all that decides a bundle's bytes: the lock, our sources, and how it is built."""
     digest = hashlib.sha256(repr(recipe).encode())
-    for file in [root / "uv.lock", Path(__file__), *_files(sources)]:
+    inputs = [root / "uv.lock", root / "pyproject.toml", Path(__file__)]
+    for file in [*inputs, *_files(sources)]:
         name = file.relative_to(root) if file.is_relative_to(root) else file.name
         digest.update(f"\0{name}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())

@@ -1,6 +1,7 @@
 """The layer and the agent's bundle: the locked wheels for another machine, built once."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import assets
-from infra.assets import KEPT_BUNDLES, build_assets, bundle, find_uv
+from infra.assets import AGENT_PACKAGES, KEPT_BUNDLES, build_assets, bundle, find_uv
 from infra.config import load_config
 from infra.errors import AssetError
 from tests.infra.synthesis import ROOT
@@ -73,6 +74,44 @@ def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(checkout: 
     assert not (built / "python" / "bin").exists()
     assert not (built / "python" / "boto3").exists()  # the runtime has it
     assert not [name for name in content(built) if "__pycache__" in name or "RECORD" in name]
+
+
+def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:
+    """Built for this machine instead of an instance, and started as the instance would."""
+    shutil.rmtree(checkout / LAYER_SOURCES)
+    for package in AGENT_PACKAGES:
+        shutil.copytree(ROOT / package, checkout / package)
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    architecture = platform.machine().replace("aarch64", "arm64")
+    assert architecture in ("x86_64", "arm64")
+    built = bundle(
+        checkout,
+        label="agent",
+        group=("--no-default-groups",),
+        target=("arm64" if architecture == "arm64" else "x86_64", python),
+        packages=AGENT_PACKAGES,
+        folder="lib",
+    )
+    imports = f"import sys; sys.path.append('{built}/lib')"
+    for code, said in (
+        ("from client.cli import main; sys.argv = ['joblane', '--version']; main()", "joblane "),
+        ("import ec2_agent.__main__ as agent; agent.main(['run', '--help'])", "--deployment"),
+    ):
+        # -S: without the site-packages of this machine, which hold everything anyway.
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                f"import sys; sys.path.append('{built}/lib'); {code}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (0, "") == (done.returncode, done.stderr)
+        assert said in done.stdout
 
 
 def test_a_second_build_starts_nothing(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
