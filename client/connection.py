@@ -41,6 +41,8 @@ RETRY_READ = Retry(
     total=4,
     allowed_methods=["GET"],
     status_forcelist=[429, 500, 502, 503, 504],
+    # A read that timed out has already cost 35 s.
+    retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout],
     backoff_factor=0.2,
     backoff_jitter=0.5,
     max_backoff_wait=5.0,
@@ -125,7 +127,9 @@ class Connection:
         try:
             response = self._http.send(request)
         except httpx.TimeoutException as error:
-            raise UnreachableError(f"the API at {self.url} did not answer in time") from error
+            sent = not isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
+            message = f"the API at {self.url} did not answer in time"
+            raise UnreachableError(message, sent=sent) from error
         except httpx.TransportError as error:
             raise _unreachable(self.url, error) from error
         except httpx.DecodingError as error:
@@ -217,7 +221,10 @@ def _unreachable(url: str, error: httpx.TransportError) -> JoblaneError:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return ConfigError(f"the certificate of {url} is not trusted: {cause.verify_message}")
         cause = cause.__cause__ or cause.__context__
-    return UnreachableError(f"cannot reach the API at {url}: {str(error) or type(error).__name__}")
+    return UnreachableError(
+        f"cannot reach the API at {url}: {str(error) or type(error).__name__}",
+        sent=not isinstance(error, httpx.ConnectError | httpx.ProxyError),
+    )
 
 
 def _json(response: httpx.Response, url: str) -> Any:  # noqa: ANN401 - JSON

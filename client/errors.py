@@ -45,6 +45,11 @@ class UnreachableError(JoblaneError):
 
     retryable = True
 
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """False when there was no connection, so that the API saw nothing of the request."""
+
 
 class AnswerError(JoblaneError):
     """Something answered that does not speak Joblane's API."""

@@ -35,7 +35,7 @@ class Policy:
     """After the first failure; doubles with each one, and half of it is jitter."""
     retry_max_s: float = 5.0
     give_up_s: float = 300.0
-    """Without any answer for this long, following ends."""
+    """When requests have failed for this long, and none was answered, following ends."""
     newborn_s: float = 0.0
     """A job may be unknown for this long: it was just submitted, and reads may lag behind."""
 
@@ -77,22 +77,23 @@ class Pace:
     began: float
     changed: float
     """When there was news last."""
-    answered: float
-    """When the API answered last; `began` before its first answer."""
     failures: int = 0
     """In a row."""
+    failing_since: float = 0.0
+    """When the first of them came. Not the last answer: a reader that was stopped for an hour
+    has not waited for the API."""
     heard: bool = False
     """The API knew the job at least once."""
 
     @classmethod
     def start(cls, policy: Policy, now: float) -> "Pace":
         """Begin to follow."""
-        return cls(policy, began=now, changed=now, answered=now)
+        return cls(policy, began=now, changed=now)
 
     def after(self, news: News, now: float) -> tuple["Pace", Step]:
         """Decide what follows an answer."""
         changed = now if news.changed else self.changed
-        pace = replace(self, changed=changed, answered=now, failures=0, heard=True)
+        pace = replace(self, changed=changed, failures=0, heard=True)
         note = Note.BACK if self.failures >= 2 else None  # noqa: PLR2004 - the second was told
         if news.done:
             return pace, Step(note=note, done=True)
@@ -115,8 +116,9 @@ class Pace:
             if not (newborn and isinstance(error, NotFoundError)):
                 return None
             return self, Step(self.policy.busy_s)
-        pace = replace(self, failures=self.failures + 1)
-        if now - self.answered >= self.policy.give_up_s:
+        since = self.failing_since if self.failures else now
+        pace = replace(self, failures=self.failures + 1, failing_since=since)
+        if now - since >= self.policy.give_up_s:
             return pace, Step(gave_up=True)
         doubled = self.policy.first_retry_s * 2 ** min(self.failures, 32)  # more is no float
         bound_s = min(doubled, self.policy.retry_max_s)

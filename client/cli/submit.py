@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from client.cli import exits, out
-from client.errors import JoblaneError
+from client.errors import AnswerError, JoblaneError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
     from client.api import Client, Job
@@ -87,6 +87,14 @@ class JobOptions:
 
     def submit(self, client: "Client", *, attempts: int | None = None) -> "Job":
         """Submit it; `attempts` holds when the options say nothing. Raises `JoblaneError`."""
+        try:
+            return client.submit(self.command, **self._fields(attempts))
+        except (UnreachableError, ServerError, AnswerError) as error:
+            if not isinstance(error, UnreachableError) or error.sent:
+                out.note("the job may have been accepted all the same: joblane ls shows it")
+            raise
+
+    def _fields(self, attempts: int | None) -> dict[str, Any]:
         resources = _given(
             cpus=self.cpus,
             memory_mb=self.memory_mb,
@@ -99,8 +107,7 @@ class JobOptions:
             max_attempts=self.attempts if self.attempts is not None else attempts,
             backoff_s=self.backoff_s or None,
         )
-        return client.submit(
-            self.command,
+        return _given(
             queue=self.queue,
             priority=self.priority,
             resources=resources or None,
@@ -113,7 +120,7 @@ class JobOptions:
         )
 
 
-def _given(**values: object) -> dict[str, object]:
+def _given(**values: object) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 

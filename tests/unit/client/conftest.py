@@ -61,6 +61,14 @@ def joblane(
     return run
 
 
+MAIN = """
+import signal
+# Tests that run in the background of a shell inherit that SIGINT is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from client.cli import main
+main()
+"""
+
 Spawn = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -72,7 +80,7 @@ def spawn(api: FakeApi) -> Iterator[Spawn]:
     def start(*args: str, **more: object) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "secret"}
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment} | more
-        program = [sys.executable, "-P", "-W", "error", "-c", "from client.cli import main; main()"]
+        program = [sys.executable, "-P", "-W", "error", "-c", MAIN]
         process = subprocess.Popen([*program, *args], **options)  # type: ignore[call-overload]
         started.append(process)
         return process  # type: ignore[no-any-return]

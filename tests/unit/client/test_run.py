@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.unit.client.conftest import Joblane, Spawn
-from tests.unit.client.fake_api import CUT, FakeApi, FakeJob, problem
+from tests.unit.client.fake_api import CUT, FakeApi, FakeJob, Fault, gateway, problem
 
 RAW = b"\xff\xfe\x00 caf\xe9\r\n"
 
@@ -178,16 +178,36 @@ def test_a_read_that_lags_behind_the_submission_is_forgiven(api: FakeApi, joblan
     assert joblane("run", "--", "cmd").code == 0
 
 
-def test_a_submission_is_never_sent_twice(api: FakeApi, joblane: Joblane) -> None:
-    """Cut off or answered with 5xx, it may have been accepted."""
-    for fault in (CUT, problem(500, "Internal Server Error", instance="req-9"), problem(503, "x")):
-        api.requests.clear()
-        api.faults.append(fault)
-        ran = joblane("run", "--", "cmd")
-        assert ran.code == 69
-        assert api.count("POST", "/v1/jobs") == 1
-        assert ran.said.startswith("joblane: ")
-        assert ran.said.count("\n") == 1
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (CUT, 69),
+        (problem(500, "Internal Server Error", instance="req-9"), 69),
+        (gateway(503, "Service Unavailable"), 69),
+        ((202, {}, b"{}"), 76),
+    ],
+)
+def test_a_submission_that_may_have_arrived_is_not_sent_twice(
+    api: FakeApi, joblane: Joblane, fault: Fault, code: int
+) -> None:
+    """It is said that it may have been accepted, and why nobody knows."""
+    api.faults.append(fault)
+    ran = joblane("run", "--", "cmd")
+    assert ran.code == code
+    assert api.count("POST", "/v1/jobs") == 1
+    maybe, why = ran.said.splitlines()
+    assert maybe == "joblane: the job may have been accepted all the same: joblane ls shows it"
+    assert why.startswith("joblane: ")
+
+
+def test_a_submission_that_never_left_is_not_called_accepted(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    api.down()
+    ran = joblane("run", "--", "cmd")
+    assert ran.code == 69
+    assert ran.said.startswith("joblane: cannot reach the API")
+    assert ran.said.count("\n") == 1
 
 
 def test_a_refused_connection_is_tried_again(api: FakeApi, joblane: Joblane) -> None:
