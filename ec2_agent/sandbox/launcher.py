@@ -80,6 +80,7 @@ class Launcher:
         self._lock = threading.Lock()
         self._allow_host_network = allow_host_network
         self._egress = egress
+        self._slots = slots
         self._answers: dict[int, int | str] = {}
         self._pool: collections.deque[_Slot] = collections.deque()
         self._running: dict[int, Sandbox] = {}
@@ -107,6 +108,7 @@ class Launcher:
                 self._defaults = limits.merge(DEFAULTS, defaults)
                 config = {
                     "plan": plan.make_plan(plan.look(programs), programs, ()),
+                    "slots": slots,
                     "own_uids": os.geteuid() == 0,
                     "uids": tuple(uids.uids_of(block)),
                     "seccomp": filters,
@@ -118,8 +120,7 @@ class Launcher:
                 self._remove_room()
                 raise
         self._pool_needs = self._needs(self._defaults, "none")
-        for _ in range(slots):
-            self._add_to_pool()
+        self._refill()
 
     def _start_process(self, config: dict[str, object], fds: list[int]) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -170,8 +171,8 @@ class Launcher:
                     changes = set(self._writes(settled)) - set(self._writes(self._defaults))
                     cgroup.apply(leaf, changes)
                 wire.send_run(slot.sock, run, (stdout, stderr))
-                if ready:
-                    self._add_to_pool()
+                if len(self._pool) <= self._slots // 2:
+                    self._refill()
                 pidfd = self._await_made(slot.number)
             except BaseException:
                 self._discard(slot)
@@ -198,8 +199,11 @@ class Launcher:
         with self._lock:
             self._running.pop(number, None)
             if not self._closed:
-                with contextlib.suppress(OSError):
-                    wire.send(self._control, (wire.BURY, number))
+                # A dead launcher process is the next start's to report.
+                with contextlib.suppress(OSError, SandboxRefused):
+                    if self._room:
+                        wire.send(self._control, (wire.BURY, number))
+                    self._refill()
 
     def _needs(self, settled: Limits, network: Network) -> _Needs:
         """Give what the slot has to be made with (see slot.Needs)."""
@@ -221,9 +225,11 @@ class Launcher:
                 raise SandboxRefused(f"the launcher process is gone ({gone})") from gone
         return _Slot(number, ours)
 
-    def _add_to_pool(self) -> None:
+    def _refill(self) -> None:
+        """Order what the pool lacks: when it is half empty, or when a job has ended."""
         writes = self._writes(self._defaults)
-        self._pool.append(self._make(self._pool_needs, writes, pooled=True))
+        while len(self._pool) < self._slots:
+            self._pool.append(self._make(self._pool_needs, writes, pooled=True))
 
     def _take_ready(self) -> _Slot | None:
         """Give the oldest slot of the pool when it is ready."""

@@ -81,11 +81,7 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
         sock.send(wire.REFUSED + str(refused).encode())
         return
     sock.send(wire.READY)
-    message, fds = wire.receive(sock)
-    if message and message[0] == wire.BIG:
-        message = wire.read_big(fds.pop(0))
-    if message and message[0] == wire.RUN:
-        sock.send(_Job(sock).run(message, fds))
+    _run_one(sock)
 
 
 def _take_descriptors(slot_socket: int) -> socket.socket:
@@ -157,10 +153,22 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
 
 
 def _self_test() -> None:
-    """Start a process as a job would be; it also brings in the pages that a start needs."""
-    pid = os.posix_spawn(_SELF_TEST[0], _SELF_TEST, {}, setsid=True, setsigmask=())
-    if os.waitpid(pid, 0)[1]:
+    """Run a job exactly as one will be run; it also brings in every page that a start needs."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with near, far:
+        wire.send(far, (wire.RUN, _SELF_TEST, {}, 60.0, 0.0), (0, 0))
+        _run_one(near)
+        status = wire.ENDING.unpack(far.recv(wire.PACKET)[1 : 1 + wire.ENDING.size])[0]
+    if status:
         raise OSError(errno.ENOEXEC, "the self-test of a new sandbox failed")
+
+
+def _run_one(sock: socket.socket) -> None:
+    message, fds = wire.receive(sock)
+    if message and message[0] == wire.BIG:
+        message = wire.read_big(fds.pop(0))
+    if message and message[0] == wire.RUN:
+        sock.send(_Job(sock).run(message, fds))
 
 
 def find_program(name: str, path: str) -> str:
@@ -189,6 +197,9 @@ class _Job:
         self._main = -1
         self._status: int | None = None
         self._cpu_s = 0.0
+        self._poll = select.poll()
+        self._poll.register(SIGNALS, select.POLLIN)
+        self._poll.register(sock.fileno(), select.POLLIN)
         self._deadline: float | None = None
         self._kill_at: float | None = None
         self._timed_out = False
@@ -237,10 +248,7 @@ class _Job:
         """Sleep until a child ends, the holder says something, or a time is up."""
         ends = [at for at in (self._deadline, self._kill_at) if at is not None]
         pause = max(0.0, min(ends) - time.monotonic()) * 1000 if ends else None
-        poll = select.poll()
-        poll.register(SIGNALS, select.POLLIN)
-        poll.register(SOCKET, select.POLLIN)
-        for fd, _ in poll.poll(pause):
+        for fd, _ in self._poll.poll(pause):
             if fd == SIGNALS:
                 os.read(SIGNALS, 4096)
                 self._reap(os.WNOHANG)
@@ -279,12 +287,12 @@ class _Job:
         The kernel checks for a pending signal under the lock under which a fork adds its
         child, so a fork bomb cannot run ahead of one kill(-1, SIGKILL).
         """
-        self._kill()
-        while self._reap(0):
-            pass
+        while self._reap(os.WNOHANG):  # what is left of the job is a child of this init by now
+            self._kill()
+            self._reap(0)
 
     def _reap(self, flags: int) -> bool:
-        """Collect children that ended; False when there are none left at all."""
+        """Collect children that ended, with flags 0 all of them; False when none is left."""
         while True:
             try:
                 pid, status, used = os.wait4(-1, flags)

@@ -36,7 +36,10 @@ _ANCILLARY = socket.CMSG_SPACE(16)  # four descriptors
 
 def send(sock: socket.socket, message: "tuple[Any, ...]", fds: tuple[int, ...] = ()) -> None:
     """Send one message; raises OSError when the other side is gone."""
-    body = marshal.dumps(message)
+    _send_raw(sock, marshal.dumps(message), fds)
+
+
+def _send_raw(sock: socket.socket, body: bytes, fds: tuple[int, ...]) -> None:
     rights = struct.pack(f"{len(fds)}i", *fds)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if fds else []
     sock.sendmsg([body], ancillary, socket.MSG_NOSIGNAL)
@@ -67,7 +70,7 @@ def send_run(sock: socket.socket, run: "tuple[Any, ...]", fds: tuple[int, ...]) 
     """Send a RUN message of any size."""
     body = marshal.dumps(run)
     if len(body) <= PACKET:
-        send(sock, run, fds)
+        _send_raw(sock, body, fds)
         return
     memory = os.memfd_create("run")
     try:

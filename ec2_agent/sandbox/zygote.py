@@ -33,6 +33,8 @@ _NEEDED = (
     kernel.CAP_SYS_ADMIN,  # namespaces and mounts
 )
 _NEW_ROOT = "/tmp"
+_LULL_MS = 5
+"""A short job is over by then: /bin/true takes 1 ms in a sandbox."""
 _INFINITY = resource.RLIM_INFINITY
 _LIMITS = (
     # 1, not 0: with 0 a core_pattern that pipes still starts a host program as root
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Limits = tuple[tuple[str, str], ...]
+    Order = tuple[int, slot.Needs, Limits, int]
 
 
 class Zygote:
@@ -85,6 +88,9 @@ class Zygote:
         self._uids = collections.deque(config["uids"])
         self._slots: dict[int, tuple[int, int]] = {}
         """The init of each slot that lives: its number and uid."""
+        self._wanted: collections.deque[Order] = collections.deque()
+        """Slots for the pool that are still to be made."""
+        self._eager_above = config["slots"] // 2
         self._halves: dict[int, int] = {}
         """How many of the two events of _end_half are to come, by slot."""
         signals = (signal.SIGCHLD,)
@@ -109,17 +115,25 @@ class Zygote:
         gc.freeze()
 
     def serve(self) -> None:
-        """Do what the agent asks until it says close or is gone."""
+        """Do what the agent asks until it says close or is gone.
+
+        A slot for the pool is made when nothing has happened for a while, so that it does not
+        take a core from the job that has just been started; or at once, when half of the pool
+        is missing.
+        """
         poll = select.poll()
         poll.register(slot.SOCKET, select.POLLIN)
         poll.register(slot.SIGNALS, select.POLLIN)
         while True:
-            for fd, _ in poll.poll():
+            news = poll.poll(_LULL_MS if self._wanted else None)
+            for fd, _ in news:
                 if fd == slot.SIGNALS:
                     os.read(slot.SIGNALS, 4096)
                     self._reap()
                 elif not self._obey():
                     return
+            if self._wanted and (not news or len(self._wanted) > self._eager_above):
+                self._make(*self._wanted.popleft())
 
     def _obey(self) -> bool:
         message, fds = wire.receive(self._control)
@@ -131,14 +145,27 @@ class Zygote:
             self._end_half(message[1])
             return True
         _, number, needs, limits = message
-        try:
-            self._make(number, slot.Needs(*needs), limits, fds[0])
-        except OSError as failed:
-            wire.send(self._control, (wire.FAILED, number, str(failed)))
-        os.close(fds[0])
+        order = (number, slot.Needs(*needs), limits, fds[0])
+        if order[1].pooled:
+            self._wanted.append(order)
+        else:
+            self._make(*order)
         return True
 
     def _make(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
+        """Make a slot and tell the agent."""
+        try:
+            pid, pidfd = self._fork(number, needs, limits, slot_socket)
+        except OSError as failed:
+            wire.send(self._control, (wire.FAILED, number, str(failed)))
+        else:
+            wire.send(self._control, (wire.MADE, number, pid), (pidfd,))
+            os.close(pidfd)
+        os.close(slot_socket)
+
+    def _fork(
+        self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int
+    ) -> tuple[int, int]:
         if not self._uids:
             raise OSError(errno.EAGAIN, "every uid of this launcher is in use")
         flags = self._flags | (0 if needs.network == "host" else kernel.CLONE_NEWNET)
@@ -150,6 +177,9 @@ class Zygote:
             self._uids.append(uid)
             self._remove_leaf(number)
             raise
+        finally:
+            if leaf is not None:
+                os.close(leaf)
         if not pid:
             try:
                 slot.live(self._template, needs, slot_socket, uid)
@@ -157,10 +187,7 @@ class Zygote:
                 os._exit(0)
         self._slots[pid] = (number, uid)
         self._halves[number] = 2
-        wire.send(self._control, (wire.MADE, number, pid), (pidfd,))
-        os.close(pidfd)
-        if leaf is not None:
-            os.close(leaf)
+        return pid, pidfd
 
     def _make_leaf(self, number: int, limits: "Limits") -> int:
         """Make a slot's cgroup with its limits; give its directory."""

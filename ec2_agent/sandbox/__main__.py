@@ -1,0 +1,114 @@
+"""`python -m ec2_agent.sandbox run [limits] -- CMD`: one command in a sandbox, without a cloud.
+
+Exits with the command's code, 128 + n for signal n, 124 after a timeout, 125 when the sandbox
+was refused. With --json the ending and the usage go to standard output as one line, and all
+output of the command to standard error.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ec2_agent.sandbox import Ending, Launcher, Limits, SandboxRefused, Spec, probe
+from ec2_agent.sandbox.output import Drain, follow
+
+_TIMED_OUT, _REFUSED, _SIGNALLED = 124, 125, 128
+
+
+def main() -> int:
+    """Parse the command line and do what it says."""
+    arguments = _parser().parse_args()
+    if arguments.action == "probe":
+        print(json.dumps(probe().as_json(), indent=2))  # noqa: T201 - a command's answer
+        return 0
+    try:
+        ending = run(arguments)
+    except SandboxRefused as refused:
+        print(f"refused: {refused.reason}", file=sys.stderr)  # noqa: T201
+        return _REFUSED
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(ending)))  # noqa: T201
+    elif ending.error:
+        print(ending.error, file=sys.stderr)  # noqa: T201
+    if ending.timed_out:
+        return _TIMED_OUT
+    if ending.exit_code is not None:
+        return ending.exit_code
+    return _SIGNALLED + (ending.signal or 0)
+
+
+def run(arguments: argparse.Namespace) -> Ending:
+    """Run the command to its end, its output passed through."""
+    spec = Spec(
+        argv=tuple(arguments.command),
+        env=dict(arguments.env),
+        limits=Limits(**{f.name: getattr(arguments, f.name) for f in dataclasses.fields(Limits)}),
+        network=arguments.network,
+        timeout_s=arguments.timeout_s,
+        grace_s=arguments.grace_s,
+    )
+    settings = {"isolation": arguments.isolation, "programs": tuple(arguments.programs)}
+    with Launcher(slots=0, allow_host_network=True, **settings) as launcher:
+        read_out, write_out = os.pipe()
+        read_err, write_err = os.pipe()
+        try:
+            sandbox = launcher.start(spec, stdout=write_out, stderr=write_err)
+        finally:
+            os.close(write_out)
+            os.close(write_err)
+        with contextlib.ExitStack() as closing:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                old = signal.signal(number, lambda *_: sandbox.stop(arguments.grace_s))
+                closing.callback(signal.signal, number, old)
+            out = Drain(read_out, _writer(2 if arguments.json else 1), arguments.output_bytes)
+            err = Drain(read_err, _writer(2), arguments.output_bytes)
+            return follow(sandbox, out, err)
+
+
+def _writer(fd: int) -> Callable[[bytes], None]:
+    def write(chunk: bytes) -> None:
+        view = memoryview(chunk)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    return write
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ec2_agent.sandbox", description=__doc__)
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("probe", help="say as JSON what this host can isolate")
+    run_ = actions.add_parser("run", help="run a command in a sandbox")
+    run_.add_argument("--isolation", choices=("full", "namespaces"), default="full")
+    run_.add_argument("--network", choices=("none", "egress", "host"), default="none")
+    run_.add_argument("--memory-mb", type=int)
+    run_.add_argument("--cpus", type=float)
+    run_.add_argument("--pids", type=int)
+    run_.add_argument("--cores")
+    run_.add_argument("--io-bps", type=int)
+    run_.add_argument("--tmp-mb", type=int)
+    run_.add_argument("--timeout-s", type=float)
+    run_.add_argument("--grace-s", type=float, default=10.0)
+    run_.add_argument("--output-bytes", type=int, default=1 << 62, help="cap of each stream")
+    run_.add_argument("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE")
+    run_.add_argument("--programs", type=Path, action="append", default=[], metavar="DIRECTORY")
+    run_.add_argument("--json", action="store_true", help="print the ending and usage as JSON")
+    run_.add_argument("command", nargs="+")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
