@@ -5,4 +5,4 @@ from ec2_agent.sandbox.model import HostReport
 
 def probe() -> HostReport:
     """Look, change nothing that stays, never raise."""
-    return HostReport(isolation=None, features=())
+    return HostReport(isolation="namespaces", features=())

@@ -22,7 +22,7 @@ from ec2_agent.sandbox.model import SandboxRefused
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 _KILL_PROCESS = 0x80000000
-_CMP_NE, _CMP_MASKED_EQ = 1, 7
+_CMP_NE, _CMP_EQ, _CMP_MASKED_EQ = 1, 4, 7
 _ATTR_ACT_BADARCH = 2
 _WORD = 0xFFFFFFFF
 
@@ -36,13 +36,29 @@ class _Arg(ctypes.Structure):
     )
 
 
+class Compare(NamedTuple):
+    """One condition on an argument: `argument & mask == value`, or `argument != value`."""
+
+    argument: int
+    operator: int
+    first: int
+    second: int = 0
+
+
+def _low(argument: int, value: int) -> Compare:
+    """Compare the low word alone: the kernel takes no more of an int (CVE-2019-10063)."""
+    return Compare(argument, _CMP_MASKED_EQ, _WORD, value)
+
+
+def _has(argument: int, bit: int) -> Compare:
+    return Compare(argument, _CMP_MASKED_EQ, bit, bit)
+
+
 class ArgumentRule(NamedTuple):
-    """Refuse a call when `argument & mask == value`."""
+    """Refuse a call when all of the conditions hold."""
 
     call: str
-    argument: int
-    mask: int
-    value: int
+    conditions: tuple[Compare, ...]
     error: int
 
 
@@ -56,28 +72,33 @@ _NAMESPACES = (
     kernel.CLONE_NEWNET,
 )
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
-_PTRACE_SCOPE_ALL = 0x59616D61
-"""PR_SET_PTRACER of Yama."""
 _AF_ALG, _AF_VSOCK, _AF_KEY, _AF_XDP = 38, 40, 15, 44
 
 ARGUMENTS: tuple[ArgumentRule, ...] = (
     # A new namespace, a user namespace above all, is where most kernel escapes begin.
-    *(ArgumentRule("clone", 0, flag, flag, errno.EPERM) for flag in _NAMESPACES),
-    # Compared on the low word: the kernel takes no more of it (CVE-2019-10063 of bubblewrap).
+    *(ArgumentRule("clone", (_has(0, flag),), errno.EPERM) for flag in _NAMESPACES),
+    # Keys pushed into a terminal, the console's selection, another line discipline.
     *(
-        ArgumentRule("ioctl", 1, _WORD, command, errno.EPERM)
+        ArgumentRule("ioctl", (_low(1, command),), errno.EPERM)
         for command in (_TIOCSTI, _TIOCLINUX, _TIOCSETD)
     ),
     # The Nitro hypervisor's side, the kernel's crypto and key sockets, raw packet rings.
     *(
-        ArgumentRule("socket", 0, _WORD, family, errno.EAFNOSUPPORT)
+        ArgumentRule("socket", (_low(0, family),), errno.EAFNOSUPPORT)
         for family in (_AF_VSOCK, _AF_ALG, _AF_KEY, _AF_XDP, socket.AF_PACKET)
+    ),
+    # Of netlink only protocol 0, NETLINK_ROUTE: libc lists its own interfaces with it.
+    ArgumentRule(
+        "socket", (_low(0, socket.AF_NETLINK), Compare(2, _CMP_NE, 0)), errno.EAFNOSUPPORT
     ),
 )
 """The second program."""
 
+PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
+"""Linux as it is, with a 2.6 version, with 32-bit uname, and the question; as moby has it."""
 
-class _Library:
+
+class Library:
     """libseccomp, as far as it is needed."""
 
     def __init__(self) -> None:
@@ -100,22 +121,25 @@ class _Library:
         lib.seccomp_export_bpf.argtypes = (ctypes.c_void_p, ctypes.c_int)
 
     def number(self, name: str) -> int:
+        """Give a system call's number here; negative when this architecture has none."""
         return int(self._lib.seccomp_syscall_resolve_name(name.encode()))
 
     def begin(self, default: int) -> int:
+        """Start a program that answers `default` to what no rule names."""
         context = self._lib.seccomp_init(default)
         if not context:
             raise SandboxRefused("libseccomp does not know this machine's architecture")
         self._check(self._lib.seccomp_attr_set(context, _ATTR_ACT_BADARCH, _KILL_PROCESS))
         return int(context)
 
-    def add(self, context: int, action: int, number: int, *arguments: _Arg) -> None:
-        array = (_Arg * max(1, len(arguments)))(*arguments)
-        self._check(
-            self._lib.seccomp_rule_add_array(context, action, number, len(arguments), array)
-        )
+    def add(self, context: int, action: int, number: int, *conditions: Compare) -> None:
+        """Add a rule for one system call; all conditions must hold."""
+        count = len(conditions)
+        array = (_Arg * max(1, count))(*(_Arg(*condition) for condition in conditions))
+        self._check(self._lib.seccomp_rule_add_array(context, action, number, count, array))
 
     def finish(self, context: int) -> bytes:
+        """Give the program and let go of it."""
         memory = os.memfd_create("bpf")
         try:
             self._check(self._lib.seccomp_export_bpf(context, memory))
@@ -136,16 +160,18 @@ def compile_filters() -> tuple[bytes, bytes]:
 
     Names this libseccomp does not know yet are left out: an unknown call is answered ENOSYS.
     """
-    library = _Library()
+    library = Library()
     names = library.begin(_ERRNO | errno.ENOSYS)
     for action, calls in ((_ALLOW, syscalls.ALLOWED), (_ERRNO | errno.EPERM, syscalls.REFUSED)):
         for call in calls:
             # Negative numbers are calls that exist on other architectures only.
             if (number := library.number(call)) >= 0:
                 library.add(names, action, number)
+    for value in PERSONALITIES:
+        condition = Compare(0, _CMP_EQ, value)
+        library.add(names, _ALLOW, library.number("personality"), condition)
     arguments = library.begin(_ALLOW)
     for rule in ARGUMENTS:
         if (number := library.number(rule.call)) >= 0:
-            argument = _Arg(rule.argument, _CMP_MASKED_EQ, rule.mask, rule.value)
-            library.add(arguments, _ERRNO | rule.error, number, argument)
+            library.add(arguments, _ERRNO | rule.error, number, *rule.conditions)
     return library.finish(names), library.finish(arguments)

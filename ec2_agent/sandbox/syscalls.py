@@ -24,7 +24,7 @@ ALLOWED = tuple(
     memfd_create memfd_secret mincore mkdir mkdirat mknod mknodat mlock mlock2 mlockall mmap
     mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap mseal
     msgctl msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat open openat
-    openat2 pause personality pidfd_open pidfd_send_signal pipe pipe2 pkey_alloc pkey_free
+    openat2 pause pidfd_open pidfd_send_signal pipe pipe2 pkey_alloc pkey_free
     pkey_mprotect poll ppoll prctl pread64 preadv preadv2 prlimit64 pselect6 pwrite64 pwritev
     pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg remap_file_pages
     removexattr removexattrat rename renameat renameat2 restart_syscall riscv_hwprobe rmdir rseq

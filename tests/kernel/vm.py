@@ -23,7 +23,9 @@ KERNEL = REPOSITORY / ".local" / "kernel"
 VIRTIOFSD = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")
 
 _BOOT_MODULES = ("virtio_pci", "virtiofs")
-_GUEST_MODULES = "virtio_blk ext4 veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat"
+_GUEST_MODULES = (
+    "virtio_blk ext4 veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat"
+)
 _DISK_MB = 64
 
 
@@ -66,8 +68,10 @@ def run(command: Sequence[str], timeout_s: float) -> Finished:
                 _wait_for(room / "fs.sock", daemon)
                 with (room / "qemu.log").open("wb") as qemu_log:
                     qemu = subprocess.Popen(
-                        _qemu(room, initrd), stdin=subprocess.DEVNULL,
-                        stdout=qemu_log, stderr=qemu_log,
+                        _qemu(room, initrd),
+                        stdin=subprocess.DEVNULL,
+                        stdout=qemu_log,
+                        stderr=qemu_log,
                     )
                     try:
                         qemu.wait(timeout_s)

@@ -1,0 +1,60 @@
+"""Running one command in a sandbox and taking what came out, for tests."""
+
+import functools
+import os
+from typing import NamedTuple
+
+from ec2_agent.sandbox import Ending, Isolation, Launcher, Limits, Spec, probe
+from ec2_agent.sandbox.output import Drain, follow
+
+NO_LIMITS = Limits()
+PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
+
+
+class Ran(NamedTuple):
+    """A job's ending and what it wrote."""
+
+    ending: Ending
+    out: bytes
+    err: bytes
+
+
+@functools.cache
+def strongest() -> Isolation:
+    """The best isolation this host gives."""
+    isolation = probe().isolation
+    assert isolation is not None, probe().as_json()
+    return isolation
+
+
+def run(launcher: Launcher, spec: Spec) -> Ran:
+    """Run a job to its end."""
+    read_out, write_out = os.pipe()
+    read_err, write_err = os.pipe()
+    try:
+        sandbox = launcher.start(spec, stdout=write_out, stderr=write_err)
+    except BaseException:
+        os.close(read_out)
+        os.close(read_err)
+        raise
+    finally:
+        os.close(write_out)
+        os.close(write_err)
+    out: list[bytes] = []
+    err: list[bytes] = []
+    ending = follow(
+        sandbox, Drain(read_out, out.append, 1 << 30), Drain(read_err, err.append, 1 << 30)
+    )
+    return Ran(ending, b"".join(out), b"".join(err))
+
+
+def shell(launcher: Launcher, script: str, **changes: object) -> Ran:
+    """Run a shell script; `changes` are fields of Spec."""
+    fields = {"env": {}, "limits": NO_LIMITS, "timeout_s": 30.0, **changes}
+    return run(launcher, Spec(("/bin/sh", "-c", script), **fields))  # type: ignore[arg-type]
+
+
+def python(launcher: Launcher, script: str, **changes: object) -> Ran:
+    """Run a Python program; `changes` are fields of Spec."""
+    fields = {"env": {}, "limits": NO_LIMITS, "timeout_s": 30.0, **changes}
+    return run(launcher, Spec((*PYTHON, script), **fields))  # type: ignore[arg-type]

@@ -1,0 +1,26 @@
+"""Turning a case of the table into a program."""
+
+import re
+from collections.abc import Mapping
+
+from ec2_agent.sandbox.seccomp import Library
+from tests.sandbox.cases import PRELUDE, Case
+
+_FRAME = """
+try:
+    print({tries})
+except OSError as failed:
+    print(errno.errorcode.get(failed.errno, type(failed).__name__))
+except Exception as failed:
+    print(type(failed).__name__)
+"""
+
+
+def program(case: Case, host: Mapping[str, object]) -> str:
+    """Give the Python program of a case; `host` fills in the names of the host's own."""
+    library = Library()
+    code = PRELUDE + _FRAME.format(tries=case.tries)
+    code = re.sub(r"\bNR_(\w+)", lambda m: str(library.number(m[1])), code)
+    for name, value in host.items():
+        code = code.replace(name, repr(value))
+    return code
