@@ -28,9 +28,6 @@ from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
 from joblane.config import LANES
 
-LEAVE_S = 1.0
-"""How long open polls are waited for when the agent leaves."""
-
 log = logging.getLogger(__name__)
 
 
@@ -75,8 +72,8 @@ class Agent:
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
 
-        A second signal interrupts running jobs at once. Raises what AWS says if the agent
-        cannot even announce itself.
+        A second signal hurries: running jobs are interrupted at once, and open polls are not
+        waited for. Raises what AWS says if the agent cannot even announce itself.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -115,8 +112,8 @@ class Agent:
         """Let jobs end for a while, interrupt the rest, and wait until all is reported."""
         self._leaving.set()
         log.info("leaving: %d job(s) run", len(self._attempts))
-        polls = asyncio.create_task(self._intake.stop(LEAVE_S))
         hurry = asyncio.create_task(self._hurry.wait())
+        polls = asyncio.create_task(self._intake.stop())
         work = asyncio.create_task(self._work_done())
         await asyncio.wait(
             {hurry, work}, timeout=self._settings.drain_s, return_when=asyncio.FIRST_COMPLETED
@@ -124,7 +121,10 @@ class Agent:
         for attempt in self._attempts:
             attempt.interrupt()
         await work
-        await polls
+        # An open poll may still bring a message, which would stay hidden for two minutes if
+        # nobody were here to give it back; SQS answers within LONG_POLL_S.
+        await asyncio.wait({hurry, polls}, return_when=asyncio.FIRST_COMPLETED)
+        polls.cancel()
         await self._work_done()  # what an open poll still brought is being given back
         hurry.cancel()
 

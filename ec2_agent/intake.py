@@ -71,16 +71,12 @@ class Intake:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.changed.wait(), decision)
 
-    async def stop(self, wait_s: float) -> None:
-        """Start no more polls, and wait a little for those that are open.
-
-        What an open poll still brings is given back; one that brings it after we are gone
-        costs its job the visibility timeout, no more.
-        """
+    async def stop(self) -> None:
+        """Start no more polls, and wait for those that are open; what they bring is given back."""
         self._stopped = True
         self.changed.set()
         if self._polls:
-            await asyncio.wait(self._polls, timeout=wait_s)
+            await asyncio.wait(self._polls)
 
     async def _poll(self, fetch: Fetch) -> None:
         pair = self._lanes[fetch.lane]

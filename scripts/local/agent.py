@@ -16,7 +16,9 @@ from scripts.local.processes import POLL_S, Process
 START_TIMEOUT_S = 30.0
 DRAIN_S = 5
 """How long an agent that leaves lets its running jobs go on."""
-STOP_GRACE_S = DRAIN_S + 15.0
+STOP_GRACE_S = DRAIN_S + 35.0
+"""It also waits for its open polls (20 s), so that none of them swallows a message, and gives
+interrupted jobs 10 s."""
 
 
 def start_agent(  # noqa: PLR0913 - all that tells one agent from another

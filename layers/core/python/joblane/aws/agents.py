@@ -86,13 +86,14 @@ class AgentStore:
         while shard < SHARDS:
             request: dict[str, Any] = {
                 "TableName": self._table,
-                "KeyConditionExpression": "shard = :shard",
+                "KeyConditionExpression": "#shard = :shard",
+                "ExpressionAttributeNames": {"#shard": "shard"},  # a reserved word, as is agent
                 "ExpressionAttributeValues": {":shard": {"S": f"{shard:02d}"}},
                 "Limit": limit - len(rows),
             }
             if after is not None:
                 request["KeyConditionExpression"] += " AND #agent > :after"
-                request["ExpressionAttributeNames"] = {"#agent": "agent"}
+                request["ExpressionAttributeNames"]["#agent"] = "agent"
                 request["ExpressionAttributeValues"][":after"] = {"S": after}
             rows += [_row(item) for item in self._client.query(**request)["Items"]]
             if len(rows) == limit:

@@ -1,0 +1,104 @@
+"""The deployed stacks on MiniStack, once for all end-to-end tests, and a real agent."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from joblane.aws.clients import Clients
+from scripts.local.cloud import Cloud, running_cloud
+from scripts.local.deploy import BIN
+
+Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+
+@pytest.fixture(name="cloud", scope="session")
+def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Joblane, deployed; no agent yet."""
+    with (
+        running_cloud(tmp_path_factory.mktemp("e2e") / "run") as cloud,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in cloud.ministack.environment().items():
+            patch.setenv(name, value)
+        yield cloud
+
+
+@pytest.fixture(name="clients", scope="session")
+def _clients(cloud: Cloud) -> Clients:
+    """AWS clients of this cloud, for looking behind the API."""
+    assert cloud.endpoint
+    return Clients()
+
+
+@pytest.fixture(name="agent", scope="session")
+def _agent(cloud: Cloud) -> str:
+    """The name of an agent that serves every queue for the whole session."""
+    cloud.start_agent("local", threads=4, isolation="namespaces")
+    return "local"
+
+
+@pytest.fixture(name="environment", scope="session")
+def _environment(cloud: Cloud) -> dict[str, str]:
+    """What a person who sourced .local/env has."""
+    return {"PATH": f"{BIN}:{os.environ['PATH']}", "LANG": "C.UTF-8", **cloud.environment()}
+
+
+@pytest.fixture(name="joblane", scope="session")
+def _joblane(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Call the command line as a person would."""
+    home = tmp_path_factory.mktemp("home")
+
+    def call(*arguments: str, timeout: float = 60) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            ["joblane", *arguments],
+            env={**environment, "HOME": str(home)},
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return call
+
+
+class Http:
+    """The API as any HTTP client sees it."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(base_url=url, headers=headers, timeout=30)
+
+    def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Send one request."""
+        return self._client.request(method, path, **options)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._client.close()
+
+
+@pytest.fixture(name="http")
+def _http(cloud: Cloud) -> Iterator[Http]:
+    """The API, as tenant `demo`."""
+    http = Http(cloud.url, cloud.token())
+    yield http
+    http.close()
+
+
+@pytest.fixture(name="as_other")
+def _as_other(cloud: Cloud) -> Iterator[Http]:
+    """The API, as tenant `other`."""
+    http = Http(cloud.url, cloud.token("other"))
+    yield http
+    http.close()
+
+
+@pytest.fixture(name="as_nobody")
+def _as_nobody(cloud: Cloud) -> Iterator[Http]:
+    """The API without a token."""
+    http = Http(cloud.url, None)
+    yield http
+    http.close()

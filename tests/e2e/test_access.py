@@ -1,0 +1,120 @@
+"""Who may ask what, and bad input, on the deployed API: every refusal is clear, none is half."""
+
+import json
+
+import pytest
+
+from joblane.aws.clients import Clients
+from joblane.config import descriptor_name, lane_name
+from joblane.model import MAX_BODY_BYTES
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from tests.e2e.conftest import Http, Run
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/agents", "/v1/queues"])
+def test_without_a_token_nothing_is_answered(as_nobody: Http, path: str):
+    assert 401 == as_nobody("GET", path).status_code
+
+
+def test_health_needs_no_token(as_nobody: Http):
+    assert {"status": "ok"} == as_nobody("GET", "/v1/health").json()
+
+
+def test_a_forged_token_is_refused(cloud: Cloud):
+    head, body, signature = cloud.token().split(".")
+    forged = Http(cloud.url, f"{head}.{body}.{signature[::-1]}")
+    assert 401 == forged("GET", "/v1/jobs").status_code
+    forged.close()
+
+
+def test_a_token_without_the_scope_is_refused(cloud: Cloud):
+    reader = Http(cloud.url, cloud.token(scopes=("jobs.read",)))
+    assert 200 == reader("GET", "/v1/jobs").status_code
+    assert 403 == reader("POST", "/v1/jobs", json={"command": ["true"]}).status_code
+    assert 403 == reader("GET", "/v1/agents").status_code
+    reader.close()
+
+
+def test_another_tenants_job_is_not_there(http: Http, as_other: Http):
+    job_id = http("POST", "/v1/jobs", json={"command": ["true"]}).json()["id"]
+    assert 200 == http("GET", f"/v1/jobs/{job_id}").status_code
+    for path in (f"/v1/jobs/{job_id}", f"/v1/jobs/{job_id}/logs"):
+        assert 404 == as_other("GET", path).status_code
+    assert job_id not in as_other("GET", "/v1/jobs").text
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ("{", "body"),
+        ('{"command": []}', "command"),
+        ('{"command": "ls"}', "command"),
+        ('{"command": ["a\\u0000"]}', "command.0"),
+        ('{"command": ["a"], "colour": 1}', "colour"),
+        ('{"command": ["a"], "queue": "nowhere"}', "queue"),
+    ],
+)
+def test_bad_input_is_named(http: Http, body: str, field: str):
+    before = http("GET", "/v1/jobs").json()["entries"]
+    answer = http("POST", "/v1/jobs", content=body)
+    assert 400 == answer.status_code
+    assert "application/problem+json" == answer.headers["Content-Type"]
+    assert [field] == [error["field"] for error in answer.json()["errors"]]
+    assert before == http("GET", "/v1/jobs").json()["entries"]
+
+
+def test_a_body_over_the_limit_is_refused(http: Http):
+    answer = http("POST", "/v1/jobs", content=json.dumps({"command": ["x" * MAX_BODY_BYTES]}))
+    assert 413 == answer.status_code
+
+
+@pytest.mark.parametrize("limit", ["0", "101"])
+def test_a_limit_out_of_range_is_refused(http: Http, limit: str):
+    assert 400 == http("GET", f"/v1/jobs?limit={limit}").status_code
+
+
+def test_an_unknown_job_is_not_found_by_the_command_line_either(joblane: Run):
+    done = joblane("get", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert done.returncode != 0
+    assert b"no such job" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_message_that_is_not_ours_is_put_aside_and_the_agent_lives_on(
+    clients: Clients, joblane: Run
+):
+    sqs = clients.make("sqs")
+    url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, "default", "default"))["QueueUrl"]
+    for body in ("not json", '{"v": 1}', "[]"):
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    assert b"alive\n" == joblane("run", "--", "echo", "alive").stdout
+    dead = sqs.get_queue_url(QueueName=f"{lane_name(DEPLOYMENT, 'default', 'default')}-dlq")
+    found: dict[str, str] = {}
+    for _ in range(20):
+        answer = sqs.receive_message(
+            QueueUrl=dead["QueueUrl"],
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=1,
+            MessageAttributeNames=["All"],
+        )
+        for message in answer.get("Messages", []):
+            found[message["Body"]] = message["MessageAttributes"]["reason"]["StringValue"]
+        if len(found) == 3:
+            break
+    assert {"not json", '{"v": 1}', "[]"} == set(found)
+    assert all(found.values())
+
+
+def test_ttl_is_on_for_every_table(clients: Clients):
+    dynamodb = clients.make("dynamodb")
+    tables = [t for t in dynamodb.list_tables()["TableNames"] if t.startswith(f"{DEPLOYMENT}-")]
+    assert 6 == len(tables)
+    for table in tables:
+        ttl = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+        assert ("ENABLED", "expires_at") == (ttl["TimeToLiveStatus"], ttl["AttributeName"])
+
+
+def test_the_descriptor_tells_an_agent_all_it_needs(clients: Clients):
+    answer = clients.make("ssm").get_parameter(Name=descriptor_name(DEPLOYMENT))
+    assert len(answer["Parameter"]["Value"]) < 4096  # SSM's standard tier

@@ -1,0 +1,68 @@
+"""Agents that come, leave and die while jobs run, on the deployed stacks."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from joblane.aws.clients import Clients
+from joblane.aws.lanes import LaneQueue
+from joblane.config import lane_name
+from joblane.message import Message
+from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
+from tests.e2e.conftest import Http
+from tests.e2e.test_jobs import submit, wait_for
+
+
+@pytest.fixture(name="quiet")
+def _quiet(cloud: Cloud) -> Cloud:
+    """The cloud without any agent."""
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+    return cloud
+
+
+def wake(clients: Clients, job_id: str) -> None:
+    """Send a job's message again, as a requeue does."""
+    sqs = clients.make("sqs")
+    url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, "default", "default"))["QueueUrl"]
+    LaneQueue(sqs, url).send(Message(job_id=job_id, tenant=TENANT))
+
+
+def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet: Cloud, http: Http):
+    leaving = quiet.start_agent("leaving", isolation="namespaces")
+    job_id = submit(http, "sh", "-c", "sleep 30; echo never", retry={"max_attempts": 1})
+    wait_for(http, job_id, "active")
+    began = time.monotonic()
+    quiet.stop_agent("leaving")
+    assert time.monotonic() - began < 40
+    assert 0 == leaving.wait(1)
+    job = wait_for(http, job_id, "pending")
+    assert 0 == job["attempt"]
+    assert "interrupted" in job["reason"]
+    assert "leaving" not in [a["name"] for a in http("GET", "/v1/agents").json()["entries"]]
+
+
+def test_a_job_of_an_agent_that_was_killed_runs_again_when_it_comes_back(
+    quiet: Cloud, http: Http, clients: Clients
+):
+    # One slot: while it is taken no poll of its lane is open, and none can swallow the message.
+    killed = quiet.start_agent("mortal", threads=1, isolation="namespaces")
+    job_id = submit(http, "sh", "-c", 'test "$JOBLANE_ATTEMPT" = 2 || sleep 600')
+    wait_for(http, job_id, "active")
+    os.killpg(killed.pid, signal.SIGKILL)
+    quiet.agents.pop("mortal")
+    quiet.start_agent("mortal", isolation="namespaces")
+    wake(clients, job_id)  # SQS would show the first message again after two minutes
+    job = wait_for(http, job_id, "completed")
+    assert (2, 2) == (job["epoch"], job["attempt"])
+    assert "taken over from mortal" in str(job["timeline"])
+
+
+def test_high_priority_goes_first(quiet: Cloud, http: Http):
+    first = [submit(http, "true") for _ in range(5)]
+    urgent = submit(http, "true", priority="high")
+    quiet.start_agent("single", threads=1, isolation="namespaces")
+    jobs = {i: wait_for(http, i, "completed") for i in (*first, urgent)}
+    assert urgent == min(jobs, key=lambda i: jobs[i]["started_at"])

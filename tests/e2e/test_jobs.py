@@ -1,0 +1,130 @@
+"""Jobs from the command line to a sandboxed process and back, on the deployed stacks."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from scripts.local.cloud import Cloud
+from tests.e2e.conftest import Http, Run
+
+pytestmark = pytest.mark.usefixtures("agent")
+
+
+def wait_for(http: Http, job_id: str, *states: str, timeout_s: float = 30) -> dict[str, Any]:
+    """Read a job until it is in one of these states."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        job: dict[str, Any] = http("GET", f"/v1/jobs/{job_id}").json()
+        if job["state"] in states:
+            return job
+        time.sleep(0.05)
+    raise AssertionError(f"still {job['state']}: {job['reason']}")
+
+
+def submit(http: Http, *command: str, **fields: Any) -> str:
+    answer = http("POST", "/v1/jobs", json={"command": list(command), **fields})
+    assert 202 == answer.status_code, answer.text
+    job_id: str = answer.json()["id"]
+    assert f"/v1/jobs/{job_id}" == answer.headers["Location"]
+    return job_id
+
+
+def test_a_job_runs_and_its_output_comes_back(joblane: Run):
+    done = joblane("run", "--", "sh", "-c", "echo out; echo err >&2; echo $((6*7))")
+    assert (0, b"out\n42\n") == (done.returncode, done.stdout)
+    assert b"err\n" in done.stderr
+
+
+def test_a_failing_job_gives_its_exit_code_and_says_why(joblane: Run):
+    done = joblane("run", "--", "sh", "-c", "exit 3")
+    assert 3 == done.returncode
+    assert b"exit 3" in done.stderr
+
+
+def test_a_job_that_exceeds_its_time_is_ended_with_all_it_started(joblane: Run, http: Http):
+    began = time.monotonic()
+    done = joblane("run", "--timeout-s", "1", "--", "sh", "-c", "sleep 300 & sleep 300")
+    assert 124 == done.returncode
+    assert time.monotonic() - began < 20
+    job = http("GET", "/v1/jobs").json()["entries"][0]
+    assert "timeout_s of 1" in job["reason"]
+
+
+def test_a_job_that_is_not_utf8_comes_back_byte_for_byte(joblane: Run):
+    done = joblane("run", "--", "sh", "-c", r"printf '\377\376\000ok\n'")
+    assert b"\xff\xfe\x00ok\n" == done.stdout
+
+
+def test_a_missing_program_says_so(joblane: Run):
+    done = joblane("run", "--", "no-such-program")
+    assert 127 == done.returncode
+    assert b"no-such-program" in done.stderr
+
+
+def test_a_retry_is_a_second_attempt_and_the_timeline_tells(http: Http):
+    job_id = submit(
+        http,
+        "sh",
+        "-c",
+        "echo attempt $JOBLANE_ATTEMPT; test $JOBLANE_ATTEMPT -ge 2",
+        retry={"max_attempts": 3, "backoff_s": [0]},
+    )
+    job = wait_for(http, job_id, "completed")
+    assert 2 == job["attempt"]
+    assert ["pending", "active", "retry", "active", "completed"] == [
+        step["state"] for step in job["timeline"]
+    ]
+    logs = http("GET", f"/v1/jobs/{job_id}/logs").json()
+    assert [(1, "attempt 1\n"), (2, "attempt 2\n")] == [
+        (entry["attempt"], entry["text"]) for entry in logs["entries"]
+    ]
+    assert logs["complete"]
+
+
+def test_exhausted_attempts_end_dead(http: Http):
+    job_id = submit(http, "false", retry={"max_attempts": 2, "backoff_s": [0]})
+    job = wait_for(http, job_id, "dead")
+    assert (2, 1) == (job["attempt"], job["exit_code"])
+    assert "attempt 2 of 2" in job["reason"]
+
+
+def test_a_job_sees_neither_the_host_nor_its_credentials(joblane: Run, cloud: Cloud):
+    done = joblane(
+        "run", "--", "sh", "-c", "env; ls /; cat /proc/1/environ; touch /usr/x; hostname"
+    )
+    seen = done.stdout + done.stderr
+    assert b"AWS_" not in seen
+    assert str(cloud.run_dir).encode() not in seen
+    assert b"Read-only file system" in seen
+
+
+def test_output_of_a_job_with_many_lines_comes_back_whole(joblane: Run):
+    done = joblane("run", "--", "seq", "1", "20000")
+    assert "".join(f"{n}\n" for n in range(1, 20001)).encode() == done.stdout
+
+
+def test_a_long_submission_runs_as_well(joblane: Run):
+    words = "x" * 60_000
+    done = joblane("run", "--", "sh", "-c", "echo ${#1}", "sh", words)
+    assert b"60000\n" == done.stdout
+
+
+def test_get_ls_and_logs_tell_the_same_story(joblane: Run):
+    job_id = joblane("submit", "--label", "team=web", "--", "echo", "hello").stdout.decode().strip()
+    followed = joblane("logs", "-f", job_id)
+    assert b"hello\n" == followed.stdout
+    job = json.loads(joblane("get", "--json", job_id).stdout)
+    assert ("completed", 0, {"team": "web"}) == (job["state"], job["exit_code"], job["labels"])
+    assert job["usage"]["wall_s"] >= 0
+    assert job_id in joblane("ls").stdout.decode()
+    assert b"hello\n" == joblane("logs", job_id).stdout
+
+
+def test_many_jobs_at_once_all_run_once(http: Http):
+    ids = [submit(http, "sh", "-c", f"echo {n}") for n in range(40)]
+    for n, job_id in enumerate(ids):
+        job = wait_for(http, job_id, "completed", timeout_s=60)
+        assert 1 == job["epoch"]
+        assert f"{n}\n" == http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"][0]["text"]
