@@ -47,7 +47,7 @@ def end() -> bool:
     """End what `scripts/up` left, and every trace of it; return whether there was anything."""
     processes = load(PROCESSES)
     for process in processes:
-        process.stop(STOP_GRACE_S if process.what.startswith("agent") else 3.0)
+        process.stop(STOP_GRACE_S if process.what.startswith("agent") else 0)
     end_leftovers(RUN_DIR)
     found = RUN_DIR.exists() or ENV_FILE.exists()
     shutil.rmtree(RUN_DIR, ignore_errors=True)

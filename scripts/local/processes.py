@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ RUN_MARK = "JOBLANE_RUN_DIR"
 """Environment variable that every process of a run carries."""
 
 POLL_S = 0.02
+KILL_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -80,19 +81,20 @@ class Process:
             ) from None
 
     def stop(self, grace_s: float) -> None:
-        """End it and its process group: ask, wait up to `grace_s`, then kill."""
-        if not self.is_alive():
-            return
-        for signal_number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
-            # Politely to the leader alone, which ends what it started; by force to all.
-            send = os.killpg if signal_number == signal.SIGKILL else os.kill
-            with contextlib.suppress(ProcessLookupError):
-                send(self.pid, signal_number)
-            end = time.monotonic() + patience_s
-            while time.monotonic() < end:
-                if not self.is_alive():
-                    return
-                time.sleep(POLL_S)
+        """End it and its process group: ask and wait up to `grace_s`, then kill. 0 does not ask."""
+        if grace_s > 0 and self.is_alive():
+            # Politely to the leader alone, which ends what it started.
+            self._send(os.kill, signal.SIGTERM, grace_s)
+        if self.is_alive():
+            self._send(os.killpg, signal.SIGKILL, KILL_TIMEOUT_S)
+
+    def _send(self, how: Callable[[int, int], None], number: int, patience_s: float) -> None:
+        """Send a signal and return when it has ended, or patience has."""
+        with contextlib.suppress(ProcessLookupError):
+            how(self.pid, number)
+        end = time.monotonic() + patience_s
+        while time.monotonic() < end and self.is_alive():
+            time.sleep(POLL_S)
 
     def last_words(self, lines: int = 3) -> str:
         """Return the end of its log in one line, for an error message."""

@@ -1,9 +1,7 @@
 """What the infrastructure tests share: the templates of two configurations, synthesized once."""
 
 import os
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +14,14 @@ from tests.infra.synthesis import ROOT, Deployment, synthesize
 
 
 @pytest.fixture(scope="session")
-def production() -> Iterator[Deployment]:
+def production(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """The repository's own joblane.toml: data is kept, one fleet."""
-    deployment = synthesize(load_config(ROOT / "joblane.toml"))
-    yield deployment
-    shutil.rmtree(deployment.folder)
+    config = load_config(ROOT / "joblane.toml")
+    return synthesize(config, tmp_path_factory.mktemp("production"))
 
 
 @pytest.fixture(scope="session")
-def laptop() -> Iterator[Deployment]:
+def laptop(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """The local deployment: nothing is kept, no fleet, two queues, two tenants."""
-    deployment = synthesize(load_config(ROOT / "scripts/local/joblane.toml"))
-    yield deployment
-    shutil.rmtree(deployment.folder)
+    config = load_config(ROOT / "scripts/local/joblane.toml")
+    return synthesize(config, tmp_path_factory.mktemp("laptop"))

@@ -1,7 +1,6 @@
 """Synthesizes the real stacks over empty code folders: no uv, no network, no account."""
 
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,15 +72,12 @@ def empty_assets(folder: Path) -> Assets:
 
 
 def synthesize(
-    config: Config,
-    plugins: Sequence[aws_cdk.IPolicyValidationPlugin] = (),
-    folder: Path | None = None,
+    config: Config, folder: Path, plugins: Sequence[aws_cdk.IPolicyValidationPlugin] = ()
 ) -> Deployment:
-    """Synthesize `config` into `cdk.out` of a folder.
+    """Synthesize `config` into `cdk.out` of an empty folder.
 
     A violated rule of a plugin raises RuntimeError, and stands in the report there.
     """
-    folder = folder or Path(tempfile.mkdtemp(prefix="joblane-infra-"))
     app = new_app(folder / "cdk.out")
     compose(app, config, empty_assets(folder / "assets"))
     if plugins:

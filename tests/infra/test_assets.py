@@ -104,7 +104,7 @@ def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:
                 "-I",
                 "-S",
                 "-c",
-                f"import sys; sys.path.append('{built}/lib'); {code}",
+                f"{imports}; {code}",
             ],
             capture_output=True,
             text=True,

@@ -41,7 +41,7 @@ def _findings(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("file", ["joblane.toml", "scripts/local/joblane.toml"])
 def test_nag_finds_nothing(tmp_path: Path, file: str) -> None:
-    synthesize(load_config(ROOT / file), [AwsSolutionsChecks()], tmp_path)
+    synthesize(load_config(ROOT / file), tmp_path, [AwsSolutionsChecks()])
     assert findings(tmp_path) == set()
 
 
@@ -72,7 +72,7 @@ def test_nag_looks_at_our_stacks_and_every_exception_is_needed(
         monkeypatch.setattr(f"infra.{stack}.acknowledge", note)
     config = load_config(ROOT / "joblane.toml")
     with pytest.raises(RuntimeError, match="ValidationFailed"):
-        synthesize(config, [AwsSolutionsChecks()], tmp_path)
+        synthesize(config, tmp_path, [AwsSolutionsChecks()])
 
     needed = {
         (rule, path)
@@ -99,7 +99,7 @@ def test_nag_looks_at_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     config = load_config(ROOT / "joblane.toml")
     with pytest.raises(RuntimeError, match="ValidationFailed"):
-        synthesize(config, [AwsSolutionsChecks()], tmp_path)
+        synthesize(config, tmp_path, [AwsSolutionsChecks()])
 
     assert {
         ("AwsSolutions-DDB3", f"joblane-data/{name.capitalize()}Table/Resource") for name in TABLES

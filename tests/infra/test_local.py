@@ -49,6 +49,14 @@ def exists(pid: int) -> bool:
     return state not in "ZX"
 
 
+def gone(pid: int) -> bool:
+    """Whether it ends soon: a killed process takes a moment to be one."""
+    end = time.monotonic() + 5
+    while exists(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not exists(pid)
+
+
 @contextmanager
 def listening() -> Iterator[int]:
     with socket.socket() as server:
@@ -57,15 +65,33 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_a_process_that_will_not_end_is_killed_with_its_children(tmp_path: Path) -> None:
+@pytest.mark.parametrize("grace_s", [0, 0.1])
+def test_a_process_that_will_not_end_is_killed_with_its_children(
+    tmp_path: Path, grace_s: float
+) -> None:
     process = start(tmp_path, STUBBORN)
     child = int(first_line(process))
     assert process.is_alive()
 
-    process.stop(grace_s=0.1)
+    process.stop(grace_s=grace_s)
 
     assert not process.is_alive()
-    assert not exists(child)
+    assert gone(child)
+
+
+def test_a_process_is_asked_before_it_is_killed(tmp_path: Path) -> None:
+    process = start(
+        tmp_path,
+        "import signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), exit(0)))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)",
+    )
+    first_line(process)
+
+    process.stop(grace_s=10)
+
+    assert Path(process.log).read_text(encoding="utf-8").splitlines() == ["ready", "asked"]
 
 
 def test_what_left_its_session_is_found_by_its_mark(tmp_path: Path) -> None:
@@ -80,7 +106,7 @@ def test_what_left_its_session_is_found_by_its_mark(tmp_path: Path) -> None:
 
     end_leftovers(tmp_path)
 
-    assert not exists(lost)
+    assert gone(lost)
 
 
 def test_a_process_id_used_again_is_not_taken_for_ours(tmp_path: Path) -> None:
