@@ -57,6 +57,8 @@ def _plain(value: object) -> str:
             return "-"
         case bool():
             return "yes" if value else "no"
+        case float():
+            return str(value).removesuffix(".0")
         case Mapping():
             said = {key: item for key, item in value.items() if item is not None}
             return " ".join(f"{key}={_plain(item)}" for key, item in said.items()) or "-"
@@ -197,9 +199,7 @@ def job(data: Mapping[str, Any], now: datetime) -> str:
     }
     shown += [(name, value) for name, value in data.items() if name not in done]
     lines = [
-        f"{name:<12} {printable(value)}"
-        for name, value in shown
-        if value not in (None, "", "-", {}, [])
+        f"{name:<12} {printable(value)}" for name, value in shown if _plain(value) not in ("", "-")
     ]
     timeline = data.get("timeline")
     if isinstance(timeline, list) and timeline:

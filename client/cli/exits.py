@@ -74,7 +74,7 @@ def of_job(job: JobJson) -> int:
     if job.get("state") == "completed":
         return _number(job.get("exit_code")) or 0
     signal = _number(job.get("signal"))
-    if job.get("outcome") == "timed_out" or (signal and _used_up(job)):
+    if job.get("outcome") == "timed_out" or _used_up(job):
         return TIMED_OUT
     if signal:
         return (SIGNAL + signal) & 0xFF
@@ -83,7 +83,10 @@ def of_job(job: JobJson) -> int:
 
 
 def _used_up(job: JobJson) -> bool:
-    """Whether the last attempt ran for all of its `timeout_s`: what ended it then was the limit."""
+    """Whether the last attempt ran for all of its `timeout_s`: what ended it then was the limit.
+
+    However it went: told to end, a job may still leave with an exit code of its own, 0 even.
+    """
     limit_s, usage = job.get("timeout_s"), job.get("usage")
     wall_s = usage.get("wall_s") if isinstance(usage, dict) else None
     numbers = isinstance(limit_s, int | float) and isinstance(wall_s, int | float)

@@ -17,8 +17,9 @@ from client.render import printable
 def write(data: bytes, *, stderr: bool = False) -> None:
     """Write bytes as they are. Raises `OSError`, such as `BrokenPipeError`."""
     stream = _raw(sys.stderr if stderr else sys.stdout)
-    if stream is not None:
-        stream.write(data)
+    left = memoryview(data if stream is not None else b"")
+    while stream is not None and left:
+        left = left[stream.write(left) :]  # under PYTHONUNBUFFERED a write may take a part only
         stream.flush()
 
 

@@ -6,6 +6,8 @@ import signal
 import threading
 import time
 
+import pytest
+
 from tests.unit.client.conftest import Joblane, Spawn
 from tests.unit.client.fake_api import CUT, FakeApi, Request, gateway
 
@@ -122,6 +124,23 @@ def test_a_reader_that_leaves_is_no_error(api: FakeApi, spawn: Spawn) -> None:
         assert process.stderr
         assert process.stderr.read() == b""
         assert process.wait(20) == 141
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_in_the_middle_of_a_page(
+    api: FakeApi, spawn: Spawn, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    """One large write, of which the pipe took a part: the rest must fail, not vanish."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    job = api.add()
+    job.say("x" * 1_000_000)
+    job.end()
+    process = spawn("logs", "-f", "01J")
+    assert process.stdout
+    assert len(os.read(process.stdout.fileno(), 10)) == 10
+    time.sleep(0.3)
+    process.stdout.close()
+    assert process.wait(20) == 141
 
 
 def test_a_full_disk_is_one_line(api: FakeApi, spawn: Spawn) -> None:
