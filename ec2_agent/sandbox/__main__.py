@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ec2_agent.sandbox import Ending, Launcher, Limits, SandboxRefused, Spec, probe
+from ec2_agent.sandbox import EgressPolicy, Ending, Launcher, Limits, SandboxRefused, Spec, probe
 from ec2_agent.sandbox.output import Drain, follow
 
 _TIMED_OUT, _REFUSED, _SIGNALLED = 124, 125, 128
@@ -53,8 +53,13 @@ def run(arguments: argparse.Namespace) -> Ending:
         timeout_s=arguments.timeout_s,
         grace_s=arguments.grace_s,
     )
-    settings = {"isolation": arguments.isolation, "programs": tuple(arguments.programs)}
-    with Launcher(slots=0, allow_host_network=True, **settings) as launcher:
+    with Launcher(
+        isolation=arguments.isolation,
+        slots=0,
+        allow_host_network=True,
+        egress=EgressPolicy() if arguments.network == "egress" else None,
+        programs=tuple(arguments.programs),
+    ) as launcher:
         read_out, write_out = os.pipe()
         read_err, write_err = os.pipe()
         try:

@@ -72,10 +72,10 @@ _paths = _prototype("syscall", _long, _char_p, _char_p)
 _move = _prototype("syscall", _long, _long, _char_p, _long, _char_p, _long)
 
 
-def _checked(result: int) -> int:
+def _checked(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, f"{what}: {os.strerror(number)}")
     return result
 
 
@@ -94,42 +94,46 @@ def clone3(flags: int, cgroup: int | None) -> tuple[int, int]:
     _clone_args[1] = ctypes.addressof(_pidfd)
     _clone_args[4] = _SIGCHLD
     _clone_args[10] = 0 if cgroup is None else cgroup
-    pid = _checked(_plain(_CLONE3, ctypes.addressof(_clone_args), 88, 0, 0, 0))
+    pid = _checked(_plain(_CLONE3, ctypes.addressof(_clone_args), 88, 0, 0, 0), "clone3")
     return (pid, _pidfd.value) if pid else (0, -1)
 
 
 def unshare(flags: int) -> None:
     """Move this process into new namespaces."""
-    _checked(_unshare(flags))
+    _checked(_unshare(flags), f"unshare {flags:#x}")
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Mount a file system, or change a mount when `flags` say so."""
-    _checked(_mount(source.encode(), os.fsencode(target), kind.encode(), flags, data.encode()))
+    done = _mount(source.encode(), os.fsencode(target), kind.encode(), flags, data.encode())
+    _checked(done, f"mount {kind or source} on {target}")
 
 
 def unmount(target: str) -> None:
     """Take a mount away lazily: what is open stays open."""
-    _checked(_umount2(os.fsencode(target), MNT_DETACH))
+    _checked(_umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
 def open_tree(source: str) -> int:
     """Take a detached copy of a mount, with the mounts below it."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
-    return _checked(_path1(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags, 0, 0))
+    tree = _path1(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags, 0, 0)
+    return _checked(tree, f"open_tree {source}")
 
 
 def set_mount_attributes(tree: int, attributes: int) -> None:
     """Add attributes (ATTR_*) to a mount and all mounts below it; none is ever removed."""
     value = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
-    _checked(_path1(_MOUNT_SETATTR, tree, b"", flags, ctypes.addressof(value), 32))
+    done = _path1(_MOUNT_SETATTR, tree, b"", flags, ctypes.addressof(value), 32)
+    _checked(done, "mount_setattr")
 
 
 def attach(tree: int, target: str) -> None:
     """Put a detached mount at `target`."""
     path = os.fsencode(target)
-    _checked(_move(_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, _MOVE_MOUNT_F_EMPTY_PATH))
+    done = _move(_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, _MOVE_MOUNT_F_EMPTY_PATH)
+    _checked(done, f"move_mount to {target}")
 
 
 def pivot_root(new_root: str) -> None:
@@ -139,43 +143,44 @@ def pivot_root(new_root: str) -> None:
     the new one, needs no place in it, and is unmounted from there.
     """
     os.chdir(new_root)
-    _checked(_paths(_PIVOT_ROOT, b".", b"."))
+    _checked(_paths(_PIVOT_ROOT, b".", b"."), "pivot_root")
     unmount(".")
     os.chdir("/")
 
 
 def close_from(first: int) -> None:
     """Close every descriptor from `first` on."""
-    _checked(_plain(_CLOSE_RANGE, first, _LAST_UINT, 0, 0, 0))
+    _checked(_plain(_CLOSE_RANGE, first, _LAST_UINT, 0, 0, 0), "close_range")
 
 
 def signal_descriptor(signals: tuple[int, ...]) -> int:
     """Give a descriptor that is readable while one of the (blocked) signals is pending."""
     mask = ctypes.c_uint64(sum(1 << (number - 1) for number in signals))
     room = (ctypes.c_uint64 * 16)(mask.value)  # glibc's sigset_t has 128 bytes
-    return _checked(_signalfd(-1, ctypes.addressof(room), _SFD_NONBLOCK | _SFD_CLOEXEC))
+    flags = _SFD_NONBLOCK | _SFD_CLOEXEC
+    return _checked(_signalfd(-1, ctypes.addressof(room), flags), "signalfd")
 
 
 def set_dumpable(value: int) -> None:
     """Say whether others may read this process's /proc entries and trace it."""
-    _checked(_prctl(_PR_SET_DUMPABLE, value, 0, 0, 0))
+    _checked(_prctl(_PR_SET_DUMPABLE, value, 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def keep_capabilities() -> None:
     """Let the permitted set survive the change of uid."""
-    _checked(_prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+    _checked(_prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0), "PR_SET_KEEPCAPS")
 
 
 def no_new_privileges() -> None:
     """Make set-uid bits and file capabilities worthless from here on."""
-    _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
 
 
 def drop_bounding(last_capability: int, keep: tuple[int, ...] = ()) -> None:
     """Take all capabilities but `keep` out of the bounding set."""
     for capability in range(last_capability + 1):
         if capability not in keep:
-            _checked(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
+            _checked(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "PR_CAPBSET_DROP")
 
 
 def set_capabilities(capabilities: tuple[int, ...]) -> None:
@@ -184,7 +189,7 @@ def set_capabilities(capabilities: tuple[int, ...]) -> None:
     low, high = mask & _LAST_UINT, mask >> 32
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
-    _checked(_capset(ctypes.addressof(header), ctypes.addressof(data)))
+    _checked(_capset(ctypes.addressof(header), ctypes.addressof(data)), "capset")
 
 
 class Filter:
@@ -198,4 +203,4 @@ class Filter:
     def load(self) -> None:
         """Filter this process and all it starts; needs no_new_privileges before."""
         fprog = ctypes.addressof(self._fprog)
-        _checked(_plain(_SECCOMP, _SECCOMP_SET_MODE_FILTER, 0, fprog, 0, 0))
+        _checked(_plain(_SECCOMP, _SECCOMP_SET_MODE_FILTER, 0, fprog, 0, 0), "seccomp")

@@ -125,15 +125,24 @@ class _Plan:
         self.steps.append(("bind", path, path, attributes))
 
 
-def make_plan(host: Host, programs: tuple[Path, ...], resolvers: tuple[str, ...]) -> list[Step]:
+def make_plan(
+    host: Host,
+    programs: tuple[Path, ...] = (),
+    resolvers: tuple[str, ...] = (),
+    *,
+    privileged: bool = True,
+) -> list[Step]:
     """Give the steps that build the root; raises ValueError for a tree that cannot be shown.
 
     `programs` are absolute paths of directories, shown at the same place. `resolvers` are DNS
-    servers.
+    servers. Without privileges the kernel lets a user namespace mount a /proc of its own only
+    where another one is in sight; the slot's comes to lie on top of it.
     """
     plan = _Plan(host)
     for path in OWN_DIRECTORIES:
         plan.directory(path)
+    if not privileged:
+        plan.steps.append(("bind", "/proc", "/proc", _READ_ONLY | kernel.ATTR_NOEXEC))
     plan.steps.extend(("link", path, target) for path, target in host.links.items())
     for path in ("/usr", *HOST_LINKS, *ETC):
         if path in host.directories or path in host.files:

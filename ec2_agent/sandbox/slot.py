@@ -17,7 +17,7 @@ import socket
 import struct
 import time
 
-from ec2_agent.sandbox import kernel, wire
+from ec2_agent.sandbox import kernel, netlink, wire
 
 SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
 """The descriptors of the launcher process and of every slot; all others are closed here."""
@@ -74,6 +74,8 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
     sock = _take_descriptors(slot_socket)
     try:
         _build(template, needs, uid)
+        if needs.network == "egress":
+            _join_link(sock)
         _give_up_everything(template, needs, uid)
         if needs.pooled:
             _self_test()
@@ -116,6 +118,18 @@ def _loopback_up() -> None:
         fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)
 
 
+def _join_link(sock: socket.socket) -> None:
+    """Set up this end of the link that the agent has put into this namespace by now."""
+    message, _ = wire.receive(sock)
+    if not message:
+        raise OSError(errno.EPIPE, "nobody wants this sandbox any more")
+    _, own, gateway = message
+    index = socket.if_nametoindex("eth0")
+    netlink.request(netlink.add_address(index, own, 31), "address of eth0")
+    netlink.request(netlink.set_up(index), "bring eth0 up")
+    netlink.request(netlink.add_default_route(index, gateway), "default route")
+
+
 def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
     """Become nobody: an own uid, an own user namespace, no capability, the filter.
 
@@ -130,7 +144,7 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
         # to processes without it.
         kernel.set_capabilities((kernel.CAP_SYS_ADMIN,))
         kernel.set_dumpable(1)  # so that /proc/self/uid_map is this uid's to write
-    outside = uid if template.own_uids else 0
+    outside = uid if template.own_uids else JOB_ID  # as the launcher process sees its own
     kernel.unshare(kernel.CLONE_NEWUSER)
     for file, text in (
         ("setgroups", "deny"),

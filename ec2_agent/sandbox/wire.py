@@ -6,7 +6,8 @@ feed the agent anything but a wrong ending.
 
     agent -> launcher   (MAKE, slot, needs) + the slot's socket | (BURY, slot) | (CLOSE,)
     launcher -> agent   (MADE, slot, pid) + pidfd | (FAILED, slot, reason)
-    agent -> slot       (RUN, argv, env, timeout_s, grace_s) + stdout, stderr
+    agent -> slot       (LINK, address, gateway), before RUN, for network egress
+                        | (RUN, argv, env, timeout_s, grace_s) + stdout, stderr
                         | (BIG,) + the RUN tuple in a memfd, stdout, stderr | (STOP, grace_s)
     slot -> agent       b"R" ready | b"F" reason | b"E" + ENDING + error text
 """
@@ -18,7 +19,7 @@ import struct
 
 MAKE, BURY, CLOSE = "make", "bury", "close"
 MADE, FAILED = "made", "failed"
-RUN, BIG, STOP = "run", "big", "stop"
+LINK, RUN, BIG, STOP = "link", "run", "big", "stop"
 READY, REFUSED, ENDED = b"R", b"F", b"E"
 
 ENDING = struct.Struct("=iBBdd")

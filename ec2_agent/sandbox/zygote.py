@@ -263,8 +263,8 @@ def _build_root(config: "dict[str, Any]") -> None:
     if not config["own_uids"]:
         for file, text in (
             ("setgroups", "deny"),
-            ("uid_map", f"0 {uid} 1"),
-            ("gid_map", f"0 {gid} 1"),
+            ("uid_map", f"{slot.JOB_ID} {uid} 1"),
+            ("gid_map", f"{slot.JOB_ID} {gid} 1"),
         ):
             with open("/proc/self/" + file, "w") as map_file:
                 map_file.write(text)

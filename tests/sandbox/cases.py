@@ -149,7 +149,7 @@ PROC = [
     Case("proc", "the own cgroup is the root", "{l.rpartition(':')[2] for l in text('/proc/self/cgroup').split()}", r"\{'/'\}"),
     Case("proc", "no host root in the user map", "int(text('/proc/self/uid_map').split()[1]) >= 200_000 and text('/proc/self/uid_map').split()[2]", "1"),
     Case("proc", "change the user map", "write('/proc/self/uid_map', '0 0 1')", "EROFS|EPERM|EACCES"),
-    Case("proc", "no host path among the mounts", "sorted({l.split()[4] for l in text('/proc/self/mountinfo').splitlines()} - {'/', '/proc', '/tmp', '/work', '/dev/shm'} - set('/usr /dev/null /dev/zero /dev/full /dev/random /dev/urandom'.split())) and [l for l in text('/proc/self/mountinfo').splitlines() if 'joblane' in l or '/home' in l]", r"\[\]"),
+    Case("proc", "no mount but those of the plan", "[p for p in (l.split()[4] for l in text('/proc/self/mountinfo').splitlines()) if p not in ('/', '/usr', '/proc', '/tmp', '/work') and not p.startswith(('/etc/', '/dev/'))]", r"\[\]"),
 ]
 
 DEVICES = [

@@ -1,8 +1,6 @@
 """A hostile job gets nothing: the table of cases.py, each in a sandbox of its own."""
 
-import os
 import re
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -10,24 +8,14 @@ import pytest
 from ec2_agent.sandbox import Launcher
 from tests.sandbox.cases import CASES, Case
 from tests.sandbox.running import python
-from tests.sandbox.trying import program
+from tests.sandbox.trying import program, reachable
 
 
 @pytest.fixture(scope="session")
 def host() -> Iterator[dict[str, object]]:
     """What a job would reach on the host if it could."""
-    abstract = f"joblane-test-{os.getpid()}"
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.socket(socket.AF_UNIX) as unix,
-    ):
-        unix.bind("\0" + abstract)
-        unix.listen()
-        yield {
-            "HOST_PORT": server.getsockname()[1],
-            "HOST_ABSTRACT": abstract,
-            "HOST_PID": os.getpid(),
-        }
+    with reachable() as names:
+        yield names
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}: {case.name}")

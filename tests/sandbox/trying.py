@@ -1,7 +1,10 @@
 """Turning a case of the table into a program."""
 
+import contextlib
+import os
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
 
 from ec2_agent.sandbox.seccomp import Library
 from tests.sandbox.cases import PRELUDE, Case
@@ -24,3 +27,20 @@ def program(case: Case, host: Mapping[str, object]) -> str:
     for name, value in host.items():
         code = code.replace(name, repr(value))
     return code
+
+
+@contextlib.contextmanager
+def reachable() -> Iterator[dict[str, object]]:
+    """Open what a job would reach on the host if it could, under the names that cases use."""
+    abstract = f"joblane-test-{os.getpid()}"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as unix,
+    ):
+        unix.bind("\0" + abstract)
+        unix.listen()
+        yield {
+            "HOST_PORT": server.getsockname()[1],
+            "HOST_ABSTRACT": abstract,
+            "HOST_PID": os.getpid(),
+        }

@@ -14,9 +14,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from tests.sandbox.cases import CASES
 from tests.sandbox.running import PYTHON
-from tests.sandbox.trying import program
+from tests.sandbox.trying import program, reachable
 
-_ENDS_THE_MACHINE = {"sysrq", "reboot"}
+_ENDS_THE_MACHINE = {
+    "sysrq",
+    "reboot",
+    "fill /tmp and /dev/shm: one limit for all",
+    "fill /work",
+    "kill a process of the host",
+}
 
 
 def main() -> int:
@@ -25,17 +31,26 @@ def main() -> int:
         print("this wrecks the machine it runs on; see the first lines of this file")
         return 1
     Path("/run/work").mkdir()
+    Path("/sys/fs/cgroup/some").mkdir()
+    Path("/sys/fs/cgroup/some/cgroup.procs").write_text(str(os.getpid()))
+    for address in ("169.254.169.254", "169.254.170.2", "1.1.1.1", "fd00:ec2::254"):
+        subprocess.run(["ip", "address", "add", address, "dev", "lo"], check=True)
+    os.environ["AWS_SECRET_ACCESS_KEY"] = "the agent's own"
+    leaked = os.open("/etc", os.O_RDONLY)
     passed = 0
-    host = {"HOST_PORT": 1, "HOST_ABSTRACT": "none", "HOST_PID": os.getpid()}
-    for case in CASES:
-        if case.name in _ENDS_THE_MACHINE:
-            continue
-        argv = ["unshare", "-pf", "--mount-proc", *PYTHON, program(case, host)]
-        done = subprocess.run(argv, capture_output=True, check=False, cwd="/run/work", timeout=60)
-        shown = done.stdout.decode("utf-8", "replace").strip()
-        if re.fullmatch(case.shows, shown):
-            passed += 1
-            print(f"no difference: {case.kind}: {case.name}: {shown}", flush=True)
+    with reachable() as host:
+        for case in CASES:
+            if case.name in _ENDS_THE_MACHINE:
+                continue
+            argv = ["unshare", "-m", *PYTHON, program(case, host)]
+            done = subprocess.run(
+                argv, capture_output=True, check=False, cwd="/run/work", timeout=60,
+                env={**os.environ, **case.env}, pass_fds=(leaked,),
+            )  # fmt: skip
+            shown = done.stdout.decode("utf-8", "replace").strip()
+            if re.fullmatch(case.shows, shown):
+                passed += 1
+                print(f"no difference: {case.kind}: {case.name}: {shown}", flush=True)
     print(f"{len(CASES)} cases, {passed} of them make no difference here")
     return 0
 

@@ -1,0 +1,82 @@
+"""The few rtnetlink requests that a job's network link takes.
+
+Messages are bytes made by pure functions; `request` sends one and waits for the kernel's word.
+Numbers are those of include/uapi/linux/{netlink,rtnetlink,if_link,veth}.h. Used on both sides
+of the fork, so it imports little.
+"""
+
+import os
+import socket
+import struct
+
+_NETLINK_ROUTE = 0
+_NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_EXCL, _NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400
+_NLMSG_ERROR = 2
+_RTM_NEWLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 20, 24
+_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 3, 18, 19
+_IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_RTA_GATEWAY, _RTA_OIF = 5, 4
+_IFF_UP = 1
+_RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
+_HEADER = struct.Struct("=IHHII")
+
+
+def add_veth(name: str, peer: str, peer_pid: int) -> bytes:
+    """Make a pair of interfaces, the peer's end in the network namespace of a process."""
+    peer_link = _link(0, 0) + _attribute(_IFLA_IFNAME, peer.encode() + b"\0")
+    peer_link += _attribute(_IFLA_NET_NS_PID, struct.pack("=I", peer_pid))
+    data = _attribute(_IFLA_INFO_DATA, _attribute(_VETH_INFO_PEER, peer_link))
+    info = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"veth") + data)
+    body = _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0") + info
+    return _message(_RTM_NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body)
+
+
+def set_up(index: int) -> bytes:
+    """Bring an interface up."""
+    return _message(_RTM_NEWLINK, 0, _link(index, _IFF_UP))
+
+
+def add_address(index: int, address: str, prefix: int) -> bytes:
+    """Give an interface an IPv4 address."""
+    packed = socket.inet_aton(address)
+    body = struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, index)
+    body += _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
+    return _message(_RTM_NEWADDR, _NLM_F_CREATE | _NLM_F_EXCL, body)
+
+
+def add_default_route(index: int, gateway: str) -> bytes:
+    """Send everything else through a gateway."""
+    body = struct.pack(
+        "=BBBBBBBBI",
+        socket.AF_INET, 0, 0, 0, _RT_TABLE_MAIN, _RTPROT_STATIC, 0, _RTN_UNICAST, 0,
+    )  # fmt: skip
+    body += _attribute(_RTA_GATEWAY, socket.inet_aton(gateway))
+    body += _attribute(_RTA_OIF, struct.pack("=I", index))
+    return _message(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, body)
+
+
+def request(message: bytes, what: str) -> None:
+    """Send one message; raises OSError with `what` when the kernel refuses it."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_ROUTE) as sock:
+        sock.bind((0, 0))
+        sock.send(message)
+        answer = sock.recv(4096)
+    kind = _HEADER.unpack_from(answer)[1]
+    error = struct.unpack_from("=i", answer, _HEADER.size)[0] if kind == _NLMSG_ERROR else 0
+    if error:
+        raise OSError(-error, f"{what}: {os.strerror(-error)}")
+
+
+def _message(kind: int, flags: int, body: bytes) -> bytes:
+    flags |= _NLM_F_REQUEST | _NLM_F_ACK
+    return _HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body
+
+
+def _link(index: int, flags: int) -> bytes:
+    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags)
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    size = 4 + len(value)
+    return struct.pack("=HH", size, kind) + value + b"\0" * (-size % 4)

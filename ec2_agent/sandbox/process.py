@@ -1,0 +1,144 @@
+"""The agent's end of the launcher process: starting it, ordering slots, ending it."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from ec2_agent.sandbox import cgroup, wire
+from ec2_agent.sandbox.model import SandboxRefused
+
+# The package's own __init__ would load the agent's side into the launcher process, twice its
+# memory; so the process gets an empty package of that name that only knows where it lies.
+_BOOT = """\
+import os, sys, types
+package = types.ModuleType("ec2_agent.sandbox")
+package.__path__ = [sys.argv[2]]
+sys.modules["ec2_agent"] = types.ModuleType("ec2_agent")
+sys.modules["ec2_agent.sandbox"] = package
+os.dup2(int(sys.argv[1]), 3, inheritable=False)
+from ec2_agent.sandbox import zygote
+zygote.main()
+"""
+
+Needs = tuple[str, int, int]
+"""Network, tmp_mb and RLIMIT_NPROC of a slot (see slot.Needs)."""
+
+
+class Slot(NamedTuple):
+    """A slot that was ordered, and our end of its socket."""
+
+    number: int
+    sock: socket.socket
+
+
+class Made(NamedTuple):
+    """The init of a slot."""
+
+    pid: int
+    pidfd: int
+
+
+class LauncherProcess:
+    """The connection. Not for several threads at once: the Launcher's lock guards it."""
+
+    def __init__(self, config: dict[str, object], fds: list[int]) -> None:
+        """Start the process and wait until it is ready; raises SandboxRefused."""
+        self._answers: dict[int, Made | str] = {}
+        self._unwanted: set[int] = set()
+        """Slots whose answer has not come yet and is not wanted any more."""
+        self._next_number = 1
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            here = str(Path(__file__).parent)
+            argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(theirs.fileno()), here]
+            self._process = subprocess.Popen(
+                argv,
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+            )
+        wire.send(self._control, (config,), tuple(fds))
+        message, _ = wire.receive(self._control)
+        if not message or message[0] != wire.MADE:
+            self._control.close()
+            self._process.wait()
+            reason = message[2] if message else "it died; its message is on standard error"
+            raise SandboxRefused(f"the launcher process could not be started: {reason}")
+
+    def order(self, needs: Needs, limits: tuple[cgroup.Write, ...], *, pooled: bool) -> Slot:
+        """Ask for a slot without waiting for it; raises SandboxRefused if the process is gone."""
+        number = self._next_number
+        self._next_number += 1
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        message = (wire.MAKE, number, (*needs, pooled), limits)
+        with theirs:
+            try:
+                wire.send(self._control, message, (theirs.fileno(),))
+            except OSError as gone:
+                ours.close()
+                raise SandboxRefused(f"the launcher process is gone ({gone})") from gone
+        return Slot(number, ours)
+
+    def made(self, slot: Slot) -> Made:
+        """Wait for the init of an ordered slot; raises SandboxRefused when there is none."""
+        while slot.number not in self._answers:
+            if not self._take_answer(0):
+                raise SandboxRefused("the launcher process is gone")
+        answer = self._answers[slot.number]
+        if isinstance(answer, str):
+            raise SandboxRefused(f"the sandbox could not be made: {answer}")
+        return answer
+
+    def take_pidfd(self, slot: Slot) -> int:
+        """Give the pidfd of a slot's init, which is the caller's from here on."""
+        pidfd = self.made(slot).pidfd
+        del self._answers[slot.number]
+        return pidfd
+
+    def discard(self, slot: Slot) -> None:
+        """Give up a slot that has no Sandbox yet."""
+        slot.sock.close()
+        answer = self._answers.pop(slot.number, None)
+        if isinstance(answer, Made):
+            os.close(answer.pidfd)
+        elif answer is None:
+            self._unwanted.add(slot.number)
+        self.bury(slot.number)
+
+    def bury(self, number: int) -> None:
+        """Let a slot's cgroup go; one that is gone with its process is not missed."""
+        with contextlib.suppress(OSError):
+            wire.send(self._control, (wire.BURY, number))
+
+    def close(self) -> None:
+        """Kill all slots and the process; return when they are dead."""
+        with contextlib.suppress(OSError):
+            wire.send(self._control, (wire.CLOSE,))
+        self._process.wait()
+        with contextlib.suppress(OSError):
+            while self._take_answer(socket.MSG_DONTWAIT):
+                pass
+        for answer in self._answers.values():
+            if isinstance(answer, Made):
+                os.close(answer.pidfd)
+        self._control.close()
+
+    def _take_answer(self, flags: int) -> bool:
+        """Note one answer; False when the process is gone."""
+        message, fds = wire.receive(self._control, flags)
+        if not message:
+            return False
+        kind, number, detail = message
+        if number not in self._unwanted:
+            self._answers[number] = Made(detail, fds[0]) if kind == wire.MADE else detail
+        else:
+            self._unwanted.remove(number)
+            for fd in fds:
+                os.close(fd)
+        return True
