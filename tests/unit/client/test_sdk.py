@@ -1,5 +1,6 @@
 """The SDK: a job in five lines, errors as one tree."""
 
+import json
 import re
 import threading
 from datetime import UTC, datetime, timedelta
@@ -22,8 +23,8 @@ from client import (
     WaitTimeoutError,
     errors,
 )
-from client.follow import Policy
-from tests.unit.client.fake_api import FakeApi, FakeJob, gateway, problem
+from client.follow import Edge, Policy
+from tests.unit.client.fake_api import FakeApi, FakeJob, Request, gateway, problem
 
 
 def test_five_lines(api: FakeApi) -> None:
@@ -73,6 +74,36 @@ def test_list_fetches_pages_as_they_are_needed(api: FakeApi) -> None:
         assert len(api.requests) == 1
         assert len(list(jobs)) == 149
         assert [job.id for job in joblane.list(2)] == ["149", "148"]
+
+
+def test_list_never_yields_more_than_asked(api: FakeApi) -> None:
+    """Whatever the API thinks of the limit."""
+    jobs = [{"id": str(number), "state": "pending"} for number in range(3)]
+    api.answers["/v1/jobs"] = (200, {}, json.dumps({"entries": jobs, "next": "x"}).encode())
+    with Client(api.url) as joblane:
+        assert [job.id for job in joblane.list(2)] == ["0", "1"]
+        assert [job.id for job in joblane.list(0)] == []
+
+
+def test_logs_end_with_what_is_there_even_if_the_cursor_moves(api: FakeApi) -> None:
+    def before(_request: Request) -> None:
+        page = {"entries": [], "next": str(len(api.requests)), "complete": False}
+        api.faults.append((200, {}, json.dumps(page).encode()))
+
+    api.before = before
+    with Client(api.url) as joblane:
+        assert list(joblane.logs("01J")) == []
+    assert len(api.requests) == 1
+
+
+def test_following_waits_as_long_as_a_throttling_api_asks(api: FakeApi) -> None:
+    job = api.add()
+    job.end()
+    api.faults.append((429, {"Retry-After": "7"}, b"{}"))
+    slept: list[float] = []
+    with Client(api.url) as joblane:
+        assert len(list(joblane.follow("01J", edge=Edge(sleep=slept.append)))) == 1
+    assert slept == [7]
 
 
 def test_wait_returns_when_the_job_ends_and_survives_an_outage(api: FakeApi) -> None:
