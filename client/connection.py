@@ -37,6 +37,9 @@ TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 
 MAX_PORT = 65_535
 
+BRIEF_TIMEOUT = httpx.Timeout(15.0, connect=5.0)
+"""For a read that its caller repeats anyway, and that should notice soon when nobody answers."""
+
 RETRY_READ = Retry(
     total=4,
     allowed_methods=["GET"],
@@ -97,11 +100,15 @@ class Connection:
     def get(
         self, path: str, params: Mapping[str, str | int] | None = None, *, retry: bool = True
     ) -> Any:  # noqa: ANN401 - JSON
-        """Answer the JSON of a GET; `retry=False` sends it once, whatever happens."""
-        extensions = {} if retry else {"retry": NO_RETRY}
-        return self._send(
-            self._http.build_request("GET", path, params=params, extensions=extensions)
+        """Answer the JSON of a GET; `retry=False` sends it once, for a caller that repeats it."""
+        request = self._http.build_request(
+            "GET",
+            path,
+            params=params,
+            timeout=TIMEOUT if retry else BRIEF_TIMEOUT,
+            extensions={} if retry else {"retry": NO_RETRY},
         )
+        return self._send(request)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         """Answer the JSON of a POST; sent again only if the connection was refused.

@@ -15,7 +15,7 @@ from client.errors import (
     UnreachableError,
 )
 from client.follow import Edge, News, Note, Pace, Policy, Step, follow_log
-from client.wire import LogPage
+from client.wire import LogEntry, LogPage
 
 POLICY = Policy()
 DOWN = UnreachableError("refused")
@@ -137,6 +137,28 @@ def test_every_record_comes_once_in_order_whatever_fails(
 
     pages = follow_log(fetch, policy=Policy(give_up_s=1e9), edge=world.edge())
     assert list(range(total)) == [entry["seq"] for page in pages for entry in page["entries"]]
+
+
+def test_full_pages_are_fetched_without_a_pause() -> None:
+    world = World()
+    entries: list[LogEntry] = [{"seq": 0}, {"seq": 1}]
+    pages: list[LogPage] = [{"entries": entries, "limit": 2, "next": "x"}] * 3
+    pages.append({"entries": [], "limit": 2, "next": "x", "complete": True})
+    script = iter(pages)
+    assert len(list(follow_log(lambda _: next(script), edge=world.edge()))) == 4
+    assert world.now == 0
+
+
+def test_a_page_without_a_cursor_leaves_the_reader_where_it_was() -> None:
+    asked: list[str | None] = []
+    pages: list[LogPage] = [{"entries": [], "next": "a"}, {"entries": []}, {"complete": True}]
+
+    def fetch(cursor: str | None) -> LogPage:
+        asked.append(cursor)
+        return pages[len(asked) - 1]
+
+    list(follow_log(fetch, edge=World().edge()))
+    assert asked == [None, "a", "a"]
 
 
 def failing(times: int, error: JoblaneError) -> Callable[[str | None], LogPage]:

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import client
 from client import (
     Client,
     ConfigError,
+    FollowError,
     InputError,
     NotFoundError,
     RequestError,
@@ -123,6 +125,18 @@ def test_wait_has_an_end(api: FakeApi) -> None:
         pytest.raises(WaitTimeoutError, match="is pending after"),
     ):
         joblane.wait("01J", timeout_s=0.2)
+
+
+def test_wait_has_an_end_also_when_the_api_is_away(api: FakeApi) -> None:
+    job = api.add()
+    with Client(api.url) as joblane:
+        waiting = joblane.get("01J")
+        api.down()
+        began = time.monotonic()
+        with pytest.raises(FollowError):
+            waiting.wait(timeout_s=0.3)
+    assert time.monotonic() - began < 5
+    assert not job.complete
 
 
 def test_following_an_unknown_job_ends_at_once(api: FakeApi) -> None:
