@@ -145,6 +145,7 @@ class Egress:
             )
         self._block = block
         self._free = collections.deque(range(LINKS_EACH))
+        self._used: set[int] = set()
         self._lock = threading.Lock()
         self._nft(rules(policy, self.resolvers, block))
         forwarding = Path("/proc/sys/net/ipv4/ip_forward")
@@ -160,6 +161,7 @@ class Egress:
             if not self._free:
                 raise SandboxRefused("egress: every link of this launcher is in use")
             link = self._free.popleft()
+            self._used.add(link)
         base = int(LINKS.network_address) + self._block * 2048 + link * 2
         gateway, own = str(ipaddress.IPv4Address(base)), str(ipaddress.IPv4Address(base + 1))
         name = f"jl{self._block}-{link}"
@@ -174,12 +176,18 @@ class Egress:
         return link, own, gateway
 
     def release(self, link: int) -> None:
-        """Give a link's number back; the link itself goes with the job's namespace."""
+        """Remove a link, if the end of the job's namespace has not done so yet."""
+        with contextlib.suppress(OSError):
+            name = f"jl{self._block}-{link}"
+            netlink.request(netlink.delete_link(name), f"delete {name}")
         with self._lock:
+            self._used.discard(link)
             self._free.append(link)
 
     def close(self) -> None:
-        """Take the rules away."""
+        """Take the links and the rules away."""
+        for link in tuple(self._used):
+            self.release(link)
         self._nft(f"delete table inet joblane-{self._block}")
 
     @staticmethod

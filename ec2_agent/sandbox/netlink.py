@@ -12,7 +12,7 @@ import struct
 _NETLINK_ROUTE = 0
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_EXCL, _NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400
 _NLMSG_ERROR = 2
-_RTM_NEWLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 20, 24
+_RTM_NEWLINK, _RTM_DELLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 17, 20, 24
 _IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 3, 18, 19
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
@@ -30,6 +30,11 @@ def add_veth(name: str, peer: str, peer_pid: int) -> bytes:
     info = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"veth") + data)
     body = _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0") + info
     return _message(_RTM_NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body)
+
+
+def delete_link(name: str) -> bytes:
+    """Remove an interface, and with it the other end of its pair."""
+    return _message(_RTM_DELLINK, 0, _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0"))
 
 
 def set_up(index: int) -> bytes:
