@@ -96,6 +96,11 @@ class Launcher:
         self._pool_needs = self._needs(self._defaults, "none")
         self._refill()
 
+    @property
+    def pid(self) -> int:
+        """The launcher process."""
+        return self._process.pid
+
     def _plan(self, programs: tuple[Path, ...]) -> list[plan.Step]:
         resolvers: tuple[str, ...] = ()
         if self._egress:

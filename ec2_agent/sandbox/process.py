@@ -71,6 +71,11 @@ class LauncherProcess:
             reason = message[2] if message else "it died; its message is on standard error"
             raise SandboxRefused(f"the launcher process could not be started: {reason}")
 
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
     def order(self, needs: Needs, limits: tuple[cgroup.Write, ...], *, pooled: bool) -> Slot:
         """Ask for a slot without waiting for it; raises SandboxRefused if the process is gone."""
         number = self._next_number

@@ -1,0 +1,316 @@
+"""How jobs end: nothing outlives one, and what is told about it is true."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ec2_agent.sandbox import Launcher, Sandbox, SandboxRefused, Spec
+from tests.sandbox.running import NO_LIMITS, python, run, shell, strongest
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def alive(marker: str) -> list[int]:
+    """Give the processes of the host whose command line holds the marker."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and marker.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+@contextlib.contextmanager
+def started(launcher: Launcher, *argv: str, **changes: object) -> Iterator[Sandbox]:
+    """Start a job whose output nobody reads."""
+    with open(os.devnull, "wb") as null:  # noqa: PTH123 - a device
+        fields = {"env": {}, "limits": NO_LIMITS, **changes}
+        spec = Spec(argv, **fields)  # type: ignore[arg-type]
+        yield launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
+
+
+@pytest.mark.parametrize("code", [0, 1, 65, 75, 255])
+def test_an_exit_code_arrives(launcher: Launcher, code: int) -> None:
+    ending = shell(launcher, f"exit {code}").ending
+    assert (ending.exit_code, ending.signal, ending.error) == (code, None, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_signal_arrives(launcher: Launcher, number: signal.Signals) -> None:
+    ending = shell(launcher, f"kill -{int(number)} $$").ending
+    assert (ending.exit_code, ending.signal) == (None, number)
+    assert not ending.timed_out
+    assert not ending.stopped
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "reason"),
+    [
+        (("no-such-command",), 127, "No such file"),
+        (("/usr/bin/no-such-command",), 127, "No such file"),
+        (("/usr/bin/id/x",), 127, "Not a directory"),
+        (("/etc/passwd",), 126, "Permission denied"),
+        (("/work",), 126, "Permission denied"),
+        (("/usr/bin/true", "x" * 200_000), 126, "Argument list too long"),
+    ],
+)
+def test_a_command_that_cannot_run_says_why(
+    launcher: Launcher, argv: tuple[str, ...], code: int, reason: str
+) -> None:
+    ending = run(launcher, Spec(argv, {}, NO_LIMITS)).ending
+    assert ending.exit_code == code
+    assert reason in (ending.error or "")
+
+
+def test_a_path_of_the_jobs_own_is_searched_inside(launcher: Launcher) -> None:
+    ran = run(launcher, Spec(("true",), {"PATH": "/work:/nowhere"}, NO_LIMITS))
+    assert ran.ending.exit_code == 127
+    ran = run(launcher, Spec(("id", "-u"), {"PATH": "/nowhere:/usr/bin"}, NO_LIMITS))
+    assert ran.out == b"1000\n"
+
+
+def test_a_timeout_lets_the_job_clean_up(launcher: Launcher) -> None:
+    script = "trap 'echo bye; exit 5' TERM; while :; do sleep 0.05; done"
+    ran = shell(launcher, script, timeout_s=0.3, grace_s=10)
+    assert ran.ending.timed_out
+    assert ran.ending.exit_code == 5
+    assert ran.out == b"bye\n"
+    assert 0.3 <= ran.ending.usage.wall_s < 3
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "trap '' TERM; while :; do sleep 1; done",
+        "kill -STOP $$",
+        "trap '' TERM; (trap '' TERM; setsid sleep 60 & sleep 60) & wait; sleep 60",
+    ],
+    ids=["ignores SIGTERM", "is stopped", "has hidden children"],
+)
+def test_after_the_grace_everything_is_killed(launcher: Launcher, script: str) -> None:
+    ran = shell(launcher, script, timeout_s=0.3, grace_s=0.4)
+    assert ran.ending.timed_out
+    assert ran.ending.signal in (signal.SIGKILL, signal.SIGTERM)
+    assert ran.ending.usage.wall_s < 3
+
+
+def test_stop_returns_at_once_and_is_told_from_a_timeout(launcher: Launcher) -> None:
+    with started(launcher, "sleep", "60", timeout_s=50) as sandbox:
+        before = time.monotonic()
+        sandbox.stop(5)
+        assert time.monotonic() - before < 0.2
+        ending = sandbox.wait(10)
+    assert (ending.stopped, ending.timed_out, ending.signal) == (True, False, signal.SIGTERM)
+
+
+def test_a_second_stop_may_be_shorter(launcher: Launcher) -> None:
+    read, write = os.pipe()
+    script = "trap '' TERM; echo ready; while :; do sleep 1; done"
+    sandbox = launcher.start(Spec(("sh", "-c", script), {}, NO_LIMITS), stdout=write, stderr=write)
+    os.close(write)
+    with os.fdopen(read, "rb") as said:
+        assert said.readline() == b"ready\n"
+        sandbox.stop(60)
+        sandbox.stop(0.1)
+        assert sandbox.wait(10).signal == signal.SIGKILL
+
+
+def test_a_double_fork_does_not_outlive_the_job(launcher: Launcher) -> None:
+    script = "(setsid sh -c 'exec sleep 4711.25' >/dev/null 2>&1 </dev/null &) ; exit 4"
+    assert shell(launcher, script).ending.exit_code == 4
+    assert alive("4711.25") == []
+
+
+def test_a_fork_bomb_does_not_outlive_its_timeout(launcher: Launcher) -> None:
+    before = time.monotonic()
+    ran = shell(launcher, "f() { f 4712.25 | f 4712.25 & }; f; sleep 60", timeout_s=1, grace_s=0.2)
+    assert time.monotonic() - before < 10
+    assert ran.ending.timed_out
+    assert shell(launcher, "echo well").out == b"well\n"
+
+
+def test_the_ending_comes_though_stdio_is_closed(launcher: Launcher) -> None:
+    with started(launcher, "sh", "-c", "exec >&- 2>&- <&-; sleep 0.2; exit 6") as sandbox:
+        assert sandbox.wait(10).exit_code == 6
+
+
+def test_the_descriptor_is_readable_only_at_the_end(launcher: Launcher) -> None:
+    with started(launcher, "sleep", "0.4") as sandbox:
+        assert select.select([sandbox], [], [], 0.1)[0] == []
+        assert select.select([sandbox], [], [], 10)[0] == [sandbox]
+        assert sandbox.wait(0).exit_code == 0
+        assert sandbox.wait(0).exit_code == 0
+
+
+def test_wait_gives_up_in_time(launcher: Launcher) -> None:
+    with started(launcher, "sleep", "60") as sandbox:
+        with pytest.raises(TimeoutError):
+            sandbox.wait(0.05)
+        sandbox.stop(0)
+        sandbox.wait(10)
+
+
+def test_cpu_time_of_descendants_counts(launcher: Launcher) -> None:
+    burn = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    script = f"import os\nif os.fork(): os.wait()\nelse:\n exec({burn!r})"
+    usage = python(launcher, script).ending.usage
+    assert 0.25 < usage.cpu_s < 3
+    assert usage.wall_s > 0.25
+
+
+def test_a_job_starts_with_default_signals(launcher: Launcher) -> None:
+    ran = shell(launcher, "grep -E 'Sig(Blk|Ign)' /proc/self/status")
+    for line in ran.out.split(b"\n")[:-1]:
+        # 32 and 33 are glibc's own, which its posix_spawn leaves ignored in every child.
+        assert int(line.split()[1], 16) & ~0x1_8000_0000 == 0, line
+
+
+def test_many_threads_start_jobs_at_once(launcher: Launcher) -> None:
+    codes: list[int | None] = []
+
+    def work(first: int) -> None:
+        for code in range(first, first + 5):
+            codes.append(shell(launcher, f"exit {code}").ending.exit_code)  # noqa: PERF401
+
+    threads = [threading.Thread(target=work, args=(n * 5,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(code for code in codes if code is not None) == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("argv", "env", "reason"),
+    [
+        ((), {}, "empty"),
+        (("",), {}, "empty"),
+        (("true", "a\0b"), {}, "NUL"),
+        (("true",), {"A": "\0"}, "NUL"),
+        (("true",), {"A=B": ""}, "="),
+        (("true",), {"": "x"}, "empty name"),
+    ],
+)
+def test_what_is_no_command_is_refused(
+    launcher: Launcher, argv: tuple[str, ...], env: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(SandboxRefused, match=reason):
+        launcher.start(Spec(argv, env, NO_LIMITS), stdout=1, stderr=2)
+
+
+def test_networks_that_were_not_allowed_are_refused(launcher: Launcher) -> None:
+    for network, word in (("host", "not allowed"), ("egress", "not set up")):
+        with pytest.raises(SandboxRefused, match=word):
+            launcher.start(
+                Spec(("true",), {}, NO_LIMITS, network=network),  # type: ignore[arg-type]
+                stdout=1,
+                stderr=2,
+            )
+
+
+def test_the_hosts_network_is_the_hosts_where_it_is_allowed() -> None:
+    with Launcher(isolation=strongest(), slots=0, allow_host_network=True) as launcher:
+        script = "import os; print(os.readlink('/proc/self/ns/net'))"
+        host = str(Path("/proc/self/ns/net").readlink())
+        ran = run(
+            launcher,
+            Spec(("/usr/bin/python3", "-c", script), {}, NO_LIMITS, network="host"),
+        )
+        assert ran.out.decode().strip() == host
+        assert python(launcher, script).out.decode().strip() != host
+
+
+def test_every_namespace_is_the_jobs_own(launcher: Launcher) -> None:
+    kinds = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"]
+    if Path("/proc/self/ns/time").exists():
+        kinds.append("time")
+    script = f"import os\nfor k in {kinds}: print(k, os.readlink('/proc/self/ns/' + k))"
+    of_one, of_another = (set(python(launcher, script).out.decode().split("\n")) for _ in "12")
+    hosts = {f"{kind} {Path(f'/proc/self/ns/{kind}').readlink()}" for kind in kinds}
+    assert of_one & hosts == set()
+    assert of_one & of_another <= {""}
+
+
+def test_a_closed_launcher_leaves_nothing(tmp_path: Path) -> None:
+    with (
+        Launcher(isolation=strongest(), slots=3, state_dir=tmp_path) as launcher,
+        started(launcher, "sleep", "4713.25", timeout_s=60) as sandbox,
+    ):
+        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    assert sandbox.wait(5).signal == signal.SIGKILL
+    assert children
+    assert [pid for pid in (launcher.pid, *children) if Path(f"/proc/{pid}").exists()] == []
+    assert alive("4713.25") == []
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["0"]
+    with pytest.raises(SandboxRefused, match="closed"):
+        launcher.start(Spec(("true",), {}, NO_LIMITS), stdout=1, stderr=2)
+    launcher.close()
+
+
+def test_a_dead_launcher_process_costs_no_running_job() -> None:
+    with Launcher(isolation=strongest(), slots=0) as launcher:
+        with started(launcher, "sh", "-c", "sleep 0.5; exit 7") as sandbox:
+            pass
+        os.kill(launcher.pid, signal.SIGKILL)
+        assert sandbox.wait(10).exit_code == 7
+        with pytest.raises(SandboxRefused, match="gone"), started(launcher, "true"):
+            pass
+
+
+def _agent(script: str) -> "subprocess.Popen[str]":
+    """Run a program that plays the agent."""
+    prelude = (
+        "import os, signal, sys, time\n"
+        "from tests.sandbox.running import strongest\n"
+        "from ec2_agent.sandbox import Launcher, Limits, Spec\n"
+        "null = os.open(os.devnull, os.O_RDWR)\n"
+        "launcher = Launcher(isolation=strongest(), slots=2)\n"
+        "def start(*argv):\n"
+        "    return launcher.start(Spec(argv, {}, Limits()), stdout=null, stderr=null)\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", prelude + script],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _gone(marker: str, within_s: float) -> bool:
+    ends = time.monotonic() + within_s
+    while alive(marker):
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_jobs_that_nobody_holds_end_with_the_agent() -> None:
+    with _agent("s = start('sleep', '4714.25')\nos.kill(os.getpid(), signal.SIGKILL)") as agent:
+        agent.wait(20)
+    assert _gone("4714.25", 2.0)
+
+
+def test_a_job_outlives_the_agent_while_another_process_holds_it() -> None:
+    """What a shim per job will do: only the socket ties a job to a holder."""
+    script = (
+        "s = start('sh', '-c', 'sleep 0.6; exit 8')\n"
+        "agent = os.getpid()\n"
+        "if os.fork(): os.kill(agent, signal.SIGKILL)\n"
+        "time.sleep(0.2)\n"
+        "print(os.getppid() != agent, s.wait(10).exit_code, flush=True)\n"
+        "os._exit(0)\n"
+    )
+    with _agent(script) as agent:
+        out, _ = agent.communicate(timeout=20)
+    assert out == "True 8\n"
