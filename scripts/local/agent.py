@@ -19,6 +19,8 @@ DRAIN_S = 5
 STOP_GRACE_S = DRAIN_S + 35.0
 """It also waits for its open polls (20 s), so that none of them swallows a message, and gives
 interrupted jobs 10 s."""
+END_GRACE_S = 2.0
+"""When MiniStack ends too there is nothing to hand back; its sandboxes die with the agent."""
 
 
 def start_agent(  # noqa: PLR0913 - all that tells one agent from another

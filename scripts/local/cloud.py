@@ -15,7 +15,7 @@ import httpx
 
 from infra.outputs import client_output
 from joblane.config import API_AUDIENCE, SCOPES
-from scripts.local.agent import STOP_GRACE_S, start_agent, wait_until_listed
+from scripts.local.agent import END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
 from scripts.local.deploy import Outputs, deploy
 from scripts.local.emulator import (
     ACCESS_KEY,
@@ -118,9 +118,10 @@ class Cloud:
         return [*self.agents.values(), self.ministack.process]
 
     def stop(self) -> None:
-        """End the agents, then MiniStack."""
-        for name in list(self.agents):
-            self.stop_agent(name)
+        """End the agents, without long goodbyes, then MiniStack."""
+        for agent in self.agents.values():
+            agent.stop(END_GRACE_S)
+        self.agents.clear()
         self.ministack.stop()
 
 
@@ -128,22 +129,19 @@ def start_cloud(run_dir: Path, port: int | None = None, progress: Progress | Non
     """Start MiniStack and deploy Joblane to it; without a port, any free one is taken.
 
     `run_dir` must not exist; it is made for this run. When something fails, LocalError says what
-    in one line, nothing is left running, and the folder stays for its logs.
+    in one line and nothing is left running; the folder stays, for its logs.
     """
     shown = progress if progress is not None else Quiet()
     if port is not None:
-        require_free(port)  # said before the folder of another run is touched
+        require_free(port)  # said before the folder is made
     try:
         run_dir.mkdir(parents=True)
     except FileExistsError:
         raise LocalError(f"{run_dir}: is there already; another run uses it") from None
-    try:
+    with _nothing_left_on_failure(run_dir):
         with shown.step("starting MiniStack"):
             ministack = start_ministack(run_dir, free_port() if port is None else port)
         outputs = deploy(ministack, run_dir, shown)
-    except BaseException:
-        end_leftovers(run_dir)
-        raise
     return Cloud(run_dir, ministack, outputs)
 
 
@@ -151,13 +149,27 @@ def start_cloud(run_dir: Path, port: int | None = None, progress: Progress | Non
 def running_cloud(
     run_dir: Path, port: int | None = None, progress: Progress | None = None
 ) -> Iterator[Cloud]:
-    """Run a cloud for the length of a block; its folder goes when the block ended well."""
+    """Run a cloud for the length of a block; then every process and the folder are gone.
+
+    When the block fails the folder stays, for its logs.
+    """
     cloud = start_cloud(run_dir, port, progress)
-    try:
-        yield cloud
-    finally:
+    with _nothing_left_on_failure(run_dir):
         try:
-            cloud.stop()
+            yield cloud
         finally:
-            end_leftovers(run_dir)
+            cloud.stop()
+    end_leftovers(run_dir)
     shutil.rmtree(run_dir)
+
+
+@contextmanager
+def _nothing_left_on_failure(run_dir: Path) -> Iterator[None]:
+    """End what a block started when it fails, and forget its folder when it was interrupted."""
+    try:
+        yield
+    except BaseException as error:
+        end_leftovers(run_dir)
+        if not isinstance(error, Exception):  # Ctrl-C or SIGTERM: nobody will read the logs
+            shutil.rmtree(run_dir, ignore_errors=True)
+        raise

@@ -10,7 +10,6 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +62,7 @@ def deploy(ministack: MiniStack, run_dir: Path, progress: Progress) -> Outputs:
     with progress.step("synthesizing the stacks, bootstrapping the account"):
         cdk.run_both(
             ("synth", "--quiet", "--context", f"config={config}", "--output", str(assembly)),
-            ("bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", "true"),
+            ("bootstrap", f"aws://{ACCOUNT}/{REGION}"),
         )
     with progress.step("deploying the stacks"):
         cdk.run(
@@ -143,18 +142,17 @@ class _Cdk:
 
     def run_both(self, first: Sequence[str], second: Sequence[str]) -> None:
         """Run two commands side by side."""
-        with (
-            self._running(first) as one,
-            self._running(second) as other,
-            ThreadPoolExecutor(max_workers=2) as pool,
-        ):
-            for done in [pool.submit(self._finish, process) for process in (one, other)]:
-                done.result()
+        with self._running(first) as one, self._running(second) as other:
+            self._finish(other)
+            self._finish(one)
 
     @contextmanager
     def _running(self, arguments: Sequence[str]) -> Iterator[Process]:
-        # The CDK reads cdk.json from where it runs, and the app's paths in it are relative.
-        command = ["env", "-C", str(ROOT), str(CDK), *arguments, "--no-notices", "--no-color"]
+        # The CDK reads cdk.json from where it runs, and the app's paths in it are relative. The
+        # bootstrap has no use for an app: it runs where there is none, or two copies of this
+        # would meet in one cdk.out.
+        where = self._run_dir if arguments[0] == "bootstrap" else ROOT
+        command = ["env", "-C", str(where), str(CDK), *arguments, "--no-notices", "--no-color"]
         process = Process.start(
             f"cdk-{arguments[0]}", command, run_dir=self._run_dir, env=self._env
         )

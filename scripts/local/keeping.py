@@ -5,7 +5,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from scripts.local.agent import STOP_GRACE_S
+from scripts.local.agent import END_GRACE_S
 from scripts.local.cloud import Cloud
 from scripts.local.deploy import BIN
 from scripts.local.emulator import ROOT
@@ -18,7 +18,13 @@ ENV_FILE = LOCAL / "env"
 
 
 def run_folder(what: str) -> Path:
-    """Return a folder for one run of a script, named so that two at once do not meet."""
+    """Return a folder for one run of a script, named so that two at once do not meet.
+
+    A run that failed leaves its folder for the logs; the next one clears it away.
+    """
+    for old in LOCAL.glob(f"{what}-*"):
+        if not Path(f"/proc/{old.name.rpartition('-')[2]}").exists():
+            shutil.rmtree(old, ignore_errors=True)
     return LOCAL / f"{what}-{os.getpid()}"
 
 
@@ -47,7 +53,7 @@ def end() -> bool:
     """End what `scripts/up` left, and every trace of it; return whether there was anything."""
     processes = load(PROCESSES)
     for process in processes:
-        process.stop(STOP_GRACE_S if process.what.startswith("agent") else 0)
+        process.stop(END_GRACE_S if process.what.startswith("agent") else 0)
     end_leftovers(RUN_DIR)
     found = RUN_DIR.exists() or ENV_FILE.exists()
     shutil.rmtree(RUN_DIR, ignore_errors=True)

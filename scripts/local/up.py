@@ -32,8 +32,10 @@ def main() -> int:
         with progress.step("starting the agent"):
             cloud.start_agent()
         keeping.keep(cloud)
-    except BaseException:
+    except BaseException as error:
         cloud.stop()
+        if not isinstance(error, Exception):  # interrupted: nobody will read the logs
+            keeping.end()
         raise
     print(_NEXT.format(endpoint=cloud.endpoint, run_dir=cloud.run_dir))
     return 0
