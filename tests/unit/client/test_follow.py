@@ -1,6 +1,7 @@
 """The decisions of following, without time or network: pace, reconnecting, giving up."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -147,6 +148,27 @@ def test_full_pages_are_fetched_without_a_pause() -> None:
     script = iter(pages)
     assert len(list(follow_log(lambda _: next(script), edge=world.edge()))) == 4
     assert world.now == 0
+
+
+def test_a_change_of_state_is_news_too() -> None:
+    """A job that has just started will soon say something."""
+    world = World()
+    states = ["pending"] * 40 + ["active"] * 2
+
+    def pages() -> Iterator[LogPage]:
+        for state in states:
+            yield {"entries": [], "state": state, "next": "a"}
+        yield {"entries": [], "state": "active", "complete": True}
+
+    script = pages()
+    before: list[float] = []
+    for page in follow_log(lambda _: next(script), edge=world.edge()):
+        before.append(world.now)
+        if page.get("complete"):
+            break
+    waits = [later - earlier for earlier, later in pairwise(before)]
+    assert waits[39] > 0.3  # the last wait of the pending job
+    assert waits[40] == pytest.approx(0.1)
 
 
 def test_a_page_without_a_cursor_leaves_the_reader_where_it_was() -> None:
