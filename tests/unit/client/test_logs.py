@@ -103,6 +103,16 @@ def test_json_is_one_record_a_line_as_the_api_sent_it(api: FakeApi, joblane: Job
         assert [json.loads(line) for line in lines] == job.records
 
 
+def test_text_that_no_encoder_takes_is_still_written(api: FakeApi, joblane: Joblane) -> None:
+    """JSON can hold half of a surrogate pair; that is odd, and no reason to stop."""
+    job = api.add()
+    job.say("a\ud800b\n")
+    job.end()
+    ran = joblane("logs", "01J")
+    assert (ran.code, ran.stdout) == (0, b"a\xed\xa0\x80b\n")
+    assert json.loads(joblane("logs", "--json", "01J").stdout)["text"] == "a\ud800b\n"
+
+
 def test_joblanes_own_words_go_to_stderr(api: FakeApi, joblane: Joblane) -> None:
     job = api.add()
     job.say("output cap reached\n", stream="joblane")

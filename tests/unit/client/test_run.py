@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from client.cli.watch import Waiting
 from tests.unit.client.conftest import Joblane, Spawn
 from tests.unit.client.fake_api import CUT, FakeApi, FakeJob, Fault, gateway, problem
 
@@ -138,6 +139,20 @@ def test_a_job_that_waits_says_for_what_once(
     assert ran.code == 0
     assert ran.said == "joblane: job 01J0 is pending: no agent\\x1b[31m\n"
     assert api.count("GET", "/v1/jobs/01J0") > 2  # asked again, said once
+
+
+def test_when_to_look_at_what_a_job_waits_for() -> None:
+    """After 2 s without news, then every 5 s; output or a running job start it again."""
+    waiting = Waiting(quiet_since=0)
+    asked = [
+        now for now in range(1, 20) if waiting.should_ask("pending", output=False, now=float(now))
+    ]
+    assert asked == [2, 7, 12, 17]
+    assert not waiting.should_ask("active", output=False, now=30)
+    assert not waiting.should_ask("retry", output=False, now=31)
+    assert waiting.should_ask("retry", output=False, now=32)
+    assert not waiting.should_ask("retry", output=True, now=40)
+    assert not waiting.should_ask("retry", output=False, now=41)
 
 
 def test_the_first_line_is_seen_at_once(api: FakeApi, spawn: Spawn) -> None:
