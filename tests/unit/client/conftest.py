@@ -79,6 +79,7 @@ def spawn(api: FakeApi) -> Iterator[Spawn]:
 
     def start(*args: str, **more: object) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "secret"}
+        environment.pop("PYTHONUNBUFFERED", None)
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment} | more
         program = [sys.executable, "-P", "-W", "error", "-c", MAIN]
         process = subprocess.Popen([*program, *args], **options)  # type: ignore[call-overload]

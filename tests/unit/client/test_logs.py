@@ -138,14 +138,14 @@ def test_a_reader_that_leaves_is_no_error(api: FakeApi, spawn: Spawn) -> None:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_in_the_middle_of_a_page(
-    api: FakeApi, spawn: Spawn, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+    api: FakeApi, spawn: Spawn, unbuffered: str
 ) -> None:
     """One large write, of which the pipe took a part: the rest must fail, not vanish."""
-    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     job = api.add()
     job.say("x" * 1_000_000)
     job.end()
-    process = spawn("logs", "-f", "01J")
+    environment = {**os.environ, "JOBLANE_URL": api.url, "PYTHONUNBUFFERED": unbuffered}
+    process = spawn("logs", "-f", "01J", env=environment)
     assert process.stdout
     assert len(os.read(process.stdout.fileno(), 10)) == 10
     time.sleep(0.3)
