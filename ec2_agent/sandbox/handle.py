@@ -60,7 +60,7 @@ class Sandbox:
         try:
             if self._ending is None:
                 _await(self._socket.fileno(), ends)
-                message = self._socket.recv(wire.PACKET)
+                message = wire.receive_answer(self._socket)
                 if not message:
                     # The init's descriptors close before its namespace is emptied; its pidfd
                     # tells when that is done too.

@@ -151,7 +151,7 @@ class Launcher:
             self._running[slot.number] = sandbox
         if not ready:
             # The job may be running by now; this only learns whether it could be.
-            answer = slot.sock.recv(wire.PACKET)
+            answer = wire.receive_answer(slot.sock)
             if answer != wire.READY:
                 sandbox.abandon()
                 reason = answer[1:].decode("utf-8", "replace") or "it died"
@@ -190,7 +190,7 @@ class Launcher:
         while self._pool:
             slot = self._pool.popleft()
             try:
-                answer = slot.sock.recv(wire.PACKET, socket.MSG_DONTWAIT)
+                answer = wire.receive_answer(slot.sock, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 self._pool.appendleft(slot)
                 return None

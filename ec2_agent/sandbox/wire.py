@@ -53,12 +53,23 @@ def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     slot receives would be inherited by the job.
     """
     flags |= socket.MSG_CMSG_CLOEXEC
-    body, ancillary, _, _ = sock.recvmsg(PACKET, _ANCILLARY, flags)
+    try:
+        body, ancillary, _, _ = sock.recvmsg(PACKET, _ANCILLARY, flags)
+    except ConnectionResetError:  # it was killed before it read our last message
+        return b"", []
     fds: list[int] = []
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.extend(struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4]))
     return body, fds
+
+
+def receive_answer(sock: socket.socket, flags: int = 0) -> bytes:
+    """Give one message of a slot; descriptors it may have added are dropped by the kernel."""
+    try:
+        return sock.recv(PACKET, flags)
+    except ConnectionResetError:
+        return b""
 
 
 def receive(sock: socket.socket, flags: int = 0) -> "tuple[tuple[Any, ...], list[int]]":
