@@ -69,10 +69,7 @@ def logs(
     show = as_json if json else write_records
     with ctx.obj.connect() as client:
         if follow:
-            try:
-                Watcher(client, give_up_s, show).watch(job_id)
-            except KeyboardInterrupt as error:
-                raise typer.Exit(exits.INTERRUPTED) from error
+            Watcher(client, give_up_s, show).watch(job_id)
         else:
             for record in client.logs(job_id):
                 show([record])
