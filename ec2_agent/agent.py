@@ -26,7 +26,7 @@ from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
-from joblane.config import LANES
+from joblane.names import LANES
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ serves lower lanes at one request a fetch and still sees a high-priority job at 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from joblane.config import LANES, Lane
+from joblane.names import LANES, Lane
 
 LaneKey = tuple[str, Lane]
 """A queue and one of its lanes."""

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, Json
 from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
-from joblane.config import LANES, Lane, dead_letter_name, lane_name
 from joblane.head import rfc3339
+from joblane.names import LANES, Lane, dead_letter_name, lane_name
 from joblane.web import (
     Application,
     Caller,

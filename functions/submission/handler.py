@@ -30,11 +30,11 @@ from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
-from joblane.config import LANES, lane_name
 from joblane.head import Head, job_view, submitted
 from joblane.logs import Cursor
 from joblane.message import JOB_ID_PATTERN, Message
 from joblane.model import LOG_PAGE_MAX, MAX_BODY_BYTES, Submission, field_problems
+from joblane.names import LANES, lane_name
 from joblane.web import (
     Application,
     Caller,

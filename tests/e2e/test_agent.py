@@ -32,7 +32,9 @@ def wake(clients: Clients, job_id: str) -> None:
 
 def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet: Cloud, http: Http):
     leaving = quiet.start_agent("leaving", isolation="namespaces")
-    job_id = submit(http, "sh", "-c", "sleep 30; echo never", retry={"max_attempts": 1})
+    # It would run for longer than the leaving agent waits, and has nothing left to do after.
+    until = f"while [ $(date +%s) -lt {int(time.time()) + 15} ]; do sleep 0.1; done"
+    job_id = submit(http, "sh", "-c", until, retry={"max_attempts": 1})
     wait_for(http, job_id, "active")
     began = time.monotonic()
     quiet.stop_agent("leaving")
@@ -42,6 +44,9 @@ def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet:
     assert 0 == job["attempt"]
     assert "interrupted" in job["reason"]
     assert "leaving" not in [a["name"] for a in http("GET", "/v1/agents").json()["entries"]]
+    quiet.start_agent("next", isolation="namespaces")
+    job = wait_for(http, job_id, "completed")
+    assert (1, 2, "next") == (job["attempt"], job["epoch"], job["agent"])
 
 
 def test_a_job_of_an_agent_that_was_killed_runs_again_when_it_comes_back(
@@ -52,6 +57,7 @@ def test_a_job_of_an_agent_that_was_killed_runs_again_when_it_comes_back(
     job_id = submit(http, "sh", "-c", 'test "$JOBLANE_ATTEMPT" = 2 || sleep 600')
     wait_for(http, job_id, "active")
     os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait(5)
     quiet.agents.pop("mortal")
     quiet.start_agent("mortal", isolation="namespaces")
     wake(clients, job_id)  # SQS would show the first message again after two minutes

@@ -1,17 +1,44 @@
-"""The deployment, as `joblane.toml` declares it, and the names that follow from it.
+"""The deployment: as `joblane.toml` declares it, and as its agents read it.
 
-This is the one module of joblane that `infra` may import: it holds values only, no AWS.
-Everything that must agree between the stacks, the functions and the agents (resource names,
-the descriptor an agent reads at its start) is derived here and nowhere else.
+This is the one module of joblane that `infra` imports, the names of resources included.
 """
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Lane = Literal["high", "default", "low"]
-LANES: tuple[Lane, ...] = ("high", "default", "low")
-"""Lanes of a queue, in the order in which an agent serves them."""
+from joblane.names import (
+    LANES,
+    Lane,
+    Name,
+    dead_letter_name,
+    descriptor_name,
+    lane_name,
+    log_group_name,
+    table_name,
+)
+
+__all__ = [
+    "API_AUDIENCE",
+    "LANES",
+    "SCOPES",
+    "Config",
+    "Descriptor",
+    "Fleet",
+    "Functions",
+    "Lane",
+    "LogDays",
+    "Name",
+    "Queue",
+    "QueueDescriptor",
+    "Retention",
+    "Tenant",
+    "dead_letter_name",
+    "descriptor_name",
+    "lane_name",
+    "log_group_name",
+    "table_name",
+]
 
 SCOPES = (
     "jobs.submit",
@@ -25,9 +52,6 @@ SCOPES = (
 
 API_AUDIENCE = "joblane"
 """Identifier of the OAuth resource server: a token's scope reads `joblane/jobs.read`."""
-
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
-"""A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
 
 Days = Annotated[int, Field(ge=1, le=3650)]
 
@@ -118,31 +142,6 @@ class Config(Strict):
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
         return self
-
-
-def table_name(deployment: str, table: str) -> str:
-    """Name of a DynamoDB table: `joblane-jobs`."""
-    return f"{deployment}-{table}"
-
-
-def lane_name(deployment: str, queue: str, lane: Lane) -> str:
-    """Name of the SQS queue behind one lane: `joblane-default-high`."""
-    return f"{deployment}-{queue}-{lane}"
-
-
-def dead_letter_name(deployment: str, queue: str, lane: Lane) -> str:
-    """Name of the dead-letter queue of one lane: `joblane-default-high-dlq`."""
-    return f"{lane_name(deployment, queue, lane)}-dlq"
-
-
-def log_group_name(deployment: str) -> str:
-    """Name of the CloudWatch Logs group that holds the output of jobs."""
-    return f"/{deployment}/jobs"
-
-
-def descriptor_name(deployment: str) -> str:
-    """Name of the SSM parameter that tells an agent what it serves (`Descriptor`)."""
-    return f"/{deployment}/descriptor"
 
 
 class QueueDescriptor(Strict):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from joblane.config import Name
+from joblane.names import Name
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""

@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from joblane.config import Lane, Name
 from joblane.lifecycle import State
+from joblane.names import Lane, Name
 
 MAX_BODY_BYTES = 256 * 1024
 """Largest submission; a larger payload belongs in S3 and its address in the job."""

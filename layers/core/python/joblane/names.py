@@ -1,0 +1,40 @@
+"""Names that the stacks, the functions and the agents agree on, derived here and nowhere else.
+
+Apart from the models of `joblane.config`, because every cold start of a function needs them.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import StringConstraints
+
+Lane = Literal["high", "default", "low"]
+LANES: tuple[Lane, ...] = ("high", "default", "low")
+"""Lanes of a queue, in the order in which an agent serves them."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+"""A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
+
+
+def table_name(deployment: str, table: str) -> str:
+    """Name of a DynamoDB table: `joblane-jobs`."""
+    return f"{deployment}-{table}"
+
+
+def lane_name(deployment: str, queue: str, lane: Lane) -> str:
+    """Name of the SQS queue behind one lane: `joblane-default-high`."""
+    return f"{deployment}-{queue}-{lane}"
+
+
+def dead_letter_name(deployment: str, queue: str, lane: Lane) -> str:
+    """Name of the dead-letter queue of one lane: `joblane-default-high-dlq`."""
+    return f"{lane_name(deployment, queue, lane)}-dlq"
+
+
+def log_group_name(deployment: str) -> str:
+    """Name of the CloudWatch Logs group that holds the output of jobs."""
+    return f"/{deployment}/jobs"
+
+
+def descriptor_name(deployment: str) -> str:
+    """Name of the SSM parameter that tells an agent what it serves (`Descriptor`)."""
+    return f"/{deployment}/descriptor"

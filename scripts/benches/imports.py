@@ -1,0 +1,114 @@
+"""Cold start of the functions against boto3 with the clients that the function uses.
+
+`scripts/bench imports` starts fresh interpreters, one after the other and interleaved, and
+prints the medians of their CPU time and the ratio. A function's figure holds its imports, its
+settings and its clients: all that a cold start does before the first request.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+_TIMED = """
+import json, time
+began, cpu = time.perf_counter(), time.process_time()
+{body}
+print(json.dumps([time.process_time() - cpu, time.perf_counter() - began]))
+"""
+
+_BOTO3 = """
+import boto3
+for service in {clients!r}:
+    boto3.client(service)
+"""
+
+_FUNCTION = """
+import sys
+sys.path.insert(0, {folder!r})
+import handler
+handler._application()
+"""
+
+_ENVIRONMENT = {
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "none",
+    "AWS_SECRET_ACCESS_KEY": "none",
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",  # as infra/function.py sets it
+    "JOBLANE_DEPLOYMENT": "joblane",
+    "JOBLANE_JOBS_TABLE": "joblane-jobs",
+    "JOBLANE_AGENTS_TABLE": "joblane-agents",
+    "JOBLANE_LOG_GROUP": "/joblane/jobs",
+    "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",
+    "JOBLANE_QUEUES": '{"default": []}',
+    "JOBLANE_DEFAULT_QUEUE": "default",
+    "JOBLANE_TENANTS": "{}",
+}
+
+FUNCTIONS = {"submission": ("dynamodb", "sqs"), "admin": ("dynamodb", "sqs")}
+"""Each function and the clients that it makes at its start."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Medians, in seconds."""
+
+    boto3_cpu_s: float
+    function_cpu_s: float
+    boto3_wall_s: float
+    function_wall_s: float
+
+    @property
+    def ratio(self) -> float:
+        """CPU time of the function over that of boto3 with its clients."""
+        return self.function_cpu_s / self.boto3_cpu_s
+
+
+def measure(function: str, runs: int) -> Figures:
+    """Start each side `runs` times, interleaved, after one start each that fills the caches."""
+    baseline = _BOTO3.format(clients=FUNCTIONS[function])
+    candidate = _FUNCTION.format(folder=str(ROOT / "functions" / function))
+    _start(baseline)
+    _start(candidate)
+    pairs = [(_start(baseline), _start(candidate)) for _ in range(runs)]
+    columns = [[*one, *other] for one, other in pairs]
+    boto3_cpu, boto3_wall, cpu, wall = (
+        statistics.median(column) for column in zip(*columns, strict=True)
+    )
+    return Figures(boto3_cpu, cpu, boto3_wall, wall)
+
+
+def _start(body: str) -> tuple[float, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", _TIMED.format(body=body)],
+        env={**_ENVIRONMENT, "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    cpu, wall = json.loads(done.stdout.splitlines()[-1])
+    return cpu, wall
+
+
+def main() -> None:
+    """Print the table."""
+    runs = 15
+    print(f"median of {runs} starts each, interleaved; ms")
+    print(
+        f"{'function':<12} {'boto3 cpu':>10} {'cpu':>8} {'ratio':>6} {'boto3 wall':>11} {'wall':>8}"
+    )
+    for function in FUNCTIONS:
+        f = measure(function, runs)
+        print(
+            f"{function:<12} {f.boto3_cpu_s * 1e3:>10.0f} {f.function_cpu_s * 1e3:>8.0f} "
+            f"{f.ratio:>6.2f} {f.boto3_wall_s * 1e3:>11.0f} {f.function_wall_s * 1e3:>8.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
