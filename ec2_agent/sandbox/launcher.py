@@ -50,9 +50,9 @@ class Launcher:
         """Start the launcher process; raise SandboxRefused if `isolation` cannot be had.
 
         `slots` is how many sandboxes are kept ready. Without an `egress` policy, network
-        `egress` is refused. `state_dir` (default: under /run) holds the uid locks, so launchers
-        of one host share it; io_bps applies to its disk and to that of /usr. `programs` are
-        host trees that jobs may read and execute beside /usr, at their own paths.
+        `egress` is refused. `state_dir` is where the agent keeps its files: io_bps applies to
+        its disk and to that of /usr. `programs` are host trees that jobs may read and execute
+        beside /usr, at their own paths.
         """
         self._lock = threading.Lock()
         self._slots = slots
@@ -64,13 +64,13 @@ class Launcher:
         self._links: dict[int, int] = {}
         self._closed = False
         filters = seccomp.compile_filters()
-        state_dir = state_dir or uids.default_state_dir()
-        lock, block = uids.take_block(state_dir)
+        lock, block = uids.take_block()
         fds = [lock]
         with contextlib.ExitStack() as undo:
             try:
                 if isolation == "full":
-                    self._room = cgroup.open_room(f"joblane-{block}", (Path("/usr"), state_dir))
+                    stands_on = (Path("/usr"), state_dir or Path("/"))
+                    self._room = cgroup.open_room(f"joblane-{block}", stands_on)
                     undo.callback(cgroup.sweep, self._room.path)
                     fds.append(os.open(self._room.path, os.O_RDONLY | os.O_DIRECTORY))
                 self._host = _limits_host(isolation, self._room)
@@ -139,7 +139,12 @@ class Launcher:
                     cgroup.apply(leaf, changes)
                 if spec.network == "egress":
                     self._attach(slot)
-                wire.send_run(slot.sock, run, (stdout, stderr))
+                try:
+                    wire.send_run(slot.sock, run, (stdout, stderr))
+                except OSError as gone:
+                    raise SandboxRefused(
+                        f"the sandbox ended before it got its job: {gone}"
+                    ) from gone
                 if len(self._pool) <= self._slots // 2:
                     self._refill()
                 pidfd = self._process.take_pidfd(slot)

@@ -10,25 +10,26 @@ FIRST, EACH, BLOCKS = 200_000, 1000, 64
 """Block n holds the 1000 uids from 200000 + 1000 n; 64 launchers can run on a host."""
 
 
-def default_state_dir() -> Path:
-    """Give the directory that launchers of this user share."""
+def locks_folder() -> Path:
+    """Give the directory of the locks: one for the host, or one for a user without privileges."""
     uid = os.geteuid()
     if uid == 0:
-        return Path("/run/joblane")
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/joblane-{uid}") / "joblane"  # noqa: S108 - made 0700 and checked
+        return Path("/run/joblane/uids")
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/joblane-{uid}") / "joblane/uids"  # noqa: S108 - made 0700 and checked
 
 
-def take_block(state_dir: Path) -> tuple[int, int]:
+def take_block() -> tuple[int, int]:
     """Lock a block of uids; give (lock descriptor, block).
 
-    The launcher process and every slot inherit the descriptor, so the block is free again when
-    the last of them is gone, however each of them ended.
+    The block also names the launcher's cgroup, links and rules. The launcher process and every
+    slot inherit the descriptor, so the block is free again when the last of them is gone,
+    however each of them ended.
     """
-    folder = state_dir / "uids"
+    folder = locks_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.geteuid():
-            raise SandboxRefused(f"{folder} belongs to another user; choose another state_dir")
+            raise SandboxRefused(f"{folder} belongs to another user; remove it")
         for block in range(BLOCKS):
             lock = os.open(folder / str(block), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

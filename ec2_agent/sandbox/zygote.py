@@ -8,6 +8,7 @@ run a job end with it, those that wait see that nobody holds their socket.
 """
 
 import collections
+import contextlib
 import errno
 import fcntl
 import gc
@@ -208,7 +209,8 @@ class Zygote:
 
     def _remove_leaf(self, number: int) -> None:
         if self._cgroup is not None:
-            os.rmdir(str(number), dir_fd=self._cgroup)
+            with contextlib.suppress(OSError):  # what stays is swept when the launcher closes
+                os.rmdir(str(number), dir_fd=self._cgroup)
 
     def _reap(self) -> None:
         while self._slots:

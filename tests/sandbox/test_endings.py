@@ -240,9 +240,9 @@ def test_every_namespace_is_the_jobs_own(launcher: Launcher) -> None:
     assert of_one & of_another <= {""}
 
 
-def test_a_closed_launcher_leaves_nothing(tmp_path: Path) -> None:
+def test_a_closed_launcher_leaves_nothing() -> None:
     with (
-        Launcher(isolation=strongest(), slots=3, state_dir=tmp_path) as launcher,
+        Launcher(isolation=strongest(), slots=3) as launcher,
         started(launcher, "sleep", "4713.25", timeout_s=60) as sandbox,
     ):
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
@@ -250,7 +250,6 @@ def test_a_closed_launcher_leaves_nothing(tmp_path: Path) -> None:
     assert children
     assert [pid for pid in (launcher.pid, *children) if Path(f"/proc/{pid}").exists()] == []
     assert alive("4713.25") == []
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["0"]
     with pytest.raises(SandboxRefused, match="closed"):
         launcher.start(Spec(("true",), {}, NO_LIMITS), stdout=1, stderr=2)
     launcher.close()

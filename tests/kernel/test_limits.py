@@ -1,0 +1,222 @@
+"""Every limit of cgroup v2 by its effect, on a kernel that has it.
+
+Natively where the host can isolate `full`; elsewhere test_machine.py runs this file in a machine
+of its own.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ec2_agent.sandbox import Launcher, Limits, SandboxRefused, Spec, probe
+from tests.sandbox.running import python, run, shell
+
+pytestmark = pytest.mark.skipif(
+    probe().isolation != "full", reason="needs cgroup v2; test_machine.py brings one"
+)
+
+DISK = Path("/run/disk")
+"""An ext4 disk of the test machine."""
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[Launcher]:
+    """A launcher whose state lies on the disk, where there is one, so that io.max applies."""
+    state_dir = DISK if DISK.exists() else None
+    with Launcher(isolation="full", slots=2, state_dir=state_dir) as it:
+        yield it
+
+
+def room(launcher: Launcher) -> Path:
+    """Give the cgroup in which a launcher's slots have theirs."""
+    block = Path(f"/proc/{launcher.pid}/fd")  # the launcher process holds it open
+    return next(
+        path for path in (entry.readlink() for entry in block.iterdir())
+        if path.name.startswith("joblane-")
+    )  # fmt: skip
+
+
+TOUCH = "x = bytearray({mb} << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('touched')"
+
+
+def test_memory_kills_the_job_and_not_its_neighbour(launcher: Launcher) -> None:
+    read, write = os.pipe()
+    quiet = TOUCH.format(mb=20) + "\nimport time; time.sleep(4); print('well')"
+    spec = Spec(("/usr/bin/python3", "-u", "-c", quiet), {}, Limits(memory_mb=64))
+    neighbour = launcher.start(spec, stdout=write, stderr=write)
+    os.close(write)
+    ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=64))
+    assert ran.ending.oom_killed
+    assert ran.ending.exit_code is None
+    assert ran.ending.signal == 9
+    assert ran.ending.error is None
+    assert ran.out == b""
+    assert 60 << 20 < (ran.ending.usage.peak_memory_bytes or 0) <= 64 << 20
+    with os.fdopen(read, "rb") as said:
+        assert said.read() == b"touched\nwell\n"
+    ending = neighbour.wait(20)
+    assert (ending.exit_code, ending.oom_killed) == (0, False)
+    assert 20 << 20 < (ending.usage.peak_memory_bytes or 0) < 64 << 20
+
+
+def test_oom_of_a_child_ends_the_whole_job(launcher: Launcher) -> None:
+    child = TOUCH.format(mb=300)
+    script = f"import os\nif os.fork(): os.wait(); print('survived')\nelse:\n exec({child!r})"
+    ran = python(launcher, script, limits=Limits(memory_mb=64))
+    assert ran.ending.oom_killed
+    assert ran.out == b""
+
+
+def test_files_in_tmp_count_as_memory(launcher: Launcher) -> None:
+    script = "head -c 100000000 /dev/zero >/tmp/x; echo written"
+    ran = shell(launcher, script, limits=Limits(memory_mb=48, tmp_mb=200))
+    assert ran.ending.oom_killed
+    ran = shell(launcher, "head -c 100000000 /dev/zero >/tmp/x", limits=Limits(tmp_mb=40))
+    assert b"No space left" in ran.err
+    assert not ran.ending.oom_killed
+
+
+def test_half_a_core_is_half_a_core(launcher: Launcher) -> None:
+    ran = python(launcher, "while True: pass", limits=Limits(cpus=0.5), timeout_s=3, grace_s=0)
+    assert ran.ending.timed_out
+    assert ran.ending.usage.cpu_s <= 1.8
+    assert 3 <= ran.ending.usage.wall_s < 4.5
+    free = python(launcher, "while True: pass", timeout_s=2, grace_s=0)
+    assert free.ending.usage.cpu_s > 1.3, "the limit would prove nothing on a busy host"
+
+
+def test_a_thousand_forks_under_64_pids(launcher: Launcher) -> None:
+    script = (
+        "import os, time\nn = 0\nwhile n < 1000:\n"
+        " try: pid = os.fork()\n"
+        " except OSError as full: print(n, full.errno); break\n"
+        " if not pid: time.sleep(20); os._exit(0)\n"
+        " n += 1"
+    )
+    ran = python(launcher, script, limits=Limits(pids=64))
+    assert ran.out == b"63 11\n"  # with the first process 64, and EAGAIN
+    assert ran.ending.usage.pids_peak in (64, None)
+    assert shell(launcher, "echo well").out == b"well\n"
+
+
+def test_a_bomb_with_little_cpu_still_ends_in_time(launcher: Launcher) -> None:
+    """The init shares the job's cgroup, so a job could try to starve it of CPU."""
+    script = "for i in $(seq 60); do (while :; do :; done) & done; wait"
+    limits = Limits(cpus=0.1, pids=64)
+    before = time.monotonic()
+    ran = shell(launcher, script, limits=limits, timeout_s=2, grace_s=0.2)
+    assert ran.ending.timed_out
+    assert time.monotonic() - before < 12
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
+def test_a_job_stays_on_its_cores(launcher: Launcher) -> None:
+    script = "import os; os.sched_setaffinity(0, {0, 1}); print(os.sched_getaffinity(0))"
+    ran = python(launcher, script, limits=Limits(cores="1"))
+    assert ran.out == b"{1}\n"
+
+
+@pytest.mark.parametrize("cores", ["3-1", "0,0", "99", "", "a", "1,0", "0-", "-1", "0-1-2"])
+def test_cores_that_are_none_are_refused(launcher: Launcher, cores: str) -> None:
+    with pytest.raises(SandboxRefused, match="cores"):
+        shell(launcher, "true", limits=Limits(cores=cores))
+
+
+@pytest.mark.skipif(not DISK.exists(), reason="needs the test machine's disk")
+def test_a_slow_disk_is_slow(launcher: Launcher) -> None:
+    """8 MiB at 1 MiB/s, written directly to a file on the disk that was opened for the job."""
+    path = DISK / "out"
+    script = (
+        "import fcntl, mmap, os\n"
+        "fcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT)\n"
+        "page = mmap.mmap(-1, 1 << 18)\n"
+        "for _ in range(32): os.write(1, page)"
+    )
+    took = {}
+    for rate in (1 << 20, None):
+        with path.open("wb") as file:
+            spec = Spec(("/usr/bin/python3", "-c", script), {}, Limits(io_bps=rate))
+            ending = launcher.start(spec, stdout=file.fileno(), stderr=2).wait(60)
+        assert ending.exit_code == 0
+        assert path.stat().st_size == 8 << 20
+        assert (ending.usage.io_write_bytes or 0) >= 8 << 20
+        took[rate] = ending.usage.wall_s
+    assert took[1 << 20] >= 6
+    assert took[None] < 3
+
+
+def test_not_one_instruction_runs_outside(launcher: Launcher) -> None:
+    """A process that was moved would have left its first memory to its old cgroup."""
+    before = Path("/sys/fs/cgroup/cgroup.procs")
+    assert before.exists()
+    leaf = room(launcher)
+    for entry in leaf.iterdir():
+        if entry.is_dir():
+            current = int((entry / "memory.current").read_text())
+            assert current > 100 << 10, f"{entry}: the init's own pages are not charged here"
+
+
+def test_the_job_sees_no_cgroup_but_its_own(launcher: Launcher) -> None:
+    ran = shell(launcher, "cat /proc/self/cgroup; ls -d /sys/fs/cgroup")
+    assert ran.out == b"0::/\n"
+
+
+def test_cgroups_are_gone_soon_after_the_job(launcher: Launcher) -> None:
+    place = room(launcher)
+    read, write = os.pipe()
+    spec = Spec(("sh", "-c", "sleep 1 & setsid sleep 60 & exit 0"), {}, Limits())
+    sandbox = launcher.start(spec, stdout=write, stderr=write)
+    os.close(write)
+    os.close(read)
+    leaves = {entry.name for entry in place.iterdir() if entry.is_dir()}
+    assert sandbox.wait(20).exit_code == 0
+    ends = time.monotonic() + 2
+    while True:
+        left = {entry.name for entry in place.iterdir() if entry.is_dir()}
+        if len(leaves - left) == 1:
+            break
+        assert time.monotonic() < ends, "the cgroup of the ended job is still there"
+        time.sleep(0.02)
+
+
+def test_a_closed_launcher_leaves_no_cgroup() -> None:
+    with Launcher(isolation="full", slots=2) as launcher:
+        place = room(launcher)
+        with Path(os.devnull).open("wb") as null:
+            spec = Spec(("sleep", "60"), {}, Limits())
+            sandbox = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
+        assert place.exists()
+    assert not place.exists()
+    assert sandbox.wait(5).signal == 9
+
+
+def test_usage_is_told(launcher: Launcher) -> None:
+    script = (
+        "import os, time\n"
+        "pids = [os.fork() for _ in range(3)]\n"
+        "x = bytearray(30 << 20)\n"
+        "end = time.process_time() + 0.2\n"
+        "while time.process_time() < end: pass"
+    )
+    usage = python(launcher, script).ending.usage
+    assert usage.cpu_s >= 8 * 0.2 * 0.9
+    assert usage.wall_s >= 0.2
+    assert (usage.peak_memory_bytes or 0) > 30 << 20
+    assert usage.pids_peak in (8, None)
+    assert usage.io_read_bytes is not None
+
+
+def test_limits_of_a_ready_slot_are_changed_before_the_job(launcher: Launcher) -> None:
+    time.sleep(0.5)  # both slots are ready
+    ran = run(launcher, Spec(("nproc",), {}, Limits(cores="0", memory_mb=32, pids=20)))
+    assert ran.out == b"1\n"
+
+
+def test_a_limit_that_the_kernel_refuses_fails_the_job(launcher: Launcher) -> None:
+    with pytest.raises(SandboxRefused, match="cpus"):
+        shell(launcher, "true", limits=Limits(cpus=0.001))
+    with pytest.raises(SandboxRefused, match="memory_mb"):
+        shell(launcher, "true", limits=Limits(memory_mb=1))
