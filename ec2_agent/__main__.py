@@ -10,7 +10,6 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 from ec2_agent.agent import Agent
 from ec2_agent.sandbox import HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
+from joblane import __version__
 from joblane.aws.clients import Clients
 from joblane.config import Descriptor, descriptor_name
 
@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
         isolation=options.isolation,
         allow_host_network=options.allow_host_network,
         drain_s=options.drain_s,
-        version=version("joblane"),
+        version=__version__,
     )
     try:
         launcher = Launcher(

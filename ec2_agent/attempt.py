@@ -133,6 +133,7 @@ class Attempt:
         ended = settlement.state in ENDED
         again = settlement.state is State.RETRY
         facts = Facts(
+            outcome=verdict.outcome,
             exit_code=ending.exit_code if ending else None,
             signal=ending.signal if ending else None,
             usage_json=usage_json(ending.usage) if ending else None,

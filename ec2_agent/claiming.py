@@ -98,7 +98,8 @@ class Claimer:
                 )
             step = Step(settlement.state, now_ms, head.attempt, settlement.reason)
             retention = self._settings.descriptor.retention
-            facts = Facts(expires_at=expires_at(settlement.state, retention, now_ms))
+            expires = expires_at(settlement.state, retention, now_ms)
+            facts = Facts(Outcome.LOST, expires_at=expires)
             await in_thread(lambda: self._jobs.settle(head, step, facts), "settle lost job")
         except Refused as error:
             # Somebody was faster: its agent after all, or another that takes over.

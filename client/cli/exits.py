@@ -1,6 +1,6 @@
 """Exit codes of the command line, and how a job's end becomes one."""
 
-from typing import Final, cast
+from typing import Final
 
 from client.errors import (
     AccessError,
@@ -74,23 +74,12 @@ def of_job(job: JobJson) -> int:
     if job.get("state") == "completed":
         return _number(job.get("exit_code")) or 0
     signal = _number(job.get("signal"))
-    if job.get("outcome") == "timed_out" or _used_up(job):
+    if job.get("outcome") == "timed_out":
         return TIMED_OUT
     if signal:
         return (SIGNAL + signal) & 0xFF
     # A job that left with 0 and still did not complete has not succeeded.
     return (_number(job.get("exit_code")) or 0) & 0xFF or NO_EXIT_CODE
-
-
-def _used_up(job: JobJson) -> bool:
-    """Whether the last attempt ran for all of its `timeout_s`: what ended it then was the limit.
-
-    However it went: told to end, a job may still leave with an exit code of its own, 0 even.
-    """
-    limit_s, usage = job.get("timeout_s"), job.get("usage")
-    wall_s = usage.get("wall_s") if isinstance(usage, dict) else None
-    numbers = isinstance(limit_s, int | float) and isinstance(wall_s, int | float)
-    return numbers and cast("float", wall_s) >= cast("float", limit_s)
 
 
 def _number(value: object) -> int | None:

@@ -11,6 +11,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, ConfigDict, Field, Json
 
+from joblane import __version__
 from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
@@ -127,7 +128,7 @@ def routes(app: Application, operator: Operator) -> None:
 
     @resolver.get("/v1/health")
     def health() -> Response[str]:
-        return success({"status": "ok"})
+        return success({"status": "ok", "version": __version__})
 
     @resolver.get("/v1/agents")
     def agents() -> Response[str]:

@@ -17,7 +17,7 @@ def test_without_a_token_nothing_is_answered(as_nobody: Http, path: str):
 
 
 def test_health_needs_no_token(as_nobody: Http):
-    assert {"status": "ok"} == as_nobody("GET", "/v1/health").json()
+    assert "ok" == as_nobody("GET", "/v1/health").json()["status"]
 
 
 def test_a_forged_token_is_refused(cloud: Cloud):

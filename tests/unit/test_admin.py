@@ -1,6 +1,7 @@
 """The admin function: agents and queues as an operator sees them."""
 
 import time
+from importlib.metadata import version
 
 import pytest
 
@@ -23,8 +24,8 @@ def beat(aws: Cloud, name: str, age_s: float = 0) -> None:
     aws.agents.beat(AgentRow(name, 0, now_ms, 4, 1, ("default",), "full", "0.1.0"))
 
 
-def test_health_needs_nobody(api: Api):
-    assert (200, {"status": "ok"}) == api("GET", "/v1/health")
+def test_health_needs_nobody_and_tells_the_version_that_is_packaged(api: Api):
+    assert (200, {"status": "ok", "version": version("joblane")}) == api("GET", "/v1/health")
 
 
 def test_agents_are_listed_over_all_shards_once_each(aws: Cloud, api: Api):

@@ -10,7 +10,7 @@ import pytest
 from ec2_agent.sandbox import Launcher
 from joblane.aws.lanes import LaneQueue
 from joblane.head import Head, submitted
-from joblane.lifecycle import State
+from joblane.lifecycle import Outcome, State
 from joblane.logs import Cursor
 from joblane.message import Message
 from tests.support.agents import Parts
@@ -102,6 +102,7 @@ def test_a_timeout_ends_the_whole_tree(aws: Cloud, launcher: Launcher):
     began = time.monotonic()
     head = run(aws, launcher, "/bin/sh", "-c", "(sleep 60 &) ; sleep 60", timeout_s=0.3)
     assert State.RETRY is head.state
+    assert Outcome.TIMED_OUT is head.outcome
     assert "timeout_s of 0.3" in head.timeline[-1].reason
     assert time.monotonic() - began < 10
 

@@ -10,7 +10,7 @@ from joblane.aws.agents import LEASE_S, AgentRow
 from joblane.aws.jobs import Facts
 from joblane.aws.lanes import LaneQueue
 from joblane.head import Head, Step, submitted
-from joblane.lifecycle import State
+from joblane.lifecycle import Outcome, State
 from joblane.message import Message
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud, Meter
@@ -124,7 +124,7 @@ def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
     put(aws)
     send(aws)
     head = aws.jobs.claim(JOB, "agent-2", 1)
-    aws.jobs.settle(head, Step(State.COMPLETED, 2, 1, "exit 0"), Facts())
+    aws.jobs.settle(head, Step(State.COMPLETED, 2, 1, "exit 0"), Facts(Outcome.SUCCEEDED))
     assert claim(aws) is None
     assert (0, 0) == state(aws)
 

@@ -7,9 +7,11 @@ import pytest
 
 from joblane.aws.jobs import Facts, Refused
 from joblane.head import Head, Step, submitted
-from joblane.lifecycle import State
+from joblane.lifecycle import Outcome, State
 from tests.support.aws import Cloud, Meter, new_session
 from tests.support.jobs import JOB, submission
+
+DONE = Facts(Outcome.SUCCEEDED, exit_code=0)
 
 
 def new(aws: Cloud, **spec: object) -> Head:
@@ -37,7 +39,7 @@ def test_a_job_lives_through_claim_and_end(aws: Cloud):
         claimed.attempt,
         claimed.agent,
     )
-    facts = Facts(exit_code=0, usage_json='{"cpu_s":0.1}', expires_at=99)
+    facts = Facts(Outcome.SUCCEEDED, exit_code=0, usage_json='{"cpu_s":0.1}', expires_at=99)
     settled = aws.jobs.settle(claimed, ended(claimed), facts)
     assert settled == aws.jobs.get(JOB)
     assert [State.PENDING, State.ACTIVE, State.COMPLETED] == [s.state for s in settled.timeline]
@@ -87,8 +89,8 @@ def test_a_put_that_the_sdk_repeats_does_not_undo_a_claim(aws: Cloud):
 def test_an_end_that_the_sdk_repeats_is_one_end(aws: Cloud):
     new(aws)
     claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
-    aws.jobs.settle(claimed, ended(claimed), Facts())
-    aws.jobs.settle(claimed, ended(claimed), Facts())
+    aws.jobs.settle(claimed, ended(claimed), DONE)
+    aws.jobs.settle(claimed, ended(claimed), DONE)
     stored = aws.jobs.get(JOB)
     assert stored is not None
     assert 3 == len(stored.timeline)
@@ -100,7 +102,7 @@ def test_who_lost_the_lease_is_refused(aws: Cloud):
     second = aws.jobs.take_over(first, "agent-2", 3_000)
     assert (2, 2, "agent-2") == (second.epoch, second.attempt, second.agent)
     with pytest.raises(Refused) as refusal:
-        aws.jobs.settle(first, ended(first), Facts(exit_code=0))
+        aws.jobs.settle(first, ended(first), DONE)
     assert second == refusal.value.head
     with pytest.raises(Refused):
         aws.jobs.take_over(first, "agent-3", 3_000)
@@ -116,7 +118,7 @@ def test_a_settlement_outside_the_table_is_a_defect(aws: Cloud):
     new(aws)
     claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
     with pytest.raises(ValueError, match="cannot become scheduled"):
-        aws.jobs.settle(claimed, replace(ended(claimed), state=State.SCHEDULED), Facts())
+        aws.jobs.settle(claimed, replace(ended(claimed), state=State.SCHEDULED), DONE)
 
 
 def test_a_large_submission_is_found_by_claims_and_refusals(aws: Cloud):

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from joblane.lifecycle import ENDED, Attempt, RetryPolicy, State
+from joblane.lifecycle import ENDED, Attempt, Outcome, RetryPolicy, State
 from joblane.model import Job, Submission, Transition
 
 INLINE_SPEC_BYTES = 400
@@ -42,7 +42,7 @@ class Step:
 
     def encode(self) -> str:
         """One compact string, as it stands in the timeline attribute."""
-        row = [self.state, self.at_ms, self.attempt, self.reason[:MAX_REASON]]
+        row = [self.state, self.at_ms, self.attempt, _short(self.reason)]
         if self.agent is not None or self.records is not None:
             row.append(self.agent)
         if self.records is not None:
@@ -72,6 +72,8 @@ class Head:
     timeline: tuple[Step, ...]
     agent: str | None = None
     """Who holds, or last held, the lease."""
+    outcome: Outcome | None = None
+    """How the last attempt ended."""
     exit_code: int | None = None
     signal: int | None = None
     usage_json: str | None = None
@@ -99,6 +101,13 @@ class Head:
             policy=RetryPolicy(retry.max_attempts, retry.backoff_s),
             restartable=self.spec.restartable,
         )
+
+
+def _short(reason: str) -> str:
+    """Cut a reason that is too long at a word, and show that it was cut."""
+    if len(reason) <= MAX_REASON:
+        return reason
+    return reason[: MAX_REASON - 1].rsplit(" ", 1)[0] + "\u2026"
 
 
 def submitted(job_id: str, tenant: str, spec: Submission, now_ms: int) -> Head:
@@ -131,6 +140,7 @@ def job_view(head: Head) -> Job:
         reason=head.timeline[-1].reason,
         attempt=head.attempt,
         epoch=head.epoch,
+        outcome=head.outcome,
         exit_code=head.exit_code,
         signal=head.signal,
         usage=json.loads(head.usage_json) if head.usage_json else None,

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from joblane.lifecycle import State
+from joblane.lifecycle import Outcome, State
 from joblane.names import Lane, Name
 
 MAX_BODY_BYTES = 256 * 1024
@@ -158,6 +158,9 @@ class Job(BaseModel):
     reason: str
     attempt: int
     epoch: int
+    """Counts claims; grows with every start."""
+    outcome: Outcome | None
+    """How the last attempt ended."""
     exit_code: int | None
     signal: int | None
     usage: dict[str, Any] | None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from botocore.exceptions import ClientError
 
 from joblane.head import DATA_DAYS, INLINE_SPEC_BYTES, Head, Step, with_step
-from joblane.lifecycle import CLAIMABLE, TRANSITIONS, State
+from joblane.lifecycle import CLAIMABLE, TRANSITIONS, Outcome, State
 from joblane.model import Submission
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Refused(Exception):
 class Facts:
     """What an attempt's end adds to its job, beside the transition."""
 
+    outcome: Outcome
     exit_code: int | None = None
     signal: int | None = None
     usage_json: str | None = None
@@ -159,6 +160,7 @@ class JobStore:
         if step.state not in TRANSITIONS[State.ACTIVE]:
             raise ValueError(f"an active job cannot become {step.state}")
         stored = {
+            "outcome": facts.outcome.value,
             "exit_code": facts.exit_code,
             "term_signal": facts.signal,
             "usage_json": facts.usage_json,
@@ -181,6 +183,7 @@ class JobStore:
         )
         return replace(
             with_step(head, step),
+            outcome=facts.outcome,
             exit_code=facts.exit_code,
             signal=facts.signal,
             usage_json=facts.usage_json,
@@ -297,6 +300,7 @@ def _from_item(item: Item, spec: str) -> Head:
         spec=Submission.model_validate_json(spec),
         timeline=tuple(_steps(entry["S"] for entry in item["timeline"]["L"])),
         agent=_text(item, "held_by"),
+        outcome=Outcome(item["outcome"]["S"]) if "outcome" in item else None,
         exit_code=_number(item, "exit_code"),
         signal=_number(item, "term_signal"),
         usage_json=_text(item, "usage_json"),
