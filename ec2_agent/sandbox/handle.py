@@ -26,11 +26,12 @@ class Sandbox:
         sock: socket.socket,
         pidfd: int,
         leaf: Path | None,
-        bury: Callable[[], None],
+        bury: Callable[[bool], None],
     ) -> None:
-        """Take over the socket and pidfd of the slot's init; `bury` is called once at the end.
+        """Take over the socket and pidfd of the slot's init.
 
-        `leaf` is the job's cgroup, None where it has none.
+        `leaf` is the job's cgroup, None where it has none. `bury` is called once at the end,
+        with whether the init was killed.
         """
         self._socket = sock
         self._pidfd = pidfd
@@ -66,7 +67,7 @@ class Sandbox:
                     # tells when that is done too.
                     _await(self._pidfd, ends)
                 self._ending = self._conclude(message)
-                self._release()
+                self._release(killed=not message)
             return self._ending
         finally:
             self._waiting.release()
@@ -83,7 +84,7 @@ class Sandbox:
         """Let go without waiting: the slot finds nobody at its socket and ends."""
         with self._waiting:
             if self._ending is None:
-                self._release()
+                self._release(killed=False)
 
     def _conclude(self, message: bytes) -> Ending:
         """Make the ending of what the init said, or of what the kernel did to it."""
@@ -126,11 +127,11 @@ class Sandbox:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             _await(self._pidfd, None)
 
-    def _release(self) -> None:
+    def _release(self, *, killed: bool) -> None:
         with self._closing:
             self._socket.close()
             os.close(self._pidfd)
-        self._bury()
+        self._bury(killed)
 
 
 def _await(fd: int, ends: float | None) -> None:

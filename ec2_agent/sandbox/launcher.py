@@ -23,6 +23,7 @@ from ec2_agent.sandbox.model import (
 )
 
 DEFAULTS = Limits(pids=1024, tmp_mb=256)
+NO_LIMITS = Limits()
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -94,6 +95,7 @@ class Launcher:
                     os.close(fd)
             self._undo = undo.pop_all()
         self._pool_needs = self._needs(self._defaults, "none")
+        self._default_writes = self._writes(self._defaults)
         self._refill()
 
     @property
@@ -122,8 +124,10 @@ class Launcher:
         """
         env = {**ENVIRONMENT, **spec.env}
         _check_texts(spec.argv, env)
-        settled = limits.merge(self._defaults, spec.limits)
-        limits.check(settled, self._host)
+        settled = self._defaults
+        if spec.limits != NO_LIMITS:
+            settled = limits.merge(self._defaults, spec.limits)
+            limits.check(settled, self._host)
         self._check_network(spec.network)
         run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s)
         needs = self._needs(settled, spec.network)
@@ -134,9 +138,8 @@ class Launcher:
             slot = ready or self._process.order(needs, self._writes(settled), pooled=False)
             try:
                 leaf = self._room.path / str(slot.number) if self._room else None
-                if ready and leaf:
-                    changes = set(self._writes(settled)) - set(self._writes(self._defaults))
-                    cgroup.apply(leaf, changes)
+                if ready and leaf and settled != self._defaults:
+                    cgroup.apply(leaf, set(self._writes(settled)) - set(self._default_writes))
                 if spec.network == "egress":
                     self._attach(slot)
                 try:
@@ -145,8 +148,7 @@ class Launcher:
                     raise SandboxRefused(
                         f"the sandbox ended before it got its job: {gone}"
                     ) from gone
-                if len(self._pool) <= self._slots // 2:
-                    self._refill()
+                self._refill()
                 pidfd = self._process.take_pidfd(slot)
             except BaseException:
                 self._release_link(slot.number)
@@ -185,7 +187,7 @@ class Launcher:
         return cgroup.writes(settled, self._room) if self._room else ()
 
     def _refill(self) -> None:
-        """Order what the pool lacks: when it is half empty, or when a job has ended."""
+        """Order what the pool lacks."""
         while len(self._pool) < self._slots:
             slot = self._process.order(self._pool_needs, self._writes(self._defaults), pooled=True)
             self._pool.append(slot)
@@ -217,16 +219,13 @@ class Launcher:
         if link is not None and self._egress:
             self._egress.release(link)
 
-    def _bury(self, number: int) -> None:
+    def _bury(self, number: int, killed: bool) -> None:  # noqa: FBT001 - a callback
         """Do what is left when the figures of a slot have been read."""
         with self._lock:
-            self._running.pop(number, None)
+            del self._running[number]
             self._release_link(number)
-            if not self._closed:
+            if killed and self._room and not self._closed:
                 self._process.bury(number)
-                # A dead launcher process is the next start's to report.
-                with contextlib.suppress(SandboxRefused):
-                    self._refill()
 
     def close(self) -> None:
         """Kill what still runs and take everything away."""

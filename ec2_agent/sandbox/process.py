@@ -114,10 +114,9 @@ class LauncherProcess:
             os.close(answer.pidfd)
         elif answer is None:
             self._unwanted.add(slot.number)
-        self.bury(slot.number)
 
     def bury(self, number: int) -> None:
-        """Let a slot's cgroup go; one that is gone with its process is not missed."""
+        """Let the cgroup of a slot that was killed go: its figures have been read."""
         with contextlib.suppress(OSError):
             wire.send(self._control, (wire.BURY, number))
 

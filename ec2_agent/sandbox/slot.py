@@ -84,6 +84,9 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
         return
     sock.send(wire.READY)
     _run_one(sock)
+    # The cgroup goes with this process: it stays until the holder has read its figures.
+    while sock.recv(1):
+        pass
 
 
 def _take_descriptors(slot_socket: int) -> socket.socket:

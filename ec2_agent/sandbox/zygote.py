@@ -92,8 +92,8 @@ class Zygote:
         self._wanted: collections.deque[Order] = collections.deque()
         """Slots for the pool that are still to be made."""
         self._eager_above = config["slots"] // 2
-        self._halves: dict[int, int] = {}
-        """How many of the two events of _end_half are to come, by slot."""
+        self._unread: set[int] = set()
+        """Slots that were killed and whose figures nobody has read yet."""
         signals = (signal.SIGCHLD,)
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
@@ -143,7 +143,9 @@ class Zygote:
                 self._end_all()
             return False
         if message[0] == wire.BURY:
-            self._end_half(message[1])
+            self._reap()  # its end came before the message, but perhaps not to our knowledge
+            self._unread.discard(message[1])
+            self._remove_leaf(message[1])
             return True
         _, number, needs, limits = message
         order = (number, slot.Needs(*needs), limits, fds[0])
@@ -187,7 +189,6 @@ class Zygote:
             finally:
                 os._exit(0)
         self._slots[pid] = (number, uid)
-        self._halves[number] = 2
         return pid, pidfd
 
     def _make_leaf(self, number: int, limits: "Limits") -> int:
@@ -213,28 +214,21 @@ class Zygote:
                 os.rmdir(str(number), dir_fd=self._cgroup)
 
     def _reap(self) -> None:
+        """Note what slots have ended, and remove their cgroups, but never before they were read.
+
+        job ends:    init tells -- holder reads the figures, closes -- init exits -- remove
+        killed, OOM: init dies -- we note it -- holder reads the figures -- BURY -- remove
+        """
         while self._slots:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
             number, uid = self._slots.pop(pid)
             self._uids.append(uid)
-            self._end_half(number)
-
-    def _end_half(self, number: int) -> None:
-        """Remove a slot's cgroup at the second of two events, whichever comes first.
-
-            holder:  wait() reads memory.events ------ BURY
-            init:    ........ its last exit ....... SIGCHLD
-
-        Too early a removal would lose the figures, or be refused as busy.
-        """
-        left = self._halves.get(number, 0)  # 0: a slot that could not be made
-        if left > 1:
-            self._halves[number] = left - 1
-        elif left:
-            del self._halves[number]
-            self._remove_leaf(number)
+            if os.WIFEXITED(status):
+                self._remove_leaf(number)
+            else:
+                self._unread.add(number)
 
     def _end_all(self) -> None:
         for pid in self._slots:
