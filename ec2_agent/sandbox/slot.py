@@ -72,6 +72,8 @@ class Template:
 def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
     """Be the slot. The caller ends the process when this returns."""
     sock = _take_descriptors(slot_socket)
+    if needs.pooled:
+        _yield_to_others(os.SCHED_BATCH)
     try:
         _build(template, needs, uid)
         if needs.network == "egress":
@@ -79,14 +81,24 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
         _give_up_everything(template, needs, uid)
         if needs.pooled:
             _self_test()
+            _yield_to_others(os.SCHED_OTHER)
     except OSError as refused:
         sock.send(wire.REFUSED + str(refused).encode())
         return
     sock.send(wire.READY)
     _run_one(sock)
+    _yield_to_others(os.SCHED_BATCH)
     # The cgroup goes with this process: it stays until the holder has read its figures.
     while sock.recv(1):
         pass
+
+
+def _yield_to_others(policy: int) -> None:
+    """Choose whether this process may take a core from another one when it wakes.
+
+    Making a slot ahead, and the exit with its half millisecond of unmounting, must not do so.
+    """
+    os.sched_setscheduler(0, policy, os.sched_param(0))
 
 
 def _take_descriptors(slot_socket: int) -> socket.socket:
