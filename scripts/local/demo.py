@@ -91,6 +91,7 @@ def _present(cloud: Cloud, show: Show, number: str) -> None:
     took = time.monotonic() - began
     print(f"(exit code {code}, {took:.2f} s)", flush=True)
     if code != show.exit_code:
+        cloud.ministack.require_alive()
         raise LocalError(f"that job should have ended with {show.exit_code}, not {code}")
 
 

@@ -123,6 +123,7 @@ class _Cdk:
     """Runs the CDK command line against one MiniStack."""
 
     def __init__(self, ministack: MiniStack, run_dir: Path) -> None:
+        self._ministack = ministack
         self._run_dir = run_dir
         # uv, under synth, needs the person's own HOME, proxies and certificates; but no variable
         # may point the CDK at a real account.
@@ -164,6 +165,7 @@ class _Cdk:
     def _finish(self, process: Process) -> None:
         code = process.wait(CDK_TIMEOUT_S)
         if code != 0:
+            self._ministack.require_alive()
             raise LocalError(
                 f"{process.what} failed with exit code {code}: {process.last_words()} "
                 f"(all of it: {process.log})"

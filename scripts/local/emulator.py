@@ -49,6 +49,13 @@ class MiniStack:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
+    def require_alive(self) -> None:
+        """Raise LocalError when it died, which explains better whatever failed after it."""
+        if not self.process.is_alive():
+            raise LocalError(
+                f"MiniStack died: {self.process.last_words()} (all of it: {self.process.log})"
+            )
+
     def stop(self) -> None:
         """End it and the Lambda workers it started.
 
@@ -117,8 +124,7 @@ def free_port() -> int:
 def _wait_until_it_answers(ministack: MiniStack) -> None:
     end = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < end:
-        if not ministack.process.is_alive():
-            raise LocalError(f"MiniStack died: {ministack.process.last_words()}")
+        ministack.require_alive()
         try:
             answer = httpx.get(f"{ministack.endpoint}/_ministack/health", timeout=2.0)
         except httpx.TransportError:
