@@ -23,6 +23,7 @@ from joblane.web import (
     decode_cursor,
     encode_cursor,
     listing,
+    once,
     page_limit,
     success,
 )
@@ -155,7 +156,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> A
 
 @cache
 def _application() -> Application:
-    return build(Settings.model_validate(dict(os.environ)), Clients(), time.time)
+    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients(), time.time))
 
 
 def main(event: dict[str, Any], context: object) -> dict[str, Any]:

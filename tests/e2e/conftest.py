@@ -34,11 +34,11 @@ def _clients(cloud: Cloud) -> Clients:
     return Clients()
 
 
-@pytest.fixture(name="agent", scope="session")
-def _agent(cloud: Cloud) -> str:
-    """The name of an agent that serves every queue for the whole session."""
-    cloud.start_agent("local", threads=4, isolation="namespaces")
-    return "local"
+@pytest.fixture(name="agent")
+def _agent(cloud: Cloud) -> None:
+    """An agent that serves every queue; other tests may have stopped it."""
+    if "local" not in cloud.agents:
+        cloud.start_agent("local", threads=4)
 
 
 @pytest.fixture(name="environment", scope="session")

@@ -31,7 +31,7 @@ def wake(clients: Clients, job_id: str) -> None:
 
 
 def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet: Cloud, http: Http):
-    leaving = quiet.start_agent("leaving", isolation="namespaces")
+    leaving = quiet.start_agent("leaving")
     # It would run for longer than the leaving agent waits, and has nothing left to do after.
     until = f"while [ $(date +%s) -lt {int(time.time()) + 15} ]; do sleep 0.1; done"
     job_id = submit(http, "sh", "-c", until, retry={"max_attempts": 1})
@@ -44,7 +44,7 @@ def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet:
     assert 0 == job["attempt"]
     assert "interrupted" in job["reason"]
     assert "leaving" not in [a["name"] for a in http("GET", "/v1/agents").json()["entries"]]
-    quiet.start_agent("next", isolation="namespaces")
+    quiet.start_agent("next")
     job = wait_for(http, job_id, "completed")
     assert (1, 2, "next") == (job["attempt"], job["epoch"], job["agent"])
 
@@ -53,13 +53,13 @@ def test_a_job_of_an_agent_that_was_killed_runs_again_when_it_comes_back(
     quiet: Cloud, http: Http, clients: Clients
 ):
     # One slot: while it is taken no poll of its lane is open, and none can swallow the message.
-    killed = quiet.start_agent("mortal", threads=1, isolation="namespaces")
+    killed = quiet.start_agent("mortal", threads=1)
     job_id = submit(http, "sh", "-c", 'test "$JOBLANE_ATTEMPT" = 2 || sleep 600')
     wait_for(http, job_id, "active")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait(5)
     quiet.agents.pop("mortal")
-    quiet.start_agent("mortal", isolation="namespaces")
+    quiet.start_agent("mortal")
     wake(clients, job_id)  # SQS would show the first message again after two minutes
     job = wait_for(http, job_id, "completed")
     assert (2, 2) == (job["epoch"], job["attempt"])
@@ -69,6 +69,6 @@ def test_a_job_of_an_agent_that_was_killed_runs_again_when_it_comes_back(
 def test_high_priority_goes_first(quiet: Cloud, http: Http):
     first = [submit(http, "true") for _ in range(5)]
     urgent = submit(http, "true", priority="high")
-    quiet.start_agent("single", threads=1, isolation="namespaces")
+    quiet.start_agent("single", threads=1)
     jobs = {i: wait_for(http, i, "completed") for i in (*first, urgent)}
     assert urgent == min(jobs, key=lambda i: jobs[i]["started_at"])
