@@ -103,7 +103,7 @@ class _Plan:
         self.steps: list[Step] = [("tmpfs", "/", "size=1m,mode=755")]
         self._host = host
         self._made = {"/", *host.links}
-        self._shown: list[str] = []
+        self._shown = list(host.links)  # what lies behind a link is shown where it points
 
     def directory(self, path: str) -> None:
         """Make a directory and those above it."""

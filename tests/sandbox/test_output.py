@@ -1,0 +1,92 @@
+"""Output of any size, speed and encoding: nothing blocks, nothing grows."""
+
+import os
+import resource
+import time
+
+import pytest
+
+from ec2_agent.sandbox import Launcher, Spec
+from ec2_agent.sandbox.output import Drain, follow
+from tests.sandbox.running import NO_LIMITS, python, run, shell
+
+
+def test_bytes_arrive_as_they_were_written(launcher: Launcher) -> None:
+    ran = python(launcher, "import os\nos.write(1, bytes(range(256)) * 300)\nos.write(2, b'\\xff')")
+    assert ran.out == bytes(range(256)) * 300
+    assert ran.err == b"\xff"
+
+
+def test_one_line_of_ten_million(launcher: Launcher) -> None:
+    ran = shell(launcher, "head -c 10000000 /dev/zero | tr '\\0' x")
+    assert len(ran.out) == 10_000_000
+
+
+def test_a_flood_is_drained_and_dropped_above_the_cap(launcher: Launcher) -> None:
+    size, cap = 500_000_000, 1_000_000
+    read, write = os.pipe()
+    spec = Spec(("head", "-c", str(size), "/dev/zero"), {}, NO_LIMITS, timeout_s=60)
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sandbox = launcher.start(spec, stdout=write, stderr=write)
+    os.close(write)
+    taken: list[bytes] = []
+    drain = Drain(read, taken.append, cap)
+    assert follow(sandbox, drain).exit_code == 0
+    assert sum(map(len, taken[:-1])) == cap
+    assert taken[-1] == b"\n[output above 1000000 bytes was dropped]\n"
+    assert drain.dropped == size - cap
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
+    assert size / (time.monotonic() - began) > 100e6, "a flood of 100 MB/s must not wait for us"
+
+
+def test_a_job_that_closes_its_output_is_followed_to_its_end(launcher: Launcher) -> None:
+    ran = shell(launcher, "echo first; exec >&- 2>&-; sleep 0.3; exit 9")
+    assert (ran.out, ran.ending.exit_code) == (b"first\n", 9)
+
+
+def test_output_of_a_daemon_does_not_hold_the_end_up(launcher: Launcher) -> None:
+    began = time.monotonic()
+    ran = shell(launcher, "(setsid sh -c 'while :; do echo x; sleep 0.1; done' &); exit 2")
+    assert ran.ending.exit_code == 2
+    assert time.monotonic() - began < 5
+
+
+def test_a_job_that_nobody_reads_can_still_be_stopped(launcher: Launcher) -> None:
+    read, write = os.pipe()
+    sandbox = launcher.start(Spec(("yes",), {}, NO_LIMITS), stdout=write, stderr=write)
+    os.close(write)
+    with pytest.raises(TimeoutError):
+        sandbox.wait(0.2)
+    sandbox.stop(0.1)
+    assert sandbox.wait(10).stopped
+    os.close(read)
+
+
+def test_a_reader_that_left_ends_the_writer(launcher: Launcher) -> None:
+    read, write = os.pipe()
+    sandbox = launcher.start(Spec(("yes",), {}, NO_LIMITS), stdout=write, stderr=write)
+    os.close(write)
+    os.close(read)
+    assert sandbox.wait(10).signal == 13
+
+
+def test_a_drain_takes_only_so_much_at_once() -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    taken: list[bytes] = []
+    drain = Drain(read, taken.append, 1 << 30)
+    assert drain.pump()
+    assert taken == []
+    os.write(write, b"some")
+    assert drain.pump()
+    assert taken == [b"some"]
+    os.close(write)
+    assert not drain.pump()
+    assert drain.fileno() == -1
+    assert not drain.pump()
+
+
+def test_a_full_environment_of_a_megabyte(launcher: Launcher) -> None:
+    env = {f"V{n}": "x" * 100_000 for n in range(10)}
+    ran = run(launcher, Spec(("sh", "-c", "env | wc -c"), env, NO_LIMITS))
+    assert int(ran.out) > 1_000_000
