@@ -26,7 +26,7 @@ NEEDED = frozenset({"cpu", "memory", "pids"})
 Write = tuple[str, str]
 """A file of a cgroup, and the text for it."""
 
-_FIX = (
+FIX = (
     "boot with systemd.unified_cgroup_hierarchy=1, or start the agent as a systemd service "
     "with Delegate=yes"
 )
@@ -89,13 +89,13 @@ def open_room(name: str, stands_on: tuple[Path, ...]) -> Room:
         path.mkdir()
         controllers = enable(path)
     except OSError as failed:
-        raise SandboxRefused(f"cgroup {path} cannot be used: {failed}; {_FIX}") from failed
+        raise SandboxRefused(f"cgroup {path} cannot be used: {failed}; {FIX}") from failed
     if not controllers >= NEEDED:
         path.rmdir()
         lacking = ", ".join(sorted(NEEDED - controllers))
         raise SandboxRefused(
             f"isolation full needs the cgroup v2 controllers {lacking}, which {parent} does not "
-            f"have; {_FIX}"
+            f"have; {FIX}"
         )
     effective = path / "cpuset.cpus.effective"
     if effective.exists():
@@ -109,7 +109,7 @@ def find_parent() -> Path:
     """Give the cgroup below which ours may be made."""
     top = mount_point(Path("/proc/self/mountinfo").read_text())
     if top is None:
-        raise SandboxRefused(f"isolation full needs cgroup v2, which is not mounted here; {_FIX}")
+        raise SandboxRefused(f"isolation full needs cgroup v2, which is not mounted here; {FIX}")
     own = top / own_path(Path("/proc/self/cgroup").read_text()).lstrip("/")
     if _delegated(own):
         return own

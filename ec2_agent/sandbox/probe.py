@@ -1,14 +1,97 @@
 """What this host can isolate, for `joblane doctor`."""
 
+import os
+import shutil
+import time
+from pathlib import Path
+
 from ec2_agent.sandbox import cgroup
-from ec2_agent.sandbox.model import HostReport, SandboxRefused
+from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
+from ec2_agent.sandbox.model import Feature, HostReport, Isolation, SandboxRefused, Spec
+
+_USER_NAMESPACES = (
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),  # Ubuntu since 23.10
+    ("kernel/unprivileged_userns_clone", "0", "1"),  # Debian before 11
+    ("user/max_user_namespaces", "0", "10000"),
+)
+"""Switches below /proc/sys that forbid user namespaces: name, forbidding value, cure."""
+
+_LIMITS_OF = {"cpuset": "cores", "io": "io_bps"}
 
 
 def probe() -> HostReport:
-    """Look, change nothing that stays, never raise."""
+    """Look, change nothing that stays, never raise.
+
+    One sandbox is made and a command run in it, so what is said of the namespaces is not a
+    guess; it takes some 0.1 s.
+    """
+    namespaces = _namespaces()
+    limits, full = _cgroups()
+    isolation: Isolation | None = None
+    if namespaces.available:
+        isolation = "full" if full else "namespaces"
+    return HostReport(isolation, (namespaces, _own_uids(), *limits, _egress()))
+
+
+def _namespaces() -> Feature:
+    began = time.monotonic()
+    try:
+        with (
+            Launcher(isolation="namespaces", slots=0) as launcher,
+            Path(os.devnull).open("r+b") as null,
+        ):
+            spec = Spec(("/usr/bin/true",), {}, NO_LIMITS, timeout_s=10)
+            ending = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno()).wait()
+    except (SandboxRefused, OSError) as refused:
+        return Feature("namespaces", False, str(refused), _namespaces_fix())
+    if ending.exit_code != 0:
+        detail = f"/usr/bin/true in a sandbox ended as {ending}"
+        return Feature("namespaces", False, detail, "report this with the output of dmesg")
+    took = round((time.monotonic() - began) * 1000)
+    return Feature("namespaces", True, f"a sandbox was made and ran a command, in {took} ms", "")
+
+
+def _namespaces_fix() -> str:
+    """Name the switch that is off, as far as it can be seen."""
+    sysctl = Path("/proc/sys")
+    for name, forbids, allows in _USER_NAMESPACES:
+        path = sysctl / name
+        if path.exists() and path.read_text().strip() == forbids:
+            return f"sysctl -w {name.replace('/', '.')}={allows}, or run as root"
+    if os.geteuid() == 0:
+        return "give this process CAP_SYS_ADMIN: run it on the host, not in a container"
+    return "run as root, or allow user namespaces to this user"
+
+
+def _own_uids() -> Feature:
+    if os.geteuid() == 0:
+        return Feature("own uids", True, "every job runs under a host uid of its own", "")
+    return Feature("own uids", False, "all jobs run under this user's uid", "run as root")
+
+
+def _cgroups() -> tuple[list[Feature], bool]:
+    """Give the features of cgroup v2, and whether they suffice for `full`."""
     try:
         parent = cgroup.find_parent()
-        full = set((parent / "cgroup.controllers").read_text().split()) >= cgroup.NEEDED
-    except (SandboxRefused, OSError):
-        full = False
-    return HostReport(isolation="full" if full else "namespaces", features=())
+        controllers = set((parent / "cgroup.controllers").read_text().split())
+    except (SandboxRefused, OSError) as refused:
+        fix = "boot with systemd.unified_cgroup_hierarchy=1; as a service, use Delegate=yes"
+        return [Feature("cgroup v2", False, str(refused), fix)], False
+    lacking = sorted(cgroup.NEEDED - controllers)
+    detail = f"{parent} has {', '.join(sorted(controllers)) or 'no controllers'}"
+    fix = f"make {', '.join(lacking)} available there: {cgroup.FIX}" if lacking else ""
+    features = [Feature("cgroup v2", not lacking, detail, fix)]
+    for controller, limit in _LIMITS_OF.items():
+        has = controller in controllers
+        fix = "" if has else f"give {parent} the controller {controller}: {cgroup.FIX}"
+        detail = f"jobs {'may' if has else 'cannot'} ask for {limit}"
+        features.append(Feature(f"cgroup {controller}", has, detail, fix))
+    return features, not lacking
+
+
+def _egress() -> Feature:
+    if os.geteuid() != 0:
+        return Feature("egress", False, "network egress needs root", "run as root")
+    if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+        return Feature("egress", False, "nft is not installed", "install the package nftables")
+    return Feature("egress", True, "nftables is installed", "")

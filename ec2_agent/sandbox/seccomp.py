@@ -10,7 +10,6 @@ entry (int 0x80, x32), and is part of Debian, Ubuntu and Amazon Linux.
 """
 
 import ctypes
-import ctypes.util
 import errno
 import os
 import socket
@@ -18,6 +17,8 @@ from typing import NamedTuple
 
 from ec2_agent.sandbox import kernel, syscalls
 from ec2_agent.sandbox.model import SandboxRefused
+
+SONAME = "libseccomp.so.2"
 
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
@@ -102,9 +103,8 @@ class Library:
     """libseccomp, as far as it is needed."""
 
     def __init__(self) -> None:
-        name = ctypes.util.find_library("seccomp") or "libseccomp.so.2"
         try:
-            self._lib = ctypes.CDLL(name)
+            self._lib = ctypes.CDLL(SONAME)
         except OSError:
             raise SandboxRefused(
                 "libseccomp is not installed, so no system call could be filtered; "
