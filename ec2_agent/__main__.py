@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = Settings(
         name=options.name,
         since_ms=int(time.time() * 1000),
-        descriptor=_descriptor(clients, options.deployment),
+        descriptor=_serving(_descriptor(clients, options.deployment), options.queue),
         threads=options.threads,
         isolation=options.isolation,
         allow_host_network=options.allow_host_network,
@@ -96,6 +96,17 @@ def _descriptor(clients: Clients, deployment: str) -> Descriptor:
         ) from None
 
 
+def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
+    """Leave of the descriptor what this agent serves; none named means every queue."""
+    unknown = [name for name in queues if name not in descriptor.queues]
+    if unknown:
+        raise CannotStart(
+            f"--queue {unknown[0]}: this deployment has {', '.join(descriptor.queues)}"
+        )
+    served = {name: descriptor.queues[name] for name in queues or descriptor.queues}
+    return descriptor.model_copy(update={"queues": served})
+
+
 def _doctor(options: argparse.Namespace) -> int:
     report = probe()
     if options.json:
@@ -124,6 +135,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_agent_name,
         default=re.sub(r"[^a-zA-Z0-9_.-]", "-", socket.gethostname())[:128] or "agent",
         help="unique in the deployment (default: the host's name)",
+    )
+    run.add_argument(
+        "--queue",
+        action="append",
+        default=[],
+        help="a queue to serve, once each (default: all of the deployment)",
     )
     run.add_argument(
         "--threads",

@@ -17,6 +17,8 @@ class Installation:
     """What the script puts where. `bundle_url` and `region` may hold CDK tokens."""
 
     deployment: str
+    queues: tuple[str, ...]
+    """The queues that the agent serves: its role reaches no others."""
     threads: int
     """Jobs that the agent runs at once."""
     allow_host_network: bool
@@ -46,7 +48,9 @@ class Installation:
 
     def _options(self) -> str:
         """Return the arguments of `joblane agent`."""
-        options = f"--deployment {self.deployment} --threads {self.threads} --isolation full"
+        queues = " ".join(f"--queue {queue}" for queue in self.queues)
+        options = f"--deployment {self.deployment} {queues} --threads {self.threads}"
+        options += " --isolation full"
         return f"{options} --allow-host-network" if self.allow_host_network else options
 
 

@@ -88,6 +88,7 @@ class FleetStack(Stack):
             full_name,
             Installation(
                 deployment=config.name,
+                queues=fleet.queues,
                 threads=max(1, threads),
                 allow_host_network=fleet.allow_host_network,
                 release=asset.asset_hash,

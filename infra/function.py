@@ -78,7 +78,12 @@ class Function(Construct):
             role=role,
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE,
-            environment={"POWERTOOLS_SERVICE_NAME": name, **environment},
+            environment={
+                "POWERTOOLS_SERVICE_NAME": name,
+                # pydantic would look through every installed package for plugins at a cold start.
+                "PYDANTIC_DISABLE_PLUGINS": "__all__",
+                **environment,
+            },
         )
         acknowledge(
             role,

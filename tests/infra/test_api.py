@@ -147,6 +147,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         "JOBLANE_QUEUE_URL_PREFIX",
         "JOBLANE_TENANTS",
         "POWERTOOLS_SERVICE_NAME",
+        "PYDANTIC_DISABLE_PLUGINS",
     }
 
     assert {

@@ -94,8 +94,9 @@ def test_state_manager_installs_on_the_fleets_instances(production: Deployment) 
         "OOMScoreAdjust=-1000",
         "Restart=always",
         (
-            "ExecStart=/opt/joblane/bin/joblane agent --deployment joblane --threads 8 "
-            "--isolation full"
+            "ExecStart=/bin/sh -c 'exec /opt/joblane/bin/joblane agent "
+            '--name \\"$(cat /var/lib/cloud/data/instance-id)\\" '
+            "--deployment joblane --queue default --threads 8 --isolation full'"
         ),
         "s3://",
     ):
@@ -105,6 +106,7 @@ def test_state_manager_installs_on_the_fleets_instances(production: Deployment) 
 def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
     values: dict[str, Any] = {
         "deployment": "joblane",
+        "queues": ("default",),
         "threads": 8,
         "allow_host_network": False,
         "release": release,
@@ -180,7 +182,7 @@ def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
     assert "systemctl daemon-reload" in asked
     assert asked[-1] == "systemctl restart joblane-agent"
     unit = (tmp_path / "joblane-agent.service").read_text(encoding="utf-8")
-    assert "--isolation full --allow-host-network\n" in unit
+    assert "--isolation full --allow-host-network'\n" in unit
     assert "@" not in unit
 
 

@@ -1,0 +1,48 @@
+"""Starting an agent: what cannot work is said in one line, before any job is taken."""
+
+import pytest
+
+from ec2_agent.__main__ import EX_UNAVAILABLE, main
+from tests.support.aws import Cloud
+
+
+@pytest.fixture(name="_credentials")
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+@pytest.mark.usefixtures("_credentials", "aws")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--deployment", "nowhere"], "/nowhere/descriptor"),
+        (["--queue", "gpu"], "--queue gpu: this deployment has default, bulk"),
+    ],
+)
+def test_what_an_agent_cannot_serve_is_said_in_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    assert EX_UNAVAILABLE == main(["run", "--isolation", "namespaces", *arguments])
+    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("joblane: ")]
+    assert said in line
+
+
+@pytest.mark.usefixtures("_credentials")
+def test_a_descriptor_of_another_version_says_what_to_do(
+    aws: Cloud, capsys: pytest.CaptureFixture[str]
+):
+    aws.clients.make("ssm").put_parameter(
+        Name="/joblane/descriptor", Value="{}", Type="String", Overwrite=True
+    )
+    assert EX_UNAVAILABLE == main(["run"])
+    assert "another version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bad", [["--threads", "0"], ["--name", "a/b"], ["--isolation", "vm"]])
+def test_a_wrong_option_is_wrong_usage(bad: list[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", *bad])
+    assert 2 == stopped.value.code
