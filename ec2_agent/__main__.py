@@ -20,11 +20,10 @@ from ec2_agent.settings import Settings
 from joblane import __version__
 from joblane.aws.clients import Clients
 from joblane.config import Descriptor, descriptor_name
+from joblane.names import AGENT_NAME_PATTERN
 
 EX_UNAVAILABLE = 69
 """sysexits.h: something that the agent needs is not there; stderr says what."""
-
-_NAME = r"[a-zA-Z0-9_.-]{1,128}"
 
 
 class CannotStart(Exception):
@@ -133,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--name",
         type=_agent_name,
-        default=re.sub(r"[^a-zA-Z0-9_.-]", "-", socket.gethostname())[:128] or "agent",
+        default=re.sub(r"[^a-zA-Z0-9_-]", "-", socket.gethostname())[:40] or "agent",
         help="unique in the deployment (default: the host's name)",
     )
     run.add_argument(
@@ -175,8 +174,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _agent_name(text: str) -> str:
-    if not re.fullmatch(_NAME, text):
-        raise argparse.ArgumentTypeError(f"must match {_NAME}")
+    if not re.match(AGENT_NAME_PATTERN, text):
+        raise argparse.ArgumentTypeError(f"must match {AGENT_NAME_PATTERN}")
     return text
 
 

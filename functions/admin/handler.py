@@ -16,7 +16,7 @@ from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
 from joblane.head import rfc3339
-from joblane.names import LANES, Lane, dead_letter_name, lane_name
+from joblane.names import AGENT_NAME_PATTERN, LANES, Lane, dead_letter_name, lane_name
 from joblane.web import (
     Application,
     Caller,
@@ -27,8 +27,6 @@ from joblane.web import (
     page_limit,
     success,
 )
-
-_AGENT_NAME = r"^[a-zA-Z0-9_.-]{1,128}$"
 
 
 class Settings(BaseModel):
@@ -136,7 +134,7 @@ def routes(app: Application, operator: Operator) -> None:
         app.tenant()
         query = app.query("limit", "next")
         limit = page_limit(query.get("limit"))
-        after = decode_cursor(query.get("next"), lambda key: re.match(_AGENT_NAME, key))
+        after = decode_cursor(query.get("next"), lambda key: re.match(AGENT_NAME_PATTERN, key))
         found, following = operator.agents(limit, after)
         return listing(found, limit, encode_cursor(following) if following else None)
 

@@ -1,6 +1,6 @@
 """The message in a lane: a wake-up call that names a job; the table holds the truth."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
@@ -8,6 +8,9 @@ from joblane.names import Name
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class NotOurs(Exception):
@@ -28,10 +31,33 @@ class Message(BaseModel):
         return self.model_dump_json()
 
 
+class Command(BaseModel):
+    """Body of a message in an agent's inbox."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Literal[1] = 1
+    command: Literal["cancel"]
+    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
+
+    def encode(self) -> str:
+        """Encode the body as JSON."""
+        return self.model_dump_json()
+
+
 def decode(body: str) -> Message:
     """Read a message's body. Raises NotOurs, naming what is wrong but not what it says."""
+    return _decode(Message, body)
+
+
+def decode_command(body: str) -> Command:
+    """Read a command's body. Raises NotOurs, naming what is wrong but not what it says."""
+    return _decode(Command, body)
+
+
+def _decode(model: type[_Model], body: str) -> _Model:
     try:
-        return Message.model_validate_json(body)
+        return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])[:64]

@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import StringConstraints
 
+AGENT_NAME_PATTERN = r"^[a-zA-Z0-9_-]{1,40}$"
+"""An agent's name ends the name of its inbox, and SQS allows 80 characters in all."""
+
 Lane = Literal["high", "default", "low"]
 LANES: tuple[Lane, ...] = ("high", "default", "low")
 """Lanes of a queue, in the order in which an agent serves them."""
@@ -28,6 +31,11 @@ def lane_name(deployment: str, queue: str, lane: Lane) -> str:
 def dead_letter_name(deployment: str, queue: str, lane: Lane) -> str:
     """Name of the dead-letter queue of one lane: `joblane-default-high-dlq`."""
     return f"{lane_name(deployment, queue, lane)}-dlq"
+
+
+def inbox_name(deployment: str, agent: str) -> str:
+    """Name of the SQS queue with commands for one agent: `joblane-inbox-i-0123456789abcdef0`."""
+    return f"{deployment}-inbox-{agent}"
 
 
 def log_group_name(deployment: str) -> str:
