@@ -34,6 +34,7 @@ CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 _MACHINE = os.uname().machine
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(_MACHINE, -1)
 _SECCOMP = {"x86_64": 317, "aarch64": 277}.get(_MACHINE, -1)
+_KEYCTL = {"x86_64": 250, "aarch64": 219}.get(_MACHINE, -1)
 _OPEN_TREE, _MOVE_MOUNT, _CLONE3, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 435, 436, 442
 
 _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 4, 8, 24
@@ -45,6 +46,7 @@ _MOVE_MOUNT_F_EMPTY_PATH = 4
 _SFD_NONBLOCK, _SFD_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _SIGCHLD = 17
 _SECCOMP_SET_MODE_FILTER = 1
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_UINT = 2**32 - 1
 
@@ -164,6 +166,11 @@ def signal_descriptor(signals: tuple[int, ...]) -> int:
 def set_dumpable(value: int) -> None:
     """Say whether others may read this process's /proc entries and trace it."""
     _checked(_prctl(_PR_SET_DUMPABLE, value, 0, 0, 0), "PR_SET_DUMPABLE")
+
+
+def forget_keys() -> None:
+    """Take a new, empty session keyring in place of the one that was inherited."""
+    _checked(_plain(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0), "keyctl")
 
 
 def keep_capabilities() -> None:

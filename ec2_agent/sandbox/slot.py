@@ -31,8 +31,10 @@ _CANNOT_RUN, _NOT_FOUND = 126, 127
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _INODES_PER_MIB = 256
-# Python ignores these two from its start on, and an ignored signal stays so over exec.
-_RESET = (signal.SIGPIPE, signal.SIGXFSZ)
+# An ignored signal stays ignored over exec: Python ignores two, the agent's starter perhaps more.
+_RESET = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_OOM_SCORE = "500"
+"""When the host itself runs out of memory, jobs go before anything else does."""
 
 
 TYPE_CHECKING = False  # see wire.py
@@ -158,6 +160,9 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
         # to processes without it.
         kernel.set_capabilities((kernel.CAP_SYS_ADMIN,))
         kernel.set_dumpable(1)  # so that /proc/self/uid_map is this uid's to write
+    # An agent's own protection from the OOM killer (systemd: OOMScoreAdjust=-1000) would pass to
+    # its jobs, and the kernel then spares them even at their own memory.max.
+    _write("oom_score_adj", _OOM_SCORE)
     outside = uid if template.own_uids else JOB_ID  # as the launcher process sees its own
     kernel.unshare(kernel.CLONE_NEWUSER)
     for file, text in (
@@ -165,9 +170,7 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
         ("uid_map", f"{JOB_ID} {outside} 1"),
         ("gid_map", f"{JOB_ID} {outside} 1"),
     ):
-        fd = os.open("self/" + file, os.O_WRONLY, dir_fd=HOST_PROC)
-        os.write(fd, text.encode())
-        os.close(fd)
+        _write(file, text)
     os.close(HOST_PROC)
     if needs.nproc:
         resource.setrlimit(resource.RLIMIT_NPROC, (needs.nproc, needs.nproc))
@@ -178,6 +181,17 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
     os.chdir("/work")
     for program in template.seccomp:
         program.load()
+
+
+def _write(file: str, text: str) -> None:
+    """Write to an entry of this process in the host's /proc."""
+    fd = os.open("self/" + file, os.O_WRONLY, dir_fd=HOST_PROC)
+    try:
+        os.write(fd, text.encode())
+    except OSError as failed:
+        raise OSError(failed.errno, f"/proc/self/{file}: {failed.strerror}") from failed
+    finally:
+        os.close(fd)
 
 
 def rehearse() -> None:

@@ -104,6 +104,8 @@ class Zygote:
         wire.park(kernel.signal_descriptor(signals), slot.SIGNALS)
         wire.park(os.open("/proc", os.O_PATH), slot.HOST_PROC)
         os.umask(0o022)
+        with contextlib.suppress(OSError):  # a kernel without keyrings has none to forget
+            kernel.forget_keys()
         _limit_self()
         _build_root(config)
         if config["own_uids"]:

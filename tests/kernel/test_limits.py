@@ -4,7 +4,10 @@ Natively where the host can isolate `full`; elsewhere test_machine.py runs this 
 of its own.
 """
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +21,7 @@ pytestmark = pytest.mark.skipif(
     probe().isolation != "full", reason="needs cgroup v2; test_machine.py brings one"
 )
 
+REPOSITORY = Path(__file__).parent.parent.parent
 DISK = Path("/run/disk")
 """An ext4 disk of the test machine."""
 
@@ -66,6 +70,20 @@ def test_oom_of_a_child_ends_the_whole_job(launcher: Launcher) -> None:
     child = TOUCH.format(mb=300)
     script = f"import os\nif os.fork(): os.wait(); print('survived')\nelse:\n exec({child!r})"
     ran = python(launcher, script, limits=Limits(memory_mb=64))
+    assert ran.ending.oom_killed
+    assert ran.out == b""
+
+
+def test_the_agents_protection_does_not_protect_its_jobs() -> None:
+    """As under systemd's OOMScoreAdjust=-1000; the kernel spares such processes everywhere."""
+    score = Path("/proc/self/oom_score_adj")
+    old = score.read_text()
+    score.write_text("-1000")
+    try:
+        with Launcher(isolation="full", slots=0) as launcher:
+            ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=64))
+    finally:
+        score.write_text(old)
     assert ran.ending.oom_killed
     assert ran.out == b""
 
@@ -220,3 +238,66 @@ def test_a_limit_that_the_kernel_refuses_fails_the_job(launcher: Launcher) -> No
         shell(launcher, "true", limits=Limits(cpus=0.001))
     with pytest.raises(SandboxRefused, match="memory_mb"):
         shell(launcher, "true", limits=Limits(memory_mb=1))
+
+
+def run_in(group: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command line of the sandbox in a cgroup."""
+    script = f'echo $$ >{group}/cgroup.procs && exec "$@"'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *argv],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A cgroup such as systemd makes for a service."""
+    path = Path("/sys/fs/cgroup/some.service")
+    Path("/sys/fs/cgroup/cgroup.subtree_control").write_text("+cpu +cpuset +io +memory +pids")
+    path.mkdir()
+    yield path
+    for child in (path / "agent", path):
+        if child.exists():
+            child.rmdir()
+
+
+def test_a_delegated_cgroup_is_vacated_and_used(group: Path) -> None:
+    os.setxattr(group, "trusted.delegate", b"1")
+    run_ = (sys.executable, "-m", "ec2_agent.sandbox", "run", "--json", "--memory-mb", "32")
+    probe_ = "import subprocess, sys; print(open('/proc/self/cgroup').read()); "
+    probe_ += "sys.stdout.flush(); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+    done = run_in(group, sys.executable, "-c", probe_, *run_, "--", "true")
+    assert done.returncode == 0, done.stderr
+    before, _, told = done.stdout.strip().rpartition("\n")
+    assert before.strip() == "0::/some.service"
+    assert json.loads(told)["usage"]["peak_memory_bytes"] > 0
+    assert [path.name for path in group.iterdir() if path.is_dir()] == ["agent"]
+
+
+def test_a_user_with_a_delegated_cgroup_has_limits(group: Path) -> None:
+    for path in (group, *(group / f"cgroup.{name}" for name in ("procs", "subtree_control"))):
+        os.chown(path, 12345, 12345)
+    user = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/usr/bin/python3", "-B")
+    run_ = (*user, "-m", "ec2_agent.sandbox", "run", "--json", "--memory-mb", "64", "--")
+    done = run_in(group, *run_, "/usr/bin/python3", "-c", TOUCH.format(mb=300))
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout)["oom_killed"], done.stdout
+
+
+def test_what_a_crashed_agent_left_is_swept() -> None:
+    script = (
+        "import os, signal\nfrom ec2_agent.sandbox import *\n"
+        "launcher = Launcher(isolation='full', slots=2)\n"
+        "launcher.start(Spec(('sleep', '60'), {}, Limits()), stdout=1, stderr=2)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False, timeout=60)
+    rooms = set(Path("/sys/fs/cgroup").glob("joblane-*"))
+    ends = time.monotonic() + 2
+    while any("populated 1" in (r / "cgroup.events").read_text() for r in rooms):
+        if time.monotonic() > ends:
+            break  # the module's own launcher has slots
+        time.sleep(0.05)
+    with Launcher(isolation="full", slots=0) as launcher:
+        assert room(launcher) in rooms
+        assert [path for path in room(launcher).iterdir() if path.is_dir()] == []

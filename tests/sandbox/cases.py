@@ -139,6 +139,7 @@ PROC = [
     Case("proc", "kernel memory and tables", "[p for p in ('kcore', 'kallsyms', 'kmsg', 'keys', 'timer_list', 'sched_debug', 'interrupts', 'iomem', 'modules', 'config.gz', 'acpi', 'scsi', 'bus', 'fs', 'irq') if os.path.exists('/proc/' + p)]", r"\[\]"),
     Case("proc", "own entries are read-only", "write('/proc/self/comm', 'evil')", "EROFS"),
     Case("proc", "raise the own OOM score above the agent's", "write('/proc/self/oom_score_adj', '-1000')", "EROFS"),
+    Case("proc", "the agent's protection from the OOM killer", "int(text('/proc/self/oom_score_adj'))", "500"),
     Case("proc", "mounted without set-uid, devices and programs", "os.statvfs('/proc').f_flag & 15", "15"),
     Case("proc", "the init's root", "os.listdir('/proc/1/root')", "EACCES|EPERM"),
     Case("proc", "the init's program (CVE-2019-5736)", "os.readlink('/proc/1/exe')", "EACCES|EPERM"),
