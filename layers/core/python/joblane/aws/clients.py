@@ -11,9 +11,11 @@ from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_logs.client import CloudWatchLogsClient
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_ssm.client import SSMClient
+    from mypy_boto3_stepfunctions.client import SFNClient
 
 QUICK = Config(
     connect_timeout=2,
@@ -46,6 +48,10 @@ class Clients:
     def make(self, service: Literal["logs"], config: Config = QUICK) -> "CloudWatchLogsClient": ...
     @overload
     def make(self, service: Literal["ssm"], config: Config = QUICK) -> "SSMClient": ...
+    @overload
+    def make(self, service: Literal["stepfunctions"], config: Config = QUICK) -> "SFNClient": ...
+    @overload
+    def make(self, service: Literal["lambda"], config: Config = QUICK) -> "LambdaClient": ...
     def make(self, service: str, config: Config = QUICK) -> object:
         """Make a client; region, endpoint and credentials come from the environment."""
         return cast("object", self._session.create_client(service, config=config))

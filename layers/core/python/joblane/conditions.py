@@ -1,0 +1,230 @@
+"""Conditions: what may block jobs, and how long to wait between two tests of one.
+
+Pure. A condition is named `<kind>:<parameter>`, such as `http:https://api.example.com/health`;
+the name is all there is to it, so jobs that name the same one wait in the same list. Testing is
+elsewhere (`joblane.testers`). docs/RECOVERY.md says how to add a kind or a policy.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+MAX_NAME = 512
+"""Characters of a condition's name. It stands in every row of its list: with it the row stays
+within one write unit."""
+
+MOST_S = 48 * 3600
+"""Longest time that a job may wait for a condition, whatever the policy."""
+
+MAX_PORT = 65_535
+
+_PRINTABLE = re.compile(r"[\x21-\x7e]+")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_APP = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
+_HOST = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?|\[[0-9a-fA-F:.]{2,45}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition, taken apart."""
+
+    kind: str
+    parameter: str
+
+    @property
+    def name(self) -> str:
+        """The name that it was parsed from."""
+        return f"{self.kind}:{self.parameter}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a `tcp` or `http` condition connects to."""
+
+    host: str
+    """A name or an IP address, the latter without brackets."""
+    port: int
+
+
+def http_address(parameter: str) -> Address:
+    """Where an `http` condition connects to. Raises ValueError for what is not a plain URL.
+
+    Credentials are refused because a condition's name is shown to everybody who sees the job,
+    and fragments because they never reach a server.
+    """
+    try:
+        parts = urlsplit(parameter)
+    except ValueError:  # its text repeats what it was given
+        raise ValueError("must be http: and a URL") from None
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("must be http: and a URL that starts with http:// or https://")
+    if "@" in parts.netloc:
+        raise ValueError("must not carry a user or a password")
+    if "#" in parameter:
+        raise ValueError("must not have a fragment")
+    host, port = _split(parts.netloc)
+    return Address(host, port or {"http": 80, "https": 443}[parts.scheme])
+
+
+def tcp_address(parameter: str) -> Address:
+    """Where a `tcp` condition connects to. Raises ValueError unless it is `host:port`."""
+    host, port = _split(parameter)
+    if port is None:
+        raise ValueError("must be tcp: and host:port, such as tcp:db.example.com:5432")
+    return Address(host, port)
+
+
+def _split(netloc: str) -> tuple[str, int | None]:
+    match = re.fullmatch(rf"(?P<host>{_HOST.pattern})(:(?P<port>[0-9]{{1,5}}))?", netloc)
+    if match is None:
+        raise ValueError("must name a host, or an address (IPv6 in brackets), and may name a port")
+    port = int(match["port"]) if match["port"] else None
+    if port is not None and not 1 <= port <= MAX_PORT:
+        raise ValueError("must have a port from 1 to 65535")
+    return match["host"].strip("[]"), port
+
+
+def _named(pattern: re.Pattern[str], what: str) -> Callable[[str], None]:
+    def check(parameter: str) -> None:
+        if not pattern.fullmatch(parameter):
+            raise ValueError(f"must name {what}, which looks like {pattern.pattern}")
+
+    return check
+
+
+KINDS: Mapping[str, Callable[[str], object]] = {
+    "http": http_address,
+    "tcp": tcp_address,
+    "quota": _named(_NAME, "a tenant"),
+    "capacity": _named(_NAME, "a fleet"),
+    "app": _named(_APP, "an application"),
+}
+"""Every kind of condition with the check of its parameter, which raises ValueError."""
+
+
+def parse(name: str) -> Condition:
+    """Take a condition's name apart. Raises ValueError; the text does not repeat the name."""
+    if len(name) > MAX_NAME or not _PRINTABLE.fullmatch(name):
+        raise ValueError(f"must have at most {MAX_NAME} printable characters and no space")
+    kind, colon, parameter = name.partition(":")
+    if not colon or kind not in KINDS:
+        raise ValueError(f"must start with one of {', '.join(f'{known}:' for known in KINDS)}")
+    KINDS[kind](parameter)
+    return Condition(kind, parameter)
+
+
+def _valid(name: str) -> str:
+    parse(name)
+    return name
+
+
+ConditionName = Annotated[str, AfterValidator(_valid)]
+"""A condition's name as a field of a model."""
+
+
+def default_condition(queue: str) -> str:
+    """What a job that exits 75 without naming a condition waits for."""
+    return f"app:{queue}"
+
+
+class Policy(BaseModel, ABC):
+    """How long to wait before each test of a condition, and when to give up.
+
+    A policy is a subclass with a `policy` field that names it and this one method; it is listed
+    in `AnyPolicy` and can then be chosen in joblane.toml.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    most_s: Annotated[int, Field(ge=1, le=MOST_S)] = MOST_S
+    """A job that has waited so long, over all its blocks in a row, fails."""
+
+    @abstractmethod
+    def delay_s(self, number: int) -> int:
+        """Whole seconds, at least 1, before test `number`, counted from 0.
+
+        Must not shrink as the number grows: a job that blocks again right after it was let go
+        goes on in the count.
+        """
+
+
+Delay = Annotated[int, Field(ge=1, le=86_400)]
+
+
+class Constant(Policy):
+    """The same delay each time."""
+
+    policy: Literal["constant"] = "constant"
+    every_s: Delay = 60
+
+    def delay_s(self, number: int) -> int:  # noqa: ARG002 - the same each time
+        """Seconds before each test."""
+        return self.every_s
+
+
+class Exponential(Policy):
+    """A delay that grows by a factor, up to a longest."""
+
+    policy: Literal["exponential"] = "exponential"
+    first_s: Delay = 10
+    factor: Annotated[float, Field(ge=1, le=10)] = 2
+    longest_s: Delay = 300
+
+    def delay_s(self, number: int) -> int:
+        """Seconds before test `number`: the longest delay once the power passes it."""
+        delay = float(self.first_s)
+        for _ in range(number):
+            if delay >= self.longest_s or self.factor == 1:
+                break
+            delay *= self.factor
+        return min(int(delay), self.longest_s)
+
+
+class Step(BaseModel):
+    """Some tests in a row with the same delay."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    times: Annotated[int, Field(ge=1, le=10_000)]
+    every_s: Delay
+
+
+class Stepwise(Policy):
+    """Some tests at one delay, some at the next, and the last delay for ever."""
+
+    policy: Literal["stepwise"] = "stepwise"
+    steps: Annotated[tuple[Step, ...], Field(max_length=20)] = (
+        Step(times=2, every_s=10),
+        Step(times=10, every_s=20),
+        Step(times=10, every_s=60),
+        Step(times=100, every_s=120),
+    )
+    then_s: Delay = 300
+
+    def delay_s(self, number: int) -> int:
+        """Seconds before test `number`."""
+        left = number
+        for step in self.steps:
+            if left < step.times:
+                return step.every_s
+            left -= step.times
+        return self.then_s
+
+    @model_validator(mode="after")
+    def _never_shrinks(self) -> Self:
+        delays = [*(step.every_s for step in self.steps), self.then_s]
+        if any(after < before for before, after in pairwise(delays)):
+            raise ValueError("steps must not become shorter")
+        return self
+
+
+AnyPolicy = Annotated[Constant | Exponential | Stepwise, Field(discriminator="policy")]
+"""Every policy that joblane.toml can choose."""
+
+DEFAULT_POLICY = Stepwise()
