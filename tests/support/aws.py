@@ -32,6 +32,12 @@ NAME = "joblane"
 PREFIX = "https://sqs.us-east-1.amazonaws.com/123456789012/"
 QUEUES = ("default", "bulk")
 
+INDEXES = {
+    "by_tenant": ("tenant", "job_id"),
+    "attention": ("attention", "job_id"),
+    "wake": ("wake", "wake_at"),
+}
+
 DESCRIPTOR = Descriptor(
     name=NAME,
     jobs_table=table_name(NAME, "jobs"),
@@ -59,24 +65,27 @@ class Meter:
     """Counts what clients of one session ask of AWS, and what DynamoDB would charge for it.
 
     DynamoDB charges a write by the larger of the item before and after, in whole kilobytes, and
-    once more for every index entry that is written; a refused write costs the same. Sizes follow
-    the developer guide ("DynamoDB item sizes and formats"). One thread at a time.
+    one unit for every index entry that is put or deleted (an entry whose key changes is both); a
+    refused write costs the same, without indexes. Sizes follow the developer guide ("DynamoDB
+    item sizes and formats"). One thread at a time.
     """
 
     calls: Counter[str] = field(default_factory=Counter)
     write_units: int = 0
     reads: int = 0
-    _before: int = 0
+    _before: dict[str, Any] = field(default_factory=dict)
 
     def attach(self, session: botocore.session.Session, spare: Any) -> None:
         """Count every call of a session's clients; `spare` is a client that is not counted."""
         emitter = session.get_component("event_emitter")
         emitter.register("before-call", self._called)
         emitter.register("provide-client-params.dynamodb.PutItem", self._put)
-        emitter.register(
-            "provide-client-params.dynamodb.UpdateItem", partial(self._update_begins, spare)
-        )
+        for operation in ("UpdateItem", "DeleteItem"):
+            emitter.register(
+                f"provide-client-params.dynamodb.{operation}", partial(self._before_write, spare)
+            )
         emitter.register("after-call.dynamodb.UpdateItem", self._update_ended)
+        emitter.register("after-call.dynamodb.DeleteItem", self._delete_ended)
         for operation in ("GetItem", "BatchGetItem", "Query"):
             emitter.register(f"after-call.dynamodb.{operation}", self._read)
 
@@ -84,24 +93,36 @@ class Meter:
         self.calls[f"{model.service_model.service_name}.{model.name}"] += 1
 
     def _put(self, params: dict[str, Any], **_: Any) -> None:
-        self.write_units += _units(item_size(params["Item"]))
-        if "tenant" in params["Item"]:
-            self.write_units += 1  # its entry in by_tenant: three short keys
+        self.write_units += _units(item_size(params["Item"])) + len(_entries(params["Item"]))
 
-    def _update_begins(self, spare: Any, params: dict[str, Any], **_: Any) -> None:
-        found = spare.get_item(TableName=params["TableName"], Key=params["Key"]).get("Item", {})
-        self._before = item_size(found)
+    def _before_write(self, spare: Any, params: dict[str, Any], **_: Any) -> None:
+        answer = spare.get_item(TableName=params["TableName"], Key=params["Key"])
+        self._before = answer.get("Item", {})
 
     def _update_ended(self, parsed: dict[str, Any], **_: Any) -> None:
-        after = item_size(parsed.get("Attributes", {}))  # every update asks for ALL_NEW
-        self.write_units += _units(max(self._before, after))
+        refused = "Attributes" not in parsed  # every update asks for ALL_NEW
+        after = self._before if refused else parsed["Attributes"]
+        size = max(item_size(self._before), item_size(after))
+        self.write_units += _units(size) + len(_entries(self._before) ^ _entries(after))
+
+    def _delete_ended(self, **_: Any) -> None:
+        self.write_units += _units(item_size(self._before)) + len(_entries(self._before))
 
     def _read(self, **_: Any) -> None:
         self.reads += 1
 
 
 def _units(size: int) -> int:
-    return math.ceil(size / 1024)
+    return max(1, math.ceil(size / 1024))
+
+
+def _entries(item: dict[str, Any]) -> set[tuple[str, str]]:
+    """The index entries of an item: one of under a kilobyte wherever it has the index's keys."""
+    return {
+        (index, str([item[name] for name in keys]))
+        for index, keys in INDEXES.items()
+        if all(name in item for name in keys)
+    }
 
 
 def item_size(item: dict[str, Any]) -> int:
@@ -169,14 +190,16 @@ def _make(clients: Clients) -> None:
         BillingMode="PAY_PER_REQUEST",
         KeySchema=_schema("job_id", "sk"),
         AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("job_id", "sk", "tenant")
+            {"AttributeName": name, "AttributeType": "N" if name == "wake_at" else "S"}
+            for name in ("job_id", "sk", "tenant", "attention", "wake", "wake_at")
         ],
         GlobalSecondaryIndexes=[
             {
-                "IndexName": "by_tenant",
-                "KeySchema": _schema("tenant", "job_id"),
+                "IndexName": index,
+                "KeySchema": _schema(*keys),
                 "Projection": {"ProjectionType": "KEYS_ONLY"},
             }
+            for index, keys in INDEXES.items()
         ],
     )
     dynamodb.create_table(

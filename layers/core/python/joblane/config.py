@@ -17,6 +17,7 @@ from joblane.names import (
     log_group_name,
     table_name,
 )
+from joblane.retention import LogDays, Retention
 
 __all__ = [
     "API_AUDIENCE",
@@ -53,26 +54,11 @@ SCOPES = (
 API_AUDIENCE = "joblane"
 """Identifier of the OAuth resource server: a token's scope reads `joblane/jobs.read`."""
 
-Days = Annotated[int, Field(ge=1, le=3650)]
-
-LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653]
-"""The retention periods that CloudWatch Logs accepts."""
-
 
 class Strict(BaseModel):
     """A table of joblane.toml: unknown keys are mistakes, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Retention(Strict):
-    """Days that a job stays readable after it ended, by the way it ended."""
-
-    completed_days: Days = 7
-    failed_days: Days = 30
-    dead_days: Days = 90
-    other_days: Days = 7
-    logs_days: LogDays = 90
 
 
 class Functions(Strict):

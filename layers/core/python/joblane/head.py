@@ -8,10 +8,24 @@ the timeline.
 
 import json
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from joblane.lifecycle import ENDED, Attempt, Outcome, RetryPolicy, State
 from joblane.model import Job, Submission, Transition
+from joblane.times import rfc3339, unix_ms
+
+__all__ = [
+    "DATA_DAYS",
+    "INLINE_SPEC_BYTES",
+    "MAX_REASON",
+    "SAME_ATTEMPT",
+    "Head",
+    "Step",
+    "job_view",
+    "rfc3339",
+    "submitted",
+    "waits_in_lane",
+    "with_step",
+]
 
 INLINE_SPEC_BYTES = 400
 """Longest submission kept in the head. The rest of an ended job's head measures about 400 bytes
@@ -26,6 +40,13 @@ DATA_DAYS = 400
 
 Rewriting it at the end only to give it a TTL would cost its whole size in write units; 400 is
 well over 14 days in a lane plus the longest default retention (90)."""
+
+
+SAME_ATTEMPT = -1
+"""The attempt of a step that neither starts nor ends one: as many as the step before counted.
+
+Whoever writes such a step need not have read the job; reading the timeline fills it in.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +99,15 @@ class Head:
     signal: int | None = None
     usage_json: str | None = None
     next_at_ms: int | None = None
+    """When a job that is scheduled or waits for its next attempt may start."""
     expires_at: int | None = None
     """Unix seconds; set when the job ended."""
+    wake_at_ms: int | None = None
+    """When the requeue function looks at the job next (index `wake`)."""
+    condition: str | None = None
+    """What a blocked job waits for."""
+    cancel_requested: str | None = None
+    """Why the attempt that runs was asked to end; None when nobody did."""
 
     @property
     def queue(self) -> str:
@@ -92,6 +120,11 @@ class Head:
     def ended(self) -> bool:
         """Whether nothing more happens to it by itself."""
         return self.state in ENDED
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Until when it must have started, or ended if it runs."""
+        return None if self.spec.deadline is None else unix_ms(self.spec.deadline)
 
     def current_attempt(self) -> Attempt:
         """What a settlement needs to know of the attempt that runs."""
@@ -111,17 +144,38 @@ def _short(reason: str) -> str:
 
 
 def submitted(job_id: str, tenant: str, spec: Submission, now_ms: int) -> Head:
-    """Make the head of a job that has just been accepted and waits in its lane."""
-    reason = f"waits in lane {spec.priority} of queue {spec.queue} for an agent with a free slot"
+    """Make the head of a job that has just been accepted.
+
+    It waits for its time or in its lane; one whose deadline is not in the future has ended.
+    """
+    run_at_ms = None if spec.run_at is None else unix_ms(spec.run_at)
+    deadline_ms = None if spec.deadline is None else unix_ms(spec.deadline)
+    next_at_ms: int | None = None
+    wake_at_ms = deadline_ms
+    if deadline_ms is not None and deadline_ms <= now_ms:
+        state, wake_at_ms = State.EXPIRED, None
+        reason = f"its deadline {spec.deadline} was not in the future"
+    elif run_at_ms is not None and run_at_ms > now_ms:
+        state, next_at_ms, wake_at_ms = State.SCHEDULED, run_at_ms, run_at_ms
+        reason = f"waits for its run_at {spec.run_at}"
+    else:
+        state, reason = State.PENDING, waits_in_lane(spec)
     return Head(
         job_id=job_id,
         tenant=tenant,
-        state=State.PENDING,
+        state=state,
         epoch=0,
         attempt=0,
         spec=spec,
-        timeline=(Step(State.PENDING, now_ms, 0, reason),),
+        timeline=(Step(state, now_ms, 0, reason),),
+        next_at_ms=next_at_ms,
+        wake_at_ms=wake_at_ms,
     )
+
+
+def waits_in_lane(spec: Submission) -> str:
+    """Say what a pending job waits for."""
+    return f"waits in lane {spec.priority} of queue {spec.queue} for an agent with a free slot"
 
 
 def with_step(head: Head, step: Step) -> Head:
@@ -155,6 +209,11 @@ def job_view(head: Head) -> Job:
         restartable=spec.restartable,
         retry=spec.retry,
         labels=spec.labels,
+        run_at=spec.run_at,
+        deadline=spec.deadline,
+        requires=spec.requires,
+        condition=head.condition,
+        cancel_requested=head.cancel_requested,
         created_at=rfc3339(head.timeline[0].at_ms),
         started_at=rfc3339(starts[0].at_ms) if starts else None,
         ended_at=rfc3339(head.timeline[-1].at_ms) if head.ended else None,
@@ -170,9 +229,3 @@ def job_view(head: Head) -> Job:
             for step in head.timeline
         ),
     )
-
-
-def rfc3339(at_ms: int) -> str:
-    """Unix milliseconds as `2026-11-21T02:07:09.123Z`."""
-    moment = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

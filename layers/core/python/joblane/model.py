@@ -5,7 +5,7 @@ payload may hold what its owner would not like to find in a log.
 """
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -14,11 +14,13 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
 from joblane.lifecycle import Outcome, State
 from joblane.names import Lane, Name
+from joblane.times import unix_ms
 
 MAX_BODY_BYTES = 256 * 1024
 """Largest submission; a larger payload belongs in S3 and its address in the job."""
@@ -56,6 +58,11 @@ def _command(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def _moment(value: str) -> str:
+    unix_ms(value)
+    return value
+
+
 def _cores(value: str) -> str:
     seen: set[int] = set()
     for part in value.split(","):
@@ -83,6 +90,13 @@ Cores = Annotated[
     StringConstraints(pattern=r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$"),
     AfterValidator(_cores),
 ]
+Moment = Annotated[str, AfterValidator(_moment)]
+"""RFC 3339 in UTC, such as `2026-11-21T02:07:09Z`."""
+
+Condition = Annotated[
+    str, StringConstraints(pattern=r"^(http|tcp|quota|capacity|app):.+", max_length=512)
+]
+"""What a job waits for, by its kind: `http:https://example.com/health`."""
 
 
 class _Input(BaseModel):
@@ -136,6 +150,22 @@ class Submission(_Input):
     restartable: bool = True
     retry: Retry = Retry()
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = {}
+    run_at: Moment | None = None
+    """The job does not start before; a moment that has passed means now."""
+    deadline: Moment | None = None
+    """A job that has not started by then expires, and one that runs is told to end."""
+    requires: Annotated[tuple[Condition, ...], Field(max_length=5)] = ()
+    """Conditions that must hold before the job starts."""
+
+    @model_validator(mode="after")
+    def _starts_before_its_deadline(self) -> Self:
+        if (
+            self.run_at is not None
+            and self.deadline is not None
+            and unix_ms(self.deadline) <= unix_ms(self.run_at)
+        ):
+            raise ValueError("deadline must be after run_at")
+        return self
 
 
 class Transition(BaseModel):
@@ -175,6 +205,13 @@ class Job(BaseModel):
     restartable: bool
     retry: Retry
     labels: dict[str, str]
+    run_at: str | None
+    deadline: str | None
+    requires: tuple[str, ...]
+    condition: str | None
+    """What a blocked job waits for."""
+    cancel_requested: str | None
+    """Why the attempt that runs was asked to end."""
     created_at: str
     started_at: str | None
     ended_at: str | None

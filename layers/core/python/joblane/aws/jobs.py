@@ -4,33 +4,17 @@ The claim, the takeover and the finish are the writes on which "never two at onc
 time-line of the race that each condition settles stands beside it.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import ClientError
 
-from joblane.head import DATA_DAYS, INLINE_SPEC_BYTES, Head, Step, with_step
-from joblane.lifecycle import CLAIMABLE, TRANSITIONS, Outcome, State
-from joblane.model import Submission
+from joblane.aws.job_items import DATA, RAW, Item, change, key, number, text, to_item
+from joblane.aws.job_table import Condition, JobTable, Refused, refusal_of
+from joblane.head import DATA_DAYS, INLINE_SPEC_BYTES, SAME_ATTEMPT, Head, Step, with_step
+from joblane.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, Event, Outcome, State
+from joblane.moves import apply, rearmed
 
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
-
-Item = dict[str, Any]
-
-_HEAD = "JOB"
-_DATA = "DATA"
-_CONDITION_FAILED = "ConditionalCheckFailedException"
-_BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
-
-
-class Refused(Exception):
-    """A conditional write was refused; `head` is the job as it stood, None if there is none."""
-
-    def __init__(self, head: Head | None) -> None:
-        super().__init__("no such job" if head is None else f"the job is {head.state}")
-        self.head = head
+__all__ = ["Facts", "JobStore", "Refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +31,8 @@ class Facts:
     """Unix seconds; set when the job ended."""
 
 
-class JobStore:
+class JobStore(JobTable):
     """Reads and writes jobs."""
-
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
 
     def put_new(self, head: Head) -> None:
         """Store a job that was just submitted.
@@ -71,52 +51,16 @@ class JobStore:
         inline = len(spec.encode()) <= INLINE_SPEC_BYTES
         if not inline:
             expires = head.timeline[0].at_ms // 1000 + DATA_DAYS * 86_400
-            data = {**_key(head.job_id, _DATA), "spec": {"S": spec}, "expires_at": _n(expires)}
+            data = {**key(head.job_id, DATA), "spec": text(spec), "expires_at": number(expires)}
             self._client.put_item(TableName=self._table, Item=data)
         try:
             self._client.put_item(
                 TableName=self._table,
-                Item=_to_item(head, spec if inline else None),
+                Item=to_item(head, spec if inline else None),
                 ConditionExpression="attribute_not_exists(job_id)",
             )
         except ClientError as error:
-            if error.response["Error"]["Code"] != _CONDITION_FAILED:
-                raise
-
-    def get(self, job_id: str) -> Head | None:
-        """Read one job, strongly consistent, so that a submitter finds what it just submitted."""
-        answer = self._client.get_item(
-            TableName=self._table, Key=_key(job_id, _HEAD), ConsistentRead=True
-        )
-        item = answer.get("Item")
-        return None if item is None else self._complete(item)
-
-    def page(self, tenant: str, *, limit: int, before: str | None) -> tuple[list[Head], str | None]:
-        """Read a tenant's jobs, newest first: at most `limit`, older than the id `before`.
-
-        Two requests a page (keys, then a batch of heads) however long the table is. Returns
-        the id to go on from, or None at the end.
-        """
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "IndexName": "by_tenant",
-            "KeyConditionExpression": "tenant = :tenant",
-            "ExpressionAttributeValues": {":tenant": {"S": tenant}},
-            "ScanIndexForward": False,
-            "Limit": limit,
-        }
-        if before is not None:
-            request["KeyConditionExpression"] += " AND job_id < :before"
-            request["ExpressionAttributeValues"][":before"] = {"S": before}
-        answer = self._client.query(**request)
-        ids = [row["job_id"]["S"] for row in answer["Items"]]
-        found = self._batch_get([_key(job_id, _HEAD) for job_id in ids])
-        aside = [_key(i["job_id"]["S"], _DATA) for i in found if "spec" not in i]
-        specs = {i["job_id"]["S"]: i["spec"]["S"] for i in found if "spec" in i}
-        specs |= {i["job_id"]["S"]: i["spec"]["S"] for i in self._batch_get(aside)}
-        heads = {i["job_id"]["S"]: _from_item(i, specs[i["job_id"]["S"]]) for i in found}
-        more = "LastEvaluatedKey" in answer and ids
-        return [heads[i] for i in ids if i in heads], ids[-1] if more else None
+            refusal_of(error)
 
     def claim(self, job_id: str, agent: str, now_ms: int) -> Head:
         """Take a waiting job for `agent`: one write. Raises Refused with the job as it stands.
@@ -128,13 +72,34 @@ class JobStore:
                                          active, epoch 1   <------  claim if pending|retry
             runs                         refused, job returned -->  gives its message back
 
-        The condition is the state itself, so whoever comes second is refused.
+        The condition is the state itself, so whoever comes second is refused. A job whose
+        deadline has passed is refused as well; the requeue function expires it. One that is
+        scheduled and due starts with a second write: its message was delayed until now, and
+        waking it first would only be a detour.
         """
-        states = {f":from{n}": {"S": state} for n, state in enumerate(sorted(CLAIMABLE))}
-        condition = f"#state IN ({', '.join(states)})"
-        return self._start(
-            job_id, Step(State.ACTIVE, now_ms, 0, "claimed", agent), condition, states
+        step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
+        in_time = "(attribute_not_exists(#deadline) OR #deadline > :now)"
+        states = {f":from{n}": text(state) for n, state in enumerate(sorted(CLAIMABLE))}
+        try:
+            return self._start(
+                job_id,
+                [step],
+                Condition(
+                    f"#state IN ({', '.join(states)}) AND {in_time}",
+                    {**states, ":now": number(now_ms)},
+                ),
+            )
+        except Refused as refusal:
+            head = refusal.head
+            is_due = head is not None and head.next_at_ms is not None and head.next_at_ms <= now_ms
+            if head is None or head.state is not State.SCHEDULED or not is_due:
+                raise
+        woken = Step(State.PENDING, now_ms, SAME_ATTEMPT, "its run_at has come")
+        condition = Condition(
+            f"#state = :scheduled AND #next_at <= :now AND {in_time}",
+            {":scheduled": text(State.SCHEDULED), ":now": number(now_ms)},
         )
+        return self._start(job_id, [woken, step], condition, rearmed(head, now_ms))
 
     def take_over(self, head: Head, agent: str, now_ms: int) -> Head:
         """Take a job whose agent's lease has ended. Raises Refused if it moved meanwhile.
@@ -145,43 +110,162 @@ class JobStore:
             settle if epoch 3  ------->  refused                    runs
 
         Whichever of B's takeover and A's last write comes first wins; the other is refused.
+
+        A job that was asked to end is not started again: take it for lost and settle it.
         """
         step = Step(
             State.ACTIVE, now_ms, 0, f"taken over from {head.agent}, whose lease ended", agent
         )
-        return self._start(head.job_id, step, *_holds(head))
+        return self._start(head.job_id, [step], _undisturbed(head))
 
     def settle(self, head: Head, step: Step, facts: Facts) -> Head:
         """End the attempt that `head` (as returned by the claim) stands for: one write.
 
         Conditional on the epoch: an agent that lost its lease is refused, whatever it brings.
+        A step that would let the job start again is refused too once somebody asked for the
+        job's end; the refusal's head says so, and is to be settled as cancelled:
+
+            agent                        table                      API
+                                         active            <------  request_cancel
+            settle: retry  --------->    refused, cancel_requested
+            settle: cancelled  ----->    cancelled
+
         Raises Refused with the job as it stands.
         """
-        if step.state not in TRANSITIONS[State.ACTIVE]:
-            raise ValueError(f"an active job cannot become {step.state}")
-        stored = {
-            "outcome": facts.outcome.value,
-            "exit_code": facts.exit_code,
-            "term_signal": facts.signal,
-            "usage_json": facts.usage_json,
-            "next_at": facts.next_at_ms,
-            "expires_at": facts.expires_at,
-        }
-        values = {
-            f":{name}": {"S": value} if isinstance(value, str) else _n(value)
-            for name, value in stored.items()
-            if value is not None
-        }
-        sets = "".join(f", {name[1:]} = {name}" for name in values)
-        condition, held = _holds(head)
-        self._transition(
-            head.job_id,
-            step,
-            f"SET attempt = :attempt{sets}",
-            condition,
-            {**values, **held, ":attempt": _n(step.attempt)},
+        if step.state not in TRANSITIONS[State.ACTIVE] - {State.BLOCKED}:
+            raise ValueError(f"an active job cannot become {step.state} without more ado")
+        return self._end(head, step, facts, None)
+
+    def block(self, head: Head, step: Step, condition: str, facts: Facts) -> Head:
+        """Let a job that is held wait for `condition`: one write, as `settle`.
+
+        The caller adds the job to its condition's list after this, and lets go of the message
+        last: who dies in between leaves a message that finds the job blocked.
+        """
+        if step.state is not State.BLOCKED:
+            raise ValueError(f"a job that waits for a condition is not {step.state}")
+        return self._end(head, step, facts, condition)
+
+    def unblock(self, job_id: str, condition: str, step: Step) -> Head:
+        """Let a job that waits for `condition` go on: one write, no read.
+
+        Its message is sent after this: an agent deletes the message of a blocked job. Whoever
+        unblocks must hence be called again if it dies in between; it is then refused with a
+        pending head, and sends the message all the same.
+
+            recovery                     table                      API
+                                         blocked, C
+                                         cancelled         <------  move: cancel
+            unblock if blocked, C  --->  refused
+
+        Raises Refused with the job as it stands: it was cancelled, expired or deleted, waits
+        for something else by now, or is pending already.
+        """
+        item = self._transition(
+            job_id,
+            [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
+            Condition(
+                "#state = :blocked AND #condition = :condition",
+                {":blocked": text(State.BLOCKED), ":condition": text(condition)},
+            ),
+            removes=("attention", "condition"),
         )
-        return replace(
+        return self._complete(item)
+
+    def move(self, head: Head, event: Event, step: Step, *, expires_at: int | None = None) -> Head:
+        """Make a transition that `joblane.moves.plan` decided on `head`: one write.
+
+        Conditional on that head's state and epoch, so a decision never meets another job than
+        it was made on:
+
+            API                          table                      agent
+            reads pending, epoch 0
+                                         active, epoch 1   <------  claim
+            move: cancel if pending, 0   refused: decide again on the refusal's head
+
+        Raises Refused with the job as it stands.
+        """
+        after = apply(head, event, step, expires_at)
+        sets, removes = change(head, after)
+        condition = Condition(
+            "#state = :before AND #epoch = :epoch",
+            {":before": text(head.state), ":epoch": number(head.epoch)},
+        )
+        self._transition(head.job_id, [step], condition, sets=sets, removes=removes)
+        return after
+
+    def request_cancel(self, job_id: str, reason: str) -> Head:
+        """Note on an active job that its attempt is to end, before its agent is told.
+
+        `reason` should name the moment: equal reasons are taken for one request. Raises
+        Refused with the job as it stands: it is not active, or was asked to end before.
+        """
+        return self._complete(
+            self._update(
+                job_id,
+                Condition(
+                    "#state = :active AND attribute_not_exists(#cancel_requested)",
+                    {":active": text(State.ACTIVE)},
+                ),
+                lambda old: old.get("cancel_requested") == text(reason),
+                sets={"cancel_requested": text(reason)},
+            )
+        )
+
+    def rearm(self, head: Head, now_ms: int) -> None:
+        """Say when the requeue function looks at a job again, now that it has been dealt with.
+
+        Conditional on the `wake_at` that was dealt with; refused is as good as done.
+        """
+        sets, removes = change(head, rearmed(head, now_ms))
+        condition = Condition("#wake_at = :seen", {":seen": number(head.wake_at_ms or 0)})
+        try:
+            self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
+        except Refused:
+            return
+
+    def delete(self, job_id: str) -> None:
+        """Delete a job that is not running; an agent that gets its message discards it.
+
+        The head goes first, so that no reader finds one without its submission. A crash in
+        between leaves the DATA item to its own TTL. Raises Refused: active, or not there.
+        """
+        try:
+            gone = self._client.delete_item(
+                TableName=self._table,
+                Key=key(job_id),
+                ConditionExpression="attribute_exists(job_id) AND #state <> :active",
+                ExpressionAttributeNames={"#state": "state"},
+                ExpressionAttributeValues={":active": text(State.ACTIVE)},
+                ReturnValues="ALL_OLD",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )["Attributes"]
+        except ClientError as error:
+            old = refusal_of(error)
+            raise Refused(self._complete(old) if old else None) from error
+        aside = (DATA,) if "spec" not in gone else ()
+        dead_letter = (RAW,) if gone["state"]["S"] in {State.DEAD, State.DISMISSED} else ()
+        for sk in (*aside, *dead_letter):
+            self._client.delete_item(TableName=self._table, Key=key(job_id, sk))
+
+    def _start(
+        self, job_id: str, steps: list[Step], condition: Condition, woken: Head | None = None
+    ) -> Head:
+        # Only the table knows the attempt's number, so the step is written with 0 and read
+        # back as what the head counts (`joblane.aws.job_items`).
+        sets, removes = ({}, []) if woken is None else _wake_of(woken)
+        item = self._transition(
+            job_id,
+            steps,
+            condition,
+            sets={"held_by": text(steps[-1].agent or ""), **sets},
+            removes=("next_at", *removes),
+            adds=("epoch", "attempt"),
+        )
+        return self._complete(item)
+
+    def _end(self, head: Head, step: Step, facts: Facts, condition: str | None) -> Head:
+        after = replace(
             with_step(head, step),
             outcome=facts.outcome,
             exit_code=facts.exit_code,
@@ -189,140 +273,35 @@ class JobStore:
             usage_json=facts.usage_json,
             next_at_ms=facts.next_at_ms,
             expires_at=facts.expires_at,
+            condition=condition,
+            wake_at_ms=None if step.state in ENDED else head.wake_at_ms,
+            cancel_requested=None,
         )
-
-    def _start(self, job_id: str, step: Step, condition: str, values: Item) -> Head:
-        # Only the table knows the attempt's number, so the step is written with 0 and read
-        # back as what the head counts (`_steps`).
-        item = self._transition(
-            job_id,
-            step,
-            "SET held_by = :agent REMOVE next_at ADD epoch :one, attempt :one",
-            condition,
-            {**values, ":agent": {"S": step.agent}, ":one": _n(1)},
-        )
-        return self._complete(item)
-
-    def _transition(
-        self, job_id: str, step: Step, update: str, condition: str, values: Item
-    ) -> Item:
-        """Write one transition and its line in the timeline. Returns the new item.
-
-        The SDK repeats a call whose answer was lost; the second is refused by what the first
-        wrote. A refusal that shows our own step at the end of the timeline is a success.
-        """
-        line = {"S": step.encode()}
-        try:
-            answer = self._client.update_item(
-                TableName=self._table,
-                Key=_key(job_id, _HEAD),
-                UpdateExpression=update.replace(
-                    "SET ", "SET #state = :to, timeline = list_append(timeline, :line), ", 1
-                ),
-                ConditionExpression=condition,
-                ExpressionAttributeNames={"#state": "state"},
-                ExpressionAttributeValues={
-                    **values,
-                    ":to": {"S": step.state},
-                    ":line": {"L": [line]},
-                },
-                ReturnValues="ALL_NEW",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != _CONDITION_FAILED:
-                raise
-            old = cast("Item | None", error.response.get("Item"))
-            if not old:
-                raise Refused(None) from error
-            if old["timeline"]["L"][-1] == line:
-                return old
-            raise Refused(self._complete(old)) from error
-        return answer["Attributes"]
-
-    def _complete(self, item: Item) -> Head:
-        """Turn an item into a head, fetching a submission that was stored aside."""
-        if "spec" in item:
-            return _from_item(item, item["spec"]["S"])
-        answer = self._client.get_item(
-            TableName=self._table,
-            Key=_key(item["job_id"]["S"], _DATA),
-            ConsistentRead=True,
-        )
-        return _from_item(item, answer["Item"]["spec"]["S"])
-
-    def _batch_get(self, keys: list[Item]) -> list[Item]:
-        found: list[Item] = []
-        for start in range(0, len(keys), _BATCH_GET):
-            todo: Mapping[str, Any] = {self._table: {"Keys": keys[start : start + _BATCH_GET]}}
-            while todo:  # what a throttled answer leaves out comes back as unprocessed
-                answer = self._client.batch_get_item(RequestItems=todo)
-                found += answer["Responses"].get(self._table, [])
-                todo = answer.get("UnprocessedKeys", {})
-        return found
+        sets, removes = change(head, after)
+        if step.state in ENDED:
+            # The claim need not have seen what came later: a request to cancel, a new wake_at.
+            removes = sorted({*removes, "cancel_requested", "wake", "wake_at"})
+        holds = _holds(head) if step.state in ENDED else _undisturbed(head)
+        self._transition(head.job_id, [step], holds, sets=sets, removes=removes)
+        return after
 
 
-def _holds(head: Head) -> tuple[str, Item]:
-    """The condition that a job is still held under the epoch of `head`."""
-    condition = "#state = :active AND epoch = :epoch"
-    return condition, {":active": {"S": State.ACTIVE}, ":epoch": _n(head.epoch)}
-
-
-def _key(job_id: str, sk: str) -> Item:
-    return {"job_id": {"S": job_id}, "sk": {"S": sk}}
-
-
-def _n(value: int) -> Item:
-    return {"N": str(value)}
-
-
-def _to_item(head: Head, spec: str | None) -> Item:
-    item: Item = {
-        **_key(head.job_id, _HEAD),
-        "tenant": {"S": head.tenant},
-        "state": {"S": head.state},
-        "epoch": _n(head.epoch),
-        "attempt": _n(head.attempt),
-        "timeline": {"L": [{"S": step.encode()} for step in head.timeline]},
-    }
-    if spec is not None:
-        item["spec"] = {"S": spec}
-    return item
-
-
-def _from_item(item: Item, spec: str) -> Head:
-    return Head(
-        job_id=item["job_id"]["S"],
-        tenant=item["tenant"]["S"],
-        state=State(item["state"]["S"]),
-        epoch=int(item["epoch"]["N"]),
-        attempt=int(item["attempt"]["N"]),
-        spec=Submission.model_validate_json(spec),
-        timeline=tuple(_steps(entry["S"] for entry in item["timeline"]["L"])),
-        agent=_text(item, "held_by"),
-        outcome=Outcome(item["outcome"]["S"]) if "outcome" in item else None,
-        exit_code=_number(item, "exit_code"),
-        signal=_number(item, "term_signal"),
-        usage_json=_text(item, "usage_json"),
-        next_at_ms=_number(item, "next_at"),
-        expires_at=_number(item, "expires_at"),
+def _holds(head: Head) -> Condition:
+    """A job is still held under the epoch of `head`."""
+    return Condition(
+        "#state = :active AND #epoch = :epoch",
+        {":active": text(State.ACTIVE), ":epoch": number(head.epoch)},
     )
 
 
-def _steps(texts: Iterable[str]) -> Iterable[Step]:
-    """Decode a timeline; a claim's attempt is one more than the step before it counted."""
-    counted = 0
-    for text in texts:
-        step = Step.decode(text)
-        if step.state is State.ACTIVE:
-            step = replace(step, attempt=counted + 1)
-        counted = step.attempt
-        yield step
+def _undisturbed(head: Head) -> Condition:
+    """A job is still held, and nobody asked for its end."""
+    holds = _holds(head)
+    return Condition(f"{holds.text} AND attribute_not_exists(#cancel_requested)", holds.values)
 
 
-def _text(item: Item, name: str) -> str | None:
-    return item[name]["S"] if name in item else None
-
-
-def _number(item: Item, name: str) -> int | None:
-    return int(item[name]["N"]) if name in item else None
+def _wake_of(head: Head) -> tuple[Item, list[str]]:
+    """How a job that starts from `scheduled` is next looked at: at its deadline, or never."""
+    if head.wake_at_ms is None:
+        return {}, ["wake", "wake_at"]
+    return {"wake_at": number(head.wake_at_ms)}, []

@@ -1,0 +1,130 @@
+"""A job's head as an item of the `jobs` table, and back."""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from joblane.head import SAME_ATTEMPT, Head, Step
+from joblane.lifecycle import NEEDS_ATTENTION, Outcome, State
+from joblane.model import Submission
+
+Item = dict[str, Any]
+
+HEAD, DATA, RAW = "JOB", "DATA", "RAW"
+"""Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
+
+WAKE_SHARDS = 8
+"""Partitions of the index `wake`: a partition takes 1000 writes a second, so 8000 jobs a second
+may be scheduled, and the requeue function asks 8 questions a minute when nothing is due."""
+
+
+def key(job_id: str, sk: str = HEAD) -> Item:
+    """Primary key of an item."""
+    return {"job_id": text(job_id), "sk": text(sk)}
+
+
+def text(value: str) -> Item:
+    """A string attribute."""
+    return {"S": value}
+
+
+def number(value: int) -> Item:
+    """A number attribute."""
+    return {"N": str(value)}
+
+
+def attention(tenant: str, state: State) -> str:
+    """Partition of the index `attention`: a tenant's jobs in one state."""
+    return f"{tenant}#{state}"
+
+
+def wake_shard(job_id: str) -> str:
+    """Partition of the index `wake` that a job belongs to, for good."""
+    return str(zlib.crc32(job_id.encode()) % WAKE_SHARDS)
+
+
+def to_item(head: Head, spec: str | None = None) -> Item:
+    """The whole item; `spec` is the submission's JSON unless that was stored aside."""
+    waits = head.state in NEEDS_ATTENTION
+    known = {
+        "tenant": text(head.tenant),
+        "state": text(head.state),
+        "epoch": number(head.epoch),
+        "attempt": number(head.attempt),
+        "timeline": {"L": [text(step.encode()) for step in head.timeline]},
+        "held_by": _text(head.agent),
+        "outcome": _text(head.outcome),
+        "exit_code": _number(head.exit_code),
+        "term_signal": _number(head.signal),
+        "usage_json": _text(head.usage_json),
+        "next_at": _number(head.next_at_ms),
+        "expires_at": _number(head.expires_at),
+        "condition": _text(head.condition),
+        "cancel_requested": _text(head.cancel_requested),
+        "deadline": _number(head.deadline_ms),
+        "wake": None if head.wake_at_ms is None else text(wake_shard(head.job_id)),
+        "wake_at": _number(head.wake_at_ms),
+        "attention": text(attention(head.tenant, head.state)) if waits else None,
+        "spec": _text(spec),
+    }
+    return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
+
+
+def change(before: Head, after: Head) -> tuple[Item, list[str]]:
+    """What to SET and what to REMOVE so that `before` becomes `after`; the timeline aside."""
+    old, new = to_item(before), to_item(after)
+    sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
+    return sets, sorted(old.keys() - new.keys())
+
+
+def from_item(item: Item, spec: str) -> Head:
+    """Inverse of `to_item`."""
+    return Head(
+        job_id=item["job_id"]["S"],
+        tenant=item["tenant"]["S"],
+        state=State(item["state"]["S"]),
+        epoch=int(item["epoch"]["N"]),
+        attempt=int(item["attempt"]["N"]),
+        spec=Submission.model_validate_json(spec),
+        timeline=tuple(_steps(entry["S"] for entry in item["timeline"]["L"])),
+        agent=_maybe(item, "held_by"),
+        outcome=Outcome(item["outcome"]["S"]) if "outcome" in item else None,
+        exit_code=_count(item, "exit_code"),
+        signal=_count(item, "term_signal"),
+        usage_json=_maybe(item, "usage_json"),
+        next_at_ms=_count(item, "next_at"),
+        expires_at=_count(item, "expires_at"),
+        wake_at_ms=_count(item, "wake_at"),
+        condition=_maybe(item, "condition"),
+        cancel_requested=_maybe(item, "cancel_requested"),
+    )
+
+
+def _steps(texts: Iterable[str]) -> Iterable[Step]:
+    """Decode a timeline; a claim's attempt is one more than the step before it counted."""
+    counted = 0
+    for line in texts:
+        step = Step.decode(line)
+        if step.state is State.ACTIVE:
+            step = replace(step, attempt=counted + 1)
+        elif step.attempt == SAME_ATTEMPT:
+            step = replace(step, attempt=counted)
+        counted = step.attempt
+        yield step
+
+
+def _text(value: str | None) -> Item | None:
+    return None if value is None else text(value)
+
+
+def _number(value: int | None) -> Item | None:
+    return None if value is None else number(value)
+
+
+def _maybe(item: Item, name: str) -> str | None:
+    return item[name]["S"] if name in item else None
+
+
+def _count(item: Item, name: str) -> int | None:
+    return int(item[name]["N"]) if name in item else None

@@ -1,0 +1,216 @@
+"""The `jobs` table as such: reads that cost what they return, and the one way to write."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from botocore.exceptions import ClientError
+
+from joblane.aws.job_items import DATA, Item, attention, from_item, key, number, text
+from joblane.head import Head, Step
+from joblane.lifecycle import State
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+_CONDITION_FAILED = "ConditionalCheckFailedException"
+_BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
+
+
+class Refused(Exception):
+    """A conditional write was refused; `head` is the job as it stood, None if there is none."""
+
+    def __init__(self, head: Head | None) -> None:
+        super().__init__("no such job" if head is None else f"the job is {head.state}")
+        self.head = head
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When a write may happen; attributes are written `#name`."""
+
+    text: str
+    values: Item = field(default_factory=dict)
+
+
+class JobTable:
+    """Reads jobs, and writes them by conditional updates."""
+
+    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def get(self, job_id: str) -> Head | None:
+        """Read one job, strongly consistent, so that a submitter finds what it just submitted."""
+        answer = self._client.get_item(TableName=self._table, Key=key(job_id), ConsistentRead=True)
+        item = answer.get("Item")
+        return None if item is None else self._complete(item)
+
+    def heads(self, job_ids: Sequence[str], *, consistent: bool = False) -> list[Head]:
+        """Read many jobs, in the order of their ids, without those that are not there.
+
+        One request for each hundred, and one more for those of them with long submissions.
+        """
+        found = self._batch_get([key(job_id) for job_id in job_ids], consistent=consistent)
+        aside = [key(item["job_id"]["S"], DATA) for item in found if "spec" not in item]
+        specs = {i["job_id"]["S"]: i["spec"]["S"] for i in found if "spec" in i}
+        specs |= {i["job_id"]["S"]: i["spec"]["S"] for i in self._batch_get(aside)}
+        heads = {i["job_id"]["S"]: from_item(i, specs[i["job_id"]["S"]]) for i in found}
+        return [heads[job_id] for job_id in job_ids if job_id in heads]
+
+    def page(self, tenant: str, *, limit: int, before: str | None) -> tuple[list[Head], str | None]:
+        """Read a tenant's jobs, newest first: at most `limit`, older than the id `before`.
+
+        Two requests a page (keys, then a batch of heads) however long the table is. Returns
+        the id to go on from, or None at the end.
+        """
+        ids, following = self._ids("by_tenant", "tenant", tenant, limit=limit, before=before)
+        return self.heads(ids), following
+
+    def attention_page(
+        self, tenant: str, state: State, *, limit: int, before: str | None
+    ) -> tuple[list[Head], str | None]:
+        """Read a tenant's jobs in one of the states that need attention, newest first.
+
+        As `page`. The index lags by moments: a job that has just moved on is left out.
+        """
+        ids, following = self._ids(
+            "attention", "attention", attention(tenant, state), limit=limit, before=before
+        )
+        return [head for head in self.heads(ids) if head.state is state], following
+
+    def due_page(
+        self, shard: str, now_ms: int, *, limit: int, after: Mapping[str, Any] | None
+    ) -> tuple[list[Head], Mapping[str, Any] | None]:
+        """Read jobs of one shard whose `wake_at` has come, the longest due first.
+
+        `after` is the second value of the page before; None begins, and ends. The heads are
+        read consistently, because the index may lag behind them.
+        """
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "IndexName": "wake",
+            "KeyConditionExpression": "wake = :shard AND wake_at <= :now",
+            "ExpressionAttributeValues": {":shard": text(shard), ":now": number(now_ms)},
+            "Limit": limit,
+        }
+        if after is not None:
+            request["ExclusiveStartKey"] = after
+        answer = self._client.query(**request)
+        ids = [row["job_id"]["S"] for row in answer["Items"]]
+        return self.heads(ids, consistent=True), answer.get("LastEvaluatedKey")
+
+    def _ids(
+        self, index: str, name: str, value: str, *, limit: int, before: str | None
+    ) -> tuple[list[str], str | None]:
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "IndexName": index,
+            "KeyConditionExpression": f"{name} = :value",
+            "ExpressionAttributeValues": {":value": text(value)},
+            "ScanIndexForward": False,
+            "Limit": limit,
+        }
+        if before is not None:
+            request["KeyConditionExpression"] += " AND job_id < :before"
+            request["ExpressionAttributeValues"][":before"] = text(before)
+        answer = self._client.query(**request)
+        ids = [row["job_id"]["S"] for row in answer["Items"]]
+        return ids, ids[-1] if "LastEvaluatedKey" in answer and ids else None
+
+    def _transition(  # noqa: PLR0913 - the parts of an UpdateItem
+        self,
+        job_id: str,
+        steps: Sequence[Step],
+        condition: Condition,
+        *,
+        sets: Item | None = None,
+        removes: Iterable[str] = (),
+        adds: Iterable[str] = (),
+    ) -> Item:
+        """Write a transition and its lines in the timeline. Returns the new item.
+
+        The SDK repeats a call whose answer was lost; the second is refused by what the first
+        wrote. A refusal that shows our own steps at the end of the timeline is a success.
+        """
+        lines = [text(step.encode()) for step in steps]
+        return self._update(
+            job_id,
+            condition,
+            lambda old: old["timeline"]["L"][-len(lines) :] == lines,
+            sets={**(sets or {}), "state": text(steps[-1].state)},
+            removes=removes,
+            adds=adds,
+            lines=lines,
+        )
+
+    def _update(  # noqa: PLR0913 - the parts of an UpdateItem
+        self,
+        job_id: str,
+        condition: Condition,
+        is_repeated: Callable[[Item], bool],
+        *,
+        sets: Item,
+        removes: Iterable[str] = (),
+        adds: Iterable[str] = (),
+        lines: Sequence[Item] = (),
+    ) -> Item:
+        values = {f":set_{name}": value for name, value in sets.items()} | condition.values
+        parts = [f"#{name} = :set_{name}" for name in sets]
+        if lines:
+            parts.append("#timeline = list_append(#timeline, :lines)")
+            values[":lines"] = {"L": list(lines)}
+        update = f"SET {', '.join(parts)}" if parts else ""
+        if names := [f"#{name}" for name in removes]:
+            update += f" REMOVE {', '.join(names)}"
+        if names := [f"#{name} :one" for name in adds]:
+            update += f" ADD {', '.join(names)}"
+            values[":one"] = number(1)
+        try:
+            return self._client.update_item(
+                TableName=self._table,
+                Key=key(job_id),
+                UpdateExpression=update,
+                ConditionExpression=condition.text,
+                ExpressionAttributeNames={
+                    f"#{name}": name for name in re.findall(r"#(\w+)", update + condition.text)
+                },
+                ExpressionAttributeValues=values,
+                ReturnValues="ALL_NEW",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )["Attributes"]
+        except ClientError as error:
+            old = refusal_of(error)
+            if not old:
+                raise Refused(None) from error
+            if is_repeated(old):
+                return old
+            raise Refused(self._complete(old)) from error
+
+    def _complete(self, item: Item) -> Head:
+        """Turn an item into a head, fetching a submission that was stored aside."""
+        if "spec" in item:
+            return from_item(item, item["spec"]["S"])
+        answer = self._client.get_item(
+            TableName=self._table, Key=key(item["job_id"]["S"], DATA), ConsistentRead=True
+        )
+        return from_item(item, answer["Item"]["spec"]["S"])
+
+    def _batch_get(self, keys: list[Item], *, consistent: bool = False) -> list[Item]:
+        found: list[Item] = []
+        for start in range(0, len(keys), _BATCH_GET):
+            batch = {"Keys": keys[start : start + _BATCH_GET], "ConsistentRead": consistent}
+            todo: Mapping[str, Any] = {self._table: batch}
+            while todo:  # what a throttled answer leaves out comes back as unprocessed
+                answer = self._client.batch_get_item(RequestItems=todo)
+                found += answer["Responses"].get(self._table, [])
+                todo = answer.get("UnprocessedKeys", {})
+        return found
+
+
+def refusal_of(error: ClientError) -> Item:
+    """The item that refused a conditional write; anything else is raised again."""
+    if error.response["Error"]["Code"] != _CONDITION_FAILED:
+        raise error
+    return cast("Item", error.response.get("Item") or {})

@@ -1,0 +1,256 @@
+"""Every state met by every event: what is allowed does what the table says, the rest is refused.
+
+Hypothesis then lets events come in any order, late and twice, and checks what must never be.
+"""
+
+import random
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joblane.head import Head, Step, submitted, with_step
+from joblane.lifecycle import (
+    ENDED,
+    TABLE,
+    TRANSITIONS,
+    Attempt,
+    Event,
+    Outcome,
+    State,
+    settle,
+)
+from joblane.moves import Due, NotAllowed, apply, due, plan, rearmed
+from joblane.times import rfc3339
+from tests.support.jobs import JOB, submission
+
+OPERATORS = {Event.RETRY, Event.REPLAY, Event.DISMISS}
+
+
+def job(state: State, **spec: object) -> Head:
+    head = submitted(JOB, "acme", submission(**spec), 1_000)
+    return replace(head, state=state)
+
+
+@pytest.mark.parametrize("event", Event)
+@pytest.mark.parametrize("state", State)
+def test_every_event_in_every_state(state: State, event: Event):
+    head = job(state)
+    to = TABLE.get((state, event))
+    if to is None or state is State.ACTIVE:
+        with pytest.raises(NotAllowed, match=f"that is {state} cannot be "):
+            plan(head, event, 2_000, "because")
+        return
+    step = plan(head, event, 2_000, "because")
+    after = apply(head, event, step, expires_at=9 if to in ENDED else None)
+    assert to is after.state
+    assert (after.expires_at is None) == (to not in ENDED)
+    assert after.timeline[-1].reason.startswith("because")
+    assert 2 == len(after.timeline)
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_step_that_the_table_does_not_have_is_a_defect(state: State):
+    for event in Event:
+        for to in State:
+            if TABLE.get((state, event)) is not to:
+                with pytest.raises(ValueError, match="does not move a job"):
+                    apply(job(state), event, Step(to, 2_000, 0, "because"))
+
+
+def test_what_has_ended_is_moved_by_operators_only():
+    assert OPERATORS >= {event for state, event in TABLE if state in ENDED}
+
+
+@pytest.mark.parametrize("event", [Event.RETRY, Event.REPLAY])
+def test_a_job_that_must_not_start_twice_is_not_started_again(event: Event):
+    dead = replace(job(State.DEAD, restartable=False), attempt=1)
+    with pytest.raises(NotAllowed, match="submit it again"):
+        plan(dead, event, 2_000, "because")
+    assert State.PENDING is plan(replace(dead, attempt=0), event, 2_000, "because").state
+
+
+def test_a_job_whose_deadline_has_passed_is_not_started_again():
+    dead = job(State.DEAD, deadline=rfc3339(5_000))
+    with pytest.raises(NotAllowed, match="deadline 1970-01-01T00:00:05"):
+        plan(dead, Event.RETRY, 5_000, "because")
+    assert State.PENDING is plan(dead, Event.RETRY, 4_999, "because").state
+
+
+@pytest.mark.parametrize(
+    ("state", "wake_at", "deadline", "expected"),
+    [
+        (State.SCHEDULED, None, None, Due.NOTHING),
+        (State.SCHEDULED, 11, None, Due.NOTHING),
+        (State.SCHEDULED, 10, None, Due.WAKE),
+        (State.SCHEDULED, 10, 10, Due.EXPIRE),
+        (State.PENDING, 10, None, Due.SEND),
+        (State.PENDING, 10, 11, Due.SEND),
+        (State.PENDING, 10, 10, Due.EXPIRE),
+        (State.RETRY, 10, 10, Due.EXPIRE),
+        (State.BLOCKED, 9, 9, Due.EXPIRE),
+        (State.ACTIVE, 10, 10, Due.TELL),
+        (State.ACTIVE, 10, None, Due.REARM),
+        (State.ACTIVE, 10, 11, Due.REARM),
+        (State.RETRY, 10, None, Due.REARM),
+    ],
+)
+def test_what_a_due_row_asks_for(
+    state: State, wake_at: int | None, deadline: int | None, expected: Due
+):
+    spec = {} if deadline is None else {"deadline": rfc3339(deadline)}
+    head = replace(submitted(JOB, "acme", submission(**spec), 1), state=state, wake_at_ms=wake_at)
+    assert expected is due(head, 10)
+
+
+def test_what_was_dealt_with_waits_for_its_deadline_or_for_nothing():
+    head = job(State.PENDING, deadline=rfc3339(5_000))
+    assert 5_000 == rearmed(head, 4_999).wake_at_ms
+    assert rearmed(head, 5_000).wake_at_ms is None
+    assert rearmed(job(State.PENDING), 1).wake_at_ms is None
+
+
+def test_a_new_job_waits_for_its_time_in_its_lane_or_is_too_late():
+    at = {"run_at": rfc3339(5_000), "deadline": rfc3339(9_000)}
+    early, late, over = (submitted(JOB, "acme", submission(**at), n) for n in (1, 5_000, 9_000))
+    assert (State.SCHEDULED, 5_000, 5_000) == (early.state, early.next_at_ms, early.wake_at_ms)
+    assert (State.PENDING, None, 9_000) == (late.state, late.next_at_ms, late.wake_at_ms)
+    assert (State.EXPIRED, None, None) == (over.state, over.next_at_ms, over.wake_at_ms)
+
+
+@dataclass
+class Table:
+    """The jobs table with one job, after the rules of `JobStore`: what is refused does nothing."""
+
+    head: Head
+    dice: random.Random
+    starts: int = 0
+    held: list[Head] = field(default_factory=list)
+    """Every head that an agent got by a claim: an old one is an agent that lost its lease."""
+
+    def claim(self, now: int) -> None:
+        """A message of the job reaches an agent."""
+        deadline = self.head.deadline_ms
+        if deadline is not None and deadline <= now:
+            return
+        if TRANSITIONS[self.head.state] >= {State.ACTIVE} and self.head.state is not State.ACTIVE:
+            self._start(now)
+
+    def take_over(self, now: int) -> None:
+        """An agent finds that the holder's lease has ended."""
+        head = self.head
+        if head.state is not State.ACTIVE:
+            return
+        settlement = settle(Outcome.LOST, "lost", head.current_attempt(), self.dice)
+        if settlement.state is State.RETRY:
+            self._start(now)
+        else:
+            self._settle(head, Outcome.LOST, now)
+
+    def _start(self, now: int) -> None:
+        number = self.head.attempt + 1
+        step = Step(State.ACTIVE, now, number, "claimed", "agent-1")
+        self.head = replace(with_step(self.head, step), epoch=self.head.epoch + 1)
+        self.starts += 1
+        self.held.append(self.head)
+
+    def end(self, which: int, outcome: Outcome, now: int) -> None:
+        """One of those that ever held the job reports an end."""
+        if self.held:
+            self._settle(self.held[which % len(self.held)], outcome, now)
+
+    def _settle(self, held: Head, outcome: Outcome, now: int) -> None:
+        if self.head.state is not State.ACTIVE or self.head.epoch != held.epoch:
+            return  # stale_completion_ignored
+        settlement = settle(outcome, "why", held.current_attempt(), self.dice)
+        attempt = held.attempt if settlement.counted else held.attempt - 1
+        self.head = with_step(self.head, Step(settlement.state, now, attempt, settlement.reason))
+
+    def move(self, event: Event, now: int) -> None:
+        """An operator, the clock or a condition asks."""
+        try:
+            step = plan(self.head, event, now, "asked")
+        except NotAllowed:
+            return
+        self.head = apply(self.head, event, step, 1 if step.state in ENDED else None)
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("claim")),
+    st.tuples(st.just("take over")),
+    st.tuples(st.just("end"), st.integers(0, 5), st.sampled_from(Outcome)),
+    st.tuples(st.just("move"), st.sampled_from(Event)),
+)
+
+
+def act(table: Table, action: tuple[object, ...], now: int) -> None:
+    match action:
+        case ("claim",):
+            table.claim(now)
+        case ("take over",):
+            table.take_over(now)
+        case ("end", int(which), Outcome() as outcome):
+            table.end(which, outcome, now)
+        case ("move", Event() as event):
+            # START and TAKE_OVER are the agents' own; the store has no move for them.
+            if event not in {Event.START, Event.TAKE_OVER}:
+                table.move(event, now)
+
+
+@given(
+    actions=st.lists(ACTIONS, max_size=30),
+    most=st.integers(1, 4),
+    restartable=st.booleans(),
+    seed=st.integers(),
+)
+@settings(max_examples=500, deadline=None)
+def test_whatever_comes_late_twice_or_in_disorder(
+    actions: list[tuple[object, ...]],
+    most: int,
+    restartable: bool,  # noqa: FBT001 - drawn
+    seed: int,
+):
+    spec = {"restartable": restartable, "retry": {"max_attempts": most}}
+    table = Table(submitted(JOB, "acme", submission(**spec), 0), random.Random(seed))
+    for now, action in enumerate(actions, 1):
+        before = table.head
+        act(table, action, now)
+        after = table.head
+        assert after.timeline[: len(before.timeline)] == before.timeline
+        assert len(after.timeline) - len(before.timeline) in {0, 1}
+        if after is before:
+            continue
+        assert after.state in TRANSITIONS[before.state]
+        assert after.state is after.timeline[-1].state
+        assert after.attempt <= most
+        assert after.epoch >= before.epoch
+        if before.state in ENDED:
+            assert action[0] == "move"
+            assert action[1] in OPERATORS
+    times = [step.at_ms for step in table.head.timeline]
+    assert sorted(times) == times
+    if not restartable:
+        assert table.starts <= 1
+
+
+@given(actions=st.lists(ACTIONS, max_size=20), cut=st.integers(0, 20), seed=st.integers())
+@settings(max_examples=200, deadline=None)
+def test_what_is_repeated_at_once_changes_nothing(
+    actions: list[tuple[object, ...]], cut: int, seed: int
+):
+    """SQS and the SDK repeat: an end, a move or a takeover that was made is refused again."""
+    table = Table(submitted(JOB, "acme", submission(), 0), random.Random(seed))
+    for now, action in enumerate(actions[:cut], 1):
+        act(table, action, now)
+        head, starts = table.head, table.starts
+        if action[0] in {"claim", "end"}:
+            act(table, action, now)
+            assert (head, starts) == (table.head, table.starts)
+
+
+def test_attempts_come_from_the_head():
+    head = replace(job(State.ACTIVE, retry={"max_attempts": 7}), attempt=2)
+    attempt = head.current_attempt()
+    assert isinstance(attempt, Attempt)
+    assert (2, 7, True) == (attempt.number, attempt.policy.max_attempts, attempt.started)
