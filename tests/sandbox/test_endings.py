@@ -250,14 +250,57 @@ def test_a_closed_launcher_leaves_nothing() -> None:
         Launcher(isolation=strongest(), slots=3) as launcher,
         started(launcher, "sleep", "4713.25", timeout_s=60) as sandbox,
     ):
-        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+        inits = children(launcher)
     assert sandbox.wait(5).signal == signal.SIGKILL
-    assert children
-    assert [pid for pid in (launcher.pid, *children) if Path(f"/proc/{pid}").exists()] == []
+    assert inits
+    assert [pid for pid in (launcher.pid, *inits) if Path(f"/proc/{pid}").exists()] == []
     assert alive("4713.25") == []
     with pytest.raises(SandboxRefused, match="closed"):
         launcher.start(Spec(("true",), {}, NO_LIMITS), stdout=1, stderr=2)
     launcher.close()
+
+
+def children(launcher: Launcher) -> list[int]:
+    """Give the inits of a launcher's slots."""
+    task = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+    return [int(pid) for pid in task.read_text().split()]
+
+
+def test_the_init_itself_has_no_rights() -> None:
+    """Whoever got hold of it would be no further than the job."""
+    with (
+        Launcher(isolation=strongest(), slots=0) as launcher,
+        started(launcher, "sleep", "60") as sandbox,
+    ):
+        (init,) = children(launcher)
+        status = dict(
+            line.split(":\t", 1) for line in Path(f"/proc/{init}/status").read_text().splitlines()
+        )
+        sandbox.stop(0)
+        sandbox.wait(10)
+    assert {status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    (uid,) = set(status["Uid"].split())
+    (gid,) = set(status["Gid"].split())
+    assert int(uid) == int(gid) >= 200_000
+
+
+def test_when_the_init_is_killed_the_ending_waits_for_the_last_process() -> None:
+    script = "for i in $(seq 150); do sleep 4715.25 & done; echo ready; wait"
+    with Launcher(isolation=strongest(), slots=0) as launcher:
+        read, write = os.pipe()
+        spec = Spec(("sh", "-c", script), {}, NO_LIMITS)
+        sandbox = launcher.start(spec, stdout=write, stderr=write)
+        os.close(write)
+        with os.fdopen(read, "rb") as said:
+            assert said.readline() == b"ready\n"
+            (init,) = children(launcher)
+            os.kill(init, signal.SIGKILL)
+            ending = sandbox.wait(10)
+            left = alive("4715.25")
+    assert left == []
+    assert (ending.signal, ending.stopped) == (signal.SIGKILL, False)
+    assert "from outside" in (ending.error or "")
 
 
 def test_a_dead_launcher_process_costs_no_running_job() -> None:

@@ -87,6 +87,15 @@ def test_without_privileges() -> None:
     assert [f["available"] for f in report if f["feature"] == "own uids"] == [False]
 
 
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to have groups"
+)
+def test_the_agents_groups_stay_the_agents() -> None:
+    groups = ("setpriv", "--groups", "4,27")
+    done = command("run", "--isolation", strongest(), "--", "id", "-G", prefix=groups)
+    assert done.stdout == "1000\n"
+
+
 def test_no_call_is_both_allowed_and_refused() -> None:
     assert set(syscalls.ALLOWED) & set(syscalls.REFUSED) == set()
     assert len(set(syscalls.ALLOWED)) == len(syscalls.ALLOWED)
