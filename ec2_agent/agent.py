@@ -16,7 +16,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.attempt import Attempt, Tools
 from ec2_agent.claiming import Claimer
+from ec2_agent.decisions import Ask
 from ec2_agent.flight import Flight, Held
+from ec2_agent.inbox import Inbox
 from ec2_agent.intake import Intake, LanePair
 from ec2_agent.lease import Lease
 from ec2_agent.sandbox import Launcher
@@ -26,7 +28,8 @@ from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
-from joblane.names import LANES
+from joblane.message import Command
+from joblane.names import LANES, inbox_name
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +60,7 @@ class Agent:
             dice=random.Random(),  # noqa: S311 - jitter, not a secret
         )
         self._lease = Lease(
-            settings, agents, time.time, time.monotonic, self._taken.total, self._on_lease_lost
+            settings, agents, time.time, time.monotonic, self._running, self._on_lease_lost
         )
         lanes = {
             (queue, lane): LanePair(
@@ -67,6 +70,8 @@ class Agent:
             for queue in descriptor.queues
             for lane in LANES
         }
+        name = inbox_name(descriptor.name, settings.name)
+        self._inbox = Inbox(sqs, name, self._on_command)
         self._intake = Intake(lanes, self._free, self._admit, time.monotonic)
 
     async def run(self) -> int:
@@ -79,6 +84,7 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._leave)
         await self._lease.begin()
+        inbox = await self._inbox.open()
         log.info(
             "agent %s: %d slots, isolation %s, queues %s",
             self._settings.name,
@@ -90,6 +96,7 @@ class Agent:
             asyncio.create_task(self._intake.run(), name="intake"),
             asyncio.create_task(self._lease.keep(), name="lease"),
             asyncio.create_task(self._flight.keep(), name="flight"),
+            asyncio.create_task(self._inbox.run(inbox), name="inbox"),
         ]
         leaving = asyncio.create_task(self._leaving.wait(), name="leaving")
         done, _ = await asyncio.wait({*loops, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -119,7 +126,7 @@ class Agent:
             {hurry, work}, timeout=self._settings.drain_s, return_when=asyncio.FIRST_COMPLETED
         )
         for attempt in self._attempts:
-            attempt.interrupt()
+            attempt.ask_to_end(Ask.LEAVING)
         await work
         # An open poll may still bring a message, which would stay hidden for two minutes if
         # nobody were here to give it back; SQS answers within LONG_POLL_S.
@@ -131,6 +138,9 @@ class Agent:
     async def _work_done(self) -> None:
         while self._work:
             await asyncio.wait(self._work)
+
+    def _running(self) -> list[str]:
+        return [attempt.head.job_id for attempt in self._attempts]
 
     def _free(self) -> Mapping[str, int]:
         """Free slots by queue."""
@@ -173,6 +183,13 @@ class Agent:
         finally:
             self._taken[held.queue] -= 1
             self._intake.changed.set()
+
+    def _on_command(self, command: Command) -> None:
+        """Act on a command from the inbox; a job that does not run here needs nothing."""
+        for attempt in self._attempts:
+            if attempt.head.job_id == command.job_id:
+                log.info("job %s: asked to %s", command.job_id, command.command)
+                attempt.ask_to_end(Ask.CANCEL)
 
     def _on_lease_lost(self) -> None:
         if self._attempts:

@@ -5,13 +5,21 @@ import logging
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
-from ec2_agent.decisions import GRACE_S, Verdicted, expires_at, judge, sandbox_spec, usage_json
+from ec2_agent.decisions import (
+    GRACE_S,
+    Ask,
+    Verdicted,
+    expires_at,
+    judge,
+    sandbox_spec,
+    usage_json,
+)
 from ec2_agent.flight import Flight, Held
 from ec2_agent.output import Capture, Shipper
 from ec2_agent.sandbox import Ending, Launcher, Sandbox, SandboxRefused
@@ -20,7 +28,7 @@ from joblane.aws.jobs import Facts, JobStore, Refused
 from joblane.aws.logs import LogStore
 from joblane.config import Retention
 from joblane.head import Head, Step
-from joblane.lifecycle import ENDED, Outcome, State, settle
+from joblane.lifecycle import ENDED, Outcome, Settlement, State, settle
 from joblane.logs import stream_name
 
 SHIP_TIMEOUT_S = 10.0
@@ -54,14 +62,18 @@ class Attempt:
         self.head = head
         self._held = held
         self._sandbox: Sandbox | None = None
-        self._interrupted = False
+        self._ask: Ask | None = None
         self._abandoned = False
 
-    def interrupt(self) -> None:
-        """Ask the job to end, because the agent leaves; it goes back to its lane uncounted."""
-        self._interrupted = True
-        if self._sandbox is not None:
-            self._sandbox.stop(GRACE_S)
+    def ask_to_end(self, ask: Ask) -> None:
+        """Ask the job to end: SIGTERM, grace, kill. The first who asks says why.
+
+        A job that ends by itself meanwhile has ended by itself, and is reported so.
+        """
+        if self._ask is None:
+            self._ask = ask
+            if self._sandbox is not None:
+                self._sandbox.stop(GRACE_S)
 
     def abandon(self) -> None:
         """Kill the job and say nothing: the lease is about to end, and another may own it."""
@@ -79,7 +91,7 @@ class Attempt:
         ending: Ending | None = None
         try:
             ending = await self._execute(capture)
-            verdict = judge(head, ending, interrupted=self._interrupted)
+            verdict = judge(head, ending, self._ask)
         except SandboxRefused as refusal:
             verdict = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}")
         finally:
@@ -109,7 +121,7 @@ class Attempt:
         # Whoever asked us to stop while the sandbox was being made found none to stop.
         if self._abandoned:
             sandbox.stop(0)
-        elif self._interrupted:
+        elif self._ask is not None:
             sandbox.stop(GRACE_S)
         await _readable(sandbox.fileno())
         return sandbox.wait()
@@ -123,13 +135,31 @@ class Attempt:
                                      refused: ended  <------    another agent claims
                                                      ------>    deletes it
         """
+        try:
+            settlement = await self._settle(verdict, ending, records)
+        except Refused as refusal:
+            if self._abandoned or not _asked_to_end(refusal.head, self.head.epoch):
+                log.warning("job %s: stale_completion_ignored, %s", self.head.job_id, refusal)
+                self._tools.flight.abandon(self._held)
+                return
+            # Somebody asked for the end while the attempt came to its own: not tried again.
+            cancelled = Verdicted(Outcome.CANCELLED, f"cancelled; {verdict.why}")
+            await self._report(cancelled, ending, records)
+            return
+        log.info("job %s attempt %d: %s", self.head.job_id, self.head.attempt, settlement.reason)
+        if settlement.state in ENDED:
+            await self._tools.flight.delete(self._held)
+        else:
+            await self._tools.flight.give_back(self._held, int(settlement.delay_s))
+
+    async def _settle(self, verdict: Verdicted, ending: Ending | None, records: int) -> Settlement:
+        """Write the outcome, however long AWS takes. Raises Refused: the job has moved on."""
         head, tools = self.head, self._tools
-        settlement = settle(verdict.outcome, verdict.why, head.current_attempt(), tools.dice)
+        attempt = replace(head.current_attempt(), started=ending is not None)
+        settlement = settle(verdict.outcome, verdict.why, attempt, tools.dice)
         now_ms = int(tools.clock() * 1000)
-        attempt = head.attempt if settlement.counted else head.attempt - 1
-        step = Step(
-            settlement.state, now_ms, attempt, settlement.reason, agent=None, records=records
-        )
+        number = head.attempt if settlement.counted else head.attempt - 1
+        step = Step(settlement.state, now_ms, number, settlement.reason, records=records)
         ended = settlement.state in ENDED
         again = settlement.state is State.RETRY
         facts = Facts(
@@ -140,32 +170,27 @@ class Attempt:
             next_at_ms=now_ms + int(settlement.delay_s * 1000) if again else None,
             expires_at=expires_at(settlement.state, tools.retention, now_ms) if ended else None,
         )
-        if not await self._settle(step, facts):
-            tools.flight.abandon(self._held)
-            return
-        log.info("job %s attempt %d: %s", head.job_id, head.attempt, settlement.reason)
-        if ended:
-            await tools.flight.delete(self._held)
-        else:
-            await tools.flight.give_back(self._held, int(settlement.delay_s))
-
-    async def _settle(self, step: Step, facts: Facts) -> bool:
-        """Write the outcome, however long AWS takes; False if the job is no longer ours."""
         for tries in count():
             try:
-                await in_thread(lambda: self._tools.jobs.settle(self.head, step, facts), "settle")
-            except Refused as refusal:
-                log.warning("job %s: stale_completion_ignored, %s", self.head.job_id, refusal)
-                return False
+                await in_thread(lambda: tools.jobs.settle(head, step, facts), "settle")
+                break
             except (BotoCoreError, ClientError) as error:
                 if self._abandoned:
-                    return False
+                    raise Refused(None) from error
                 if tries == 0:
-                    log.warning("job %s: outcome waits for AWS: %s", self.head.job_id, error)
+                    log.warning("job %s: outcome waits for AWS: %s", head.job_id, error)
                 await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
-            else:
-                return True
-        return False
+        return settlement
+
+
+def _asked_to_end(head: Head | None, epoch: int) -> bool:
+    """Whether a refusal only means that somebody asked for the job's end."""
+    return (
+        head is not None
+        and head.state is State.ACTIVE
+        and head.epoch == epoch
+        and head.cancel_requested is not None
+    )
 
 
 async def _readable(fd: int) -> None:

@@ -88,7 +88,10 @@ class Claimer:
     async def _take_over(self, held: Held, head: Head) -> Head | None:
         """Settle the attempt that its agent can no longer settle, or run the job again."""
         why = f"agent {head.agent} was lost"
-        settlement = settle(Outcome.LOST, why, head.current_attempt(), self._dice)
+        outcome = Outcome.LOST
+        if head.cancel_requested is not None:
+            why, outcome = f"cancelled; {why}", Outcome.CANCELLED
+        settlement = settle(outcome, why, head.current_attempt(), self._dice)
         now_ms = self._now_ms()
         try:
             if settlement.state is State.RETRY:
@@ -99,7 +102,7 @@ class Claimer:
             step = Step(settlement.state, now_ms, head.attempt, settlement.reason)
             retention = self._settings.descriptor.retention
             expires = expires_at(settlement.state, retention, now_ms)
-            facts = Facts(Outcome.LOST, expires_at=expires)
+            facts = Facts(outcome, expires_at=expires)
             await in_thread(lambda: self._jobs.settle(head, step, facts), "settle lost job")
         except Refused as error:
             # Somebody was faster: its agent after all, or another that takes over.

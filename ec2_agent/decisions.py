@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from ec2_agent.sandbox import Ending, Limits, Spec, Usage
 from joblane.aws.agents import AgentRow
+from joblane.aws.lanes import MAX_VISIBILITY_S
 from joblane.config import Retention
 from joblane.head import Head
 from joblane.lifecycle import Outcome, State, outcome_of
@@ -48,8 +49,13 @@ def of_missing(sent_ms: int, now_ms: int) -> Disposal:
 
 def of_refused(head: Head, holder: AgentRow | None, now_ms: int) -> Disposal:
     """Judge a message whose job is not free; `holder` is the agent that last claimed it."""
+    if head.state is State.SCHEDULED:
+        # Its message was delayed until run_at, and this host's clock is a little behind.
+        early_ms = (head.next_at_ms or now_ms) - now_ms
+        return Disposal(Verdict.GIVE_BACK, max(1, min(early_ms // 1000 + 1, MAX_VISIBILITY_S)))
     if head.state is not State.ACTIVE:
-        # Ended: nothing to do. Scheduled or blocked: a fresh message comes when it may run.
+        # Ended: nothing to do. Blocked or past its deadline: whoever moves it on sends a fresh
+        # message.
         return Disposal(Verdict.DELETE)
     claimed_ms = head.timeline[-1].at_ms
     if holder is not None and holder.holds(claimed_ms, now_ms):
@@ -94,10 +100,17 @@ class Verdicted:
     why: str
 
 
-def judge(head: Head, ending: Ending, *, interrupted: bool) -> Verdicted:
+class Ask(Enum):
+    """Why a running job was asked to end."""
+
+    LEAVING = Verdicted(Outcome.INTERRUPTED, "interrupted because its agent is leaving")
+    CANCEL = Verdicted(Outcome.CANCELLED, "cancelled while it ran")
+
+
+def judge(head: Head, ending: Ending, ask: Ask | None) -> Verdicted:
     """Say how an attempt ended, and why, in words that an operator can act on."""
-    if interrupted and ending.stopped:
-        return Verdicted(Outcome.INTERRUPTED, "interrupted because its agent is leaving")
+    if ask is not None and ending.stopped:
+        return ask.value
     outcome = outcome_of(
         exit_code=ending.exit_code, timed_out=ending.timed_out, oom_killed=ending.oom_killed
     )

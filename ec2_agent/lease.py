@@ -12,7 +12,7 @@ off must therefore have killed its jobs before that, on a clock that nobody sets
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -47,8 +47,8 @@ class Lease:
     clock: Callable[[], float]
     """Unix seconds."""
     monotonic: Callable[[], float]
-    running: Callable[[], int]
-    """How many jobs run now."""
+    running: Callable[[], Iterable[str]]
+    """Ids of the jobs that run now."""
     on_lost: Callable[[], None]
     """Called when the lease can no longer be relied on, with every failing beat."""
 
@@ -84,12 +84,14 @@ class Lease:
 
     async def _beat(self) -> None:
         sent = self.monotonic()
+        jobs = tuple(self.running())
         row = AgentRow(
             name=self.settings.name,
             since_ms=self.settings.since_ms,
             beat_ms=int(self.clock() * 1000),
             threads=self.settings.threads,
-            running=self.running(),
+            running=len(jobs),
+            jobs=jobs,
             queues=tuple(self.settings.descriptor.queues),
             isolation=self.settings.isolation,
             version=self.settings.version,

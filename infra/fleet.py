@@ -145,23 +145,16 @@ class FleetStack(Stack):
         grants = (
             Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
             Grant(
-                (
-                    "dynamodb:DeleteItem",
-                    "dynamodb:GetItem",
-                    "dynamodb:PutItem",
-                    "dynamodb:UpdateItem",
-                ),
+                ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
                 (resources.table("agents"),),
             ),
             Grant(
-                (
-                    "sqs:ChangeMessageVisibility",
-                    "sqs:DeleteMessage",
-                    "sqs:GetQueueAttributes",
-                    "sqs:ReceiveMessage",
-                    "sqs:SendMessage",
-                ),
+                ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
                 lanes,
+            ),
+            Grant(
+                ("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
+                (resources.inboxes(),),
             ),
             Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),
             Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (resources.job_log_streams(),)),
@@ -173,7 +166,12 @@ class FleetStack(Stack):
         acknowledge(
             role,
             resources.job_log_streams_finding(),
-            "A stream a job, named by the job: the group is exact, the streams are all of it.",
+            "A stream a claim, named by the job: the group is exact, the streams are all of it.",
+        )
+        acknowledge(
+            role,
+            resources.inboxes_finding(),
+            "An agent makes and reads the inbox of its own name, which only it knows.",
         )
         acknowledge(
             role,

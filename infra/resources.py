@@ -14,6 +14,7 @@ from joblane.config import (
     Config,
     dead_letter_name,
     descriptor_name,
+    inbox_name,
     lane_name,
     log_group_name,
     table_name,
@@ -50,6 +51,18 @@ class Resources:
         return [
             self._queue(dead_letter_name(name, queue, lane)) for queue in queues for lane in LANES
         ]
+
+    def inboxes(self) -> str:
+        """ARN pattern of the inboxes that agents make for themselves."""
+        return self._queue(inbox_name(self._config.name, "*"))
+
+    def inboxes_finding(self) -> str:
+        """Return what cdk-nag calls the wildcard of `inboxes`."""
+        name = inbox_name(self._config.name, "*")
+        return (
+            "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:sqs:<AWS::Region>:"
+            f"<AWS::AccountId>:{name}]"
+        )
 
     def job_log_streams(self) -> str:
         """ARN pattern of the streams that hold the output of jobs, a stream a job."""

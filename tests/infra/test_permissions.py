@@ -9,6 +9,7 @@ from tests.infra.synthesis import Deployment
 
 LANES = tuple(f"sqs:joblane-default-{lane}" for lane in ("high", "default", "low"))
 DEAD_LETTERS = tuple(f"{lane}-dlq" for lane in LANES)
+INBOXES = ("sqs:joblane-inbox-*",)
 JOBS = "dynamodb:table/joblane-jobs"
 AGENTS = "dynamodb:table/joblane-agents"
 JOB_LOGS = "logs:log-group:/joblane/jobs:log-stream:*"
@@ -31,19 +32,14 @@ ALLOWED = {
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
-        ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+        ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
         (AGENTS,),
     )
     | every(
-        (
-            "sqs:ChangeMessageVisibility",
-            "sqs:DeleteMessage",
-            "sqs:GetQueueAttributes",
-            "sqs:ReceiveMessage",
-            "sqs:SendMessage",
-        ),
+        ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
         LANES,
     )
+    | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
     | every(("sqs:SendMessage",), DEAD_LETTERS)
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
     | {("ssm:GetParameter", "ssm:parameter/joblane/descriptor"), ("s3:GetObject", "the bundle")},

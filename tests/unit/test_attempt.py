@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.decisions import Ask
 from ec2_agent.sandbox import Launcher
 from joblane.aws.lanes import LaneQueue
 from joblane.head import Head, submitted
@@ -122,7 +123,7 @@ def test_an_interrupted_attempt_goes_back_uncounted_and_at_once(aws: Cloud, laun
     async def interrupted() -> None:
         running = asyncio.create_task(attempt.run())
         await asyncio.sleep(0.3)
-        attempt.interrupt()
+        attempt.ask_to_end(Ask.LEAVING)
         await running
 
     asyncio.run(interrupted())
@@ -130,6 +131,46 @@ def test_an_interrupted_attempt_goes_back_uncounted_and_at_once(aws: Cloud, laun
     assert head is not None
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert (1, 0) == lengths(aws)
+
+
+def test_a_cancelled_job_ends_with_all_it_started(aws: Cloud, launcher: Launcher):
+    _, attempt = begin(aws, launcher, command=["/bin/sh", "-c", "trap '' TERM; sleep 60 & wait"])
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(attempt.run())
+        await asyncio.sleep(0.3)
+        attempt.ask_to_end(Ask.CANCEL)
+        await running
+
+    asyncio.run(cancelled())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.CANCELLED, Outcome.CANCELLED) == (head.state, head.outcome)
+    assert (0, 0) == lengths(aws)
+
+
+def test_a_job_that_ended_by_itself_before_it_could_be_cancelled_has_ended_by_itself(
+    aws: Cloud, launcher: Launcher
+):
+    _, attempt = begin(aws, launcher, command=["true"])
+    attempt.ask_to_end(Ask.CANCEL)
+    attempt.ask_to_end(Ask.LEAVING)  # the first who asks says why
+    asyncio.run(attempt.run())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert head.state in {State.CANCELLED, State.COMPLETED}
+
+
+def test_a_job_whose_end_was_asked_for_is_not_tried_again(aws: Cloud, launcher: Launcher):
+    """Its attempt failed before the agent heard of it."""
+    _, attempt = begin(aws, launcher, command=["false"], retry={"backoff_s": [0]})
+    aws.jobs.request_cancel(JOB, "asked at noon")
+    asyncio.run(attempt.run())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.CANCELLED, 1) == (head.state, head.exit_code)
+    assert "cancelled; exit 1" in head.timeline[-1].reason
+    assert (0, 0) == lengths(aws)
 
 
 def test_an_abandoned_attempt_says_nothing(aws: Cloud, launcher: Launcher):

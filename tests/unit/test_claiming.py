@@ -9,7 +9,7 @@ import pytest
 from joblane.aws.agents import LEASE_S, AgentRow
 from joblane.aws.jobs import Facts
 from joblane.aws.lanes import LaneQueue
-from joblane.head import Head, Step, submitted
+from joblane.head import Head, Step, rfc3339, submitted
 from joblane.lifecycle import Outcome, State
 from joblane.message import Message
 from tests.support.agents import Parts
@@ -160,6 +160,24 @@ def test_a_lost_job_that_is_not_restartable_fails_and_says_why(aws: Cloud):
     assert "not restartable" in head.timeline[-1].reason
     assert head.expires_at is not None
     assert (0, 0) == state(aws)
+
+
+def test_a_lost_job_whose_end_was_asked_for_is_cancelled(aws: Cloud):
+    lose(aws)
+    aws.jobs.request_cancel(JOB, "asked at noon")
+    assert claim(aws, "agent-2", NOW + LEASE_S) is None
+    head = stored(aws)
+    assert (State.CANCELLED, 1) == (head.state, head.epoch)
+    assert "agent-dead was lost" in head.timeline[-1].reason
+    assert (0, 0) == state(aws)
+
+
+def test_a_message_that_arrives_before_its_jobs_time_waits_for_it(aws: Cloud):
+    put(aws, run_at=rfc3339(int(NOW * 1000) + 5_000))
+    send(aws)
+    assert claim(aws) is None
+    assert State.SCHEDULED is stored(aws).state
+    assert (0, 1) == state(aws)
 
 
 def test_a_job_that_loses_agent_after_agent_ends_dead(aws: Cloud):

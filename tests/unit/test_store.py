@@ -1,6 +1,5 @@
 """The jobs table: conditions settle races, and a repeated call changes nothing."""
 
-import threading
 from dataclasses import replace
 
 import pytest
@@ -44,29 +43,6 @@ def test_a_job_lives_through_claim_and_end(aws: Cloud):
     assert settled == aws.jobs.get(JOB)
     assert [State.PENDING, State.ACTIVE, State.COMPLETED] == [s.state for s in settled.timeline]
     assert [0, 1, 1] == [s.attempt for s in settled.timeline]
-
-
-def test_of_many_claims_one_wins(aws: Cloud):
-    new(aws)
-    won: list[str] = []
-    refused: list[Head | None] = []
-
-    def claim(agent: str) -> None:
-        try:
-            won.append(aws.jobs.claim(JOB, agent, 2_000).agent or "")
-        except Refused as refusal:
-            refused.append(refusal.head)
-
-    threads = [threading.Thread(target=claim, args=(f"agent-{n}",)) for n in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (1, 15) == (len(won), len(refused))
-    assert all(head is not None and head.state is State.ACTIVE for head in refused)
-    stored = aws.jobs.get(JOB)
-    assert stored is not None
-    assert (won[0], 1) == (stored.agent, stored.epoch)
 
 
 def test_a_claim_that_the_sdk_repeats_is_one_claim(aws: Cloud):
