@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.sandbox import Launcher, SandboxRefused, probe, seccomp, syscalls
+from tests.sandbox.cases import CASES
 from tests.sandbox.running import strongest
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -100,6 +101,12 @@ def test_no_call_is_both_allowed_and_refused() -> None:
     assert set(syscalls.ALLOWED) & set(syscalls.REFUSED) == set()
     assert len(set(syscalls.ALLOWED)) == len(syscalls.ALLOWED)
     assert len(set(syscalls.REFUSED)) == len(syscalls.REFUSED)
+
+
+def test_the_security_page_counts_right() -> None:
+    page = (REPOSITORY / "docs" / "SECURITY.md").read_text()
+    assert f"{len(syscalls.ALLOWED)} calls allowed by name, {len(syscalls.REFUSED)} refused" in page
+    assert f"| {len(CASES)} escapes and abuses" in page
 
 
 def test_every_name_in_the_lists_is_a_system_call_somewhere() -> None:
