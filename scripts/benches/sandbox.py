@@ -33,17 +33,18 @@ PAUSE_S = 0.015
 """Long enough for what a start leaves to be done afterwards, ours and everybody's."""
 SLOTS = 8
 
+INSIDE_TMP = "/tmp"  # noqa: S108 - the sandbox's own
 BWRAP = (
     *("bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"),
     *("--unshare-uts", "--unshare-cgroup", "--die-with-parent", "--new-session"),
     *("--uid", "1000", "--gid", "1000", "--ro-bind", "/usr", "/usr"),
     *("--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"),
-    *("--symlink", "usr/lib64", "/lib64", "--tmpfs", "/tmp", "--tmpfs", "/work"),
+    *("--symlink", "usr/lib64", "/lib64", "--tmpfs", INSIDE_TMP, "--tmpfs", "/work"),
     *("--chdir", "/work", "--proc", "/proc", "--dev", "/dev", TRUE),
 )
 NSJAIL = (
     *("nsjail", "-Mo", "-Q", "--rlimit_as", "inf", "-R", "/usr", "-R", "/lib", "-R", "/lib64"),
-    *("-T", "/tmp", "-T", "/work", "--cwd", "/work", "--", TRUE),
+    *("-T", INSIDE_TMP, "-T", "/work", "--cwd", "/work", "--", TRUE),
 )
 NO_LIMITS = Limits()
 
@@ -107,7 +108,7 @@ def _at(values: Sequence[float], percent: int) -> float:
     return sorted(values)[len(values) * percent // 100]
 
 
-def _spawn(argv: Sequence[str], null: int) -> None:
+def _spawn(argv: tuple[str, ...], null: int) -> None:
     actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
     pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions)
     status = os.waitpid(pid, 0)[1]

@@ -5,7 +5,18 @@ import pytest
 from ec2_agent.sandbox import probe
 from tests.kernel import vm
 
-LONGEST_S = 400
+LONGEST_S = 500
+
+# The limits measure time and CPU, so they run alone; the rest takes both cores.
+SCRIPT = """
+python=$PWD/.venv/bin/python
+tests() { "$python" -m pytest --quiet --color=no -p no:cacheprovider "$@"; }
+tests tests/kernel/test_limits.py || exit
+tests tests/sandbox/test_adversarial.py & first=$!
+cd tests/sandbox
+tests test_endings.py test_egress.py test_output.py test_soak.py || code=$?
+wait $first && exit ${code:-0}
+"""
 
 
 @pytest.mark.skipif(probe().isolation == "full", reason="this host has cgroup v2: run natively")
@@ -13,9 +24,5 @@ LONGEST_S = 400
 def test_the_sandbox_holds_on_cgroup_v2() -> None:
     if lacking := vm.missing():
         pytest.fail(lacking)
-    command = [
-        *(".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-        *("tests/kernel/test_limits.py", "tests/sandbox", "--durations=10"),
-    ]
-    finished = vm.run(command, LONGEST_S)
+    finished = vm.run(["sh", "-c", SCRIPT], LONGEST_S)
     assert finished.exit_code == 0, finished.output[-6000:] + finished.console[-2000:]

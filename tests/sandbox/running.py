@@ -2,6 +2,7 @@
 
 import functools
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 from ec2_agent.sandbox import Ending, Isolation, Launcher, Limits, Spec, probe
@@ -9,6 +10,11 @@ from ec2_agent.sandbox.output import Drain, follow
 
 NO_LIMITS = Limits()
 PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
+
+
+def emulated() -> bool:
+    """Say whether this is the test machine of tests/kernel, which is tens of times slower."""
+    return " joblane.run=" in Path("/proc/cmdline").read_text()
 
 
 class Ran(NamedTuple):

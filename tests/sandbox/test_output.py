@@ -8,7 +8,7 @@ import pytest
 
 from ec2_agent.sandbox import Launcher, Spec
 from ec2_agent.sandbox.output import Drain, follow
-from tests.sandbox.running import NO_LIMITS, python, run, shell
+from tests.sandbox.running import NO_LIMITS, emulated, python, run, shell
 
 
 def test_bytes_arrive_as_they_were_written(launcher: Launcher) -> None:
@@ -23,7 +23,7 @@ def test_one_line_of_ten_million(launcher: Launcher) -> None:
 
 
 def test_a_flood_is_drained_and_dropped_above_the_cap(launcher: Launcher) -> None:
-    size, cap = 500_000_000, 1_000_000
+    size, cap = (20_000_000 if emulated() else 500_000_000), 1_000_000
     read, write = os.pipe()
     spec = Spec(("head", "-c", str(size), "/dev/zero"), {}, NO_LIMITS, timeout_s=60)
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -36,7 +36,8 @@ def test_a_flood_is_drained_and_dropped_above_the_cap(launcher: Launcher) -> Non
     assert taken[-1] == b"\n[output above 1000000 bytes was dropped]\n"
     assert drain.dropped == size - cap
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
-    assert size / (time.monotonic() - began) > 100e6, "a flood of 100 MB/s must not wait for us"
+    if not emulated():
+        assert size / (time.monotonic() - began) > 100e6, "a flood of 100 MB/s must not wait for us"
 
 
 def test_a_job_that_closes_its_output_is_followed_to_its_end(launcher: Launcher) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from tests.sandbox.cases import CASES
-from tests.sandbox.running import PYTHON
+from tests.sandbox.running import PYTHON, emulated
 from tests.sandbox.trying import program, reachable
 
-_ENDS_THE_MACHINE = {
+_ENDS_THE_RUN = {
     "sysrq",
+    "signal everything in the group",
     "reboot",
     "fill /tmp and /dev/shm: one limit for all",
     "fill /work",
@@ -27,7 +28,7 @@ _ENDS_THE_MACHINE = {
 
 def main() -> int:
     """Print the cases that a process without any sandbox passes."""
-    if " joblane.run=" not in Path("/proc/cmdline").read_text():
+    if not emulated():
         print("this wrecks the machine it runs on; see the first lines of this file")
         return 1
     Path("/run/work").mkdir()
@@ -40,7 +41,7 @@ def main() -> int:
     passed = 0
     with reachable() as host:
         for case in CASES:
-            if case.name in _ENDS_THE_MACHINE:
+            if case.name in _ENDS_THE_RUN:
                 continue
             argv = ["unshare", "-m", *PYTHON, program(case, host)]
             done = subprocess.run(
