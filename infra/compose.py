@@ -8,11 +8,12 @@ from infra.data import DataStack
 from infra.fleet import FleetStack
 from infra.identity import IdentityStack
 from infra.lanes import LanesStack
+from infra.recovery import RecoveryStack
 from joblane.config import Config
 
 
 def compose(app: App, config: Config, assets: Assets) -> None:
-    """Add every stack of `config` to `app`: `<name>-data`, `-lanes`, `-identity`, `-api`, fleets.
+    """Add every stack of `config` to `app`: `<name>-data`, `-lanes`, ... , and one a fleet.
 
     The stacks share names, not exports (see `infra.resources`), so the order is said here.
     """
@@ -22,6 +23,9 @@ def compose(app: App, config: Config, assets: Assets) -> None:
     api = ApiStack(app, f"{config.name}-api", config=config, assets=assets, identity=identity)
     for needed in (data, lanes, identity):
         api.add_stack_dependency(needed)
+    recovery = RecoveryStack(app, f"{config.name}-recovery", config=config, assets=assets)
+    for needed in (data, lanes):
+        recovery.add_stack_dependency(needed)
     for name, fleet in config.fleets.items():
         stack = FleetStack(
             app,

@@ -74,7 +74,7 @@ class DataStack(Stack):
             "Descriptor",
             parameter_name=descriptor_name(config.name),
             description="What an agent of this deployment serves; read at its start",
-            string_value=describe(config, Resources(self, config).queue_url_prefix()),
+            string_value=describe(config, Resources(self, config)),
         )
 
     def _table(self, config: Config, name: str, partition: Key, sort: Key | None) -> dynamodb.Table:
@@ -97,18 +97,19 @@ class DataStack(Stack):
         )
 
 
-def describe(config: Config, queue_url_prefix: str) -> str:
-    """Return the descriptor's JSON; `queue_url_prefix` may hold CDK tokens."""
+def describe(config: Config, resources: Resources) -> str:
+    """Return the descriptor's JSON, which holds CDK tokens."""
     return Descriptor(
         name=config.name,
         jobs_table=table_name(config.name, "jobs"),
         agents_table=table_name(config.name, "agents"),
         log_group=log_group_name(config.name),
-        queue_url_prefix=queue_url_prefix,
+        queue_url_prefix=resources.queue_url_prefix(),
         retention=config.retention,
         queues={
             name: QueueDescriptor(threads=queue.threads) for name, queue in config.queues.items()
         },
+        recovery_arn=resources.recovery_machine(),
     ).model_dump_json()
 
 

@@ -17,6 +17,7 @@ from joblane.config import (
     inbox_name,
     lane_name,
     log_group_name,
+    recovery_name,
     table_name,
 )
 
@@ -78,6 +79,24 @@ class Resources:
         group = log_group_name(self._config.name)
         prefix = "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>"
         return f"AwsSolutions-IAM5[Resource::{prefix}:log-group:{group}:log-stream:*]"
+
+    def recovery_machine(self) -> str:
+        """ARN of the state machine that takes care of conditions."""
+        return self._stack.format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=recovery_name(self._config.name),
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def recovery_function(self) -> str:
+        """ARN of the function that tests conditions."""
+        return self._stack.format_arn(
+            service="lambda",
+            resource="function",
+            resource_name=recovery_name(self._config.name),
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
 
     def descriptor(self) -> str:
         """ARN of the parameter that an agent reads at its start."""

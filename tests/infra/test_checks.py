@@ -68,7 +68,7 @@ def test_nag_looks_at_our_stacks_and_every_exception_is_needed(
     def note(construct: IConstruct, rule: str, reason: str) -> None:
         acknowledged[rule, construct.node.path] = reason
 
-    for stack in ("api", "fleet", "function", "identity"):
+    for stack in ("api", "fleet", "function", "identity", "recovery"):
         monkeypatch.setattr(f"infra.{stack}.acknowledge", note)
     config = load_config(ROOT / "joblane.toml")
     with pytest.raises(RuntimeError, match="ValidationFailed"):
@@ -107,7 +107,7 @@ def test_nag_looks_at_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_cfn_lint_finds_nothing(production: Deployment, laptop: Deployment) -> None:
-    for deployment, stacks in ((production, 5), (laptop, 4)):
+    for deployment, stacks in ((production, 6), (laptop, 5)):
         files = sorted((deployment.folder / "cdk.out").glob("*.template.json"))
         assert stacks == len(files)
         assert lint(files) == []

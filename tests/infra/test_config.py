@@ -50,7 +50,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "colour = 1\n" + GOOD,
             (
                 "colour: unknown key; allowed here: default_queue, fleets, functions, name, "
-                "queues, removal, retention, tenants"
+                "queues, recovery, removal, retention, tenants"
             ),
         ),
         (

@@ -100,12 +100,15 @@ def test_output_of_jobs_is_kept_as_long_as_configured(
 def resolved(value: Any) -> str:
     """What CloudFormation would make of a joined value, in an account of our own."""
     known = {
+        "AWS::Partition": "aws",
         "AWS::Region": "eu-west-1",
         "AWS::URLSuffix": "amazonaws.com",
         "AWS::AccountId": "111122223333",
     }
     if isinstance(value, str):
         return value
+    if "Fn::GetAtt" in value:
+        return f"arn:aws:lambda:eu-west-1:111122223333:function:{value['Fn::GetAtt'][0]}"
     if "Ref" in value:
         return known[value["Ref"]]
     separator, parts = value["Fn::Join"]

@@ -12,7 +12,19 @@ DEAD_LETTERS = tuple(f"{lane}-dlq" for lane in LANES)
 INBOXES = ("sqs:joblane-inbox-*",)
 JOBS = "dynamodb:table/joblane-jobs"
 AGENTS = "dynamodb:table/joblane-agents"
+CONDITIONS = "dynamodb:table/joblane-conditions"
+MACHINE = "states:stateMachine:joblane-recovery"
 JOB_LOGS = "logs:log-group:/joblane/jobs:log-stream:*"
+LOG_DELIVERY = (
+    "logs:CreateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+)
 TRACES = {("xray:PutTelemetryRecords", "*"), ("xray:PutTraceSegments", "*")}
 
 
@@ -30,6 +42,19 @@ ALLOWED = {
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | {("dynamodb:Query", AGENTS)}
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
+    "Recovery": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
+    | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(
+        ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"),
+        (CONDITIONS,),
+    )
+    | {("dynamodb:Query", AGENTS), ("states:StartExecution", MACHINE)}
+    | every(("sqs:SendMessage",), LANES),
+    "Machine": TRACES
+    | {("lambda:InvokeFunction", "the function Recovery")}
+    | every(LOG_DELIVERY, ("*",))
+    | every(("xray:GetSamplingRules", "xray:GetSamplingTargets"), ("*",)),
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
@@ -40,13 +65,24 @@ ALLOWED = {
         LANES,
     )
     | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
+    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (CONDITIONS,))
+    | {
+        ("states:StartExecution", MACHINE),
+        ("lambda:InvokeFunction", "lambda:function:joblane-recovery"),
+    }
     | every(("sqs:SendMessage",), DEAD_LETTERS)
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
     | {("ssm:GetParameter", "ssm:parameter/joblane/descriptor"), ("s3:GetObject", "the bundle")},
 }
 """Each role with the actions it may do and on what; an ARN is written service:resource."""
 
-STACK_OF = {"Submission": "api", "Admin": "api", "Agent": "fleet-main"}
+STACK_OF = {
+    "Submission": "api",
+    "Admin": "api",
+    "Recovery": "recovery",
+    "Machine": "recovery",
+    "Agent": "fleet-main",
+}
 
 
 def statements(deployment: Deployment, owner: str) -> Iterator[dict[str, Any]]:
@@ -69,7 +105,10 @@ def short(resource: Any) -> str:
     if isinstance(resource, str):
         return resource
     if "Fn::GetAtt" in resource:
-        return f"logs of {resource['Fn::GetAtt'][0].partition('Logs')[0]}"
+        name = resource["Fn::GetAtt"][0]
+        if "Logs" in name:
+            return f"logs of {name.partition('Logs')[0]}"
+        return f"the function {name.partition('Function')[0]}"
     text = "".join(part if isinstance(part, str) else "<>" for part in resource["Fn::Join"][1])
     _, _, service, _, _, name = text.split(":", maxsplit=5)
     return "the bundle" if service == "s3" else f"{service}:{name}"
@@ -118,8 +157,25 @@ def test_there_are_no_more_roles_than_the_table_knows(production: Deployment) ->
     assert len(ALLOWED) == len(production.resources("AWS::IAM::Policy"))
 
 
+def test_the_machine_serves_this_account_only(production: Deployment) -> None:
+    (role,) = [
+        role["Properties"]
+        for name, role in production.resources("AWS::IAM::Role", "recovery").items()
+        if name.startswith("MachineRole")
+    ]
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert {"Service": "states.amazonaws.com"} == trust["Principal"]
+    assert {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}} == trust["Condition"]
+
+
+def test_only_its_rule_may_call_the_recovery_function_unasked(production: Deployment) -> None:
+    permission = production.one("AWS::Lambda::Permission", "recovery")
+    assert permission["Principal"] == "events.amazonaws.com"
+    assert permission["SourceArn"]["Fn::GetAtt"][0].startswith("Failed")
+
+
 def test_only_its_api_may_call_a_function(production: Deployment) -> None:
-    permissions = production.properties("AWS::Lambda::Permission")
+    permissions = production.properties("AWS::Lambda::Permission", "api")
     assert len(permissions) == 7
     for permission in permissions:
         assert permission["Principal"] == "apigateway.amazonaws.com"

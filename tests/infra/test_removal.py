@@ -6,7 +6,7 @@ HOLDS_DATA = {
     "AWS::DynamoDB::Table": 6,
     "AWS::SQS::Queue": 6,
     "AWS::Cognito::UserPool": 1,
-    "AWS::Logs::LogGroup": 4,
+    "AWS::Logs::LogGroup": 6,
 }
 """Types that hold something of the user's, with how many production has of each."""
 

@@ -1,14 +1,48 @@
 """The recovery stack in this process: its table, its state machine, and who runs it."""
 
+import json
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import botocore.session
+from aws_lambda_powertools.logging import Logger
+
+from functions.recovery.handler import Recovery, Settings, answer, make_testers
+from infra.recovery_machine import definition
+from joblane.aws.clients import QUICK, Clients
 from joblane.aws.conditions import ConditionStore
-from joblane.names import table_name
-from tests.support.aws import NAME, Cloud
+from joblane.aws.jobs import Facts, JobStore, Refused
+from joblane.aws.lanes import LaneQueue, Received
+from joblane.head import Step, submitted
+from joblane.lifecycle import Outcome, State
+from joblane.message import Message, decode
+from joblane.names import Lane, table_name
+from joblane.testers import BadParameters, Finding, Tester
+from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
+from tests.support.jobs import JOB, submission
+from tests.support.machine import Clock, Machine
 
 TABLE = table_name(NAME, "conditions")
 MACHINE_ARN = f"arn:aws:states:us-east-1:123456789012:stateMachine:{NAME}-recovery"
 
+ENVIRONMENT = {
+    "JOBLANE_DEPLOYMENT": NAME,
+    "JOBLANE_JOBS_TABLE": DESCRIPTOR.jobs_table,
+    "JOBLANE_AGENTS_TABLE": DESCRIPTOR.agents_table,
+    "JOBLANE_CONDITIONS_TABLE": TABLE,
+    "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
+    "JOBLANE_RECOVERY_ARN": MACHINE_ARN,
+    "JOBLANE_TENANT_QUEUES": '{"acme": ["default", "bulk"]}',
+    "JOBLANE_FLEET_QUEUES": '{"main": ["default"]}',
+    "JOBLANE_POLICIES": "{}",
+    "JOBLANE_ALLOW_NETWORKS": "[]",
+    "JOBLANE_RETENTION": "{}",
+}
 
-def make(aws: Cloud) -> ConditionStore:
+QUIET = Logger(service="recovery", level="CRITICAL")
+
+
+def make(aws: Cloud) -> None:
     """Add the recovery stack to a deployment in moto."""
     aws.clients.make("dynamodb").create_table(
         TableName=TABLE,
@@ -27,12 +61,139 @@ def make(aws: Cloud) -> ConditionStore:
         definition='{"StartAt": "Begin", "States": {"Begin": {"Type": "Succeed"}}}',
         roleArn="arn:aws:iam::123456789012:role/recovery",
     )
-    return store(aws)
 
 
-def store(aws: Cloud) -> ConditionStore:
+def store(clients: Clients) -> ConditionStore:
     """The conditions of a deployment."""
-    clients = aws.clients
     return ConditionStore(
         clients.make("dynamodb"), TABLE, clients.make("stepfunctions"), MACHINE_ARN
     )
+
+
+@dataclass
+class Switch(Tester):
+    """A tester that says what it is told to, and counts how often it was asked."""
+
+    allow: int = 0
+    bad: str | None = None
+    asked: int = 0
+
+    def test(self, parameter: str) -> Finding:
+        """Answer as set."""
+        self.asked += 1
+        if self.bad is not None:
+            raise BadParameters(self.bad)
+        return Finding(self.allow, f"{parameter} allows {self.allow}")
+
+
+class OneEach(Clients):
+    """Makes each client once: making one takes longer than most of our calls."""
+
+    def __init__(self, session: botocore.session.Session) -> None:
+        super().__init__(session)
+        self._made: dict[str, object] = {}
+
+    def make(self, service: str, config: Any = QUICK) -> Any:
+        """Make a client, or hand out the one that was made."""
+        if service not in self._made:
+            self._made[service] = super().make(cast("Any", service), config)
+        return self._made[service]
+
+
+@dataclass
+class World:
+    """A deployment with recovery, an agent's side of it, and a clock that jumps.
+
+    `clients` are those of the function and of the agent; tests meter or break their session.
+    What only looks or prepares uses those of `aws`.
+    """
+
+    aws: Cloud
+    clients: Clients
+    policies: dict[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Clock)
+    http: Switch = field(default_factory=Switch)
+    tcp: Switch = field(default_factory=Switch)
+
+    def __post_init__(self) -> None:
+        make(self.aws)
+        self.conditions = store(self.clients)
+        self.jobs = JobStore(self.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+        self.sqs = self.clients.make("sqs")
+        self.machine = Machine(
+            self.aws.clients.make("stepfunctions"),
+            MACHINE_ARN,
+            definition("function"),
+            self.function,
+            self.clock,
+        )
+
+    def function(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Call the function, freshly started."""
+        settings = Settings.model_validate(
+            {**ENVIRONMENT, "JOBLANE_POLICIES": json.dumps(self.policies)}
+        )
+        testers = make_testers(settings, self.clients, self.clock)
+        testers |= {"http": self.http, "tcp": self.tcp}
+        return answer(Recovery(settings, self.clients, testers, self.clock, QUIET), event)
+
+    @property
+    def now_ms(self) -> int:
+        """The time."""
+        return int(self.clock.now * 1000)
+
+    def lane(self, lane: Lane = "default") -> LaneQueue:
+        """A lane of the queue `default`."""
+        return LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", lane))
+
+    def submit(self, number: int, **spec: object) -> str:
+        """Submit a job; a later number is a later id."""
+        job_id = f"{JOB[:22]}{number:04d}"
+        head = submitted(job_id, "acme", submission(**spec), self.now_ms)
+        url = DESCRIPTOR.lane_url("default", head.spec.priority)
+        queue = LaneQueue(self.aws.clients.make("sqs"), url)
+        queue.send(Message(job_id=job_id, tenant="acme"))
+        self.aws.jobs.put_new(head)
+        return job_id
+
+    def block(self, received: Received, condition: str) -> None:
+        """What an agent does with a job that exits 75: claim, block, join, let go."""
+        job_id = decode(received.body).job_id
+        try:
+            head = self.jobs.claim(job_id, "agent-1", self.now_ms)
+        except Refused as refusal:
+            if refusal.head is None:
+                raise
+            head = refusal.head
+        if head.state is State.ACTIVE:
+            step = Step(State.BLOCKED, self.now_ms, head.attempt - 1, "exit 75", records=0)
+            head = self.jobs.block(head, step, condition, Facts(Outcome.BLOCKED, exit_code=75))
+        if head.condition is not None:
+            self.conditions.join(head.condition, head, self.now_ms)
+        self.lane(head.spec.priority).delete(received.receipt)
+
+    def submit_and_block(self, condition: str, count: int = 1, first: int = 0) -> list[str]:
+        """Jobs that wait for a condition."""
+        ids = [self.submit(first + number) for number in range(count)]
+        for received in self.received():
+            self.block(received, condition)
+        return ids
+
+    def received(self) -> list[Received]:
+        """Every message that is visible in the default lane, which it hides."""
+        lane = LaneQueue(self.aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
+        found: list[Received] = []
+        while more := lane.receive(10, 0):
+            found += more
+        return found
+
+    def states(self, job_ids: list[str]) -> list[State]:
+        """Where jobs are."""
+        heads = [self.aws.jobs.get(job_id) for job_id in job_ids]
+        return [head.state for head in heads if head is not None]
+
+    def reason(self, job_id: str) -> str:
+        """Why a job is where it is."""
+        head = self.aws.jobs.get(job_id)
+        assert head is not None
+        return head.timeline[-1].reason

@@ -3,10 +3,12 @@
 This is the one module of joblane that `infra` imports, the names of resources included.
 """
 
+from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from joblane.conditions import AnyPolicy
 from joblane.names import (
     LANES,
     Lane,
@@ -16,6 +18,7 @@ from joblane.names import (
     inbox_name,
     lane_name,
     log_group_name,
+    recovery_name,
     table_name,
 )
 from joblane.retention import LogDays, Retention
@@ -33,6 +36,7 @@ __all__ = [
     "Name",
     "Queue",
     "QueueDescriptor",
+    "Recovery",
     "Retention",
     "Tenant",
     "dead_letter_name",
@@ -40,6 +44,7 @@ __all__ = [
     "inbox_name",
     "lane_name",
     "log_group_name",
+    "recovery_name",
     "table_name",
 ]
 
@@ -101,6 +106,19 @@ class Fleet(Strict):
         return self
 
 
+Network = IPv4Network | IPv6Network
+
+
+class Recovery(Strict):
+    """How conditions are tested."""
+
+    policies: dict[Literal["http", "tcp", "quota", "capacity", "app"], AnyPolicy] = {}
+    """Policy of each kind of condition that does not have the default one."""
+    allow_networks: tuple[Network, ...] = ()
+    """Inner addresses that `http` and `tcp` conditions may reach; public ones they always may.
+    Link-local addresses stay closed whatever is said here."""
+
+
 class Config(Strict):
     """The whole of joblane.toml."""
 
@@ -114,6 +132,7 @@ class Config(Strict):
     tenants: Annotated[dict[Name, Tenant], Field(min_length=1)]
     queues: Annotated[dict[Name, Queue], Field(min_length=1)]
     fleets: dict[Name, Fleet] = {}
+    recovery: Recovery = Recovery()
 
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
@@ -154,6 +173,8 @@ class Descriptor(Strict):
     """`https://sqs.<region>.amazonaws.com/<account>/`"""
     retention: Retention
     queues: dict[Name, QueueDescriptor]
+    recovery_arn: str | None = None
+    """State machine that takes care of conditions; None only in descriptors of before it."""
 
     def lane_url(self, queue: str, lane: Lane) -> str:
         """URL of the SQS queue behind a lane."""

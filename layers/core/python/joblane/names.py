@@ -38,6 +38,11 @@ def inbox_name(deployment: str, agent: str) -> str:
     return f"{deployment}-inbox-{agent}"
 
 
+def recovery_name(deployment: str) -> str:
+    """Name of the recovery function, and of the state machine that calls it."""
+    return f"{deployment}-recovery"
+
+
 def log_group_name(deployment: str) -> str:
     """Name of the CloudWatch Logs group that holds the output of jobs."""
     return f"/{deployment}/jobs"

@@ -71,7 +71,7 @@ class ConditionRow:
     since_ms: int
     """When its first job joined."""
     tests: int
-    """Tests in a row that found it blocking: the policy's delay follows from it."""
+    """Rounds since it last helped a job to let it go; the policy's delay follows from it."""
     allow: int
     """How many jobs the last test let go; 0 while it blocks."""
     why: str
@@ -104,6 +104,11 @@ class Waiting:
     here, so a job that blocks again and again does not wait for ever."""
     blocked_ms: int
     """When it blocked this time."""
+
+    @property
+    def again(self) -> bool:
+        """Whether it had been let go before, and has come back."""
+        return self.blocked_ms > self.first_ms
 
     @property
     def sort(self) -> str:
@@ -319,10 +324,8 @@ def _opened(condition: str, old: ConditionRow | None, now_ms: int) -> ConditionR
     tests, generation = 0, now_ms
     if old is not None:
         generation = max(now_ms, old.generation + 1)
-        if old.closed_ms is None:  # its execution died
-            tests = old.tests
-        elif now_ms - old.closed_ms < RELAPSE_S * 1000:
-            tests = old.tests + 1
+        if old.closed_ms is None or now_ms - old.closed_ms < RELAPSE_S * 1000:
+            tests = old.tests  # its execution died, or it was not well for long
     return ConditionRow(
         condition=condition,
         generation=generation,

@@ -1,0 +1,1 @@
+"""What tests conditions and lets their jobs go; called by the recovery state machine."""

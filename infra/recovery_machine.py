@@ -1,0 +1,73 @@
+"""The state machine of a condition, as data: what its stack deploys and its tests interpret.
+
+    Begin -> Wait -> Test -> Wait ...            still blocked
+                       +---> Resubmit -> Wait    well, but not all may go at once
+                       |        +------> Done    the list is empty
+                       +---> GiveUp  -> ...      their time is up, or it cannot be tested
+
+Every step is one call of the recovery function, whose answer is the state and says what is next;
+the machine decides nothing. Imports no CDK, so that unit tests read it quickly.
+"""
+
+from typing import Any
+
+RETRIES = 8
+"""How often a step is tried again: 2 s, 4 s, ... 256 s, in all 8.5 minutes of trouble. An
+execution that fails after that is followed by another (the rule in `infra.recovery`)."""
+
+STEP_TIMEOUT_S = 60
+"""The function ends by itself after 29 s; this catches what even Lambda has lost."""
+
+Definition = dict[str, Any]
+
+
+def definition(function_arn: str, partition: str = "aws") -> Definition:
+    """Return the definition in the Amazon States Language; both arguments may hold CDK tokens."""
+
+    def step(name: str) -> Definition:
+        return {
+            "Type": "Task",
+            "Resource": f"arn:{partition}:states:::lambda:invoke",
+            "Parameters": {
+                "FunctionName": function_arn,
+                "Payload": {"do": name, "progress.$": "$"},
+            },
+            "OutputPath": "$.Payload",
+            "TimeoutSeconds": STEP_TIMEOUT_S,
+            "Retry": [
+                {
+                    "ErrorEquals": ["States.ALL"],
+                    "IntervalSeconds": 2,
+                    "BackoffRate": 2,
+                    "MaxAttempts": RETRIES,
+                }
+            ],
+            "Next": "Next",
+        }
+
+    after = {"wait": "Wait", "resubmit": "Resubmit", "give_up": "GiveUp", "done": "Done"}
+    return {
+        "Comment": "Tests one condition until nobody waits for it",
+        "StartAt": "Begin",
+        "States": {
+            "Begin": step("begin"),
+            "Next": {
+                "Type": "Choice",
+                "Choices": [
+                    {"Variable": "$.next", "StringEquals": word, "Next": state}
+                    for word, state in after.items()
+                ],
+                "Default": "Unknown",
+            },
+            "Wait": {"Type": "Wait", "SecondsPath": "$.delay_s", "Next": "Test"},
+            "Test": step("test"),
+            "Resubmit": step("resubmit"),
+            "GiveUp": step("give_up"),
+            "Done": {"Type": "Succeed"},
+            "Unknown": {
+                "Type": "Fail",
+                "Error": "UnknownStep",
+                "Cause": "The function answered with a step that this machine does not know",
+            },
+        },
+    }

@@ -1,0 +1,203 @@
+"""Recovery on the deployed stacks: a real HTTP condition that goes down and comes back."""
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from joblane.aws.clients import LONG_POLL, Clients
+from joblane.aws.conditions import ConditionStore, Phase
+from joblane.aws.jobs import Facts, JobStore
+from joblane.aws.lanes import LaneQueue
+from joblane.aws.requirements import Requirements
+from joblane.config import Descriptor, descriptor_name, recovery_name, table_name
+from joblane.head import Step
+from joblane.lifecycle import Outcome, State
+from joblane.message import decode
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from tests.e2e.conftest import Http
+from tests.e2e.test_jobs import submit, wait_for
+
+SCALE = 0.05
+"""Of the state machine's waits: the first 10 s take half a second."""
+
+
+class Service:
+    """An HTTP service that is well or not."""
+
+    def __init__(self) -> None:
+        self.well = False
+        self.asked = 0
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                service.asked += 1
+                self.send_response(200 if service.well else 503)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    @property
+    def condition(self) -> str:
+        """The condition that it is well."""
+        return f"http:http://127.0.0.1:{self.server.server_port}/health"
+
+
+@pytest.fixture(name="service")
+def _service() -> Iterator[Service]:
+    service = Service()
+    thread = threading.Thread(target=service.server.serve_forever, args=(0.05,))
+    thread.start()
+    yield service
+    service.server.shutdown()
+    thread.join()
+    service.server.server_close()
+
+
+@pytest.fixture(name="hurry")
+def _hurry(cloud: Cloud) -> Iterator[None]:
+    """Let the state machine wait less, and nobody take the jobs from under the test."""
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+    for scale in (SCALE, 1.0):
+        answer = httpx.post(
+            f"{cloud.endpoint}/_ministack/config",
+            json={"stepfunctions._SFN_WAIT_SCALE": scale},
+        )
+        assert "stepfunctions._SFN_WAIT_SCALE" in answer.text
+        if scale == SCALE:
+            yield
+
+
+class Blocking:
+    """What an agent does with a job that exits 75."""
+
+    def __init__(self, clients: Clients) -> None:
+        parameter = clients.make("ssm").get_parameter(Name=descriptor_name(DEPLOYMENT))
+        descriptor = Descriptor.model_validate_json(parameter["Parameter"]["Value"])
+        assert descriptor.recovery_arn is not None
+        self._lane = LaneQueue(clients.make("sqs"), descriptor.lane_url("default", "default"))
+        self._jobs = JobStore(clients.make("dynamodb"), descriptor.jobs_table)
+        self.conditions = ConditionStore(
+            clients.make("dynamodb"),
+            table_name(DEPLOYMENT, "conditions"),
+            clients.make("stepfunctions"),
+            descriptor.recovery_arn,
+        )
+
+    def block(self, condition: str, count: int) -> None:
+        """Claim so many jobs, block them, and let go of their messages."""
+        while count:
+            for received in self._lane.receive(10, 1):
+                now_ms = int(time.time() * 1000)
+                head = self._jobs.claim(decode(received.body).job_id, "by-hand", now_ms)
+                step = Step(State.BLOCKED, now_ms, head.attempt - 1, "exit 75", records=0)
+                head = self._jobs.block(head, step, condition, Facts(Outcome.BLOCKED, exit_code=75))
+                self.conditions.join(condition, head, now_ms)
+                self._lane.delete(received.receipt)
+                count -= 1
+
+
+def executions(clients: Clients, cloud: Cloud) -> list[Any]:
+    """Every execution of the recovery state machine."""
+    stepfunctions = clients.make("stepfunctions")
+    (machine,) = [
+        m["stateMachineArn"]
+        for m in stepfunctions.list_state_machines()["stateMachines"]
+        if m["name"] == recovery_name(DEPLOYMENT)
+    ]
+    assert cloud.endpoint
+    return list(stepfunctions.list_executions(stateMachineArn=machine)["executions"])
+
+
+@pytest.mark.usefixtures("hurry")
+def test_blocked_jobs_go_on_when_the_service_is_back(
+    cloud: Cloud, clients: Clients, http: Http, service: Service
+):
+    before = len(executions(clients, cloud))
+    jobs = [submit(http, "true") for _ in range(3)]
+    by_hand = Blocking(clients)
+    by_hand.block(service.condition, 3)
+    wait_until(lambda: service.asked >= 3)
+    assert ["blocked"] * 3 == [http("GET", f"/v1/jobs/{job}").json()["state"] for job in jobs]
+    row = by_hand.conditions.get(service.condition)
+    assert row is not None
+    assert ("answers 503", True) == (row.why, row.blocks)
+    assert before + 1 == len(executions(clients, cloud))
+    service.well = True
+    for job_id in jobs:
+        job = wait_for(http, job_id, "pending")
+        assert "let go by its condition (answers 200)" in job["reason"]
+        assert 0 == job["attempt"]
+    wait_until(lambda: phase(by_hand, service.condition) is Phase.CLOSED)
+    cloud.start_agent("after-recovery", isolation="namespaces")
+    for job_id in jobs:
+        job = wait_for(http, job_id, "completed")
+        assert ["pending", "active", "blocked", "pending", "active", "completed"] == [
+            step["state"] for step in job["timeline"]
+        ]
+    cloud.stop_agent("after-recovery")
+    wait_until(lambda: executions(clients, cloud)[0]["status"] == "SUCCEEDED")
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_condition_that_may_not_be_tested_fails_its_jobs_with_the_reason(
+    clients: Clients, http: Http
+):
+    job_id = submit(http, "true")
+    Blocking(clients).block("http:http://169.254.169.254/latest/meta-data/", 1)
+    job = wait_for(http, job_id, "failed")
+    assert "does not let conditions reach" in job["reason"]
+
+
+@pytest.mark.usefixtures("hurry")
+def test_an_execution_that_is_aborted_is_followed_by_another(
+    cloud: Cloud, clients: Clients, http: Http, service: Service
+):
+    job_id = submit(http, "true")
+    by_hand = Blocking(clients)
+    by_hand.block(service.condition, 1)
+    wait_until(lambda: service.asked >= 1)
+    running = [e for e in executions(clients, cloud) if e["status"] == "RUNNING"]
+    assert 1 == len(running)
+    clients.make("stepfunctions").stop_execution(executionArn=running[0]["executionArn"])
+    service.well = True
+    wait_for(http, job_id, "pending")
+    assert phase(by_hand, service.condition) is not None
+
+
+def test_before_its_start_a_job_can_be_tested_for(clients: Clients, service: Service):
+    """The call that an agent makes for a job with `requires`."""
+    lambdas = clients.make("lambda", LONG_POLL)
+    gate = Requirements(lambdas, recovery_name(DEPLOYMENT))
+    blocking = gate.first_blocking([service.condition])
+    assert blocking is not None
+    assert (service.condition, "answers 503", False) == (
+        blocking.condition,
+        blocking.why,
+        blocking.hopeless,
+    )
+    service.well = True
+    assert None is gate.first_blocking([service.condition])
+
+
+def phase(by_hand: Blocking, condition: str) -> Phase | None:
+    """Whether a condition is taken care of."""
+    row = by_hand.conditions.get(condition)
+    return None if row is None else row.phase
+
+
+def wait_until(done: Any, timeout_s: float = 30) -> None:
+    """Wait for something to become true."""
+    end = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -1,0 +1,238 @@
+"""Recovery, killed after every single AWS call it makes, and met by others between any two.
+
+The calls are counted by a hook in the session that agent and function share, so a new call is a
+new crash point without anybody's doing. Each scenario runs once for every point, until it runs
+through without reaching it, and prints how many points there were.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from functions.recovery import handler
+from joblane.aws.conditions import Phase
+from joblane.lifecycle import Event, State
+from joblane.moves import plan
+from tests.support.aws import cloud, new_session
+from tests.support.machine import Fatal
+from tests.support.recovery import OneEach, World, store
+
+URL = "http:https://api.example.com/health"
+
+
+class Tripwire:
+    """Does something right after one of a session's calls to AWS has taken effect."""
+
+    def __init__(self, point: int, action: Callable[[], None]) -> None:
+        self.calls = 0
+        self._point = point
+        self._action = action
+        self.clients = OneEach(session := new_session())
+        session.get_component("event_emitter").register("after-call", self._called)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the point was reached."""
+        return self.calls >= self._point
+
+    def _called(self, **_: Any) -> None:
+        self.calls += 1
+        if self.calls == self._point:
+            self._action()
+
+
+class Killed(Exception):
+    """The process ends here; a step is tried again, a message is seen again."""
+
+
+class KilledForGood(Fatal):
+    """The same, and every retry of the step fails as well."""
+
+
+def block(world: World, count: int) -> list[str]:
+    """Block jobs; an agent that is killed leaves its message to another."""
+    jobs = [world.submit(number) for number in range(count)]
+    for received in world.received():
+        try:
+            world.block(received, URL)
+        except (Killed, KilledForGood):
+            world.block(received, URL)
+    return jobs
+
+
+def nothing_lost(world: World, jobs: list[str]) -> None:
+    """Each job is where it belongs, once; nobody waits, and nobody tests."""
+    waiting = {message.body for message in world.received()}
+    for job_id, state in zip(jobs, world.states(jobs), strict=True):
+        assert state in (State.PENDING, State.CANCELLED, State.FAILED), (job_id, state)
+        in_lane = any(job_id in body for body in waiting)
+        assert in_lane or state is not State.PENDING, f"{job_id} waits without a message"
+        head = world.aws.jobs.get(job_id)
+        assert head is not None
+        states = [step.state for step in head.timeline]
+        assert 1 == states.count(State.BLOCKED)
+        assert 5 >= len(states)
+    conditions = store(world.aws.clients)
+    assert [] == conditions.oldest(URL, 1)
+    row = conditions.get(URL)
+    assert row is not None
+    assert Phase.CLOSED is row.phase
+    assert [] == world.machine.running()
+
+
+def becomes_well(world: World) -> list[str]:
+    jobs = block(world, 2)
+    world.machine.run(10)
+    world.http.allow = 1
+    world.machine.run()
+    assert [State.PENDING] * 2 == world.states(jobs)
+    return jobs
+
+
+def one_is_cancelled(world: World) -> list[str]:
+    jobs = block(world, 2)
+    head = world.aws.jobs.get(jobs[0])
+    assert head is not None
+    step = plan(head, Event.CANCEL, world.now_ms, "cancelled by an operator")
+    world.aws.jobs.move(head, Event.CANCEL, step, expires_at=9)
+    world.http.allow = 10
+    world.machine.run()
+    assert [State.CANCELLED, State.PENDING] == world.states(jobs)
+    return jobs
+
+
+def time_is_up(world: World) -> list[str]:
+    world.policies = {"http": {"policy": "constant", "every_s": 10, "most_s": 20}}
+    jobs = block(world, 2)
+    world.machine.run()
+    assert [State.FAILED] * 2 == world.states(jobs)
+    return jobs
+
+
+def is_hopeless(world: World) -> list[str]:
+    jobs = block(world, 2)
+    world.http.bad = "forbidden"
+    world.machine.run()
+    assert [State.FAILED] * 2 == world.states(jobs)
+    return jobs
+
+
+def is_handed_over(world: World) -> list[str]:
+    jobs = block(world, 1)
+    world.machine.run(40)
+    assert len(world.machine.executions) > 1
+    world.http.allow = 10
+    world.machine.run()
+    assert [State.PENDING] == world.states(jobs)
+    return jobs
+
+
+Scenario = Callable[[World], list[str]]
+
+
+def points(action: Callable[[], None], least: int = 10) -> Iterator[tuple[World, Tripwire]]:
+    """A fresh world for every point, until a world was never tripped."""
+    for point in range(1, 1000):
+        with cloud() as aws:
+            wire = Tripwire(point, action)
+            aws.clients = OneEach(aws.session)
+            yield World(aws, wire.clients), wire
+        if not wire.reached:
+            print(f"{point - 1} points")
+            assert point > least
+            return
+
+
+@pytest.mark.parametrize(
+    ("scenario", "how"),
+    [
+        (becomes_well, Killed),
+        (becomes_well, KilledForGood),
+        (one_is_cancelled, Killed),
+        (time_is_up, Killed),
+        (time_is_up, KilledForGood),
+        (is_hopeless, Killed),
+        (is_handed_over, Killed),
+        (is_handed_over, KilledForGood),
+    ],
+)
+def test_killed_after_any_call_nothing_is_lost(
+    scenario: Scenario, how: type[Exception], monkeypatch: pytest.MonkeyPatch
+):
+    if scenario is is_handed_over:
+        monkeypatch.setattr(handler, "MAX_STEPS", 3)
+
+    def kill() -> None:
+        raise how
+
+    for world, _ in points(kill):
+        nothing_lost(world, scenario(world))
+
+
+def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
+    """The race of `ConditionStore.join`, from the side of the execution that ends."""
+    joining = Late()
+    for world, wire in points(joining):
+        jobs: list[str] = []
+
+        def join(world: World = world, jobs: list[str] = jobs) -> None:
+            jobs.append(world.submit(7))
+            with undisturbed(world):
+                for received in world.received():
+                    if jobs[-1] in received.body:
+                        world.block(received, URL)
+
+        joining.action = join
+        with undisturbed(world):
+            jobs += block(world, 1)
+        wire.calls = 0
+        world.http.allow = 10
+        world.machine.run()
+        assert [State.PENDING] * len(jobs) == world.states(jobs)
+        assert [] == store(world.aws.clients).oldest(URL, 1)
+
+
+def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_behind():
+    """The same race, from the side of the agent."""
+    running = Late()
+    for world, wire in points(running, least=5):
+        world.http.allow = 10
+        with undisturbed(world):
+            jobs = block(world, 1)
+        jobs.append(world.submit(8))
+        (received,) = world.received()
+
+        def run(world: World = world) -> None:
+            with undisturbed(world):
+                world.machine.run()
+
+        running.action = run
+        wire.calls = 0
+        world.block(received, URL)
+        with undisturbed(world):
+            world.machine.run()
+        assert [State.PENDING] * 2 == world.states(jobs)
+
+
+class Late:
+    """An action that is known only when the world for it is."""
+
+    def __init__(self) -> None:
+        self.action: Callable[[], None] = lambda: None
+
+    def __call__(self) -> None:
+        """Do it."""
+        self.action()
+
+
+@contextmanager
+def undisturbed(world: World) -> Iterator[None]:
+    """Do something with clients whose calls are no points."""
+    kept = world.clients, world.conditions, world.jobs, world.sqs
+    clients = world.aws.clients
+    world.clients, world.conditions, world.jobs = clients, store(clients), world.aws.jobs
+    world.sqs = clients.make("sqs")
+    yield
+    world.clients, world.conditions, world.jobs, world.sqs = kept
