@@ -1,6 +1,7 @@
 """Recovery: the real function and the real state machine, over moto and a clock that jumps."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -324,6 +325,25 @@ def test_an_execution_hands_over_before_its_history_is_full(
     row = world.conditions.get(URL)
     assert row is not None
     assert row.tests > 40  # the policy goes on, it does not start over
+    world.http.allow = 10
+    world.machine.run()
+    assert [State.PENDING] == world.states(jobs)
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+def test_who_died_while_closing_finds_the_job_that_joined_meanwhile(world: World, for_good: bool):  # noqa: FBT001 - a parameter
+    """The job read `running` a moment before; nobody but this execution will look at it."""
+    jobs = world.submit_and_block(URL)
+    world.machine.run(1)
+    row = world.conditions.get(URL)
+    assert row is not None
+    assert world.conditions.swap(
+        row, replace(row, phase=Phase.CLOSED, next_ms=None, closed_ms=world.now_ms)
+    )
+    (execution,) = world.machine.running()
+    if for_good:
+        execution.status = "FAILED"
+        world.function({"detail": {"input": json.dumps(execution.input)}})
     world.http.allow = 10
     world.machine.run()
     assert [State.PENDING] == world.states(jobs)

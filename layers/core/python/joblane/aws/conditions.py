@@ -380,7 +380,6 @@ def _from_own(item: Item) -> ConditionRow:
 def _to_row(condition: str, entry: Waiting) -> Item:
     return {
         **_key(condition, entry.sort),
-        "job_id": {"S": entry.job_id},
         "tenant": {"S": entry.tenant},
         "queue": {"S": entry.queue},
         "lane": {"S": entry.lane},
@@ -391,7 +390,7 @@ def _to_row(condition: str, entry: Waiting) -> Item:
 
 def _from_row(item: Item) -> Waiting:
     return Waiting(
-        job_id=item["job_id"]["S"],
+        job_id=item["sk"]["S"].rpartition("#")[2],
         tenant=item["tenant"]["S"],
         queue=item["queue"]["S"],
         lane=cast("Lane", item["lane"]["S"]),

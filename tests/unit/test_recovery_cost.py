@@ -1,0 +1,79 @@
+"""What being blocked adds to the price of a job, counted at the client."""
+
+from joblane.aws.jobs import Facts
+from joblane.head import Step
+from joblane.lifecycle import Outcome, State
+from tests.support.aws import Cloud, Meter, new_session
+from tests.support.recovery import TABLE, OneEach, World
+
+CONDITION = "http:https://api.example.com/health"
+USAGE = '{"wall_s":0.012,"user_s":0.001,"system_s":0.002,"max_rss_mb":9.1}'
+
+
+class TableMeter(Meter):
+    """Counts what is written to one table."""
+
+    def __init__(self, aws: Cloud, table: str) -> None:
+        super().__init__()
+        self._table = table
+        self._counts = True
+        self._kept = 0
+        session = new_session()
+        emitter = session.get_component("event_emitter")
+        for operation in ("PutItem", "UpdateItem", "DeleteItem"):
+            emitter.register_first(f"provide-client-params.dynamodb.{operation}", self._looks)
+            emitter.register_last(f"after-call.dynamodb.{operation}", self._forgets)
+        self.attach(session, aws.clients.make("dynamodb"))
+        self.clients = OneEach(session)
+
+    def _looks(self, params: dict[str, str], **_: object) -> None:
+        self._counts = params["TableName"] == self._table
+        self._kept = self.write_units
+
+    def _forgets(self, **_: object) -> None:
+        if not self._counts:
+            self.write_units = self._kept
+
+
+def run(world: World, number: int, *, blocked: int) -> None:
+    """A job's writes from its first claim to its end, recovery's own among them."""
+    job_id = world.submit(number)
+    (received,) = world.received()
+    for _ in range(blocked):
+        world.http.allow = 0
+        world.block(received, CONDITION)
+        world.machine.run(60)
+        world.http.allow = 10
+        world.machine.run()
+        (received,) = world.received()
+    head = world.jobs.claim(job_id, "i-0123456789abcdef0", world.now_ms)
+    step = Step(State.COMPLETED, world.now_ms, head.attempt, "exit 0 after 0.0 s", records=0)
+    facts = Facts(Outcome.SUCCEEDED, exit_code=0, usage_json=USAGE, expires_at=1_000_000)
+    world.jobs.settle(head, step, facts)
+    world.lane().delete(received.receipt)
+
+
+def test_blocked_and_resubmitted_costs_the_jobs_table_what_was_promised(aws: Cloud):
+    jobs = aws.jobs._table  # noqa: SLF001
+    meter = TableMeter(aws, jobs)
+    world = World(aws, meter.clients)
+    run(world, 1, blocked=0)
+    simple = meter.write_units
+    run(world, 2, blocked=1)
+    once = meter.write_units - simple
+    print(f"being blocked once adds {once - simple} write units to a job")
+    assert 2 == simple  # beside the put with its index entry
+    # block, unblock and the second claim, and the index `attention` put and deleted
+    assert once - simple <= 5
+
+
+def test_waiting_costs_the_conditions_table_by_the_round_and_not_by_the_job(aws: Cloud):
+    meter = TableMeter(aws, TABLE)
+    world = World(aws, meter.clients)
+    world.submit_and_block(CONDITION, 25)
+    joined = meter.write_units
+    world.machine.run(20 + 200 + 600)
+    rounds = world.http.asked
+    print(f"25 jobs: {joined} units to join, {meter.write_units - joined} in {rounds} rounds")
+    assert 25 + 1 == joined  # a row each, and the condition's own
+    assert rounds + 1 == meter.write_units - joined  # Begin writes it as well
