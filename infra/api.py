@@ -10,16 +10,15 @@ from aws_cdk import aws_apigatewayv2 as apigatewayv2
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_cognito as cognito
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.function import Function, Grant
+from infra.function import Function, Grant, core_layer
 from infra.identity import IdentityStack
 from infra.outputs import client_output
 from infra.policies import acknowledge, log_retention, removal
-from infra.resources import Resources
+from infra.resources import INBOXES, Resources
 from joblane.config import API_AUDIENCE, SCOPES, Config, log_group_name, table_name
 
 RATE_LIMIT = 500
@@ -42,12 +41,22 @@ class Route:
 
 _GET = apigatewayv2.HttpMethod.GET
 _POST = apigatewayv2.HttpMethod.POST
+_DELETE = apigatewayv2.HttpMethod.DELETE
 
 ROUTES = (
     Route(_POST, "/v1/jobs", "submission", "jobs.submit"),
+    Route(_POST, "/v1/jobs/batch", "submission", "jobs.submit"),
     Route(_GET, "/v1/jobs", "submission", "jobs.read"),
     Route(_GET, "/v1/jobs/{id}", "submission", "jobs.read"),
     Route(_GET, "/v1/jobs/{id}/logs", "submission", "jobs.read"),
+    Route(_DELETE, "/v1/jobs/{id}", "submission", "jobs.cancel"),
+    Route(_POST, "/v1/jobs/{id}/cancel", "submission", "jobs.cancel"),
+    Route(_POST, "/v1/jobs/{id}/retry", "submission", "jobs.submit"),
+    Route(_GET, "/v1/dlq", "admin", "admin.read"),
+    Route(_POST, "/v1/dlq/{id}/replay", "admin", "admin.mutate"),
+    Route(_POST, "/v1/dlq/{id}/dismiss", "admin", "admin.mutate"),
+    Route(_POST, "/v1/queues/{queue}/requeue", "admin", "admin.mutate"),
+    Route(_POST, "/v1/queues/{queue}/restart-failed", "admin", "admin.mutate"),
     Route(_GET, "/v1/agents", "admin", "admin.read"),
     Route(_GET, "/v1/queues", "admin", "admin.read"),
     Route(_GET, "/v1/health", "admin", None),
@@ -99,18 +108,7 @@ class ApiStack(Stack):
         super().__init__(scope, construct_id, description="Joblane: the HTTP API")
         self._config = config
         self._clients = {tenant: self._client(tenant, identity.pool) for tenant in config.tenants}
-        self._layer = lambda_.LayerVersion(
-            self,
-            "Core",
-            layer_version_name=f"{config.name}-core",
-            description="The package joblane and what it imports",
-            code=lambda_.Code.from_asset(str(assets.layer)),
-            compatible_runtimes=[
-                lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON)
-            ],
-            compatible_architectures=[lambda_.Architecture.custom(config.functions.architecture)],
-            removal_policy=removal(config),
-        )
+        self._layer = core_layer(self, config, assets)
         functions = {
             "submission": self._submission(assets),
             "admin": self._admin(assets),
@@ -173,15 +171,22 @@ class ApiStack(Stack):
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
+                "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_TENANTS": self._tenants(),
             },
             grants=[
                 Grant(
-                    ("dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:BatchGetItem"),
+                    (
+                        "dynamodb:PutItem",
+                        "dynamodb:GetItem",
+                        "dynamodb:BatchGetItem",
+                        "dynamodb:UpdateItem",
+                        "dynamodb:DeleteItem",
+                    ),
                     (resources.table("jobs"),),
                 ),
                 Grant(("dynamodb:Query",), (resources.index("jobs", "by_tenant"),)),
-                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+                Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
                 Grant(("logs:GetLogEvents",), (resources.job_log_streams(),)),
             ],
         )
@@ -190,6 +195,7 @@ class ApiStack(Stack):
             resources.job_log_streams_finding(),
             "A stream a job, named by the job: the group is exact, the streams are all of it.",
         )
+        acknowledge(submission, resources.inboxes_finding(), INBOXES)
         return submission
 
     def _admin(self, assets: Assets) -> Function:
@@ -203,12 +209,23 @@ class ApiStack(Stack):
             environment={
                 "JOBLANE_DEPLOYMENT": config.name,
                 "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
+                "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
+                "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_TENANTS": self._tenants(),
             },
             grants=[
                 Grant(("dynamodb:Query",), (resources.table("agents"),)),
+                Grant(
+                    ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
+                    (resources.table("jobs"),),
+                ),
+                Grant(
+                    ("dynamodb:Query",),
+                    (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
+                ),
+                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
                 Grant(
                     ("sqs:GetQueueAttributes",),
                     (

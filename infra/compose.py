@@ -9,6 +9,7 @@ from infra.fleet import FleetStack
 from infra.identity import IdentityStack
 from infra.lanes import LanesStack
 from infra.recovery import RecoveryStack
+from infra.upkeep import UpkeepStack
 from joblane.config import Config
 
 
@@ -26,6 +27,9 @@ def compose(app: App, config: Config, assets: Assets) -> None:
     recovery = RecoveryStack(app, f"{config.name}-recovery", config=config, assets=assets)
     for needed in (data, lanes):
         recovery.add_stack_dependency(needed)
+    upkeep = UpkeepStack(app, f"{config.name}-upkeep", config=config, assets=assets)
+    for needed in (data, lanes):
+        upkeep.add_stack_dependency(needed)
     for name, fleet in config.fleets.items():
         stack = FleetStack(
             app,

@@ -10,10 +10,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.assets import Assets
 from infra.policies import acknowledge, log_retention, removal
 from joblane.config import Config
 
-TIMEOUT = Duration.seconds(29)
+TIMEOUT_S = 29
 """API Gateway hangs up after 30 s; the function says so itself a second earlier."""
 
 MEMORY_MB = 512
@@ -31,6 +32,22 @@ class Grant:
         return iam.PolicyStatement(actions=list(self.actions), resources=list(self.resources))
 
 
+def core_layer(scope: Construct, config: Config, assets: Assets) -> lambda_.LayerVersion:
+    """Make the layer with the package joblane and what it imports; a stack has one of its own."""
+    return lambda_.LayerVersion(
+        scope,
+        "Core",
+        layer_version_name=f"{config.name}-core",
+        description="The package joblane and what it imports",
+        code=lambda_.Code.from_asset(str(assets.layer)),
+        compatible_runtimes=[
+            lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON)
+        ],
+        compatible_architectures=[lambda_.Architecture.custom(config.functions.architecture)],
+        removal_policy=removal(config),
+    )
+
+
 class Function(Construct):
     """A handler of `functions/<name>`, shipped with the shared layer."""
 
@@ -44,6 +61,7 @@ class Function(Construct):
         layer: lambda_.ILayerVersion,
         environment: Mapping[str, str],
         grants: Sequence[Grant],
+        timeout_s: int = TIMEOUT_S,
     ) -> None:
         super().__init__(scope, name.capitalize())
         function_name = f"{config.name}-{name}"
@@ -74,7 +92,7 @@ class Function(Construct):
             architecture=lambda_.Architecture.custom(config.functions.architecture),
             layers=[layer],
             memory_size=MEMORY_MB,
-            timeout=TIMEOUT,
+            timeout=Duration.seconds(timeout_s),
             role=role,
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE,

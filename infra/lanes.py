@@ -13,8 +13,9 @@ RETENTION = Duration.days(14)
 VISIBILITY = Duration.seconds(120)
 """Where a message's visibility starts; the agent extends it while its job runs (section 5)."""
 
-MAX_RECEIVES = 100
-"""Far above any max_attempts: the application decides `dead`, SQS catches only poison."""
+MAX_RECEIVES = 1000
+"""SQS's most, far above any max_attempts (100): the application decides `dead`, SQS catches only
+poison. A second copy of a message is received every minute while its job runs, for up to 11 h."""
 
 
 class LanesStack(Stack):

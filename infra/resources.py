@@ -12,6 +12,7 @@ from aws_cdk import ArnFormat, Stack
 from joblane.config import (
     LANES,
     Config,
+    alternate_name,
     dead_letter_name,
     descriptor_name,
     inbox_name,
@@ -20,6 +21,9 @@ from joblane.config import (
     recovery_name,
     table_name,
 )
+
+INBOXES = "Each agent makes its own inbox: the prefix is exact, the agents are all of it."
+"""Why a policy may name the inboxes by a pattern."""
 
 
 class Resources:
@@ -52,6 +56,10 @@ class Resources:
         return [
             self._queue(dead_letter_name(name, queue, lane)) for queue in queues for lane in LANES
         ]
+
+    def alternate(self) -> str:
+        """ARN of the queue for events that nothing could route."""
+        return self._queue(alternate_name(self._config.name))
 
     def inboxes(self) -> str:
         """ARN pattern of the inboxes that agents make for themselves."""

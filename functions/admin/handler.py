@@ -1,10 +1,11 @@
-"""Admin: what an operator looks at. Agents, queues, and whether the API is there at all."""
+"""Admin: what an operator looks at and does. Agents, queues, dead letters, doing it again."""
 
 import os
 import re
 import time
 from collections.abc import Callable
 from functools import cache
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
@@ -12,14 +13,23 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, ConfigDict, Field, Json
 
 from joblane import __version__
+from joblane.aws.again import ALL_QUEUES, Again, Progress, Selection, is_restart_cursor
 from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.lanes import LaneQueue
-from joblane.head import rfc3339
+from joblane.aws.jobs import JobStore
+from joblane.aws.lanes import LaneQueue, Lanes
+from joblane.aws.operations import Operations
+from joblane.head import Head, job_view, rfc3339
+from joblane.lifecycle import Event, State
+from joblane.message import JOB_ID_PATTERN
 from joblane.names import AGENT_NAME_PATTERN, LANES, Lane, dead_letter_name, lane_name
+from joblane.retention import Retention
 from joblane.web import (
+    PAGE_MAX,
     Application,
     Caller,
+    Problem,
+    conflicts,
     decode_cursor,
     encode_cursor,
     listing,
@@ -36,9 +46,11 @@ class Settings(BaseModel):
 
     deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
     agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
+    jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
     queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
     queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
     tenants: Annotated[Json[dict[str, str]], Field(alias="JOBLANE_TENANTS")]
+    retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
 
 
 class AgentView(BaseModel):
@@ -80,20 +92,51 @@ class Operator:
         self._clock = clock
         self._agents = AgentStore(clients.make("dynamodb"), settings.agents_table)
         self._sqs = clients.make("sqs")
+        self._jobs = JobStore(clients.make("dynamodb"), settings.jobs_table)
+        lanes = Lanes(self._sqs, settings.queue_url_prefix, settings.deployment)
+        self.operations = Operations(self._jobs, lanes, settings.retention)
+        self.again = Again(self._jobs, lanes, self.operations)
 
     def agents(self, limit: int, after: str | None) -> tuple[list[AgentView], str | None]:
         """Read a page of agents."""
         rows, following = self._agents.page(limit=limit, after=after)
-        now_ms = int(self._clock() * 1000)
+        now_ms = self.now_ms()
         return [_agent(row, now_ms) for row in rows], following
 
     def queues(self, tenant: str) -> list[QueueView]:
         """Measure the queues that a tenant may use: two requests a lane."""
         return [
             QueueView(name=queue, lanes=tuple(self._lane(queue, lane) for lane in LANES))
-            for queue, only in self._settings.queues.items()
-            if not only or tenant in only
+            for queue in self._open_to(tenant)
         ]
+
+    def selection(self, tenant: str, queue: str, job_type: str | None) -> Selection:
+        """Which jobs an operator means. Raises Problem 404 for a queue it may not use."""
+        if queue != ALL_QUEUES and queue not in self._open_to(tenant):
+            raise Problem(HTTPStatus.NOT_FOUND, f"there is no such queue; {ALL_QUEUES} names all")
+        return Selection(tenant, queue, job_type)
+
+    def dead(self, tenant: str, limit: int, before: str | None) -> tuple[list[Head], str | None]:
+        """Read a page of a tenant's dead letters, newest first."""
+        heads, following = self._jobs.attention_page(tenant, State.DEAD, limit=limit, before=before)
+        return [head for head in heads if not self._past(head)], following
+
+    def job(self, tenant: str, job_id: str) -> Head:
+        """Read one job of a tenant. Raises Problem 404."""
+        head = self._jobs.get(job_id) if re.match(JOB_ID_PATTERN, job_id) else None
+        if head is None or head.tenant != tenant or self._past(head):
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
+        return head
+
+    def now_ms(self) -> int:
+        """The time, in Unix milliseconds."""
+        return int(self._clock() * 1000)
+
+    def _past(self, head: Head) -> bool:
+        return head.expires_at is not None and head.expires_at <= self._clock()
+
+    def _open_to(self, tenant: str) -> list[str]:
+        return [q for q, only in self._settings.queues.items() if not only or tenant in only]
 
     def _lane(self, queue: str, lane: Lane) -> LaneView:
         prefix, deployment = self._settings.queue_url_prefix, self._settings.deployment
@@ -145,10 +188,78 @@ def routes(app: Application, operator: Operator) -> None:
         return listing(found, len(found), None)
 
 
+def letter_routes(app: Application, operator: Operator) -> None:
+    """Bind the routes of dead letters, and of doing it again."""
+    resolver = app.resolver
+
+    def move(job_id: str) -> tuple[Head, int]:
+        app.query()
+        return operator.job(app.tenant(), job_id), operator.now_ms()
+
+    @resolver.get("/v1/dlq")
+    def dead() -> Response[str]:
+        query = app.query("limit", "next")
+        limit = page_limit(query.get("limit"))
+        before = decode_cursor(query.get("next"), lambda key: re.match(JOB_ID_PATTERN, key))
+        heads, following = operator.dead(app.tenant(), limit, before)
+        entries = (job_view(head) for head in heads)
+        return listing(entries, limit, encode_cursor(following) if following else None)
+
+    @resolver.post("/v1/dlq/<job_id>/replay")
+    def replay(job_id: str) -> Response[str]:
+        head, now_ms = move(job_id)
+        why = app.asked("replayed", now_ms)
+        with conflicts():
+            head = operator.operations.restart(head, Event.REPLAY, why, now_ms)
+        return success(job_view(head), HTTPStatus.ACCEPTED)
+
+    @resolver.post("/v1/dlq/<job_id>/dismiss")
+    def dismiss(job_id: str) -> Response[str]:
+        head, now_ms = move(job_id)
+        why = app.asked("dismissed", now_ms)
+        with conflicts():
+            head = operator.operations.decide(head, Event.DISMISS, why, now_ms)
+        return success(job_view(head))
+
+    @resolver.post("/v1/queues/<queue>/requeue")
+    def requeue(queue: str) -> Response[str]:
+        query = app.query("type", "limit", "next")
+        limit = page_limit(query.get("limit"), default=PAGE_MAX)
+        before = decode_cursor(query.get("next"), lambda key: re.match(JOB_ID_PATTERN, key))
+        selection = operator.selection(app.tenant(), queue, query.get("type"))
+        done = operator.again.requeue(selection, operator.now_ms(), limit=limit, before=before)
+        return success(_progress("requeued", done))
+
+    @resolver.post("/v1/queues/<queue>/restart-failed")
+    def restart_failed(queue: str) -> Response[str]:
+        query = app.query("type", "limit", "next")
+        limit = page_limit(query.get("limit"), default=PAGE_MAX)
+        after = decode_cursor(query.get("next"), is_restart_cursor)
+        selection = operator.selection(app.tenant(), queue, query.get("type"))
+        now_ms = operator.now_ms()
+        done = operator.again.restart_failed(
+            selection, app.asked("restarted", now_ms), now_ms, limit=limit, after=after
+        )
+        return success(_progress("restarted", done))
+
+
+def _progress(name: str, progress: Progress) -> dict[str, Any]:
+    """The answer of a route that does a page of work."""
+    refused = [{"id": job_id, "detail": why} for job_id, why in progress.refused.items()]
+    return {
+        "examined": progress.examined,
+        name: progress.done,
+        "refused": refused,
+        "next": encode_cursor(progress.following) if progress.following else None,
+    }
+
+
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     app = Application(Caller(settings.tenants), Logger())
-    routes(app, Operator(settings, clients, clock))
+    operator = Operator(settings, clients, clock)
+    routes(app, operator)
+    letter_routes(app, operator)
     return app
 
 

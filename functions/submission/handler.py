@@ -1,4 +1,4 @@
-"""Submission: accepts jobs, and answers what became of them.
+"""Submission: accepts jobs, answers what became of them, and lets their owner end them.
 
 `POST /v1/jobs` sends the wake-up message first and stores the job second, so a job in the table
 always has a message, and no sweeper has to look for jobs that lost theirs:
@@ -11,34 +11,55 @@ always has a message, and no sweeper has to look for jobs that lost theirs:
 
 An agent that is faster than the put finds no job and tries again for a moment; one whose put
 never came is discarded by the agent after a minute. Nothing is ever half there.
+
+A job whose `run_at` is within SQS's 15 minutes gets a delayed message; a later one gets none,
+and its row in the index `wake` brings it to its lane in time. docs/decisions/0201 says why a
+batch is put job by job.
 """
 
+import json
+import math
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 from ulid import ULID
 
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import LaneQueue
+from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.lanes import MAX_DELAY_S, LaneQueue, Lanes
 from joblane.aws.logs import LogStore
+from joblane.aws.operations import Gone, Operations
 from joblane.head import Head, job_view, submitted
+from joblane.lifecycle import Event, State
 from joblane.logs import Cursor
 from joblane.message import JOB_ID_PATTERN, Message
-from joblane.model import LOG_PAGE_MAX, MAX_BODY_BYTES, Submission, field_problems
-from joblane.names import LANES, lane_name
+from joblane.model import (
+    LOG_PAGE_MAX,
+    MAX_BATCH_BYTES,
+    MAX_BODY_BYTES,
+    Batch,
+    Cancelled,
+    Submission,
+    field_problems,
+)
+from joblane.names import LANES, Lane
+from joblane.retention import Retention
 from joblane.web import (
     Application,
     Caller,
     Problem,
+    conflicts,
     decode_cursor,
     encode_cursor,
     listing,
@@ -63,6 +84,11 @@ class Settings(BaseModel):
     default_queue: Annotated[str, Field(alias="JOBLANE_DEFAULT_QUEUE")]
     tenants: Annotated[Json[dict[str, str]], Field(alias="JOBLANE_TENANTS")]
     """Tenant of each OAuth client."""
+    retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
+
+
+PUTS_AT_ONCE = 8
+"""Threads that store a batch: each waits some milliseconds for DynamoDB, a hundred times."""
 
 
 class Submitter:
@@ -75,29 +101,91 @@ class Submitter:
         self._jobs = jobs
         self._clock = clock
         self._clients = clients
-        sqs = clients.make("sqs")
+        lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
+        self.operations = Operations(jobs, lanes, settings.retention)
         self._lanes = {
-            (queue, lane): LaneQueue(
-                sqs, settings.queue_url_prefix + lane_name(settings.deployment, queue, lane)
-            )
-            for queue in settings.queues
-            for lane in LANES
+            (queue, lane): lanes.lane(queue, lane) for queue in settings.queues for lane in LANES
         }
 
     def submit(self, tenant: str, body: str) -> Head:
         """Accept one job. Raises Problem 400 naming each wrong field."""
-        try:
-            spec = Submission.model_validate_json(body)
-        except ValidationError as error:
-            problems = field_problems(error)
-            detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
-            raise Problem(HTTPStatus.BAD_REQUEST, detail, problems) from None
-        spec = spec.model_copy(update={"queue": self._route(tenant, spec)})
-        now_ms = self._now_ms()
-        head = submitted(str(ULID.from_timestamp(now_ms / 1000)), tenant, spec, now_ms)
-        self._lanes[head.queue, spec.priority].send(Message(job_id=head.job_id, tenant=tenant))
+        head = self._judge(tenant, body)
+        if (delay_s := _delay_s(head)) is not None:
+            message = Message(job_id=head.job_id, tenant=tenant)
+            self._lane(head).send(message, delay_s)
         self._jobs.put_new(head)
         return head
+
+    def submit_batch(self, tenant: str, body: str) -> list[Head | Problem]:
+        """Accept many jobs, each judged for itself: heads and problems in the order given.
+
+        All messages are sent before the first job is put, so an answer that is an error as a
+        whole (503) leaves messages without jobs, which agents discard, and no job.
+        """
+        judged = [self._judged(tenant, job) for job in _parse(Batch, body).jobs]
+        heads = [entry for entry in judged if isinstance(entry, Head)]
+        lanes: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
+        for head in heads:
+            if (delay_s := _delay_s(head)) is not None:
+                message = Message(job_id=head.job_id, tenant=tenant)
+                lanes.setdefault((head.queue, head.spec.priority), []).append((message, delay_s))
+        refused = {
+            message.job_id
+            for lane, messages in lanes.items()
+            for message in self._lanes[lane].send_batch(messages)
+        }
+        stored = self._put_all([head for head in heads if head.job_id not in refused])
+        return [
+            stored.get(entry.job_id, _unavailable("was not accepted; submit it again"))
+            if isinstance(entry, Head)
+            else entry
+            for entry in judged
+        ]
+
+    def _judged(self, tenant: str, job: object) -> Head | Problem:
+        text = json.dumps(job)
+        if len(text.encode()) > MAX_BODY_BYTES:
+            detail = f"the job has more than {MAX_BODY_BYTES} bytes"
+            return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+        try:
+            return self._judge(tenant, text)
+        except Problem as problem:
+            return problem
+
+    def _judge(self, tenant: str, body: str) -> Head:
+        spec = _parse(Submission, body)
+        spec = spec.model_copy(update={"queue": self._route(tenant, spec)})
+        now_ms = self.now_ms()
+        head = submitted(str(ULID.from_timestamp(now_ms / 1000)), tenant, spec, now_ms)
+        if not head.ended:
+            return head
+        return replace(head, expires_at=self._settings.retention.expires_at(head.state, now_ms))
+
+    def _put_all(self, heads: Sequence[Head]) -> dict[str, Head | Problem]:
+        def put(head: Head) -> Head | Problem:
+            try:
+                self._jobs.put_new(head)
+            except (ClientError, BotoCoreError):
+                return _unavailable("may have been accepted all the same; look before trying again")
+            return head
+
+        with ThreadPoolExecutor(PUTS_AT_ONCE) as pool:
+            return {
+                head.job_id: stored
+                for head, stored in zip(heads, pool.map(put, heads), strict=True)
+            }
+
+    def _lane(self, head: Head) -> LaneQueue:
+        return self._lanes[head.queue, head.spec.priority]
+
+    def delete(self, head: Head) -> None:
+        """Delete a job that is not running. Raises Refused, and Gone if it is gone already."""
+        try:
+            self._jobs.delete(head.job_id)
+        except Refused as refusal:
+            if refusal.head is None:
+                raise Gone from refusal
+            raise
 
     def job(self, tenant: str, job_id: str) -> Head:
         """Read one job; another tenant's is as absent as one that never was: Problem 404."""
@@ -114,7 +202,7 @@ class Submitter:
     def logs(self, head: Head, cursor: Cursor, limit: int) -> dict[str, Any]:
         """Read a page of a job's output."""
         store = LogStore(self._clients.make("logs"), self._settings.log_group)
-        page = store.page(head, cursor, limit=limit, now_ms=self._now_ms())
+        page = store.page(head, cursor, limit=limit, now_ms=self.now_ms())
         return {
             "entries": [record.model_dump(exclude_none=True) for record in page.records],
             "limit": limit,
@@ -133,8 +221,46 @@ class Submitter:
     def _past(self, head: Head) -> bool:
         return head.expires_at is not None and head.expires_at <= self._clock()
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
+        """The time, in Unix milliseconds."""
         return int(self._clock() * 1000)
+
+
+_Model = TypeVar("_Model", Batch, Submission)
+
+
+def _parse(model: type[_Model], body: str) -> _Model:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        problems = field_problems(error)
+        detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
+        raise Problem(HTTPStatus.BAD_REQUEST, detail, problems) from None
+
+
+def _delay_s(head: Head) -> int | None:
+    """Seconds to keep a new job's message back; None for one that needs no message now."""
+    if head.state is State.PENDING:
+        return 0
+    if head.next_at_ms is None:
+        return None
+    delay_s = math.ceil((head.next_at_ms - head.timeline[0].at_ms) / 1000)
+    return delay_s if delay_s <= MAX_DELAY_S else None
+
+
+def _unavailable(detail: str) -> Problem:
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the job {detail}")
+
+
+def _entry(answer: Head | Problem) -> dict[str, Any]:
+    """One entry of a batch's answer."""
+    if isinstance(answer, Head):
+        return {"status": HTTPStatus.ACCEPTED, "job": job_view(answer).model_dump(mode="json")}
+    return {
+        "status": answer.status,
+        "detail": answer.detail,
+        "errors": [problem.model_dump() for problem in answer.errors],
+    }
 
 
 def routes(app: Application, submitter: Submitter) -> None:
@@ -146,6 +272,12 @@ def routes(app: Application, submitter: Submitter) -> None:
         head = submitter.submit(app.tenant(), app.body(MAX_BODY_BYTES))
         where = {"Location": f"/v1/jobs/{head.job_id}"}
         return success(job_view(head), HTTPStatus.ACCEPTED, where)
+
+    @resolver.post("/v1/jobs/batch")
+    def batch() -> Response[str]:
+        app.query()
+        answers = submitter.submit_batch(app.tenant(), app.body(MAX_BATCH_BYTES))
+        return success({"entries": [_entry(answer) for answer in answers]})
 
     @resolver.get("/v1/jobs")
     def jobs() -> Response[str]:
@@ -163,6 +295,34 @@ def routes(app: Application, submitter: Submitter) -> None:
     def job(job_id: str) -> Response[str]:
         app.query()
         return success(job_view(submitter.job(app.tenant(), job_id)))
+
+    @resolver.delete("/v1/jobs/<job_id>")
+    def delete(job_id: str) -> Response[str]:
+        app.query()
+        with conflicts():
+            submitter.delete(submitter.job(app.tenant(), job_id))
+        return Response(int(HTTPStatus.NO_CONTENT))
+
+    @resolver.post("/v1/jobs/<job_id>/cancel")
+    def cancel(job_id: str) -> Response[str]:
+        app.query()
+        now_ms = submitter.now_ms()
+        head = submitter.job(app.tenant(), job_id)
+        with conflicts():
+            answer = submitter.operations.cancel(head, app.asked("cancelled", now_ms), now_ms)
+        job = job_view(answer.head).model_dump()
+        return success(Cancelled(**job, note=answer.note), HTTPStatus.ACCEPTED)
+
+    @resolver.post("/v1/jobs/<job_id>/retry")
+    def retry(job_id: str) -> Response[str]:
+        app.query()
+        now_ms = submitter.now_ms()
+        head = submitter.job(app.tenant(), job_id)
+        with conflicts():
+            back = submitter.operations.restart(
+                head, Event.RETRY, app.asked("retried", now_ms), now_ms
+            )
+        return success(job_view(back), HTTPStatus.ACCEPTED)
 
     @resolver.get("/v1/jobs/<job_id>/logs")
     def logs(job_id: str) -> Response[str]:

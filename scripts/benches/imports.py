@@ -47,6 +47,7 @@ _ENVIRONMENT = {
     "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",
     "JOBLANE_QUEUES": '{"default": []}',
     "JOBLANE_DEFAULT_QUEUE": "default",
+    "JOBLANE_RETENTION": "{}",
     "JOBLANE_TENANTS": "{}",
 }
 

@@ -8,9 +8,18 @@ from tests.infra.synthesis import Deployment
 
 SCOPE_OF_ROUTE = {
     "POST /v1/jobs": "joblane/jobs.submit",
+    "POST /v1/jobs/batch": "joblane/jobs.submit",
     "GET /v1/jobs": "joblane/jobs.read",
     "GET /v1/jobs/{id}": "joblane/jobs.read",
     "GET /v1/jobs/{id}/logs": "joblane/jobs.read",
+    "DELETE /v1/jobs/{id}": "joblane/jobs.cancel",
+    "POST /v1/jobs/{id}/cancel": "joblane/jobs.cancel",
+    "POST /v1/jobs/{id}/retry": "joblane/jobs.submit",
+    "GET /v1/dlq": "joblane/admin.read",
+    "POST /v1/dlq/{id}/replay": "joblane/admin.mutate",
+    "POST /v1/dlq/{id}/dismiss": "joblane/admin.mutate",
+    "POST /v1/queues/{queue}/requeue": "joblane/admin.mutate",
+    "POST /v1/queues/{queue}/restart-failed": "joblane/admin.mutate",
     "GET /v1/agents": "joblane/admin.read",
     "GET /v1/queues": "joblane/admin.read",
     "GET /v1/health": None,
@@ -106,8 +115,8 @@ def test_functions_run_as_configured(production: Deployment, laptop: Deployment)
         (production, "python3.13", "arm64"),
         (laptop, "python3.11", "x86_64"),
     ):
-        functions = deployment.properties("AWS::Lambda::Function")
-        assert {"joblane-submission", "joblane-admin", "joblane-recovery"} == {
+        functions = deployment.properties("AWS::Lambda::Function", "api")
+        assert {"joblane-submission", "joblane-admin"} == {
             function["FunctionName"] for function in functions
         }
         for function in functions:
@@ -143,16 +152,17 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     }
     shared = {
         "JOBLANE_DEPLOYMENT",
+        "JOBLANE_JOBS_TABLE",
         "JOBLANE_QUEUES",
         "JOBLANE_QUEUE_URL_PREFIX",
+        "JOBLANE_RETENTION",
         "JOBLANE_TENANTS",
         "POWERTOOLS_SERVICE_NAME",
         "PYDANTIC_DISABLE_PLUGINS",
     }
 
     assert {
-        "joblane-submission": shared
-        | {"JOBLANE_DEFAULT_QUEUE", "JOBLANE_JOBS_TABLE", "JOBLANE_LOG_GROUP"},
+        "joblane-submission": shared | {"JOBLANE_DEFAULT_QUEUE", "JOBLANE_LOG_GROUP"},
         "joblane-admin": shared | {"JOBLANE_AGENTS_TABLE"},
     } == {name: set(variables) for name, variables in environments.items()}
     submission = environments["joblane-submission"]

@@ -206,7 +206,7 @@ def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> N
         }
         for attempt in ("online", "offline")
     }
-    assert 6 == len(templates["online"])
+    assert 7 == len(templates["online"])
     assert templates["online"] == templates["offline"]
 
 

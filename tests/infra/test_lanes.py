@@ -15,7 +15,7 @@ DEAD_LETTERS = {f"{lane}-dlq" for lane in LANES}
 def queues(deployment: Deployment) -> dict[str, tuple[str, dict[str, Any]]]:
     return {
         queue["Properties"]["QueueName"]: (logical_id, queue["Properties"])
-        for logical_id, queue in deployment.resources("AWS::SQS::Queue").items()
+        for logical_id, queue in deployment.resources("AWS::SQS::Queue", "lanes").items()
     }
 
 
@@ -36,13 +36,13 @@ def test_every_queue_keeps_14_days_waits_20_s_and_hides_120_s(laptop: Deployment
         assert "FifoQueue" not in queue
 
 
-def test_a_lane_gives_up_after_100_receives_into_its_own_dead_letters(laptop: Deployment) -> None:
+def test_a_lane_gives_up_after_1000_receives_into_its_own_dead_letters(laptop: Deployment) -> None:
     found = queues(laptop)
     for lane in LANES:
         dead_letters, _ = found[f"{lane}-dlq"]
         assert {
             "deadLetterTargetArn": {"Fn::GetAtt": [dead_letters, "Arn"]},
-            "maxReceiveCount": 100,
+            "maxReceiveCount": 1000,
         } == found[lane][1]["RedrivePolicy"]
     for dead_letter in DEAD_LETTERS:
         assert "RedrivePolicy" not in found[dead_letter][1]
@@ -50,7 +50,7 @@ def test_a_lane_gives_up_after_100_receives_into_its_own_dead_letters(laptop: De
 
 def test_every_queue_refuses_plain_http(laptop: Deployment) -> None:
     refusing = set()
-    for policy in laptop.properties("AWS::SQS::QueuePolicy"):
+    for policy in laptop.properties("AWS::SQS::QueuePolicy", "lanes"):
         (statement,) = policy["PolicyDocument"]["Statement"]
         assert (
             statement["Effect"],

@@ -25,6 +25,7 @@ LOG_DELIVERY = (
     "logs:PutResourcePolicy",
     "logs:UpdateLogDelivery",
 )
+ALTERNATE = "sqs:joblane-alternate"
 TRACES = {("xray:PutTelemetryRecords", "*"), ("xray:PutTraceSegments", "*")}
 
 
@@ -35,12 +36,23 @@ def every(actions: tuple[str, ...], resources: tuple[str, ...]) -> set[tuple[str
 ALLOWED = {
     "Submission": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Submission",))
-    | every(("dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:BatchGetItem"), (JOBS,))
+    | every(
+        (
+            "dynamodb:PutItem",
+            "dynamodb:GetItem",
+            "dynamodb:BatchGetItem",
+            "dynamodb:UpdateItem",
+            "dynamodb:DeleteItem",
+        ),
+        (JOBS,),
+    )
     | {("dynamodb:Query", f"{JOBS}/index/by_tenant"), ("logs:GetLogEvents", JOB_LOGS)}
-    | every(("sqs:SendMessage",), LANES),
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES)),
     "Admin": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
-    | {("dynamodb:Query", AGENTS)}
+    | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
+    | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(("sqs:SendMessage",), LANES)
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
     "Recovery": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
@@ -55,6 +67,20 @@ ALLOWED = {
     | {("lambda:InvokeFunction", "the function Recovery")}
     | every(LOG_DELIVERY, ("*",))
     | every(("xray:GetSamplingRules", "xray:GetSamplingTargets"), ("*",)),
+    "Requeue": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
+    | {("dynamodb:Query", f"{JOBS}/index/wake")}
+    | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
+    "Deadletter": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Deadletter",))
+    | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(("sqs:SendMessage",), LANES)
+    | every(
+        ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"),
+        (*DEAD_LETTERS, ALTERNATE),
+    )
+    | {("sns:Publish", "the topic")},
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
@@ -81,6 +107,8 @@ STACK_OF = {
     "Admin": "api",
     "Recovery": "recovery",
     "Machine": "recovery",
+    "Requeue": "upkeep",
+    "Deadletter": "upkeep",
     "Agent": "fleet-main",
 }
 
@@ -104,6 +132,9 @@ def short(resource: Any) -> str:
     """`service:resource` of an ARN that the template joins."""
     if isinstance(resource, str):
         return resource
+    if "Ref" in resource:
+        assert resource["Ref"].startswith("DeadLetters")
+        return "the topic"
     if "Fn::GetAtt" in resource:
         name = resource["Fn::GetAtt"][0]
         if "Logs" in name:
@@ -176,7 +207,7 @@ def test_only_its_rule_may_call_the_recovery_function_unasked(production: Deploy
 
 def test_only_its_api_may_call_a_function(production: Deployment) -> None:
     permissions = production.properties("AWS::Lambda::Permission", "api")
-    assert len(permissions) == 7
+    assert len(permissions) == 16
     for permission in permissions:
         assert permission["Principal"] == "apigateway.amazonaws.com"
         assert "execute-api" in str(permission["SourceArn"])

@@ -21,11 +21,13 @@ from joblane.config import (
     Descriptor,
     QueueDescriptor,
     Retention,
+    alternate_name,
     dead_letter_name,
     descriptor_name,
     lane_name,
     log_group_name,
     table_name,
+    topic_name,
 )
 
 NAME = "joblane"
@@ -56,6 +58,8 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
     "JOBLANE_DEFAULT_QUEUE": "default",
+    "JOBLANE_RETENTION": Retention().model_dump_json(),
+    "JOBLANE_TOPIC": f"arn:aws:sns:us-east-1:123456789012:{topic_name(NAME)}",
     "JOBLANE_TENANTS": '{"client-acme": "acme", "client-other": "other"}',
 }
 
@@ -215,6 +219,8 @@ def _make(clients: Clients) -> None:
         for lane in LANES:
             sqs.create_queue(QueueName=lane_name(NAME, queue, lane))
             sqs.create_queue(QueueName=dead_letter_name(NAME, queue, lane))
+    sqs.create_queue(QueueName=alternate_name(NAME))
+    clients.make("sns").create_topic(Name=topic_name(NAME))
     clients.make("logs").create_log_group(logGroupName=DESCRIPTOR.log_group)
     clients.make("ssm").put_parameter(
         Name=descriptor_name(NAME), Value=DESCRIPTOR.model_dump_json(), Type="String"

@@ -13,6 +13,7 @@ from joblane.names import (
     LANES,
     Lane,
     Name,
+    alternate_name,
     dead_letter_name,
     descriptor_name,
     inbox_name,
@@ -20,6 +21,7 @@ from joblane.names import (
     log_group_name,
     recovery_name,
     table_name,
+    topic_name,
 )
 from joblane.retention import LogDays, Retention
 
@@ -39,6 +41,7 @@ __all__ = [
     "Recovery",
     "Retention",
     "Tenant",
+    "alternate_name",
     "dead_letter_name",
     "descriptor_name",
     "inbox_name",
@@ -46,6 +49,7 @@ __all__ = [
     "log_group_name",
     "recovery_name",
     "table_name",
+    "topic_name",
 ]
 
 SCOPES = (

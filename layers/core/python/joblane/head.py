@@ -22,6 +22,7 @@ __all__ = [
     "Step",
     "job_view",
     "rfc3339",
+    "short_reason",
     "submitted",
     "waits_in_lane",
     "with_step",
@@ -63,7 +64,7 @@ class Step:
 
     def encode(self) -> str:
         """One compact string, as it stands in the timeline attribute."""
-        row = [self.state, self.at_ms, self.attempt, _short(self.reason)]
+        row = [self.state, self.at_ms, self.attempt, short_reason(self.reason)]
         if self.agent is not None or self.records is not None:
             row.append(self.agent)
         if self.records is not None:
@@ -136,7 +137,7 @@ class Head:
         )
 
 
-def _short(reason: str) -> str:
+def short_reason(reason: str) -> str:
     """Cut a reason that is too long at a word, and show that it was cut."""
     if len(reason) <= MAX_REASON:
         return reason
@@ -201,6 +202,8 @@ def job_view(head: Head) -> Job:
         agent=head.agent,
         queue=head.queue,
         priority=spec.priority,
+        type=spec.type,
+        params=spec.params,
         command=spec.command,
         resources=spec.resources,
         network=spec.network,

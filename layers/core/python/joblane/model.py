@@ -5,7 +5,7 @@ payload may hold what its owner would not like to find in a log.
 """
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -14,7 +14,8 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
-    model_validator,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic_core import ErrorDetails
 
@@ -30,6 +31,12 @@ MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 
 MAX_TIMEOUT_S = 11 * 3600
 """Longest run: SQS keeps a message in flight 12 h at most, and an hour is margin."""
+
+MAX_BATCH = 100
+"""Most jobs of one `POST /v1/jobs/batch`."""
+
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+"""Largest batch: Lambda takes 6 MB and answers with 6 MB, and the answer repeats the jobs."""
 
 LOG_PAGE_MAX = 1000
 
@@ -50,12 +57,6 @@ def _not_reserved(name: str) -> str:
     if name.startswith("JOBLANE_"):
         raise ValueError("names that start with JOBLANE_ are set by the agent")
     return name
-
-
-def _command(words: tuple[str, ...]) -> tuple[str, ...]:
-    if not words[0]:
-        raise ValueError("must name a program first")
-    return words
 
 
 def _moment(value: str) -> str:
@@ -131,14 +132,26 @@ class Retry(_Input):
     """Upper bound of the wait after each attempt, jittered; at most 12 h, SQS's own limit."""
 
 
-class Submission(_Input):
-    """Body of `POST /v1/jobs`."""
+class SleepParams(_Input):
+    """Parameters of the built-in job type `sleep`: for tests, demos and drills."""
 
-    command: Annotated[
-        tuple[Argument, ...],
-        Field(min_length=1, max_length=1000),
-        AfterValidator(_command),
-    ]
+    ms: Annotated[int, Field(ge=0, le=MAX_TIMEOUT_S * 1000)]
+    """Milliseconds to sleep in each attempt."""
+    fail_first: Annotated[int, Field(ge=0, le=100)] = 0
+    """How many attempts fail, after having slept, before one succeeds."""
+
+    def argv(self) -> tuple[str, ...]:
+        """The command that does it, for a sandbox: it counts its attempts by their number."""
+        script = 'sleep "$1"; test "$JOBLANE_ATTEMPT" -gt "$2"'
+        return ("sh", "-c", script, "sleep", f"{self.ms / 1000:.3f}", str(self.fail_first))
+
+
+class Submission(_Input):
+    """Body of `POST /v1/jobs`: a `command`, or a `type` with its `params`."""
+
+    type: Literal["sleep"] | None = None
+    params: Annotated[SleepParams | None, Field(validate_default=True)] = None
+    command: Annotated[tuple[Argument, ...], Field(max_length=1000, validate_default=True)] = ()
     queue: Name | None = None
     priority: Lane = "default"
     resources: Resources = Resources()
@@ -157,15 +170,43 @@ class Submission(_Input):
     requires: Annotated[tuple[Condition, ...], Field(max_length=5)] = ()
     """Conditions that must hold before the job starts."""
 
-    @model_validator(mode="after")
-    def _starts_before_its_deadline(self) -> Self:
-        if (
-            self.run_at is not None
-            and self.deadline is not None
-            and unix_ms(self.deadline) <= unix_ms(self.run_at)
-        ):
-            raise ValueError("deadline must be after run_at")
-        return self
+    @field_validator("params")
+    @classmethod
+    def _type_has_params(cls, value: SleepParams | None, info: ValidationInfo) -> object:
+        if "type" in info.data and (info.data["type"] is None) != (value is None):
+            raise ValueError("go with a type" if value else "required by this type")
+        return value
+
+    @field_validator("command")
+    @classmethod
+    def _command_or_type(cls, words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        typed = info.data.get("type", "invalid") is not None
+        if typed and words:
+            raise ValueError("must be left out when a type is given")
+        if not typed and not words:
+            raise ValueError("required, at least the program, unless a type is given")
+        if words and not words[0]:
+            raise ValueError("must name a program first")
+        return words
+
+    @field_validator("deadline")
+    @classmethod
+    def _deadline_after_start(cls, value: str | None, info: ValidationInfo) -> str | None:
+        run_at = info.data.get("run_at")
+        if value is not None and run_at is not None and unix_ms(value) <= unix_ms(run_at):
+            raise ValueError("must be after run_at")
+        return value
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What a sandbox runs."""
+        return self.command if self.params is None else self.params.argv()
+
+
+class Batch(_Input):
+    """Body of `POST /v1/jobs/batch`; each entry is judged for itself."""
+
+    jobs: Annotated[tuple[Any, ...], Field(min_length=1, max_length=MAX_BATCH)]
 
 
 class Transition(BaseModel):
@@ -197,7 +238,10 @@ class Job(BaseModel):
     agent: str | None
     queue: str
     priority: Lane
+    type: str | None
+    params: SleepParams | None
     command: tuple[str, ...]
+    """Empty for a job of a type."""
     resources: Resources
     network: str
     env: dict[str, str]
@@ -217,6 +261,13 @@ class Job(BaseModel):
     ended_at: str | None
     next_at: str | None
     timeline: tuple[Transition, ...]
+
+
+class Cancelled(Job):
+    """A job after a request to cancel it."""
+
+    note: str
+    """What happens now, in a sentence."""
 
 
 class LogRecord(BaseModel):

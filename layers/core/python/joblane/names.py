@@ -43,6 +43,16 @@ def recovery_name(deployment: str) -> str:
     return f"{deployment}-recovery"
 
 
+def alternate_name(deployment: str) -> str:
+    """Name of the SQS queue for events that nothing could route."""
+    return f"{deployment}-alternate"
+
+
+def topic_name(deployment: str) -> str:
+    """Name of the SNS topic that tells operators of dead letters."""
+    return f"{deployment}-dead-letters"
+
+
 def log_group_name(deployment: str) -> str:
     """Name of the CloudWatch Logs group that holds the output of jobs."""
     return f"/{deployment}/jobs"

@@ -5,7 +5,8 @@ import binascii
 import gc
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -18,7 +19,11 @@ from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel
 
+from joblane.aws.jobs import Refused
+from joblane.aws.operations import Gone
+from joblane.head import rfc3339
 from joblane.model import FieldProblem
+from joblane.moves import NotAllowed
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
@@ -44,6 +49,21 @@ def wrong(name: str, problem: str) -> Problem:
     return Problem(
         HTTPStatus.BAD_REQUEST, f"{name} {problem}", [FieldProblem(field=name, problem=problem)]
     )
+
+
+@contextmanager
+def conflicts() -> Iterator[None]:
+    """Answer an operation that a job's state does not allow: 409, or 404 once it is deleted."""
+    try:
+        yield
+    except NotAllowed as refusal:
+        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from None
+    except Gone:
+        raise Problem(HTTPStatus.NOT_FOUND, "there is no such job") from None
+    except Refused as refusal:
+        raise Problem(
+            HTTPStatus.CONFLICT, f"{refusal}, and changed while this was done; look and try again"
+        ) from None
 
 
 @dataclass
@@ -97,6 +117,11 @@ class Application:
     def tenant(self) -> str:
         """The tenant of the request that is being answered."""
         return self.caller.tenant(self.claims(self.resolver.current_event.raw_event))
+
+    def asked(self, done: str, now_ms: int) -> str:
+        """Say in a timeline who did what, and when: `cancelled by client 4f.. at ..`."""
+        claims = self.claims(self.resolver.current_event.raw_event)
+        return f"{done} by client {claims.get('client_id')} at {rfc3339(now_ms)}"
 
     def query(self, *known: str) -> dict[str, str]:
         """Query parameters of this request; Problem 400 for one that the route does not know."""

@@ -14,7 +14,7 @@ from joblane.head import DATA_DAYS, INLINE_SPEC_BYTES, SAME_ATTEMPT, Head, Step,
 from joblane.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, Event, Outcome, State
 from joblane.moves import apply, rearmed
 
-__all__ = ["Facts", "JobStore", "Refused"]
+__all__ = ["Facts", "JobStore", "Letter", "Refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,20 @@ class Facts:
     """When a job in `retry` is tried again."""
     expires_at: int | None = None
     """Unix seconds; set when the job ended."""
+
+
+LETTER_PART = 90_000
+"""Characters of a dead letter in one item: at most 360 KB of UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message that nobody could deal with."""
+
+    body: str
+    source: str
+    """Name of the queue that it was in."""
+    reason: str
 
 
 class JobStore(JobTable):
@@ -247,6 +261,23 @@ class JobStore(JobTable):
         dead_letter = (RAW,) if gone["state"]["S"] in {State.DEAD, State.DISMISSED} else ()
         for sk in (*aside, *dead_letter):
             self._client.delete_item(TableName=self._table, Key=key(job_id, sk))
+
+    def keep_letter(self, job_id: str, letter: Letter, expires_at: int) -> None:
+        """Keep a dead letter as SQS delivered it, under its job or an id of its own.
+
+        A part of at most `LETTER_PART` characters an item: SQS takes 1 MiB, DynamoDB 400 KB.
+        """
+        for n, start in enumerate(range(0, max(len(letter.body), 1), LETTER_PART)):
+            self._client.put_item(
+                TableName=self._table,
+                Item={
+                    **key(job_id, RAW if n == 0 else f"{RAW}#{n:02d}"),
+                    "body": text(letter.body[start : start + LETTER_PART]),
+                    "source": text(letter.source),
+                    "reason": text(letter.reason),
+                    "expires_at": number(expires_at),
+                },
+            )
 
     def _start(
         self, job_id: str, steps: list[Step], condition: Condition, woken: Head | None = None

@@ -1,10 +1,13 @@
-"""One SQS queue: a lane, or its dead-letter queue."""
+"""SQS queues: a lane, its dead-letter queue, an agent's inbox."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from joblane.message import Message
+from botocore.exceptions import ClientError
+
+from joblane.message import Command, Message
+from joblane.names import Lane, inbox_name, lane_name
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -15,6 +18,11 @@ VISIBILITY_S = 120
 
 MAX_VISIBILITY_S = 43_200
 """SQS keeps a message in flight 12 h at most."""
+
+MAX_DELAY_S = 900
+"""SQS keeps a message back 15 minutes at most."""
+
+_NO_SUCH_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 
 BATCH = 10
 """Entries of one SQS batch request."""
@@ -47,15 +55,38 @@ class LaneQueue:
         self._client = client
         self.url = url
 
-    def send(self, message: Message) -> None:
-        """Send a wake-up call.
+    def send(self, message: Message, delay_s: int = 0) -> None:
+        """Send a wake-up call, to be seen after `delay_s` (0 to 900) seconds.
 
         Its group is the tenant: SQS's fair queues serve groups in turn, so that one tenant's
         backlog does not starve another's.
         """
         self._client.send_message(
-            QueueUrl=self.url, MessageBody=message.encode(), MessageGroupId=message.tenant
+            QueueUrl=self.url,
+            MessageBody=message.encode(),
+            MessageGroupId=message.tenant,
+            DelaySeconds=delay_s,
         )
+
+    def send_batch(self, messages: Sequence[tuple[Message, int]]) -> list[Message]:
+        """Send many, each with its delay, ten a request; returns those that SQS refused."""
+        refused: list[Message] = []
+        for start in range(0, len(messages), BATCH):
+            batch = messages[start : start + BATCH]
+            answer = self._client.send_message_batch(
+                QueueUrl=self.url,
+                Entries=[
+                    {
+                        "Id": str(n),
+                        "MessageBody": message.encode(),
+                        "MessageGroupId": message.tenant,
+                        "DelaySeconds": delay_s,
+                    }
+                    for n, (message, delay_s) in enumerate(batch)
+                ],
+            )
+            refused += [batch[int(failure["Id"])][0] for failure in answer.get("Failed", [])]
+        return refused
 
     def receive(self, most: int, wait_s: int) -> list[Received]:
         """Receive up to `most` (1 to 10) messages, waiting up to `wait_s` (0 to 20) seconds."""
@@ -116,6 +147,32 @@ class LaneQueue:
             in_flight=int(answer["ApproximateNumberOfMessagesNotVisible"]),
             delayed=int(answer["ApproximateNumberOfMessagesDelayed"]),
         )
+
+
+class Lanes:
+    """The lanes and inboxes of one deployment."""
+
+    def __init__(self, client: "SQSClient", queue_url_prefix: str, deployment: str) -> None:
+        self._client = client
+        self._prefix = queue_url_prefix
+        self._deployment = deployment
+
+    def lane(self, queue: str, lane: Lane) -> LaneQueue:
+        """The SQS queue behind one lane."""
+        return LaneQueue(self._client, self._prefix + lane_name(self._deployment, queue, lane))
+
+    def tell(self, agent: str, command: Command) -> bool:
+        """Send a command to an agent's inbox; False if it has none: the agent is gone."""
+        try:
+            self._client.send_message(
+                QueueUrl=self._prefix + inbox_name(self._deployment, agent),
+                MessageBody=command.encode(),
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != _NO_SUCH_QUEUE:
+                raise
+            return False
+        return True
 
 
 def _received(message: "MessageTypeDef") -> Received:

@@ -1,0 +1,158 @@
+"""The upkeep stack: what runs by the clock and on dead letters, and the topic that hears of it."""
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.assets import Assets
+from infra.function import Function, Grant, core_layer
+from infra.lanes import RETENTION, VISIBILITY
+from infra.policies import acknowledge, removal
+from infra.resources import INBOXES, Resources
+from joblane.config import LANES, Config, alternate_name, table_name, topic_name
+
+REQUEUE_TIMEOUT_S = 55
+"""Less than the minute after which it runs again."""
+
+DEAD_LETTER_TIMEOUT_S = 20
+"""A sixth of the queues' visibility, as Lambda wants it: a throttled batch is not seen twice."""
+
+LETTERS_AT_ONCE = 2
+"""Functions at most that read one queue: letters are rare, and a flood of them can wait."""
+
+
+class UpkeepStack(Stack):
+    """Requeue every minute; dead letters as they come."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, config: Config, assets: Assets
+    ) -> None:
+        super().__init__(scope, construct_id, description="Joblane: due jobs and dead letters")
+        self._config = config
+        self._assets = assets
+        self._resources = Resources(self, config)
+        self._layer = core_layer(self, config, assets)
+        self._environment = {
+            "JOBLANE_DEPLOYMENT": config.name,
+            "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
+            "JOBLANE_QUEUE_URL_PREFIX": self._resources.queue_url_prefix(),
+            "JOBLANE_RETENTION": config.retention.model_dump_json(),
+        }
+        self._every_minute(self._requeue(), self._alternate())
+        self._letters(self._topic())
+
+    def _alternate(self) -> sqs.Queue:
+        alternate = sqs.Queue(
+            self,
+            "Alternate",
+            queue_name=alternate_name(self._config.name),
+            retention_period=RETENTION,
+            visibility_timeout=VISIBILITY,
+            receive_message_wait_time=Duration.seconds(20),
+            enforce_ssl=True,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            removal_policy=removal(self._config),
+        )
+        acknowledge(
+            alternate, "AwsSolutions-SQS3", "It is where events go that could go nowhere else."
+        )
+        return alternate
+
+    def _topic(self) -> sns.Topic:
+        return sns.Topic(
+            self,
+            "DeadLetters",
+            topic_name=topic_name(self._config.name),
+            display_name="Joblane: dead letters",
+            enforce_ssl=True,
+        )
+
+    def _requeue(self) -> Function:
+        resources = self._resources
+        requeue = Function(
+            self,
+            "requeue",
+            config=self._config,
+            code=self._assets.functions / "requeue",
+            layer=self._layer,
+            environment=self._environment,
+            timeout_s=REQUEUE_TIMEOUT_S,
+            grants=[
+                Grant(("dynamodb:Query",), (resources.index("jobs", "wake"),)),
+                Grant(
+                    ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
+                    (resources.table("jobs"),),
+                ),
+                Grant(
+                    ("sqs:SendMessage",),
+                    (*resources.lanes(self._config.queues), resources.inboxes()),
+                ),
+                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+            ],
+        )
+        acknowledge(requeue, resources.inboxes_finding(), INBOXES)
+        return requeue
+
+    def _every_minute(self, requeue: Function, alternate: sqs.Queue) -> None:
+        """Call it every minute. A call that fails is not repeated: the next one does its work."""
+        lambda_.CfnEventInvokeConfig(
+            self,
+            "RequeueFailures",
+            function_name=requeue.function.function_name,
+            qualifier="$LATEST",
+            maximum_retry_attempts=0,
+            maximum_event_age_in_seconds=60,
+            destination_config={"onFailure": {"destination": alternate.queue_arn}},
+        )
+        rule = events.Rule(
+            self,
+            "EveryMinute",
+            description="Joblane: do what has become due",
+            schedule=events.Schedule.rate(Duration.minutes(1)),
+        )
+        rule.add_target(
+            targets.LambdaFunction(requeue.function, dead_letter_queue=alternate, retry_attempts=0)
+        )
+
+    def _letters(self, topic: sns.Topic) -> None:
+        config, resources = self._config, self._resources
+        names = [f"{queue}-{lane}" for queue in config.queues for lane in LANES]
+        sources = {
+            **dict(zip(names, resources.dead_letters(config.queues), strict=True)),
+            "Alternate": resources.alternate(),
+        }
+        dead_letter = Function(
+            self,
+            "dead_letter",
+            config=config,
+            code=self._assets.functions / "dead_letter",
+            layer=self._layer,
+            environment={**self._environment, "JOBLANE_TOPIC": topic.topic_arn},
+            timeout_s=DEAD_LETTER_TIMEOUT_S,
+            grants=[
+                Grant(
+                    ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+                    (resources.table("jobs"),),
+                ),
+                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+                Grant(
+                    ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
+                    tuple(sources.values()),
+                ),
+                Grant(("sns:Publish",), (topic.topic_arn,)),
+            ],
+        )
+        for name, arn in sources.items():
+            lambda_.EventSourceMapping(
+                self,
+                f"Letters-{name}",
+                target=dead_letter.function,
+                event_source_arn=arn,
+                batch_size=10,
+                max_concurrency=LETTERS_AT_ONCE,
+                report_batch_item_failures=True,
+            )

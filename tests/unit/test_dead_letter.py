@@ -1,0 +1,170 @@
+"""The dead-letter function: every letter is kept, its job ends dead, an operator hears of it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from functions.dead_letter.handler import Settings, build
+from joblane.aws.clients import Clients
+from joblane.aws.jobs import LETTER_PART, Facts
+from joblane.head import Head, Step, submitted
+from joblane.lifecycle import Outcome, State
+from joblane.message import Message
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
+from tests.support.jobs import JOB, submission
+
+NOW = 1_800_000_000.0
+DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-default-default-dlq"
+ALTERNATE = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-alternate"
+OURS = Message(job_id=JOB, tenant="acme").encode()
+
+
+@pytest.fixture(name="told")
+def _told(aws: Cloud) -> str:
+    """URL of a queue that hears what the topic says."""
+    sqs, sns = aws.clients.make("sqs"), aws.clients.make("sns")
+    url = sqs.create_queue(QueueName="operator")["QueueUrl"]
+    sns.subscribe(
+        TopicArn=FUNCTION_ENVIRONMENT["JOBLANE_TOPIC"],
+        Protocol="sqs",
+        Endpoint="arn:aws:sqs:us-east-1:123456789012:operator",
+    )
+    return url
+
+
+def letter(body: str, arn: str = DLQ, reason: str | None = None) -> dict[str, Any]:
+    said = {"reason": {"stringValue": reason, "dataType": "String"}} if reason else {}
+    return {
+        "messageId": "m-1",
+        "body": body,
+        "attributes": {"ApproximateReceiveCount": "1000"},
+        "messageAttributes": said,
+        "eventSourceARN": arn,
+    }
+
+
+def deal(aws: Cloud, *records: dict[str, Any], clients: Clients | None = None) -> list[str]:
+    chosen = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    return build(chosen, clients or aws.clients, lambda: NOW).handle(list(records))
+
+
+def put(aws: Cloud) -> Head:
+    head = submitted(JOB, "acme", submission(), 1_000)
+    aws.jobs.put_new(head)
+    return head
+
+
+def stored(aws: Cloud) -> Head:
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    return head
+
+
+def notes(aws: Cloud, url: str) -> list[tuple[str, dict[str, str]]]:
+    answer = aws.clients.make("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+    found = [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+    return [(note["Subject"], json.loads(note["Message"])) for note in found]
+
+
+def kept(aws: Cloud, job_id: str) -> list[dict[str, Any]]:
+    answer = aws.clients.make("dynamodb").query(
+        TableName=f"{NAME}-jobs",
+        KeyConditionExpression="job_id = :job AND begins_with(sk, :raw)",
+        ExpressionAttributeValues={":job": {"S": job_id}, ":raw": {"S": "RAW"}},
+    )
+    return list(answer["Items"])
+
+
+def test_a_job_whose_message_was_received_too_often_is_dead_and_somebody_knows(
+    aws: Cloud, told: str
+):
+    put(aws)
+    assert [] == deal(aws, letter(OURS))
+    head = stored(aws)
+    assert State.DEAD is head.state
+    assert "received 1000 times" in head.timeline[-1].reason
+    assert head.expires_at == int(NOW) + 90 * 86_400
+    (raw,) = kept(aws, JOB)
+    assert (OURS, f"{NAME}-default-default-dlq") == (raw["body"]["S"], raw["source"]["S"])
+    ((subject, note),) = notes(aws, told)
+    assert f"Joblane: job {JOB} is dead" == subject
+    assert f"joblane dlq replay {JOB}" in note["next"]
+    assert [JOB] == [
+        job.job_id for job in aws.jobs.attention_page("acme", State.DEAD, limit=10, before=None)[0]
+    ]
+
+
+def test_a_letter_that_comes_twice_tells_twice_and_moves_once(aws: Cloud, told: str):
+    put(aws)
+    for _ in range(2):
+        assert [] == deal(aws, letter(OURS))
+    assert 2 == len(stored(aws).timeline)
+    assert 2 == len(notes(aws, told))
+
+
+@pytest.mark.parametrize("body", ["hello", "{}", "[]", '{"v":2}', "\ud7ff\u0000", "x" * 400_000])
+def test_what_is_not_ours_is_kept_whole_and_told(aws: Cloud, told: str, body: str):
+    assert [] == deal(aws, letter(body, reason="not JSON"))
+    parts = kept(aws, "letter#m-1")
+    assert body == "".join(part["body"]["S"] for part in parts)
+    assert max(1, -(-len(body) // LETTER_PART)) == len(parts)
+    ((_, note),) = notes(aws, told)
+    assert "could not be read: not JSON" in note["reason"]
+    assert "letter#m-1" in note["kept"]
+
+
+def test_an_event_that_nothing_could_route_is_kept_and_told(aws: Cloud, told: str):
+    assert [] == deal(aws, letter('{"source": "aws.events"}', ALTERNATE))
+    assert 1 == len(kept(aws, "letter#m-1"))
+    ((subject, _),) = notes(aws, told)
+    assert f"Joblane: an event that nothing could route in {NAME}-alternate" == subject
+
+
+def test_the_letter_of_a_deleted_job_is_discarded_silently(aws: Cloud, told: str):
+    assert [] == deal(aws, letter(OURS))
+    assert [] == kept(aws, JOB) + kept(aws, "letter#m-1")
+    assert [] == notes(aws, told)
+
+
+def test_a_letter_that_names_another_tenants_job_does_not_touch_it(aws: Cloud, told: str):
+    put(aws)
+    deal(aws, letter(Message(job_id=JOB, tenant="other").encode()))
+    assert State.PENDING is stored(aws).state
+    assert "another tenant" in notes(aws, told)[0][0]
+
+
+def test_a_running_job_gets_a_fresh_message_instead(aws: Cloud, told: str):
+    put(aws)
+    aws.jobs.claim(JOB, "agent-1", 2_000)
+    assert [] == deal(aws, letter(OURS))
+    assert State.ACTIVE is stored(aws).state
+    lane = aws.clients.make("sqs").receive_message(QueueUrl=f"{PREFIX}{NAME}-default-default")
+    assert OURS == lane["Messages"][0]["Body"]
+    assert [] == notes(aws, told)
+
+
+@pytest.mark.parametrize("state", [State.COMPLETED, State.CANCELLED, State.FAILED, State.DEAD])
+def test_a_job_that_has_ended_stays_as_it_is(aws: Cloud, told: str, state: State):
+    put(aws)
+    head = aws.jobs.claim(JOB, "agent-1", 2_000)
+    aws.jobs.settle(head, Step(state, 3_000, 1, "as it was"), Facts(Outcome.FAILED))
+    assert [] == deal(aws, letter(OURS))
+    assert "as it was" == stored(aws).timeline[-1].reason
+    assert [] == notes(aws, told)
+
+
+def test_one_letter_that_cannot_be_dealt_with_comes_back_and_the_others_do_not(aws: Cloud):
+    put(aws)
+    broken = letter(OURS) | {"messageId": "m-2"}
+    del broken["eventSourceARN"]
+    assert ["m-2"] == deal(aws, broken, letter(OURS))
+    assert State.DEAD is stored(aws).state
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(st.characters(codec="utf-8")))
+def test_no_body_makes_it_fall_over(aws: Cloud, body: str):
+    assert [] == deal(aws, letter(body), clients=Clients(new_session()))

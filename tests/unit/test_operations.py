@@ -1,0 +1,314 @@
+"""The routes that move jobs: batches, times, cancel, retry, delete."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.submission.handler import Settings, build
+from joblane.aws.jobs import Facts
+from joblane.aws.lanes import LaneQueue
+from joblane.head import Head, Step
+from joblane.lifecycle import Outcome, State
+from joblane.model import MAX_BATCH, MAX_BODY_BYTES
+from joblane.names import inbox_name
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, Meter, new_session
+from tests.support.requests import Api
+
+INBOX = PREFIX + inbox_name(NAME, "agent-1")
+
+
+@pytest.fixture(name="api")
+def _api(aws: Cloud) -> Api:
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+
+
+def at(seconds: float) -> str:
+    moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def submit(api: Api, **fields: object) -> dict[str, Any]:
+    status, job = api("POST", "/v1/jobs", {"command": ["true"], **fields})
+    assert 202 == status, job
+    return dict(job)
+
+
+def bodies(aws: Cloud, url: str) -> list[dict[str, Any]]:
+    answer = aws.clients.make("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+    return [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+
+
+def waiting(aws: Cloud, queue: str = "default-default") -> tuple[int, int]:
+    """Messages that can be seen, and those that are kept back."""
+    answer = aws.clients.make("sqs").get_queue_attributes(
+        QueueUrl=f"{PREFIX}{NAME}-{queue}", AttributeNames=["All"]
+    )["Attributes"]
+    return (
+        int(answer["ApproximateNumberOfMessages"]),
+        int(answer["ApproximateNumberOfMessagesDelayed"]),
+    )
+
+
+def claim(aws: Cloud, job_id: str) -> Head:
+    return aws.jobs.claim(job_id, "agent-1", int(time.time() * 1000))
+
+
+def end(aws: Cloud, head: Head, state: State, outcome: Outcome = Outcome.FAILED) -> None:
+    now_ms = int(time.time() * 1000)
+    step = Step(state, now_ms, head.attempt, "as the test wants")
+    aws.jobs.settle(head, step, Facts(outcome, expires_at=now_ms // 1000 + 3600))
+
+
+# --- time
+
+
+def test_a_start_within_15_minutes_is_a_delayed_message(aws: Cloud, api: Api):
+    job = submit(api, run_at=at(600))
+    assert ("scheduled", job["run_at"]) == (job["state"], job["next_at"])
+    assert (0, 1) == waiting(aws)
+
+
+def test_a_later_start_has_no_message_until_it_is_due(aws: Cloud, api: Api):
+    assert "scheduled" == submit(api, run_at=at(1000))["state"]
+    assert (0, 0) == waiting(aws)
+
+
+def test_a_start_in_the_past_is_now(aws: Cloud, api: Api):
+    assert "pending" == submit(api, run_at=at(-5))["state"]
+    assert (1, 0) == waiting(aws)
+
+
+def test_a_deadline_in_the_past_has_expired_and_leaves_no_message(aws: Cloud, api: Api):
+    job = submit(api, deadline=at(-1))
+    assert "expired" == job["state"]
+    assert job["ended_at"]
+    assert (0, 0) == waiting(aws)
+    stored = aws.jobs.get(job["id"])
+    assert stored is not None
+    assert stored.expires_at is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"run_at": "tomorrow"}, "run_at"),
+        ({"run_at": 5}, "run_at"),
+        ({"run_at": "2026-02-30T00:00:00Z"}, "run_at"),
+        ({"run_at": "2026-01-01T00:00:00+02:00"}, "run_at"),
+        ({"run_at": "2030-01-01T00:00:00Z", "deadline": "2030-01-01T00:00:00Z"}, "deadline"),
+        ({"requires": ["smoke:signals"]}, "requires.0"),
+        ({"requires": ["app:x"] * 6}, "requires"),
+        ({"params": {"ms": 1}}, "params"),
+        ({"type": "sleep", "params": {"ms": 1}}, "command"),
+    ],
+)
+def test_what_is_wrong_is_named(api: Api, fields: dict[str, object], wrong: str):
+    status, problem = api("POST", "/v1/jobs", {"command": ["true"], **fields})
+    assert (400, [wrong]) == (status, [error["field"] for error in problem["errors"]])
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ({}, "command"),
+        ({"type": "sleep"}, "params"),
+        ({"type": "nap", "params": {"ms": 1}}, "type"),
+        ({"type": "sleep", "params": {"ms": -1}}, "params.ms"),
+        ({"type": "sleep", "params": {"ms": 1, "depth": 2}}, "params.depth"),
+    ],
+)
+def test_a_type_needs_its_params_and_no_command(api: Api, body: object, wrong: str):
+    status, problem = api("POST", "/v1/jobs", body)
+    assert (400, [wrong]) == (status, [error["field"] for error in problem["errors"]])
+
+
+def test_sleep_is_a_command_that_fails_as_often_as_asked(aws: Cloud, api: Api):
+    status, job = api("POST", "/v1/jobs", {"type": "sleep", "params": {"ms": 10, "fail_first": 2}})
+    assert (202, "sleep", {"ms": 10, "fail_first": 2}, []) == (
+        status,
+        job["type"],
+        job["params"],
+        job["command"],
+    )
+    head = aws.jobs.get(job["id"])
+    assert head is not None
+    assert ("sleep", "0.010", "2") == head.spec.argv[-3:]
+
+
+# --- batch
+
+
+def test_a_batch_is_answered_entry_by_entry_in_order(aws: Cloud, api: Api):
+    jobs: list[object] = [
+        {"command": ["a"]},
+        {"command": []},
+        {"command": ["b"], "queue": "bulk", "priority": "high"},
+        "no object",
+        {"command": ["x" * MAX_BODY_BYTES]},
+        {"command": ["c"], "run_at": at(5000)},
+    ]
+    status, answer = api("POST", "/v1/jobs/batch", {"jobs": jobs})
+    entries = answer["entries"]
+    assert 200 == status
+    assert [202, 400, 202, 400, 413, 202] == [entry["status"] for entry in entries]
+    assert "command" == entries[1]["errors"][0]["field"]
+    assert ((1, 0), (1, 0)) == (waiting(aws), waiting(aws, "bulk-high"))
+    for entry in entries:
+        if entry["status"] == 202:
+            assert (200, entry["job"]) == api("GET", f"/v1/jobs/{entry['job']['id']}")
+
+
+def test_a_batch_of_a_hundred_is_a_hundred_jobs_with_their_messages(aws: Cloud, api: Api):
+    status, answer = api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["a"]}] * MAX_BATCH})
+    ids = {entry["job"]["id"] for entry in answer["entries"]}
+    assert (200, MAX_BATCH) == (status, len(ids))
+    assert (MAX_BATCH, 0) == waiting(aws)
+    assert MAX_BATCH == len(aws.jobs.heads(sorted(ids)))
+
+
+@pytest.mark.parametrize(
+    "body", [{"jobs": []}, {"jobs": [{"command": ["a"]}] * 101}, {}, [], {"jobs": 5}, "{"]
+)
+def test_a_batch_that_is_none_is_refused_whole(aws: Cloud, api: Api, body: object):
+    assert 400 == api("POST", "/v1/jobs/batch", body)[0]
+    assert (0, 0) == waiting(aws)
+
+
+def test_a_message_that_sqs_refuses_is_a_job_that_was_not_accepted(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    real = LaneQueue.send_batch
+    monkeypatch.setattr(
+        LaneQueue,
+        "send_batch",
+        lambda queue, messages: [*real(queue, messages[1:]), messages[0][0]],
+    )
+    _, answer = api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["a"]}] * 3})
+    assert [503, 202, 202] == [entry["status"] for entry in answer["entries"]]
+    assert "submit it again" in answer["entries"][0]["detail"]
+    assert 2 == len(api("GET", "/v1/jobs")[1]["entries"])
+
+
+# --- cancel
+
+
+@pytest.mark.parametrize("fields", [{}, {"run_at": "2100-01-01T00:00:00Z"}])
+def test_a_waiting_job_is_cancelled_at_once(aws: Cloud, api: Api, fields: dict[str, object]):
+    job_id = submit(api, **fields)["id"]
+    status, job = api("POST", f"/v1/jobs/{job_id}/cancel")
+    assert (202, "cancelled") == (status, job["state"])
+    assert "client client-acme at 20" in job["reason"]
+    stored = aws.jobs.get(job_id)
+    assert stored is not None
+    assert stored.expires_at is not None
+    status, problem = api("POST", f"/v1/jobs/{job_id}/cancel")
+    assert (409, "a job that is cancelled cannot be cancelled: it has ended") == (
+        status,
+        problem["detail"],
+    )
+
+
+@pytest.mark.parametrize("state", [State.RETRY, State.PENDING])
+def test_a_job_between_two_attempts_is_cancelled_at_once(aws: Cloud, api: Api, state: State):
+    job_id = submit(api)["id"]
+    end(aws, claim(aws, job_id), state)
+    assert "cancelled" == api("POST", f"/v1/jobs/{job_id}/cancel")[1]["state"]
+
+
+def test_an_agent_is_told_to_end_the_job_that_it_runs(aws: Cloud, api: Api):
+    aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, "agent-1"))
+    job_id = submit(api)["id"]
+    claim(aws, job_id)
+    status, job = api("POST", f"/v1/jobs/{job_id}/cancel")
+    assert (202, "active") == (status, job["state"])
+    assert "cancelled by client client-acme" in job["cancel_requested"]
+    assert "agent-1, which runs the job, is told" in job["note"]
+    assert [{"v": 1, "command": "cancel", "job_id": job_id}] == bodies(aws, INBOX)
+    status, problem = api("POST", f"/v1/jobs/{job_id}/cancel")
+    assert 409 == status
+    assert "asked to end already" in problem["detail"]
+    assert 1 == len(bodies(aws, INBOX))  # told again, in case the first was lost
+
+
+def test_a_job_whose_agent_is_gone_says_how_it_will_end(aws: Cloud, api: Api):
+    job_id = submit(api)["id"]
+    claim(aws, job_id)
+    status, job = api("POST", f"/v1/jobs/{job_id}/cancel")
+    assert 202 == status
+    assert "has no inbox any more; the job ends when its lease has ended" in job["note"]
+
+
+def test_a_job_that_starts_while_it_is_cancelled_is_told(
+    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    job_id = submit(api)["id"]
+    real = type(aws.jobs).move
+
+    def late(*args: Any, **options: Any) -> Head:
+        claim(aws, job_id)
+        monkeypatch.setattr(type(aws.jobs), "move", real)
+        return real(*args, **options)
+
+    monkeypatch.setattr(type(aws.jobs), "move", late)
+    _, job = api("POST", f"/v1/jobs/{job_id}/cancel")
+    assert "active" == job["state"]
+    assert job["cancel_requested"]
+
+
+def test_nobody_moves_another_tenants_job(aws: Cloud, api: Api):
+    other = Api(
+        build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time),
+        "client-other",
+    )
+    job_id = submit(api)["id"]
+    for method, path in (("POST", "/cancel"), ("POST", "/retry"), ("DELETE", "")):
+        assert 404 == other(method, f"/v1/jobs/{job_id}{path}")[0]
+    assert "pending" == api("GET", f"/v1/jobs/{job_id}")[1]["state"]
+
+
+# --- retry and delete
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.DEAD])
+def test_a_job_that_failed_is_retried_with_its_counters_reset(aws: Cloud, api: Api, state: State):
+    job_id = submit(api)["id"]
+    bodies(aws, f"{PREFIX}{NAME}-default-default")
+    end(aws, claim(aws, job_id), state)
+    status, job = api("POST", f"/v1/jobs/{job_id}/retry")
+    assert (202, "pending", 0, None) == (status, job["state"], job["attempt"], job["ended_at"])
+    assert [job_id] == [m["job_id"] for m in bodies(aws, f"{PREFIX}{NAME}-default-default")]
+    head = claim(aws, job_id)
+    assert (1, 2, None) == (head.attempt, head.epoch, head.wake_at_ms)
+
+
+def test_what_cannot_be_retried_says_why(aws: Cloud, api: Api):
+    job_id = submit(api, restartable=False)["id"]
+    status, problem = api("POST", f"/v1/jobs/{job_id}/retry")
+    assert (409, "a job that is pending cannot be retried") == (status, problem["detail"])
+    end(aws, claim(aws, job_id), State.FAILED)
+    status, problem = api("POST", f"/v1/jobs/{job_id}/retry")
+    assert 409 == status
+    assert "not restartable" in problem["detail"]
+
+
+def test_a_job_is_deleted_unless_it_runs(aws: Cloud, api: Api):
+    job_id = submit(api)["id"]
+    head = claim(aws, job_id)
+    assert 409 == api("DELETE", f"/v1/jobs/{job_id}")[0]
+    end(aws, head, State.COMPLETED, Outcome.SUCCEEDED)
+    assert 204 == api.raw("DELETE", f"/v1/jobs/{job_id}")["statusCode"]
+    assert 404 == api("DELETE", f"/v1/jobs/{job_id}")[0]
+    assert 404 == api("GET", f"/v1/jobs/{job_id}")[0]
+
+
+def test_a_batch_costs_two_write_units_a_job_and_a_tenth_of_a_message(aws: Cloud):
+    session, meter = new_session(), Meter()
+    meter.attach(session, aws.clients.make("dynamodb"))
+    clients = type(aws.clients)(session)
+    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time))
+    api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["true"]}] * MAX_BATCH})
+    assert (2 * MAX_BATCH, 0) == (meter.write_units, meter.reads)
+    assert {"sqs.SendMessageBatch": 10, "dynamodb.PutItem": MAX_BATCH} == dict(meter.calls)
