@@ -140,11 +140,14 @@ class Client:
         restartable: bool | None = None,
         retry: Mapping[str, Any] | None = None,
         labels: Mapping[str, str] | None = None,
+        run_at: str | None = None,
+        deadline: str | None = None,
     ) -> Job:
         """Submit a job. What is None is left to the API's defaults.
 
         `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
-        `max_attempts` and `backoff_s`. Raises `RequestError` with one entry in `fields` for
+        `max_attempts` and `backoff_s`; `run_at` and `deadline` are RFC 3339 in UTC, such as
+        `2026-11-21T02:00:00Z`. Raises `RequestError` with one entry in `fields` for
         each field that the API refused. Sent once: after `UnreachableError` or `ServerError`
         look at `list()` before submitting again.
         """
@@ -160,6 +163,8 @@ class Client:
             "restartable": restartable,
             "retry": retry,
             "labels": labels,
+            "run_at": run_at,
+            "deadline": deadline,
         }
         body = {name: value for name, value in fields.items() if value is not None}
         job = Job(
@@ -187,10 +192,13 @@ class Client:
 
     def list_page(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> JobPage:
         """Read one page of jobs, at most 100, from `cursor` (the `next` of the page before)."""
+        return self._page("/v1/jobs", limit, cursor)
+
+    def _page(self, path: str, limit: int, cursor: str | None) -> JobPage:
         params: dict[str, str | int] = {"limit": min(limit, LIST_MAX)}
         if cursor:
             params["next"] = cursor
-        page = as_object(self._connection.get("/v1/jobs", params), "a list of jobs")
+        page = as_object(self._connection.get(path, params), "a list of jobs")
         page["entries"] = [job_json(row) for row in read_rows(page)]
         return cast("JobPage", page)
 
@@ -283,6 +291,57 @@ class Client:
                 raise WaitTimeoutError(f"job {job_id} is {job.state} after {timeout_s} s")
         raise AssertionError("drive() ends with an ended job or an error")
 
+    def cancel(self, job_id: str) -> Job:
+        """Cancel a job that waits, or have the one that runs ended; `data["note"]` says which.
+
+        Raises `RequestError` (409) when it has ended, or was asked to end before.
+        """
+        return self._move(f"{_job(job_id)}/cancel")
+
+    def retry(self, job_id: str) -> Job:
+        """Start a failed or dead job again, counters reset. Raises `RequestError` (409)."""
+        return self._move(f"{_job(job_id)}/retry")
+
+    def delete(self, job_id: str) -> None:
+        """Delete a job that is not running. Raises `RequestError` (409) for one that is."""
+        self._connection.act("DELETE", _job(job_id))
+
+    def dead_letters(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> JobPage:
+        """Read one page of dead jobs, newest first; as `list_page`."""
+        return self._page("/v1/dlq", limit, cursor)
+
+    def replay(self, job_id: str) -> Job:
+        """Start a dead job again, counters reset. Raises `RequestError` (409)."""
+        return self._move(f"{_job(job_id, 'dlq')}/replay")
+
+    def dismiss(self, job_id: str) -> Job:
+        """Take a dead job off the list for good. Raises `RequestError` (409)."""
+        return self._move(f"{_job(job_id, 'dlq')}/dismiss")
+
+    def requeue(self, queue: str, job_type: str | None = None) -> Iterator[dict[str, Any]]:
+        """Send a fresh message for every job that waits in `queue` (`_all`: in any).
+
+        Yields the answer for each page as it is done; stop iterating to stop.
+        """
+        return self._paged(queue, "requeue", job_type)
+
+    def restart_failed(self, queue: str, job_type: str | None = None) -> Iterator[dict[str, Any]]:
+        """Start every failed or dead job of `queue` (`_all`: of any) again; as `requeue`."""
+        return self._paged(queue, "restart-failed", job_type)
+
+    def _move(self, path: str) -> Job:
+        return Job(self, job_json(self._connection.act("POST", path)))
+
+    def _paged(self, queue: str, verb: str, job_type: str | None) -> Iterator[dict[str, Any]]:
+        path = f"/v1/queues/{quote(queue, safe='')}/{verb}"
+        params = {} if job_type is None else {"type": job_type}
+        while True:
+            answer = as_object(self._connection.act("POST", path, params), "a page of work")
+            yield answer
+            if not answer.get("next"):
+                return
+            params["next"] = str(answer["next"])
+
     def queues(self) -> dict[str, Any]:
         """Read the queues and their lanes."""
         return as_object(self._connection.get("/v1/queues"), "a list of queues")
@@ -296,11 +355,11 @@ class Client:
         return as_object(self._connection.get("/v1/health"), "a report of health")
 
 
-def _job(job_id: str) -> str:
+def _job(job_id: str, under: str = "jobs") -> str:
     """Path of a job. An empty or dotted id would be another path."""
     if not job_id.strip("."):
         raise InputError(f"{job_id!r} is not the id of a job")
     try:
-        return f"/v1/jobs/{quote(job_id, safe='')}"
+        return f"/v1/{under}/{quote(job_id, safe='')}"
     except UnicodeEncodeError as error:
         raise InputError("the id of a job is plain text") from error

@@ -65,7 +65,7 @@ class _RetryUnsent(Retry):
 
 RETRY_UNSENT = _RetryUnsent(
     total=4,
-    allowed_methods=["POST"],
+    allowed_methods=["POST", "DELETE"],
     retry_on_exceptions=[httpx.ConnectError],
     backoff_factor=0.2,
     backoff_jitter=0.5,
@@ -130,6 +130,16 @@ class Connection:
         )
         return self._send(request)
 
+    def act(self, method: str, path: str, params: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
+        """Answer the JSON of a POST or DELETE without a body, None for an answer without one.
+
+        Sent again only if the connection was refused.
+        """
+        request = self._http.build_request(
+            method, path, params=params, extensions={"retry": RETRY_UNSENT}
+        )
+        return self._send(request)
+
     def _send(self, request: httpx.Request) -> Any:  # noqa: ANN401 - JSON
         try:
             response = self._http.send(request)
@@ -141,6 +151,8 @@ class Connection:
             raise _unreachable(self.url, error) from error
         except httpx.DecodingError as error:
             raise AnswerError(f"the answer of {self.url} cannot be decoded: {error}") from error
+        if response.status_code == HTTPStatus.NO_CONTENT:
+            return None
         if response.is_success:
             return _json(response, self.url)
         raise self._error(response)

@@ -35,7 +35,7 @@ def ls(
     if json:
         out.document({"entries": entries, "limit": limit, "next": after})
     else:
-        out.text(render.jobs(entries, datetime.now(UTC), _screen()))
+        out.text(render.jobs(entries, datetime.now(UTC), screen()))
 
 
 def get(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
@@ -114,10 +114,11 @@ def _listing(answer: dict[str, Any], nothing: str, *, as_json: bool) -> None:
         return
     from client.wire import rows  # noqa: PLC0415
 
-    out.text(render.things(rows(answer), datetime.now(UTC), _screen(), nothing))
+    out.text(render.things(rows(answer), datetime.now(UTC), screen(), nothing))
 
 
-def _screen() -> render.Screen:
+def screen() -> render.Screen:
+    """The terminal that tables are cut to; none when stdout is not one."""
     import os  # noqa: PLC0415
 
     if not out.is_terminal(sys.stdout):

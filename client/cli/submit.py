@@ -80,6 +80,14 @@ class JobOptions:
             "--restart/--no-restart", help="--no-restart: never start it twice, whatever dies."
         ),
     ] = True
+    run_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Start not before; UTC, such as 2026-11-21T02:00:00Z."),
+    ] = None
+    deadline: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Expire if not done by then; UTC, as --run-at."),
+    ] = None
     label: Annotated[
         list[str] | None,
         typer.Option(metavar="K=V", help="Label to find the job by; may be repeated."),
@@ -117,6 +125,8 @@ class JobOptions:
             restartable=None if self.restart else False,
             retry=retry or None,
             labels=_pairs("--label", self.label),
+            run_at=self.run_at,
+            deadline=self.deadline,
         )
 
 

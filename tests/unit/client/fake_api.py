@@ -232,7 +232,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(json.loads(raw))
+        self._answer(json.loads(raw) if raw else None)
+
+    def do_DELETE(self) -> None:
+        self._answer(None)
 
     def _answer(self, body: object) -> None:
         parts = urlsplit(self.path)

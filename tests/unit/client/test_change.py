@@ -1,0 +1,111 @@
+"""The verbs that change jobs: what is sent, what is said, and what a refusal looks like."""
+
+import json
+
+import pytest
+
+from client import Client
+from client.errors import RequestError
+from tests.unit.client.conftest import Joblane
+from tests.unit.client.fake_api import CUT, FakeApi, Fault, problem
+
+
+def ok(value: object, status: int = 200) -> Fault:
+    return status, {"Content-Type": "application/json"}, json.dumps(value).encode()
+
+
+JOB = {"id": "01J", "state": "cancelled", "reason": "because", "note": "cancelled at once"}
+CONFLICT = problem(409, "Conflict", detail="a job that is completed cannot be cancelled")
+
+VERBS = [
+    (("cancel", "01J"), "/v1/jobs/01J/cancel", b"01J cancelled: cancelled at once\n"),
+    (("retry", "01J"), "/v1/jobs/01J/retry", b"01J cancelled: because\n"),
+    (("dlq", "replay", "01J"), "/v1/dlq/01J/replay", b"01J cancelled: because\n"),
+    (("dlq", "dismiss", "01J"), "/v1/dlq/01J/dismiss", b"01J cancelled: because\n"),
+]
+
+
+@pytest.mark.parametrize(("verb", "path", "said"), VERBS)
+def test_a_move_is_sent_once_and_told(
+    api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str, said: bytes
+) -> None:
+    api.answers[path] = ok(JOB, 202)
+    ran = joblane(*verb)
+    assert (0, said, "") == (ran.code, ran.stdout, ran.said)
+    assert 1 == api.count("POST", path)
+    assert JOB == json.loads(joblane(*verb, "--json").stdout)
+
+
+@pytest.mark.parametrize(("verb", "path", "said"), VERBS)
+def test_a_refused_move_says_why(
+    api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str, said: bytes
+) -> None:
+    api.answers[path] = CONFLICT
+    ran = joblane(*verb)
+    assert (64, b"") == (ran.code, ran.stdout), said
+    assert "409 Conflict: a job that is completed cannot be cancelled" in ran.said
+
+
+def test_a_move_whose_answer_is_lost_is_not_sent_again(api: FakeApi, joblane: Joblane) -> None:
+    api.faults += [CUT]
+    assert 69 == joblane("cancel", "01J").code
+    assert 1 == api.count("POST", "/v1/jobs/01J/cancel")
+
+
+def test_delete_says_nothing(api: FakeApi, joblane: Joblane) -> None:
+    api.answers["/v1/jobs/01J"] = (204, {}, b"")
+    ran = joblane("delete", "01J")
+    assert (0, b"", "") == (ran.code, ran.stdout, ran.said)
+    assert 1 == api.count("DELETE", "/v1/jobs/01J")
+
+
+def test_work_on_many_goes_page_by_page_and_names_the_refused(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    page = {"examined": 100, "restarted": 98, "refused": [], "next": "c1"}
+    last = {
+        "examined": 3,
+        "restarted": 1,
+        "refused": [{"id": "01J", "detail": "the job is not restartable"}],
+        "next": None,
+    }
+    api.faults += [ok(page), ok(last)]
+    ran = joblane("restart-failed", "_all", "--type", "sleep")
+    assert (64, b"restarted 99 of 103 jobs examined\n") == (ran.code, ran.stdout)
+    assert "joblane: 01J: the job is not restartable\n" == ran.said
+    first, second = api.requests
+    assert ("/v1/queues/_all/restart-failed", {"type": "sleep"}) == (first.path, first.query)
+    assert {"type": "sleep", "next": "c1"} == second.query
+
+
+def test_requeue_counts(api: FakeApi, joblane: Joblane) -> None:
+    api.answers["/v1/queues/bulk/requeue"] = ok(
+        {"examined": 7, "requeued": 2, "refused": [], "next": None}
+    )
+    assert b"requeued 2 of 7 jobs examined\n" == joblane("requeue", "bulk").stdout
+    told = json.loads(joblane("requeue", "bulk", "--json").stdout)
+    assert {"examined": 7, "requeued": 2, "refused": []} == told
+
+
+def test_dead_letters_are_listed_as_jobs_are(api: FakeApi, joblane: Joblane) -> None:
+    dead = api.add("01D", state="dead", reason="exit 1 in attempt 3 of 3").data
+    api.answers["/v1/dlq"] = ok({"entries": [dead], "limit": 20, "next": None})
+    shown = joblane("dlq", "ls").stdout.decode()
+    assert "01D" in shown
+    assert "dead" in shown
+    assert [dead] == json.loads(joblane("dlq", "ls", "--json").stdout)["entries"]
+    assert "20" == api.requests[0].query["limit"]
+
+
+def test_times_go_with_a_submission(api: FakeApi, joblane: Joblane) -> None:
+    times = {"run_at": "2030-01-01T00:00:00Z", "deadline": "2030-01-02T00:00:00Z"}
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in times.items()]
+    assert 0 == joblane("submit", *options, "--", "true").code
+    assert times == {name: api.requests[-1].body[name] for name in times}
+
+
+def test_the_sdk_raises_what_was_refused(api: FakeApi) -> None:
+    api.answers["/v1/jobs/01J/cancel"] = CONFLICT
+    with Client(api.url) as joblane, pytest.raises(RequestError) as refused:
+        joblane.cancel("01J")
+    assert 409 == refused.value.status
