@@ -110,12 +110,13 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 }
 """Where each state leads, by whatever event."""
 
-_OPERATORS = frozenset({Event.RETRY, Event.REPLAY, Event.DISMISS})
+OPERATORS = frozenset({Event.RETRY, Event.REPLAY, Event.DISMISS})
+"""Events that only an operator causes; nothing else moves a job that has ended."""
 
 ENDED: frozenset[State] = frozenset(
     state
     for state in State
-    if all(event in _OPERATORS for source, event in TABLE if source is state)
+    if all(event in OPERATORS for source, event in TABLE if source is state)
 )
 """States in which nothing runs and nothing will by itself; only an operator moves a job on."""
 

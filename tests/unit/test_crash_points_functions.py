@@ -1,0 +1,280 @@
+"""The functions killed after every single AWS call that they make, and then run on.
+
+The calls are not listed here: a hook counts them, so one that is added is visited as well. After
+each kill no job may be out of reach; then the caller asks again, the requeue function has its
+minute, and all must be as if nobody had died.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from moto.sqs.models import sqs_backends
+
+from functions.admin import handler as admin
+from functions.dead_letter import handler as dead_letter
+from functions.requeue import handler as requeue
+from functions.submission import handler as submit
+from joblane.aws.clients import Clients
+from joblane.aws.jobs import Facts
+from joblane.head import Head, Step, submitted
+from joblane.lifecycle import Event, Outcome, State
+from joblane.message import Message
+from joblane.moves import plan
+from joblane.names import inbox_name
+from joblane.times import rfc3339
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, cloud, new_session
+from tests.support.jobs import JOB, submission
+from tests.support.requests import Api
+
+NOW = 1_800_000_000.0
+NOW_MS = int(NOW * 1000)
+DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-default-default-dlq"
+
+
+class Killed(BaseException):
+    """SIGKILL, as far as the code that makes AWS calls can tell."""
+
+
+def mortal(point: int) -> Clients:
+    """Clients of a process that is dead, with all of its threads, after its n-th answer."""
+    session = new_session()
+    lock = threading.Lock()
+    answered = 0
+
+    def count(**_: Any) -> None:
+        nonlocal answered
+        with lock:
+            answered += 1
+            if answered >= point:
+                raise Killed
+
+    def refuse(**_: Any) -> None:
+        if answered >= point:
+            raise Killed
+
+    emitter = session.get_component("event_emitter")
+    emitter.register("after-call", count)
+    emitter.register("before-call", refuse)
+    return Clients(session)
+
+
+# --- what may be asked of the functions
+
+
+def post(path: str, body: object = None, method: str = "POST") -> Callable[[Clients, float], None]:
+    """Ask the function that has this route."""
+
+    def ask(clients: Clients, at: float) -> None:
+        module: Any = submit if path.startswith("/v1/jobs") else admin
+        settings = module.Settings.model_validate(FUNCTION_ENVIRONMENT)
+        Api(module.build(settings, clients, lambda: at)).raw(method, path, body)
+
+    return ask
+
+
+def tick(clients: Clients, at: float) -> None:
+    """The requeue function's minute."""
+    settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    requeue.build(settings, clients, lambda: at).run(lambda: 60.0)
+
+
+def letter(body: str) -> Callable[[Clients, float], None]:
+    """SQS brings the dead-letter function a message."""
+    record = {"messageId": "m-1", "body": body, "eventSourceARN": DLQ}
+
+    def bring(clients: Clients, at: float) -> None:
+        settings = dead_letter.Settings.model_validate(FUNCTION_ENVIRONMENT)
+        dead_letter.build(settings, clients, lambda: at).handle([record])
+
+    return bring
+
+
+# --- how the jobs stood before
+
+
+def nothing(_aws: Cloud) -> None:
+    """No job yet."""
+
+
+def pending(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
+    """A job in its lane."""
+    head = submitted(job_id, "acme", submission(**spec), NOW_MS - 60_000)
+    if head.state is State.PENDING:
+        url = DESCRIPTOR.lane_url("default", "default")
+        body = Message(job_id=job_id, tenant="acme").encode()
+        aws.clients.make("sqs").send_message(QueueUrl=url, MessageBody=body)
+    aws.jobs.put_new(head)
+    return head
+
+
+def active(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
+    """A job that an agent runs; the agent has its message in flight."""
+    pending(aws, job_id, **spec)
+    aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, "agent-1"))
+    return aws.jobs.claim(job_id, "agent-1", NOW_MS - 50_000)
+
+
+def over(state: State) -> Callable[[Cloud], None]:
+    """Three jobs that have ended, their messages deleted."""
+
+    def end(aws: Cloud) -> None:
+        for letter in "345":
+            head = active(aws, JOB[:-1] + letter)
+            step = Step(state, NOW_MS - 40_000, 1, "as the test wants")
+            aws.jobs.settle(head, step, Facts(Outcome.FAILED, expires_at=int(NOW) + 9_999))
+        aws.clients.make("sqs").purge_queue(QueueUrl=DESCRIPTOR.lane_url("default", "default"))
+
+    return end
+
+
+def half_replayed(aws: Cloud) -> None:
+    """A replay whose message was never sent."""
+    over(State.DEAD)(aws)
+    head = aws.jobs.get(JOB[:-1] + "3")
+    assert head is not None
+    aws.jobs.move(head, Event.REPLAY, plan(head, Event.REPLAY, NOW_MS - 1, "replayed"))
+
+
+def spec(**fields: object) -> Callable[[Cloud], Head]:
+    """A job in its lane, or waiting for its time."""
+    return lambda aws: pending(aws, JOB, **fields)
+
+
+def running(**fields: object) -> Callable[[Cloud], Head]:
+    """A job that runs."""
+    return lambda aws: active(aws, JOB, **fields)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function at work: how the jobs stand before, what is asked, and how they end up."""
+
+    before: Callable[[Cloud], Any]
+    ask: Callable[[Clients, float], None]
+    finally_: set[str]
+    """States in which jobs may be once all has run on."""
+
+
+FIRST = JOB[:-1] + "3"
+CASES = {
+    "submit": Case(nothing, post("/v1/jobs", {"command": ["a"]}), {"pending"}),
+    "submit large": Case(nothing, post("/v1/jobs", {"command": ["a" * 999]}), {"pending"}),
+    "submit for later": Case(
+        nothing,
+        post("/v1/jobs", {"command": ["a"], "run_at": rfc3339(NOW_MS + 5_000_000)}),
+        {"scheduled"},
+    ),
+    "submit for soon": Case(
+        nothing,
+        post("/v1/jobs", {"command": ["a"], "run_at": rfc3339(NOW_MS + 5_000)}),
+        {"pending"},
+    ),
+    "submit with a deadline": Case(
+        nothing,
+        post("/v1/jobs", {"command": ["a"], "deadline": rfc3339(NOW_MS + 5_000)}),
+        {"expired"},
+    ),
+    "batch": Case(
+        nothing,
+        post(
+            "/v1/jobs/batch",
+            {"jobs": [{"command": ["a"], "priority": p} for p in ("high", "low")] * 12},
+        ),
+        {"pending"},
+    ),
+    "cancel a waiting job": Case(pending, post(f"/v1/jobs/{JOB}/cancel"), {"cancelled"}),
+    "cancel a running job": Case(active, post(f"/v1/jobs/{JOB}/cancel"), {"active"}),
+    "retry": Case(over(State.FAILED), post(f"/v1/jobs/{FIRST}/retry"), {"failed", "pending"}),
+    "replay": Case(over(State.DEAD), post(f"/v1/dlq/{FIRST}/replay"), {"dead", "pending"}),
+    "dismiss": Case(over(State.DEAD), post(f"/v1/dlq/{FIRST}/dismiss"), {"dead", "dismissed"}),
+    "delete": Case(over(State.DEAD), post(f"/v1/jobs/{FIRST}", method="DELETE"), {"dead"}),
+    "requeue by hand": Case(pending, post("/v1/queues/_all/requeue"), {"pending"}),
+    "restart failed": Case(
+        over(State.FAILED), post("/v1/queues/default/restart-failed"), {"pending"}
+    ),
+    "wake": Case(spec(run_at=rfc3339(NOW_MS)), tick, {"pending"}),
+    "finish a replay": Case(half_replayed, tick, {"dead", "pending"}),
+    "expire": Case(spec(deadline=rfc3339(NOW_MS)), tick, {"expired"}),
+    "tell of a deadline": Case(running(deadline=rfc3339(NOW_MS)), tick, {"active"}),
+    "bury": Case(pending, letter(Message(job_id=JOB, tenant="acme").encode()), {"dead"}),
+    "bury a copy of a running job's": Case(
+        active, letter(Message(job_id=JOB, tenant="acme").encode()), {"active"}
+    ),
+    "keep what is not ours": Case(pending, letter("junk"), {"pending"}),
+}
+
+
+def messages() -> list[str]:
+    """Every message in any queue, hidden and delayed ones too."""
+    return [
+        str(message.body)
+        for backend in sqs_backends["123456789012"].values()
+        for queue in backend.queues.values()
+        for message in queue._messages  # noqa: SLF001 - there is no call for it
+    ]
+
+
+def heads(aws: Cloud) -> list[Head]:
+    """Every job."""
+    rows = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.jobs_table)["Items"]
+    return aws.jobs.heads([row["job_id"]["S"] for row in rows if row["sk"]["S"] == "JOB"])
+
+
+def in_reach(head: Head, sent: list[str]) -> bool:
+    """Whether something will move the job on: its end, a message, a due row, or its agent."""
+    message = Message(job_id=head.job_id, tenant=head.tenant).encode()
+    return (
+        head.ended
+        or head.state is State.ACTIVE
+        or head.wake_at_ms is not None
+        or (head.state in {State.PENDING, State.RETRY} and message in sent)
+    )
+
+
+def killed_at(point: int, case: Case) -> bool:
+    """One case with a death after call `point`; returns whether it came to that."""
+    with cloud() as aws:
+        case.before(aws)
+        died = False
+        try:
+            case.ask(mortal(point), NOW)
+        except Killed:
+            died = True
+        for head in heads(aws):
+            assert in_reach(head, messages()), f"lost after call {point}: {head}"
+        case.ask(aws.clients, NOW + 1)
+        for minute in (1, 2):
+            tick(aws.clients, NOW + 60 * minute)
+        found = heads(aws)
+        assert case.finally_ >= {head.state.value for head in found}, f"after call {point}"
+        for head in found:
+            states = [step.state for step in head.timeline]
+            assert len(states) <= 4, f"a transition was made twice, after call {point}: {states}"
+            if head.state is State.PENDING:
+                body = Message(job_id=head.job_id, tenant="acme").encode()
+                assert body in messages(), f"no message after call {point}"
+                assert head.wake_at_ms is None, f"due for ever after call {point}"
+        check_told(found)
+        return died
+
+
+def check_told(found: list[Head]) -> None:
+    """Whoever runs a job that is to end has been told."""
+    commands = [json.loads(body) for body in messages() if '"command"' in body]
+    told = {command["job_id"] for command in commands}
+    assert {head.job_id for head in found if head.cancel_requested} <= told
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_killed_after_any_call_no_job_is_lost(name: str):
+    visited = 0
+    for point in range(1, 200):
+        if not killed_at(point, CASES[name]):
+            break
+        visited += 1
+    print(f"crash points visited, {name}: {visited}")
+    assert visited >= 1
