@@ -180,12 +180,16 @@ class Submission(_Input):
     @field_validator("command")
     @classmethod
     def _command_or_type(cls, words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        typed = info.data.get("type", "invalid") is not None
-        if typed and words:
-            raise ValueError("must be left out when a type is given")
-        if not typed and not words:
+        """Fill in the command of a type, so that whoever runs a job need not know its type."""
+        if info.data.get("type", "invalid") is not None:
+            params = info.data.get("params")
+            own = words if params is None else params.argv()
+            if words not in ((), own):  # a job that is read back has both
+                raise ValueError("must be left out when a type is given")
+            return own
+        if not words:
             raise ValueError("required, at least the program, unless a type is given")
-        if words and not words[0]:
+        if not words[0]:
             raise ValueError("must name a program first")
         return words
 
@@ -196,11 +200,6 @@ class Submission(_Input):
         if value is not None and run_at is not None and unix_ms(value) <= unix_ms(run_at):
             raise ValueError("must be after run_at")
         return value
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """What a sandbox runs."""
-        return self.command if self.params is None else self.params.argv()
 
 
 class Batch(_Input):
@@ -241,7 +240,7 @@ class Job(BaseModel):
     type: str | None
     params: SleepParams | None
     command: tuple[str, ...]
-    """Empty for a job of a type."""
+    """What runs: as submitted, or what the type makes of its params."""
     resources: Resources
     network: str
     env: dict[str, str]
