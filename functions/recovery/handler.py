@@ -27,7 +27,7 @@ from joblane.head import Step
 from joblane.lifecycle import Event, State
 from joblane.message import Message
 from joblane.moves import plan
-from joblane.names import Lane, lane_name
+from joblane.names import lane_name
 from joblane.retention import Retention
 from joblane.testers import BadParameters, Finding, Tester
 from joblane.testers.net import Guard, HttpTester, TcpTester
@@ -167,8 +167,8 @@ class Recovery:
         return self._wait(progress, row, row, self._delay_s(row))
 
     def _test(self, progress: Progress, row: ConditionRow) -> Progress:
-        first = self._conditions.oldest(row.condition, 1)
-        if not first:
+        first = self._first(row)
+        if first is None:
             return self._close(progress, row)
         try:
             finding = self._find(row.condition)
@@ -187,9 +187,24 @@ class Recovery:
             )
         found = replace(found, tests=row.tests + 1)
         after = self._wait(progress, row, found, self._delay_s(found))
-        if after.next == "wait" and self._too_long(found, self._now_ms() - first[0].first_ms):
+        if after.next == "wait" and self._too_long(found, self._now_ms() - first.first_ms):
             return after.model_copy(update={"next": "give_up"})
         return after
+
+    def _first(self, row: ConditionRow) -> Waiting | None:
+        """The job that has waited longest.
+
+        Entries before it of jobs that wait no longer (cancelled, expired, deleted) are dropped:
+        nobody has to tell us, and nothing is tested for them.
+        """
+        while page := self._conditions.oldest(row.condition, 1):
+            head = self._jobs.get(page[0].job_id)
+            if head is not None and head.condition == row.condition:
+                return page[0]
+            if head is not None and head.state is State.PENDING:
+                self._send(page[0])  # somebody died between unblocking it and this
+            self._conditions.drop(row.condition, page[0])
+        return None
 
     def _resubmit(self, progress: Progress, row: ConditionRow) -> Progress:
         """Let a page of jobs go; the round goes on until as many went as the test allowed."""
@@ -268,9 +283,7 @@ class Recovery:
         except Refused as refusal:
             went = refusal.head is not None and refusal.head.state is State.PENDING
         if went:
-            self._lane(entry.queue, entry.lane).send(
-                Message(job_id=entry.job_id, tenant=entry.tenant)
-            )
+            self._send(entry)
         self._conditions.drop(row.condition, entry)
         return went
 
@@ -278,7 +291,7 @@ class Recovery:
         """End one job with the condition as its reason, if it still waits for it."""
         now_ms = self._now_ms()
         head = self._jobs.get(entry.job_id)
-        if head is not None and head.state is State.BLOCKED and head.condition == row.condition:
+        if head is not None and head.condition == row.condition:
             waited = _span((now_ms - entry.first_ms) // 1000)
             reason = f"gave up after {waited} of waiting: {why}; condition {row.condition}"
             step = plan(head, Event.GIVE_UP, now_ms, reason)
@@ -306,9 +319,11 @@ class Recovery:
     def _too_long(self, row: ConditionRow, waited_ms: int) -> bool:
         return waited_ms >= self._policy(row).most_s * 1000
 
-    def _lane(self, queue: str, lane: Lane) -> LaneQueue:
-        name = lane_name(self._settings.deployment, queue, lane)
-        return LaneQueue(self._sqs, self._settings.queue_url_prefix + name)
+    def _send(self, entry: Waiting) -> None:
+        """Send a job's message to its own lane."""
+        name = lane_name(self._settings.deployment, entry.queue, entry.lane)
+        lane = LaneQueue(self._sqs, self._settings.queue_url_prefix + name)
+        lane.send(Message(job_id=entry.job_id, tenant=entry.tenant))
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -49,9 +49,19 @@ _ENVIRONMENT = {
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_RETENTION": "{}",
     "JOBLANE_TENANTS": "{}",
+    "JOBLANE_CONDITIONS_TABLE": "joblane-conditions",
+    "JOBLANE_RECOVERY_ARN": "arn:aws:states:us-east-1:1:stateMachine:joblane-recovery",
+    "JOBLANE_TENANT_QUEUES": "{}",
+    "JOBLANE_FLEET_QUEUES": "{}",
+    "JOBLANE_POLICIES": "{}",
+    "JOBLANE_ALLOW_NETWORKS": "[]",
 }
 
-FUNCTIONS = {"submission": ("dynamodb", "sqs"), "admin": ("dynamodb", "sqs")}
+FUNCTIONS = {
+    "submission": ("dynamodb", "sqs"),
+    "admin": ("dynamodb", "sqs"),
+    "recovery": ("dynamodb", "sqs", "stepfunctions"),
+}
 """Each function and the clients that it makes at its start."""
 
 

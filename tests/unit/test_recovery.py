@@ -103,13 +103,17 @@ def test_a_job_cancelled_while_blocked_stays_cancelled_and_takes_no_place(world:
     assert 2 == len(world.received())
 
 
-def test_a_job_that_leaves_is_not_tested_for(world: World):
-    (job_id,) = world.submit_and_block(URL)
-    head = world.jobs.get(job_id)
-    assert head is not None
-    world.conditions.leave(URL, head)
+def test_nothing_is_tested_for_jobs_that_were_cancelled_or_deleted(world: World):
+    jobs = world.submit_and_block(URL, 3)
+    for job_id in jobs[:2]:
+        head = world.jobs.get(job_id)
+        assert head is not None
+        cancel = plan(head, Event.CANCEL, world.now_ms, "cancelled by an operator")
+        world.jobs.move(head, Event.CANCEL, cancel, expires_at=9)
+    world.jobs.delete(jobs[2])
     world.machine.run()
     assert 0 == world.http.asked
+    assert [] == world.conditions.oldest(URL, 1)
     row = world.conditions.get(URL)
     assert row is not None
     assert Phase.CLOSED is row.phase
@@ -269,6 +273,8 @@ def test_a_superseded_execution_does_nothing(world: World):
 
 def test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first(world: World):
     """Its row in the first list is stale: the function died before it dropped it."""
+    early = world.submit_and_block(URL, first=5)
+    world.clock.now += 1
     (job_id,) = world.submit_and_block(URL)
     head = world.jobs.get(job_id)
     assert head is not None
@@ -279,8 +285,8 @@ def test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first(world: W
     world.conditions.join(OTHER, blocked, world.now_ms)
     world.http.allow = 10
     world.machine.run(600)
-    assert [State.BLOCKED] == world.states([job_id])
-    assert [] == world.received()
+    assert [State.BLOCKED, State.PENDING] == world.states([job_id, *early])
+    assert 1 == len(world.received())
     assert 1 == world.http.asked
     world.tcp.allow = 10
     world.machine.run()
@@ -347,3 +353,18 @@ def test_who_died_while_closing_finds_the_job_that_joined_meanwhile(world: World
     world.http.allow = 10
     world.machine.run()
     assert [State.PENDING] == world.states(jobs)
+
+
+def test_of_two_who_would_open_a_condition_one_does(world: World):
+    world.submit_and_block(URL)
+    world.http.allow = 10
+    world.machine.run()
+    closed = world.conditions.get(URL)
+    assert closed is not None
+    one = replace(closed, generation=closed.generation + 1, phase=Phase.OPENING, closed_ms=None)
+    other = replace(one, generation=closed.generation + 2)
+    assert world.conditions.swap(closed, one)
+    assert not world.conditions.swap(closed, other)
+    assert world.conditions.swap(closed, one)  # the SDK's repetition
+    assert one == world.conditions.get(URL)
+    assert not world.conditions.swap(None, other)

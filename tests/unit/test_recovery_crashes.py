@@ -13,6 +13,7 @@ import pytest
 
 from functions.recovery import handler
 from joblane.aws.conditions import Phase
+from joblane.aws.lanes import Received
 from joblane.lifecycle import Event, State
 from joblane.moves import plan
 from tests.support.aws import cloud, new_session
@@ -236,3 +237,25 @@ def undisturbed(world: World) -> Iterator[None]:
     world.sqs = clients.make("sqs")
     yield
     world.clients, world.conditions, world.jobs, world.sqs = kept
+
+
+def test_of_two_agents_that_join_between_any_two_calls_of_each_other_one_opens():
+    joining = Late()
+    for world, wire in points(joining, least=5):
+        jobs = [world.submit(1), world.submit(2)]
+        first, second = world.received()
+
+        def join(world: World = world, second: Received = second) -> None:
+            with undisturbed(world):
+                world.clock.now += 1
+                world.block(second, URL)
+
+        joining.action = join
+        world.block(first, URL)
+        if not wire.reached:
+            join()
+        assert 1 == len(world.machine.running())
+        world.http.allow = 10
+        with undisturbed(world):
+            world.machine.run()
+        assert [State.PENDING] * 2 == world.states(jobs)

@@ -172,13 +172,6 @@ class ConditionStore:
         self._client.put_item(TableName=self._table, Item=_to_row(condition, waiting(head)))
         self._take_care(condition, now_ms)
 
-    def leave(self, condition: str, head: Head) -> None:
-        """Take a job out of the list, because it was cancelled or expired while blocked.
-
-        Without it the row would stay until a test lets it go, and be tested for until then.
-        """
-        self.drop(condition, waiting(head))
-
     def drop(self, condition: str, entry: Waiting) -> None:
         """Remove an entry; one that is gone already is fine."""
         self._client.delete_item(TableName=self._table, Key=_key(condition, entry.sort))
