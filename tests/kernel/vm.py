@@ -26,6 +26,8 @@ _BOOT_MODULES = ("virtio_pci", "virtiofs")
 _GUEST_MODULES = (
     "virtio_blk ext4 veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat"
 )
+_CPU = "max,avx=off,avx2=off"
+"""Emulated, wide vectors cost more than they save: ten Python starts took 4.3 s in place of 5.1."""
 _DISK_MB = 64
 
 
@@ -126,7 +128,7 @@ def _qemu(room: Path, initrd: Path) -> list[str]:
     )
     return [
         "qemu-system-x86_64", "-M", "pc,memory-backend=m", "-accel", "tcg,thread=multi",
-        "-cpu", "max", "-smp", "2", "-m", "1536M", "-nodefaults", "-no-reboot",
+        "-cpu", _CPU, "-smp", "2", "-m", "1536M", "-nodefaults", "-no-reboot",
         "-object", "memory-backend-memfd,id=m,size=1536M,share=on",
         "-chardev", f"socket,id=c,path={room}/fs.sock",
         "-device", "vhost-user-fs-pci,chardev=c,tag=root",
