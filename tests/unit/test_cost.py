@@ -8,11 +8,13 @@ import pytest
 from ec2_agent.sandbox import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore
-from joblane.head import INLINE_SPEC_BYTES
-from joblane.lifecycle import State
+from joblane.aws.jobs import Facts, JobStore
+from joblane.head import INLINE_SPEC_BYTES, Step, submitted
+from joblane.lifecycle import Outcome, State
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, Meter, item_size, new_session
+from tests.support.jobs import JOB, submission
+from tests.support.prices import dollars_per_million
 from tests.support.requests import Api
 
 
@@ -36,12 +38,16 @@ def run_one(metered: Clients, body: dict[str, object]) -> str:
     assert 202 == status
     with Launcher(isolation="namespaces", slots=0) as launcher:
         parts = Parts(metered, launcher, name="i-0123456789abcdef0")
-        held = parts.receive()
-        assert held is not None
-        head = parts.claim(held)
-        assert head is not None
-        asyncio.run(parts.attempt(head, held).run())
+        while held := parts.receive():
+            head = parts.claim(held)
+            assert head is not None
+            asyncio.run(parts.attempt(head, held).run())
     return str(job["id"])
+
+
+def sqs_requests(meter: Meter) -> int:
+    """Requests to SQS, but for the last one, which found the lane empty."""
+    return sum(n for call, n in meter.calls.items() if call.startswith("sqs.")) - 1
 
 
 def head_size(aws: Cloud, job_id: str) -> int:
@@ -58,8 +64,43 @@ def test_a_simple_job_costs_four_write_units_no_read_and_three_sqs_requests(
     head = JobStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table).get(job_id)
     assert head is not None
     assert State.COMPLETED is head.state
-    sqs = sum(n for call, n in meter.calls.items() if call.startswith("sqs."))
-    assert (4, 0, 3) == (meter.write_units, meter.reads, sqs)
+    assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+    price = dollars_per_million(write_units=4, read_units=0, sqs_requests=3)
+    print(f"a million simple jobs: ${price:.2f} for tables and lanes")
+    assert 4.00 == pytest.approx(price)
+
+
+def test_a_retry_costs_two_write_units(meter: Meter, metered: Clients):
+    command = ["sh", "-c", "test $JOBLANE_ATTEMPT -gt 1"]
+    run_one(metered, {"command": command, "retry": {"max_attempts": 2, "backoff_s": [0]}})
+    # The second attempt: received again, its message handed back once, claimed and settled.
+    assert (4 + 2, 0, 3 + 2) == (meter.write_units, meter.reads, sqs_requests(meter))
+
+
+def test_a_job_that_ends_dead_pays_its_place_on_the_list(meter: Meter, metered: Clients):
+    run_one(metered, {"command": ["false"], "retry": {"max_attempts": 1}})
+    assert (4 + 1, 0) == (meter.write_units, meter.reads)
+
+
+def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_one(
+    meter: Meter, metered: Clients
+):
+    jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
+    jobs.put_new(submitted(JOB, "acme", submission(), 1_795_226_829_005))
+    head = jobs.claim(JOB, "i-0123456789abcdef0", 1_795_226_829_105)
+    before = meter.write_units
+    step = Step(State.BLOCKED, 1_795_226_829_205, 0, "exit 75; waits for http:https://a.b/c")
+    jobs.block(head, step, "http:https://a.b/c", Facts(Outcome.BLOCKED, exit_code=75))
+    step = Step(State.PENDING, 1_795_226_929_205, 0, "http:https://a.b/c holds again")
+    jobs.unblock(JOB, "http:https://a.b/c", step)
+    assert 4 == meter.write_units - before
+    jobs.claim(JOB, "i-0123456789abcdef0", 1_795_226_929_305)
+    assert (5, 0) == (meter.write_units - before, meter.reads)
+
+
+def test_a_deadline_costs_its_row_in_the_index(meter: Meter, metered: Clients):
+    run_one(metered, {"command": ["true"], "deadline": "2100-01-01T00:00:00Z"})
+    assert (4 + 2, 0) == (meter.write_units, meter.reads)
 
 
 def test_the_longest_submission_that_stays_in_the_head_costs_no_more(
