@@ -301,7 +301,7 @@ def routes(app: Application, submitter: Submitter) -> None:
         app.query()
         with conflicts():
             submitter.delete(submitter.job(app.tenant(), job_id))
-        return Response(int(HTTPStatus.NO_CONTENT))
+        return Response(int(HTTPStatus.NO_CONTENT), body="")
 
     @resolver.post("/v1/jobs/<job_id>/cancel")
     def cancel(job_id: str) -> Response[str]:

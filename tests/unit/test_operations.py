@@ -302,7 +302,8 @@ def test_a_job_is_deleted_unless_it_runs(aws: Cloud, api: Api):
     head = claim(aws, job_id)
     assert 409 == api("DELETE", f"/v1/jobs/{job_id}")[0]
     end(aws, head, State.COMPLETED, Outcome.SUCCEEDED)
-    assert 204 == api.raw("DELETE", f"/v1/jobs/{job_id}")["statusCode"]
+    answer = api.raw("DELETE", f"/v1/jobs/{job_id}")
+    assert (204, "") == (answer["statusCode"], answer["body"])  # not null: MiniStack's gateway
     assert 404 == api("DELETE", f"/v1/jobs/{job_id}")[0]
     assert 404 == api("GET", f"/v1/jobs/{job_id}")[0]
 
