@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from moto.moto_api._internal.models import moto_api_backend
 
 from functions.recovery import handler
 from joblane.aws.conditions import Phase
 from joblane.aws.lanes import Received
 from joblane.lifecycle import Event, State
 from joblane.moves import plan
+from tests.support.aws import _make as make_deployment
 from tests.support.aws import cloud, new_session
 from tests.support.machine import Fatal
 from tests.support.recovery import OneEach, World, store
@@ -26,9 +28,9 @@ URL = "http:https://api.example.com/health"
 class Tripwire:
     """Does something right after one of a session's calls to AWS has taken effect."""
 
-    def __init__(self, point: int, action: Callable[[], None]) -> None:
+    def __init__(self, action: Callable[[], None]) -> None:
         self.calls = 0
-        self._point = point
+        self.point = 0
         self._action = action
         self.clients = OneEach(session := new_session())
         session.get_component("event_emitter").register("after-call", self._called)
@@ -36,11 +38,11 @@ class Tripwire:
     @property
     def reached(self) -> bool:
         """Whether the point was reached."""
-        return self.calls >= self._point
+        return self.calls >= self.point
 
     def _called(self, **_: Any) -> None:
         self.calls += 1
-        if self.calls == self._point:
+        if self.calls == self.point:
             self._action()
 
 
@@ -135,15 +137,18 @@ Scenario = Callable[[World], list[str]]
 
 def points(action: Callable[[], None], least: int = 10) -> Iterator[tuple[World, Tripwire]]:
     """A fresh world for every point, until a world was never tripped."""
-    for point in range(1, 1000):
-        with cloud() as aws:
-            wire = Tripwire(point, action)
-            aws.clients = OneEach(aws.session)
+    with cloud() as aws:
+        aws.clients = OneEach(aws.session)
+        wire = Tripwire(action)
+        for wire.point in range(1, 1000):
+            moto_api_backend.reset()
+            make_deployment(aws.clients)
+            wire.calls = 0
             yield World(aws, wire.clients), wire
-        if not wire.reached:
-            print(f"{point - 1} points")
-            assert point > least
-            return
+            if not wire.reached:
+                print(f"{wire.point - 1} points")
+                assert wire.point > least
+                return
 
 
 @pytest.mark.parametrize(
