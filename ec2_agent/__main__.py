@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import socket
 import sys
 import time
@@ -15,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
 from ec2_agent.agent import Agent
-from ec2_agent.sandbox import HostReport, Launcher, SandboxRefused, probe
+from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
 from joblane import __version__
 from joblane.aws.clients import Clients
@@ -63,6 +64,7 @@ def _run(options: argparse.Namespace) -> int:
             isolation=settings.isolation,
             slots=min(settings.threads, 16),
             allow_host_network=settings.allow_host_network,
+            egress=_egress(options),
         )
     except SandboxRefused as refusal:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
@@ -104,6 +106,16 @@ def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
         )
     served = {name: descriptor.queues[name] for name in queues or descriptor.queues}
     return descriptor.model_copy(update={"queues": served})
+
+
+def _egress(options: argparse.Namespace) -> EgressPolicy | None:
+    """The policy for jobs with network egress; None where this host has nothing to hold it.
+
+    Such jobs are refused there; whoever names ranges wants them, and is told what is missing.
+    """
+    policy = EgressPolicy(tuple(options.egress_allow), tuple(options.egress_refuse))
+    can = os.geteuid() == 0 and shutil.which("nft") is not None
+    return policy if can or policy != EgressPolicy() else None
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -158,6 +170,17 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="let jobs ask for the host's network: they reach all that the host reaches",
     )
+    for name, what in (
+        ("allow", "a private one that they may reach"),
+        ("refuse", "a public one that they may not"),
+    ):
+        run.add_argument(
+            f"--egress-{name}",
+            action="append",
+            default=[],
+            metavar="RANGE",
+            help=f"IPv4 range for jobs with network egress: {what}",
+        )
     run.add_argument(
         "--drain-s",
         type=float,

@@ -22,6 +22,8 @@ class Installation:
     threads: int
     """Jobs that the agent runs at once."""
     allow_host_network: bool
+    egress_allow: tuple[str, ...]
+    egress_refuse: tuple[str, ...]
     release: str
     """Names the bundle's content: the same release is not installed twice."""
     bundle_url: str
@@ -48,10 +50,16 @@ class Installation:
 
     def _options(self) -> str:
         """Return the arguments of `joblane agent`."""
-        queues = " ".join(f"--queue {queue}" for queue in self.queues)
-        options = f"--deployment {self.deployment} {queues} --threads {self.threads}"
-        options += " --isolation full"
-        return f"{options} --allow-host-network" if self.allow_host_network else options
+        return " ".join(
+            (
+                f"--deployment {self.deployment}",
+                *(f"--queue {queue}" for queue in self.queues),
+                f"--threads {self.threads} --isolation full",
+                *(["--allow-host-network"] if self.allow_host_network else []),
+                *(f"--egress-allow {network}" for network in self.egress_allow),
+                *(f"--egress-refuse {network}" for network in self.egress_refuse),
+            )
+        )
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -91,6 +91,8 @@ class FleetStack(Stack):
                 queues=fleet.queues,
                 threads=max(1, threads),
                 allow_host_network=fleet.allow_host_network,
+                egress_allow=fleet.egress_allow,
+                egress_refuse=fleet.egress_refuse,
                 release=asset.asset_hash,
                 bundle_url=asset.s3_object_url,
                 region=self.region,

@@ -11,7 +11,7 @@ unit=@UNIT_FILE@
 
 if [ ! -d "$release" ]; then
   echo "installing release @RELEASE@"
-  dnf install --quiet --assumeyes "$python" libseccomp
+  dnf install --quiet --assumeyes "$python" libseccomp nftables
   mkdir -p "$home/releases" "$home/bin"
   aside=$(mktemp -d "$home/releases/.installing-XXXXXX")
   trap 'rm -rf "$aside"' EXIT

@@ -110,6 +110,8 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "queues": ("default",),
         "threads": 8,
         "allow_host_network": False,
+        "egress_allow": (),
+        "egress_refuse": ("203.0.113.0/24",),
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",
         "region": "eu-west-1",
@@ -157,7 +159,7 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
     second = install(tmp_path, installation(tmp_path, "two").script())
 
     restart = "systemctl restart joblane-agent"
-    assert "dnf install --quiet --assumeyes python3.12 libseccomp" in first
+    assert "dnf install --quiet --assumeyes python3.12 libseccomp nftables" in first
     assert restart == first[-1]
     assert (again) == [
         "systemctl --quiet enable joblane-agent",
@@ -183,7 +185,7 @@ def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
     assert "systemctl daemon-reload" in asked
     assert asked[-1] == "systemctl restart joblane-agent"
     unit = (tmp_path / "joblane-agent.service").read_text(encoding="utf-8")
-    assert "--isolation full --allow-host-network'\n" in unit
+    assert "--isolation full --allow-host-network --egress-refuse 203.0.113.0/24'\n" in unit
     assert "@" not in unit
 
 

@@ -6,7 +6,7 @@ This is the one module of joblane that `infra` imports, the names of resources i
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from joblane.conditions import AnyPolicy
 from joblane.names import (
@@ -92,6 +92,10 @@ class Queue(Strict):
     """Who may submit to it; empty means every tenant."""
 
 
+Ipv4Range = Annotated[str, AfterValidator(lambda text: str(IPv4Network(text)))]
+"""An IPv4 network in CIDR notation, such as `10.1.0.0/16`."""
+
+
 class Fleet(Strict):
     """An Auto Scaling group of agents."""
 
@@ -102,6 +106,10 @@ class Fleet(Strict):
     max_size: Annotated[int, Field(ge=1, le=5000)] = 4
     allow_host_network: bool = False
     """Whether jobs may ask for `network = "host"` here."""
+    egress_allow: tuple[Ipv4Range, ...] = ()
+    """Private ranges that jobs with `network = "egress"` may reach all the same."""
+    egress_refuse: tuple[Ipv4Range, ...] = ()
+    """Public ranges that they may not reach."""
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
