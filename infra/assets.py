@@ -21,7 +21,7 @@ from joblane.config import Config
 
 Architecture = Literal["arm64", "x86_64"]
 
-FUNCTIONS = ("submission", "admin", "requeue", "dead_letter", "recovery")
+FUNCTIONS = ("submission", "admin", "requeue", "dead_letter", "recovery", "instance_end")
 """Folders of `functions/` that become Lambda functions."""
 
 AGENT_PYTHON = "3.12"

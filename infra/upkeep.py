@@ -1,5 +1,7 @@
 """The upkeep stack: what runs by the clock and on dead letters, and the topic that hears of it."""
 
+import json
+
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -20,6 +22,8 @@ REQUEUE_TIMEOUT_S = 55
 
 DEAD_LETTER_TIMEOUT_S = 20
 """A sixth of the queues' visibility, as Lambda wants it: a throttled batch is not seen twice."""
+
+INSTANCE_END_TIMEOUT_S = 29
 
 LETTERS_AT_ONCE = 2
 """Functions at most that read one queue: letters are rare, and a flood of them can wait."""
@@ -44,6 +48,7 @@ class UpkeepStack(Stack):
         }
         self._every_minute(self._requeue(), self._alternate())
         self._letters(self._topic())
+        self._instance_ends(self._instance_end())
 
     def _alternate(self) -> sqs.Queue:
         alternate = sqs.Queue(
@@ -117,6 +122,44 @@ class UpkeepStack(Stack):
         rule.add_target(
             targets.LambdaFunction(requeue.function, dead_letter_queue=alternate, retry_attempts=0)
         )
+
+    def _instance_end(self) -> Function:
+        config, resources = self._config, self._resources
+        return Function(
+            self,
+            "instance_end",
+            config=config,
+            code=self._assets.functions / "instance_end",
+            layer=self._layer,
+            environment={
+                **self._environment,
+                "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
+                "JOBLANE_QUEUES": json.dumps(list(config.queues)),
+            },
+            timeout_s=INSTANCE_END_TIMEOUT_S,
+            grants=[
+                Grant(
+                    ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"),
+                    (resources.table("agents"),),
+                ),
+                Grant(("dynamodb:GetItem",), (resources.table("jobs"),)),
+                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+            ],
+        )
+
+    def _instance_ends(self, instance_end: Function) -> None:
+        """Call it when EC2 reports that an instance of this account is no more."""
+        rule = events.Rule(
+            self,
+            "InstanceEnds",
+            description="Joblane: free the jobs of an instance that has ended",
+            event_pattern=events.EventPattern(
+                source=["aws.ec2"],
+                detail_type=["EC2 Instance State-change Notification"],
+                detail={"state": ["terminated", "stopped"]},
+            ),
+        )
+        rule.add_target(targets.LambdaFunction(instance_end.function))
 
     def _letters(self, topic: sns.Topic) -> None:
         config, resources = self._config, self._resources

@@ -81,6 +81,11 @@ ALLOWED = {
         (*DEAD_LETTERS, ALTERNATE),
     )
     | {("sns:Publish", "the topic")},
+    "Instanceend": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instanceend",))
+    | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
+    | {("dynamodb:GetItem", JOBS)}
+    | every(("sqs:SendMessage",), LANES),
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
@@ -109,6 +114,7 @@ STACK_OF = {
     "Machine": "recovery",
     "Requeue": "upkeep",
     "Deadletter": "upkeep",
+    "Instanceend": "upkeep",
     "Agent": "fleet-main",
 }
 

@@ -6,7 +6,7 @@ HOLDS_DATA = {
     "AWS::DynamoDB::Table": 6,
     "AWS::SQS::Queue": 7,
     "AWS::Cognito::UserPool": 1,
-    "AWS::Logs::LogGroup": 8,
+    "AWS::Logs::LogGroup": 9,
 }
 """Types that hold something of the user's, with how many production has of each."""
 

@@ -1,5 +1,7 @@
 """What runs by the clock and on dead letters: when, on what, and where its failures go."""
 
+from typing import Any
+
 from tests.infra.synthesis import Deployment
 
 DEAD_LETTERS = {
@@ -9,10 +11,25 @@ DEAD_LETTERS = {
 }
 
 
+def rules(deployment: Deployment) -> dict[str, Any]:
+    """Rules by what they say they are for."""
+    return {r["Description"]: r for r in deployment.properties("AWS::Events::Rule", "upkeep")}
+
+
+def test_only_the_end_of_an_instance_frees_jobs(production: Deployment) -> None:
+    """While it shuts down its agent may still run."""
+    rule = rules(production)["Joblane: free the jobs of an instance that has ended"]
+    assert {
+        "source": ["aws.ec2"],
+        "detail-type": ["EC2 Instance State-change Notification"],
+        "detail": {"state": ["terminated", "stopped"]},
+    } == rule["EventPattern"]
+
+
 def test_requeue_runs_every_minute_and_its_failures_go_to_alternate(
     production: Deployment,
 ) -> None:
-    rule = production.one("AWS::Events::Rule", "upkeep")
+    rule = rules(production)["Joblane: do what has become due"]
     (target,) = rule["Targets"]
     (alternate,) = production.resources("AWS::SQS::Queue", "upkeep")
     invoke = production.one("AWS::Lambda::EventInvokeConfig", "upkeep")
@@ -38,7 +55,7 @@ def test_every_queue_of_letters_has_its_reader(laptop: Deployment) -> None:
 
 def test_upkeep_runs_as_long_as_it_may(production: Deployment) -> None:
     functions = production.properties("AWS::Lambda::Function", "upkeep")
-    assert {"joblane-requeue": 55, "joblane-dead_letter": 20} == {
+    assert {"joblane-requeue": 55, "joblane-dead_letter": 20, "joblane-instance_end": 29} == {
         function["FunctionName"]: function["Timeout"] for function in functions
     }
     for queue in production.properties("AWS::SQS::Queue"):

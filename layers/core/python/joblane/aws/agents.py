@@ -73,6 +73,15 @@ class AgentStore:
             },
         )
 
+    def end_lease(self, name: str) -> None:
+        """Declare that an agent no longer holds its jobs; its row stays, with what it ran."""
+        self._client.update_item(
+            TableName=self._table,
+            Key=_key(name),
+            UpdateExpression="SET beat = :never",
+            ExpressionAttributeValues={":never": {"N": "0"}},
+        )
+
     def goodbye(self, name: str) -> None:
         """Forget an agent that has left in order, and holds nothing any more."""
         self._client.delete_item(TableName=self._table, Key=_key(name))

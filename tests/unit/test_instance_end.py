@@ -1,0 +1,108 @@
+"""EC2 says that an instance ended: its jobs are free at once, whatever crashes on the way."""
+
+import time
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.logging import Logger
+
+from functions.instance_end.handler import InstanceEnd, Settings
+from joblane.aws.agents import AgentRow
+from joblane.aws.clients import Clients
+from joblane.head import submitted
+from joblane.lifecycle import State
+from tests.support.agents import Parts
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.jobs import JOB, submission
+
+DEAD = "i-dead"
+ENVIRONMENT = {**FUNCTION_ENVIRONMENT, "JOBLANE_QUEUES": '["default", "bulk"]'}
+EVENT = {"detail": {"instance-id": DEAD, "state": "terminated"}}
+
+
+def handler(clients: Clients) -> InstanceEnd:
+    return InstanceEnd(Settings.model_validate(ENVIRONMENT), clients, Logger())
+
+
+def lose(aws: Cloud) -> None:
+    """An agent that runs a job, beats, and is gone; its message is in flight for two minutes."""
+    now_ms = int(time.time() * 1000)
+    aws.jobs.put_new(submitted(JOB, "acme", submission(), now_ms))
+    aws.agents.beat(AgentRow(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
+    aws.jobs.claim(JOB, DEAD, now_ms)
+
+
+def taken_over(aws: Cloud) -> bool:
+    """Whether another agent gets a message and with it the job."""
+    parts = Parts(aws.clients, name="agent-2")
+    while held := parts.receive():
+        head = parts.claim(held)
+        if head is not None:
+            assert (State.ACTIVE, "agent-2", 2) == (head.state, head.agent, head.epoch)
+            return True
+    return False
+
+
+def test_another_agent_takes_over_at_once(aws: Cloud):
+    lose(aws)
+    handler(aws.clients)(EVENT)
+    assert taken_over(aws)
+    assert aws.agents.get(DEAD) is None
+
+
+def test_a_job_that_went_on_meanwhile_is_left_alone(aws: Cloud):
+    lose(aws)
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    aws.jobs.take_over(head, "agent-3", int(time.time() * 1000))
+    handler(aws.clients)(EVENT)
+    assert Parts(aws.clients).receive() is None
+
+
+def test_an_instance_without_an_agent_is_nothing_to_us(aws: Cloud):
+    handler(aws.clients)({"detail": {"instance-id": "i-other"}})
+
+
+class Killed(Exception):
+    """The function was killed."""
+
+
+def test_killed_after_any_call_and_tried_again_it_still_frees_the_job(aws: Cloud):
+    visited = 0
+    for point in range(1, 100):
+        lose_again(aws)
+        session = new_session()
+        calls = iter(range(1, 1000))
+
+        def killed(calls: Any = calls, point: int = point, **_: Any) -> None:
+            if next(calls) == point:
+                raise Killed
+
+        session.get_component("event_emitter").register("after-call", killed)
+        try:
+            handler(Clients(session))(EVENT)
+        except Killed:
+            visited += 1
+            handler(aws.clients)(EVENT)
+            assert taken_over(aws), f"killed after call {point}"
+        else:
+            break
+    print(f"crash points visited: {visited}")
+    assert visited >= 5
+
+
+def lose_again(aws: Cloud) -> None:
+    """The same loss on a clean table."""
+    aws.clients.make("dynamodb").delete_item(
+        TableName="joblane-jobs", Key={"job_id": {"S": JOB}, "sk": {"S": "JOB"}}
+    )
+    while held := Parts(aws.clients).receive():
+        held.lane.delete(held.received.receipt)
+    lose(aws)
+
+
+@pytest.mark.parametrize("missing", ["JOBLANE_AGENTS_TABLE", "JOBLANE_QUEUES"])
+def test_a_missing_variable_is_named_at_the_cold_start(missing: str):
+    environment = {k: v for k, v in ENVIRONMENT.items() if k != missing}
+    with pytest.raises(ValueError, match=missing):
+        Settings.model_validate(environment)
