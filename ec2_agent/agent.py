@@ -14,22 +14,25 @@ from collections.abc import Mapping
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ec2_agent.attempt import Attempt, Tools
-from ec2_agent.claiming import Claimer
+from ec2_agent.attempt import Attempt
+from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Ask
 from ec2_agent.flight import Flight, Held
 from ec2_agent.inbox import Inbox
 from ec2_agent.intake import Intake, LanePair
 from ec2_agent.lease import Lease
+from ec2_agent.report import Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, Clients
+from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
+from joblane.aws.requirements import Requirements
 from joblane.message import Command
-from joblane.names import LANES, inbox_name
+from joblane.names import LANES, inbox_name, recovery_name, table_name
 
 log = logging.getLogger(__name__)
 
@@ -43,16 +46,29 @@ class Agent:
         dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs", LONG_POLL)
         jobs = JobStore(dynamodb, descriptor.jobs_table)
         agents = AgentStore(dynamodb, descriptor.agents_table)
+        conditions = requirements = None
+        if descriptor.recovery_arn is not None:
+            conditions = ConditionStore(
+                dynamodb,
+                table_name(descriptor.name, "conditions"),
+                clients.make("stepfunctions"),
+                descriptor.recovery_arn,
+            )
+            # It tests for up to 25 s, as a long poll may take.
+            lambda_ = clients.make("lambda", LONG_POLL)
+            requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self._taken: Counter[str] = Counter()
         self._work: set[asyncio.Task[None]] = set()
         self._attempts: set[Attempt] = set()
         self._leaving = asyncio.Event()
         self._hurry = asyncio.Event()
         self._flight = Flight()
-        self._claimer = Claimer(settings, jobs, agents, self._flight, time.time)
+        self._claimer = Claimer(settings, Stores(jobs, agents, conditions), self._flight, time.time)
         self._tools = Tools(
             jobs=jobs,
             logs=LogStore(clients.make("logs"), descriptor.log_group),
+            conditions=conditions,
+            requirements=requirements,
             launcher=launcher,
             flight=self._flight,
             retention=descriptor.retention,

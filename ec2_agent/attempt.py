@@ -3,55 +3,27 @@
 import asyncio
 import logging
 import os
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import count
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
-from ec2_agent.decisions import (
-    GRACE_S,
-    Ask,
-    Verdicted,
-    expires_at,
-    judge,
-    sandbox_spec,
-    usage_json,
-)
-from ec2_agent.flight import Flight, Held
+from ec2_agent.decisions import GRACE_S, Ask, Verdicted, judge, of_blocking, sandbox_spec
+from ec2_agent.flight import Held
 from ec2_agent.output import Capture, Shipper
-from ec2_agent.sandbox import Ending, Launcher, Sandbox, SandboxRefused
+from ec2_agent.report import Report, Tools
+from ec2_agent.sandbox import Ending, Sandbox, SandboxRefused
 from ec2_agent.spool import Spool
-from joblane.aws.jobs import Facts, JobStore, Refused
-from joblane.aws.logs import LogStore
-from joblane.config import Retention
-from joblane.head import Head, Step
-from joblane.lifecycle import ENDED, Outcome, Settlement, State, settle
+from joblane.aws.requirements import Blocking, NoAnswer
+from joblane.conditions import default_condition
+from joblane.head import Head
+from joblane.lifecycle import Outcome
 from joblane.logs import stream_name
 
 SHIP_TIMEOUT_S = 10.0
 """How long an outcome waits for its output to arrive: a reader who sees the end should find all
 of it. After that the outcome goes first, and the output follows."""
 
-RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What attempts share."""
-
-    jobs: JobStore
-    logs: LogStore
-    launcher: Launcher
-    flight: Flight
-    retention: Retention
-    clock: Callable[[], float]
-    """Unix seconds."""
-    dice: random.Random
 
 
 class Attempt:
@@ -90,8 +62,10 @@ class Attempt:
         shipper = Shipper(spool, capture.written, tools.logs, stream)
         ending: Ending | None = None
         try:
-            ending = await self._execute(capture)
-            verdict = judge(head, ending, self._ask)
+            verdict = await self._obstacle()
+            if verdict is None:
+                ending = await self._execute(capture)
+                verdict = judge(head, ending, self._ask, self._condition())
         except SandboxRefused as refusal:
             verdict = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}")
         finally:
@@ -104,7 +78,30 @@ class Attempt:
         records = spool.seq
         if not await shipper.finish(SHIP_TIMEOUT_S):
             log.warning("job %s: its output arrives later", head.job_id)
-        await self._report(verdict, ending, records)
+        report = Report(tools, head, self._held, lambda: self._abandoned)
+        await report.write(verdict, ending, records)
+
+    async def _obstacle(self) -> Verdicted | None:
+        """What keeps the job from starting, if anything that it requires does.
+
+        A test that gets no answer counts as one that blocks: recovery repeats it.
+        """
+        requires, requirements = self.head.spec.requires, self._tools.requirements
+        if not requires or requirements is None:
+            return None
+        try:
+            blocking = await in_thread(lambda: requirements.first_blocking(requires), "requires")
+        except (NoAnswer, BotoCoreError, ClientError) as error:
+            log.warning("job %s: its conditions were not tested: %s", self.head.job_id, error)
+            blocking = Blocking(requires[0], "could not be tested", hopeless=False)
+        return None if blocking is None else of_blocking(blocking)
+
+    def _condition(self) -> str | None:
+        """What the job waits for if it exits with 75; None where nobody could tell when."""
+        if self._tools.conditions is None:
+            return None
+        requires = self.head.spec.requires
+        return requires[0] if requires else default_condition(self.head.queue)
 
     async def _execute(self, capture: Capture) -> Ending:
         """Run the command in its sandbox. Raises SandboxRefused if it cannot be had."""
@@ -125,72 +122,6 @@ class Attempt:
             sandbox.stop(GRACE_S)
         await _readable(sandbox.fileno())
         return sandbox.wait()
-
-    async def _report(self, verdict: Verdicted, ending: Ending | None, records: int) -> None:
-        """Write the outcome, then let go of the message: in this order nothing is lost.
-
-        agent                        table                      lane
-        settle  ---------------->    completed
-        (killed here)                                           message seen again
-                                     refused: ended  <------    another agent claims
-                                                     ------>    deletes it
-        """
-        try:
-            settlement = await self._settle(verdict, ending, records)
-        except Refused as refusal:
-            if self._abandoned or not _asked_to_end(refusal.head, self.head.epoch):
-                log.warning("job %s: stale_completion_ignored, %s", self.head.job_id, refusal)
-                self._tools.flight.abandon(self._held)
-                return
-            # Somebody asked for the end while the attempt came to its own: not tried again.
-            cancelled = Verdicted(Outcome.CANCELLED, f"cancelled; {verdict.why}")
-            await self._report(cancelled, ending, records)
-            return
-        log.info("job %s attempt %d: %s", self.head.job_id, self.head.attempt, settlement.reason)
-        if settlement.state in ENDED:
-            await self._tools.flight.delete(self._held)
-        else:
-            await self._tools.flight.give_back(self._held, int(settlement.delay_s))
-
-    async def _settle(self, verdict: Verdicted, ending: Ending | None, records: int) -> Settlement:
-        """Write the outcome, however long AWS takes. Raises Refused: the job has moved on."""
-        head, tools = self.head, self._tools
-        attempt = replace(head.current_attempt(), started=ending is not None)
-        settlement = settle(verdict.outcome, verdict.why, attempt, tools.dice)
-        now_ms = int(tools.clock() * 1000)
-        number = head.attempt if settlement.counted else head.attempt - 1
-        step = Step(settlement.state, now_ms, number, settlement.reason, records=records)
-        ended = settlement.state in ENDED
-        again = settlement.state is State.RETRY
-        facts = Facts(
-            outcome=verdict.outcome,
-            exit_code=ending.exit_code if ending else None,
-            signal=ending.signal if ending else None,
-            usage_json=usage_json(ending.usage) if ending else None,
-            next_at_ms=now_ms + int(settlement.delay_s * 1000) if again else None,
-            expires_at=expires_at(settlement.state, tools.retention, now_ms) if ended else None,
-        )
-        for tries in count():
-            try:
-                await in_thread(lambda: tools.jobs.settle(head, step, facts), "settle")
-                break
-            except (BotoCoreError, ClientError) as error:
-                if self._abandoned:
-                    raise Refused(None) from error
-                if tries == 0:
-                    log.warning("job %s: outcome waits for AWS: %s", head.job_id, error)
-                await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
-        return settlement
-
-
-def _asked_to_end(head: Head | None, epoch: int) -> bool:
-    """Whether a refusal only means that somebody asked for the job's end."""
-    return (
-        head is not None
-        and head.state is State.ACTIVE
-        and head.epoch == epoch
-        and head.cancel_requested is not None
-    )
 
 
 async def _readable(fd: int) -> None:

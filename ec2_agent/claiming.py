@@ -4,12 +4,14 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ec2_agent.calls import in_thread
 from ec2_agent.decisions import Verdict, expires_at, of_missing, of_refused
 from ec2_agent.flight import Flight, Held
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
+from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import Facts, JobStore, Refused
 from joblane.head import Head, Step
 from joblane.lifecycle import Outcome, State, settle
@@ -21,20 +23,26 @@ MISSING_TRIES_S = (0.01, 0.03, 0.06)
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What a claim reads and writes."""
+
+    jobs: JobStore
+    agents: AgentStore
+    conditions: ConditionStore | None
+    """None in a deployment without recovery; no job is ever blocked there."""
+
+
 class Claimer:
     """Claims jobs for one agent."""
 
     def __init__(
-        self,
-        settings: Settings,
-        jobs: JobStore,
-        agents: AgentStore,
-        flight: Flight,
-        clock: Callable[[], float],
+        self, settings: Settings, stores: Stores, flight: Flight, clock: Callable[[], float]
     ) -> None:
         self._settings = settings
-        self._jobs = jobs
-        self._agents = agents
+        self._jobs = stores.jobs
+        self._agents = stores.agents
+        self._conditions = stores.conditions
         self._flight = flight
         self._clock = clock
         self._dice = random.Random()  # noqa: S311 - jitter, not a secret
@@ -83,6 +91,8 @@ class Claimer:
                 await self._flight.give_back(held, disposal.hide_s)
             case Verdict.TAKE_OVER if head is not None:
                 return await self._take_over(held, head)
+            case Verdict.JOIN if head is not None:
+                await self._join(held, head)
         return None
 
     async def _take_over(self, held: Held, head: Head) -> Head | None:
@@ -111,6 +121,15 @@ class Claimer:
             return None
         await self._flight.delete(held)
         return None
+
+    async def _join(self, held: Held, head: Head) -> None:
+        """Finish handing a blocked job over: the agent that blocked it may have died then."""
+        condition, conditions = head.condition, self._conditions
+        if condition is None or conditions is None:
+            raise ValueError(f"job {head.job_id} is blocked, and there is no recovery to wait for")
+        now_ms = self._now_ms()
+        await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
+        await self._flight.delete(held)
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from ec2_agent.sandbox import Ending, Limits, Spec, Usage
 from joblane.aws.agents import AgentRow
 from joblane.aws.lanes import MAX_VISIBILITY_S
+from joblane.aws.requirements import Blocking
 from joblane.config import Retention
 from joblane.head import Head
 from joblane.lifecycle import Outcome, State, outcome_of
@@ -30,6 +31,8 @@ class Verdict(Enum):
     DELETE = auto()
     GIVE_BACK = auto()
     TAKE_OVER = auto()
+    JOIN = auto()
+    """The job is blocked, and perhaps nobody has put it into its condition's list yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,10 @@ def of_refused(head: Head, holder: AgentRow | None, now_ms: int) -> Disposal:
         # Its message was delayed until run_at, and this host's clock is a little behind.
         early_ms = (head.next_at_ms or now_ms) - now_ms
         return Disposal(Verdict.GIVE_BACK, max(1, min(early_ms // 1000 + 1, MAX_VISIBILITY_S)))
+    if head.state is State.BLOCKED:
+        return Disposal(Verdict.JOIN)
     if head.state is not State.ACTIVE:
-        # Ended: nothing to do. Blocked or past its deadline: whoever moves it on sends a fresh
-        # message.
+        # Ended: nothing to do. Past its deadline: the requeue function expires it.
         return Disposal(Verdict.DELETE)
     claimed_ms = head.timeline[-1].at_ms
     if holder is not None and holder.holds(claimed_ms, now_ms):
@@ -98,6 +102,8 @@ class Verdicted:
 
     outcome: Outcome
     why: str
+    condition: str | None = None
+    """What a blocked job waits for."""
 
 
 class Ask(Enum):
@@ -107,15 +113,23 @@ class Ask(Enum):
     CANCEL = Verdicted(Outcome.CANCELLED, "cancelled while it ran")
 
 
-def judge(head: Head, ending: Ending, ask: Ask | None) -> Verdicted:
-    """Say how an attempt ended, and why, in words that an operator can act on."""
+def judge(head: Head, ending: Ending, ask: Ask | None, condition: str | None) -> Verdicted:
+    """Say how an attempt ended, and why, in words that an operator can act on.
+
+    `condition` is what the job waits for if it says, by exit 75, that it cannot run now.
+    """
     if ask is not None and ending.stopped:
         return ask.value
     outcome = outcome_of(
-        exit_code=ending.exit_code, timed_out=ending.timed_out, oom_killed=ending.oom_killed
+        exit_code=ending.exit_code,
+        timed_out=ending.timed_out,
+        oom_killed=ending.oom_killed,
+        condition=condition,
     )
     wall = f"{ending.usage.wall_s:.1f} s"
     match outcome:
+        case Outcome.BLOCKED:
+            return Verdicted(outcome, f"exit 75: waits for {condition}", condition)
         case Outcome.TIMED_OUT:
             why = f"exceeded its timeout_s of {head.spec.timeout_s:g}"
         case Outcome.OOM_KILLED:
@@ -127,6 +141,14 @@ def judge(head: Head, ending: Ending, ask: Ask | None) -> Verdicted:
         case _:
             why = f"exit {ending.exit_code} after {wall}"
     return Verdicted(outcome, why)
+
+
+def of_blocking(blocking: Blocking) -> Verdicted:
+    """Judge a job that was not started, because of something that it requires."""
+    why = f"{blocking.condition}: {blocking.why}"
+    if blocking.hopeless:
+        return Verdicted(Outcome.PERMANENT, why)
+    return Verdicted(Outcome.BLOCKED, f"waits for {why}", blocking.condition)
 
 
 def usage_json(usage: Usage) -> str:

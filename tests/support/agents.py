@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ec2_agent.attempt import Attempt, Tools
-from ec2_agent.claiming import Claimer
+from ec2_agent.attempt import Attempt
+from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.flight import Flight, Held
+from ec2_agent.report import Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
+from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
+from joblane.aws.requirements import Requirements
 from joblane.config import Lane
 from joblane.head import Head
 from tests.support.aws import DESCRIPTOR
@@ -43,6 +46,8 @@ class Parts:
     launcher: Launcher | None = None
     name: str = "agent-1"
     clock: Callable[[], float] = time.time
+    conditions: ConditionStore | None = None
+    requirements: Requirements | None = None
 
     def __post_init__(self) -> None:
         dynamodb = self.clients.make("dynamodb")
@@ -50,7 +55,12 @@ class Parts:
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         self.flight = Flight()
-        self.claimer = Claimer(settings(self.name), self.jobs, self.agents, self.flight, self.clock)
+        self.claimer = Claimer(
+            settings(self.name),
+            Stores(self.jobs, self.agents, self.conditions),
+            self.flight,
+            self.clock,
+        )
 
     def receive(self, lane: Lane = "default") -> Held | None:
         """Take one message from a lane."""
@@ -71,6 +81,8 @@ class Parts:
         tools = Tools(
             jobs=self.jobs,
             logs=LogStore(self.clients.make("logs"), DESCRIPTOR.log_group),
+            conditions=self.conditions,
+            requirements=self.requirements,
             launcher=self.launcher,
             flight=self.flight,
             retention=DESCRIPTOR.retention,

@@ -13,11 +13,12 @@ from typing import Any, cast
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from ec2_agent.attempt import Attempt, Tools
-from ec2_agent.claiming import Claimer
+from ec2_agent.attempt import Attempt
+from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Ask, Verdicted
 from ec2_agent.flight import Flight, Held
 from ec2_agent.lease import MARGIN_S
+from ec2_agent.report import Report, Tools
 from ec2_agent.sandbox import Ending, Usage
 from joblane.aws.agents import HEARTBEAT_S, LEASE_S, AgentRow, AgentStore
 from joblane.aws.clients import Clients
@@ -116,6 +117,7 @@ class Running:
     """A job's process on a simulated host."""
 
     attempt: Attempt
+    held: Held
     ends_at: float
     outcome: Outcome
 
@@ -143,11 +145,16 @@ class SimAgent:
         self._flight = Flight()
         self.since_ms = self.now_ms()
         self._claimer = Claimer(
-            settings(self.name), self._jobs, self._agents, self._flight, self.clock
+            settings(self.name),
+            Stores(self._jobs, self._agents, None),
+            self._flight,
+            self.clock,
         )
         self._tools = Tools(
             jobs=self._jobs,
             logs=cast("Any", None),
+            conditions=None,
+            requirements=None,
             launcher=cast("Any", None),
             flight=self._flight,
             retention=DESCRIPTOR.retention,
@@ -204,7 +211,7 @@ class SimAgent:
             dice = self.world.dice
             ends = self.world.now + dice.uniform(0, 400)
             outcome = dice.choice([Outcome.SUCCEEDED, Outcome.FAILED, Outcome.PERMANENT])
-            self.running.append(Running(Attempt(self._tools, head, held), ends, outcome))
+            self.running.append(Running(Attempt(self._tools, head, held), held, ends, outcome))
             self.world.started(head.job_id, self)
 
     def finish(self, job: Running, verdict: Verdicted) -> None:
@@ -212,7 +219,8 @@ class SimAgent:
         if self.cut_off:
             return
         self.running.remove(job)
-        asyncio.run(job.attempt._report(verdict, _ENDING, 0))  # noqa: SLF001 - its second half
+        report = Report(self._tools, job.attempt.head, job.held, lambda: False)
+        asyncio.run(report.write(verdict, _ENDING, 0))
 
     def finish_due(self) -> None:
         """Report the jobs whose time is over, and keep the messages of the others hidden."""
@@ -223,9 +231,8 @@ class SimAgent:
     def extend(self) -> None:
         """Keep messages invisible."""
         for job in self.running:
-            held = job.attempt._held  # noqa: SLF001 - what Flight.keep extends
             try:
-                held.lane.hide(held.received.receipt, VISIBILITY_S)
+                job.held.lane.hide(job.held.received.receipt, VISIBILITY_S)
             except ClientError:
                 continue
 

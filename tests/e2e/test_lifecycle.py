@@ -1,0 +1,145 @@
+"""Each state of the lifecycle, reached by a real job on the deployed stacks."""
+
+import json
+import os
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from joblane.aws.clients import Clients
+from scripts.local.cloud import Cloud
+from tests.e2e.conftest import Http, Run
+from tests.e2e.test_jobs import submit, wait_for
+
+pytestmark = pytest.mark.usefixtures("agent")
+
+
+def moment(seconds: float) -> str:
+    """RFC 3339, so far from now."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+def states(job: dict[str, Any]) -> list[str]:
+    return [step["state"] for step in job["timeline"]]
+
+
+def test_a_job_waits_for_its_run_at_and_then_runs(http: Http):
+    job_id = submit(http, "true", run_at=moment(2))
+    assert "scheduled" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
+    job = wait_for(http, job_id, "completed")
+    assert ["scheduled", "pending", "active", "completed"] == states(job)
+    assert job["started_at"] >= job["run_at"][:19]
+
+
+def test_a_deadline_in_the_past_expires_the_job_at_once(http: Http):
+    job_id = submit(http, "true", deadline=moment(-1))
+    job = http("GET", f"/v1/jobs/{job_id}").json()
+    assert "expired" == job["state"]
+    assert "deadline" in job["reason"]
+
+
+def test_a_scheduled_job_is_cancelled_at_once_and_only_once(http: Http):
+    job_id = submit(http, "true", run_at=moment(3600))
+    assert "cancelled" == http("POST", f"/v1/jobs/{job_id}/cancel").json()["state"]
+    again = http("POST", f"/v1/jobs/{job_id}/cancel")
+    assert (409, "application/problem+json") == (again.status_code, again.headers["Content-Type"])
+    assert "cancelled" in again.json()["detail"]
+
+
+def test_a_running_job_is_cancelled_with_all_that_it_started(http: Http):
+    job_id = submit(http, "sh", "-c", "trap '' TERM; sleep 300 & sleep 300 & wait; sleep 300")
+    wait_for(http, job_id, "active")
+    began = time.monotonic()
+    assert 202 == http("POST", f"/v1/jobs/{job_id}/cancel").status_code
+    job = wait_for(http, job_id, "cancelled", timeout_s=25)
+    assert "cancelled" == job["outcome"]
+    assert time.monotonic() - began < 15  # ten seconds' grace, which this job uses up
+
+
+def test_a_permanent_error_fails_at_once_and_is_tried_again_by_hand(http: Http):
+    job_id = submit(http, "sh", "-c", "exit 65")
+    job = wait_for(http, job_id, "failed")
+    assert (1, 65) == (job["attempt"], job["exit_code"])
+    assert 202 == http("POST", f"/v1/jobs/{job_id}/retry").status_code
+    wait_for(http, job_id, "active", "failed")
+    job = wait_for(http, job_id, "failed")
+    deadline = time.monotonic() + 20
+    while states(job).count("failed") < 2 and time.monotonic() < deadline:
+        job = http("GET", f"/v1/jobs/{job_id}").json()
+    assert ["pending", "active", "failed", "pending", "active", "failed"] == states(job)
+
+
+def test_a_dead_letter_is_listed_replayed_and_dismissed(http: Http, joblane: Run):
+    job_id = submit(http, "false", retry={"max_attempts": 1})
+    wait_for(http, job_id, "dead")
+    assert job_id in [job["id"] for job in http("GET", "/v1/dlq?limit=100").json()["entries"]]
+    assert 202 == http("POST", f"/v1/dlq/{job_id}/replay").status_code
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        job = wait_for(http, job_id, "dead")
+        if states(job).count("dead") == 2:
+            break
+    assert ["pending", "active", "dead"] * 2 == states(job)
+    done = joblane("dlq", "dismiss", "--json", job_id)
+    assert (0, "dismissed") == (done.returncode, json.loads(done.stdout)["state"])
+    assert job_id not in [job["id"] for job in http("GET", "/v1/dlq?limit=100").json()["entries"]]
+
+
+def test_the_built_in_sleep_fails_first_and_then_succeeds(http: Http):
+    body = {
+        "type": "sleep",
+        "params": {"ms": 10, "fail_first": 2},
+        "retry": {"max_attempts": 3, "backoff_s": [0]},
+    }
+    job_id = http("POST", "/v1/jobs", json=body).json()["id"]
+    job = wait_for(http, job_id, "completed")
+    assert 3 == job["attempt"]
+
+
+def test_a_deleted_job_is_gone_and_its_message_harmless(http: Http, joblane: Run):
+    job_id = submit(http, "true", run_at=moment(1))
+    assert 204 == http("DELETE", f"/v1/jobs/{job_id}").status_code
+    assert 404 == http("GET", f"/v1/jobs/{job_id}").status_code
+    time.sleep(2)  # its message comes, and finds nothing
+    assert 0 == joblane("run", "--", "true").returncode
+
+
+def test_one_bad_entry_does_not_sink_a_batch(http: Http):
+    jobs = [{"command": ["true"]}, {"command": []}, {"command": ["true"], "queue": "bulk"}]
+    answer = http("POST", "/v1/jobs/batch", json={"jobs": jobs})
+    assert 200 == answer.status_code
+    entries = answer.json()["entries"]
+    accepted = [entry["job"]["id"] for entry in entries if entry.get("job")]
+    assert 2 == len(accepted)
+    for job_id in accepted:
+        wait_for(http, job_id, "completed")
+
+
+def test_ec2_reports_the_end_of_an_instance_and_its_job_runs_elsewhere_in_seconds(
+    cloud: Cloud, http: Http, clients: Clients
+):
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+    doomed = cloud.start_agent("i-0doomed", threads=1)
+    job_id = submit(http, "sh", "-c", 'test "$JOBLANE_ATTEMPT" = 2 || sleep 600')
+    wait_for(http, job_id, "active")
+    agents = clients.make("dynamodb")
+    deadline = time.monotonic() + 15  # until a heartbeat has told which job runs there
+    while time.monotonic() < deadline:
+        rows = agents.scan(TableName="joblane-agents")["Items"]
+        if any(job_id in str(row["jobs"]) for row in rows):
+            break
+        time.sleep(0.2)
+    os.killpg(doomed.pid, signal.SIGKILL)
+    doomed.wait(5)
+    cloud.agents.pop("i-0doomed")
+    cloud.start_agent("i-0next")
+    event = {"detail": {"instance-id": "i-0doomed", "state": "terminated"}}
+    clients.make("lambda").invoke(
+        FunctionName="joblane-instance_end", Payload=json.dumps(event).encode()
+    )
+    job = wait_for(http, job_id, "completed", timeout_s=10)
+    assert "taken over from i-0doomed" in str(job["timeline"])
