@@ -201,3 +201,30 @@ def wait_until(done: Any, timeout_s: float = 30) -> None:
     while not done():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_real_job_does_not_start_before_what_it_requires_is_there(
+    cloud: Cloud, http: Http, service: Service
+):
+    cloud.start_agent("requires")
+    job_id = submit(http, "echo", "at last", requires=[service.condition])
+    job = wait_for(http, job_id, "blocked")
+    assert service.condition in job["reason"]
+    service.well = True
+    job = wait_for(http, job_id, "completed")
+    assert ["pending", "active", "blocked", "pending", "active", "completed"] == [
+        step["state"] for step in job["timeline"]
+    ]
+    assert 1 == job["attempt"]
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_real_job_that_exits_75_comes_back_until_it_can_run(cloud: Cloud, http: Http):
+    cloud.start_agent("blocked")
+    script = f"test $(date +%s) -ge {int(time.time()) + 4} || exit 75"
+    job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
+    job = wait_for(http, job_id, "blocked")
+    assert "exit 75: waits for app:default" in job["reason"]
+    job = wait_for(http, job_id, "completed")
+    assert (1, 0) == (job["attempt"], job["exit_code"])
