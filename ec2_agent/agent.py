@@ -205,7 +205,7 @@ class Agent:
         for attempt in self._attempts:
             if attempt.head.job_id == command.job_id:
                 log.info("job %s: asked to %s", command.job_id, command.command)
-                attempt.ask_to_end(Ask.CANCEL)
+                attempt.ask_to_end(Ask.TOLD)
 
     def _on_lease_lost(self) -> None:
         if self._attempts:

@@ -65,7 +65,7 @@ class Attempt:
             verdict = await self._obstacle()
             if verdict is None:
                 ending = await self._execute(capture)
-                verdict = judge(head, ending, self._ask, self._condition())
+                verdict = judge(head, ending, self._ask, self._condition(), tools.now_ms())
         except SandboxRefused as refusal:
             verdict = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}")
         finally:

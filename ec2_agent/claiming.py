@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ec2_agent.calls import in_thread
-from ec2_agent.decisions import Verdict, expires_at, of_missing, of_refused
+from ec2_agent.decisions import (
+    Verdict,
+    Verdicted,
+    expires_at,
+    of_missing,
+    of_refused,
+    of_told,
+)
 from ec2_agent.flight import Flight, Held
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
@@ -97,22 +104,21 @@ class Claimer:
 
     async def _take_over(self, held: Held, head: Head) -> Head | None:
         """Settle the attempt that its agent can no longer settle, or run the job again."""
-        why = f"agent {head.agent} was lost"
-        outcome = Outcome.LOST
-        if head.cancel_requested is not None:
-            why, outcome = f"cancelled; {why}", Outcome.CANCELLED
-        settlement = settle(outcome, why, head.current_attempt(), self._dice)
         now_ms = self._now_ms()
+        verdict = Verdicted(Outcome.LOST, f"agent {head.agent} was lost")
+        if head.cancel_requested is not None:
+            verdict = of_told(head, now_ms, verdict.why)
+        settlement = settle(verdict.outcome, verdict.why, head.current_attempt(), self._dice)
         try:
             if settlement.state is State.RETRY:
-                log.warning("job %s: %s; taken over", head.job_id, why)
+                log.warning("job %s: %s; taken over", head.job_id, verdict.why)
                 return await in_thread(
                     lambda: self._jobs.take_over(head, self._settings.name, now_ms), "take over"
                 )
             step = Step(settlement.state, now_ms, head.attempt, settlement.reason)
             retention = self._settings.descriptor.retention
             expires = expires_at(settlement.state, retention, now_ms)
-            facts = Facts(outcome, expires_at=expires)
+            facts = Facts(verdict.outcome, expires_at=expires)
             await in_thread(lambda: self._jobs.settle(head, step, facts), "settle lost job")
         except Refused as error:
             # Somebody was faster: its agent after all, or another that takes over.

@@ -109,17 +109,29 @@ class Verdicted:
 class Ask(Enum):
     """Why a running job was asked to end."""
 
-    LEAVING = Verdicted(Outcome.INTERRUPTED, "interrupted because its agent is leaving")
-    CANCEL = Verdicted(Outcome.CANCELLED, "cancelled while it ran")
+    LEAVING = auto()
+    TOLD = auto()
+    """By a command: somebody cancelled it, or its deadline has passed."""
 
 
-def judge(head: Head, ending: Ending, ask: Ask | None, condition: str | None) -> Verdicted:
+def of_told(head: Head, now_ms: int, how: str) -> Verdicted:
+    """Judge a job whose end was asked for; `how` says what became of the attempt."""
+    if head.deadline_ms is not None and head.deadline_ms <= now_ms:
+        return Verdicted(Outcome.EXPIRED, f"its deadline {head.spec.deadline} passed; {how}")
+    return Verdicted(Outcome.CANCELLED, f"cancelled; {how}")
+
+
+def judge(
+    head: Head, ending: Ending, ask: Ask | None, condition: str | None, now_ms: int
+) -> Verdicted:
     """Say how an attempt ended, and why, in words that an operator can act on.
 
     `condition` is what the job waits for if it says, by exit 75, that it cannot run now.
     """
-    if ask is not None and ending.stopped:
-        return ask.value
+    if ask is Ask.LEAVING and ending.stopped:
+        return Verdicted(Outcome.INTERRUPTED, "interrupted because its agent is leaving")
+    if ask is Ask.TOLD and ending.stopped:
+        return of_told(head, now_ms, f"ended after {ending.usage.wall_s:.1f} s")
     outcome = outcome_of(
         exit_code=ending.exit_code,
         timed_out=ending.timed_out,

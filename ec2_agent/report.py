@@ -11,7 +11,7 @@ from typing import TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
-from ec2_agent.decisions import Verdicted, expires_at, usage_json
+from ec2_agent.decisions import Verdicted, expires_at, of_told, usage_json
 from ec2_agent.flight import Flight, Held
 from ec2_agent.sandbox import Ending, Launcher
 from joblane.aws.conditions import ConditionStore
@@ -20,7 +20,7 @@ from joblane.aws.logs import LogStore
 from joblane.aws.requirements import Requirements
 from joblane.config import Retention
 from joblane.head import Head, Step
-from joblane.lifecycle import ENDED, Outcome, Settlement, State, settle
+from joblane.lifecycle import ENDED, Settlement, State, settle
 
 T = TypeVar("T")
 
@@ -44,6 +44,10 @@ class Tools:
     clock: Callable[[], float]
     """Unix seconds."""
     dice: random.Random
+
+    def now_ms(self) -> int:
+        """Unix milliseconds."""
+        return int(self.clock() * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,8 @@ class Report:
                 self.tools.flight.abandon(self.held)
                 return
             # Somebody asked for the end while the attempt came to its own: not tried again.
-            cancelled = Verdicted(Outcome.CANCELLED, f"cancelled; {verdict.why}")
-            await self.write(cancelled, ending, records)
+            told = of_told(self.head, self.tools.now_ms(), verdict.why)
+            await self.write(told, ending, records)
             return
         log.info("job %s attempt %d: %s", self.head.job_id, self.head.attempt, settlement.reason)
         if settlement.state in ENDED or settlement.state is State.BLOCKED:
@@ -90,7 +94,7 @@ class Report:
         head, tools = self.head, self.tools
         attempt = replace(head.current_attempt(), started=ending is not None)
         settlement = settle(verdict.outcome, verdict.why, attempt, tools.dice)
-        now_ms = int(tools.clock() * 1000)
+        now_ms = tools.now_ms()
         number = head.attempt if settlement.counted else head.attempt - 1
         step = Step(settlement.state, now_ms, number, settlement.reason, records=records)
         ended = settlement.state in ENDED

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from ec2_agent.attempt import Attempt
 from ec2_agent.claiming import Claimer, Stores
-from ec2_agent.decisions import Ask, Verdicted
+from ec2_agent.decisions import Verdicted
 from ec2_agent.flight import Flight, Held
 from ec2_agent.lease import MARGIN_S
 from ec2_agent.report import Report, Tools
@@ -239,7 +239,7 @@ class SimAgent:
     def leave(self) -> None:
         """Drain: hand everything back, say goodbye, go."""
         for job in list(self.running):
-            self.finish(job, Ask.LEAVING.value)
+            self.finish(job, Verdicted(Outcome.INTERRUPTED, "leaving"))
         if not self.running:
             with suppress(ClientError, ReadTimeoutError):
                 self._agents.goodbye(self.name)

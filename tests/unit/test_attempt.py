@@ -10,7 +10,7 @@ import pytest
 from ec2_agent.decisions import Ask
 from ec2_agent.sandbox import Launcher
 from joblane.aws.lanes import LaneQueue
-from joblane.head import Head, submitted
+from joblane.head import Head, rfc3339, submitted
 from joblane.lifecycle import Outcome, State
 from joblane.logs import Cursor
 from joblane.message import Message
@@ -139,7 +139,7 @@ def test_a_cancelled_job_ends_with_all_it_started(aws: Cloud, launcher: Launcher
     async def cancelled() -> None:
         running = asyncio.create_task(attempt.run())
         await asyncio.sleep(0.3)
-        attempt.ask_to_end(Ask.CANCEL)
+        attempt.ask_to_end(Ask.TOLD)
         await running
 
     asyncio.run(cancelled())
@@ -149,11 +149,28 @@ def test_a_cancelled_job_ends_with_all_it_started(aws: Cloud, launcher: Launcher
     assert (0, 0) == lengths(aws)
 
 
+def test_a_job_that_is_ended_at_its_deadline_has_expired(aws: Cloud, launcher: Launcher):
+    soon = rfc3339(int(time.time() * 1000) + 1_000)
+    _, attempt = begin(aws, launcher, command=["/bin/sleep", "60"], deadline=soon)
+
+    async def told() -> None:
+        running = asyncio.create_task(attempt.run())
+        await asyncio.sleep(1.2)
+        attempt.ask_to_end(Ask.TOLD)
+        await running
+
+    asyncio.run(told())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
+    assert f"its deadline {soon} passed" in head.timeline[-1].reason
+
+
 def test_a_job_that_ended_by_itself_before_it_could_be_cancelled_has_ended_by_itself(
     aws: Cloud, launcher: Launcher
 ):
     _, attempt = begin(aws, launcher, command=["true"])
-    attempt.ask_to_end(Ask.CANCEL)
+    attempt.ask_to_end(Ask.TOLD)
     attempt.ask_to_end(Ask.LEAVING)  # the first who asks says why
     asyncio.run(attempt.run())
     head = aws.jobs.get(JOB)

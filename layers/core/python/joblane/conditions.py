@@ -140,7 +140,7 @@ class Policy(BaseModel, ABC):
     in `AnyPolicy` and can then be chosen in joblane.toml.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     most_s: Annotated[int, Field(ge=1, le=MOST_S)] = MOST_S
     """A job that has waited so long, over all its blocks in a row, fails."""
@@ -189,7 +189,7 @@ class Exponential(Policy):
 class Step(BaseModel):
     """Some tests in a row with the same delay."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     times: Annotated[int, Field(ge=1, le=10_000)]
     every_s: Delay

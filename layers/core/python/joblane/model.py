@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from joblane.conditions import ConditionName
 from joblane.lifecycle import Outcome, State
 from joblane.names import Lane, Name
 from joblane.times import unix_ms
@@ -94,11 +95,6 @@ Cores = Annotated[
 Moment = Annotated[str, AfterValidator(_moment)]
 """RFC 3339 in UTC, such as `2026-11-21T02:07:09Z`."""
 
-Condition = Annotated[
-    str, StringConstraints(pattern=r"^(http|tcp|quota|capacity|app):.+", max_length=512)
-]
-"""What a job waits for, by its kind: `http:https://example.com/health`."""
-
 
 class _Input(BaseModel):
     """Part of a request: unknown fields are refused, and 5 is not "5"."""
@@ -167,7 +163,7 @@ class Submission(_Input):
     """The job does not start before; a moment that has passed means now."""
     deadline: Moment | None = None
     """A job that has not started by then expires, and one that runs is told to end."""
-    requires: Annotated[tuple[Condition, ...], Field(max_length=5)] = ()
+    requires: Annotated[tuple[ConditionName, ...], Field(max_length=5)] = ()
     """Conditions that must hold before the job starts."""
 
     @field_validator("params")
