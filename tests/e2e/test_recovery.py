@@ -93,17 +93,21 @@ class Blocking:
             descriptor.recovery_arn,
         )
 
-    def block(self, condition: str, count: int) -> None:
-        """Claim so many jobs, block them, and let go of their messages."""
-        while count:
+    def block(self, condition: str, *job_ids: str) -> None:
+        """Claim these jobs, block them, and let go of their messages."""
+        waiting = set(job_ids)
+        while waiting:
             for received in self._lane.receive(10, 1):
+                job_id = decode(received.body).job_id
+                if job_id not in waiting:
+                    continue  # left by another test, of a job that was deleted or has ended
                 now_ms = int(time.time() * 1000)
-                head = self._jobs.claim(decode(received.body).job_id, "by-hand", now_ms)
+                head = self._jobs.claim(job_id, "by-hand", now_ms)
                 step = Step(State.BLOCKED, now_ms, head.attempt - 1, "exit 75", records=0)
                 head = self._jobs.block(head, step, condition, Facts(Outcome.BLOCKED, exit_code=75))
                 self.conditions.join(condition, head, now_ms)
                 self._lane.delete(received.receipt)
-                count -= 1
+                waiting.remove(job_id)
 
 
 def executions(clients: Clients, cloud: Cloud) -> list[Any]:
@@ -125,7 +129,7 @@ def test_blocked_jobs_go_on_when_the_service_is_back(
     before = len(executions(clients, cloud))
     jobs = [submit(http, "true") for _ in range(3)]
     by_hand = Blocking(clients)
-    by_hand.block(service.condition, 3)
+    by_hand.block(service.condition, *jobs)
     wait_until(lambda: service.asked >= 3)
     assert ["blocked"] * 3 == [http("GET", f"/v1/jobs/{job}").json()["state"] for job in jobs]
     row = by_hand.conditions.get(service.condition)
@@ -153,7 +157,7 @@ def test_a_condition_that_may_not_be_tested_fails_its_jobs_with_the_reason(
     clients: Clients, http: Http
 ):
     job_id = submit(http, "true")
-    Blocking(clients).block("http:http://169.254.169.254/latest/meta-data/", 1)
+    Blocking(clients).block("http:http://169.254.169.254/latest/meta-data/", job_id)
     job = wait_for(http, job_id, "failed")
     assert "does not let conditions reach" in job["reason"]
 
@@ -164,7 +168,7 @@ def test_an_execution_that_is_aborted_is_followed_by_another(
 ):
     job_id = submit(http, "true")
     by_hand = Blocking(clients)
-    by_hand.block(service.condition, 1)
+    by_hand.block(service.condition, job_id)
     wait_until(lambda: service.asked >= 1)
     running = [e for e in executions(clients, cloud) if e["status"] == "RUNNING"]
     assert 1 == len(running)

@@ -1,11 +1,17 @@
 """The limits and the adversarial suite on a real cgroup v2, in a machine of the test's own."""
 
+import re
+
 import pytest
 
 from ec2_agent.sandbox import probe
 from tests.kernel import vm
 
 LONGEST_S = 500
+
+PYTESTS, FEWEST = 3, 20
+"""How many summaries SCRIPT prints, and how many tests each counts at least: a machine that runs
+nothing must not pass."""
 
 # The limits measure time and CPU, so they run alone; the rest takes both cores.
 SCRIPT = """
@@ -25,4 +31,8 @@ def test_the_sandbox_holds_on_cgroup_v2() -> None:
     if lacking := vm.missing():
         pytest.fail(lacking)
     finished = vm.run(["sh", "-c", SCRIPT], LONGEST_S)
-    assert finished.exit_code == 0, finished.output[-6000:] + finished.console[-2000:]
+    seen = finished.output[-6000:] + finished.console[-2000:]
+    assert finished.exit_code == 0, seen
+    summaries = re.findall(r"^(\d+) passed", finished.output, re.MULTILINE)
+    assert len(summaries) == PYTESTS, seen
+    assert all(int(count) >= FEWEST for count in summaries), seen
