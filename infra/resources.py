@@ -74,7 +74,7 @@ class Resources:
         )
 
     def job_log_streams(self) -> str:
-        """ARN pattern of the streams that hold the output of jobs, a stream a job."""
+        """ARN pattern of the streams that hold the output of jobs, a stream a claim."""
         return self._stack.format_arn(
             service="logs",
             resource="log-group",
