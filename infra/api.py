@@ -1,7 +1,7 @@
 """The API stack: HTTP API, authorizer, functions, the shared layer, a machine client a tenant."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import jsii
 from aws_cdk import CfnOutput, Duration, Stack
@@ -19,7 +19,15 @@ from infra.identity import IdentityStack
 from infra.outputs import client_output
 from infra.policies import acknowledge, log_retention, removal
 from infra.resources import INBOXES, Resources
-from joblane.config import API_AUDIENCE, SCOPES, Config, log_group_name, table_name
+from joblane.config import (
+    API_AUDIENCE,
+    ROUTES,
+    SCOPES,
+    Config,
+    FunctionName,
+    log_group_name,
+    table_name,
+)
 
 RATE_LIMIT = 500
 BURST_LIMIT = 1000
@@ -27,40 +35,6 @@ BURST_LIMIT = 1000
 
 TOKEN_VALIDITY = Duration.hours(1)
 
-
-@dataclass(frozen=True)
-class Route:
-    """A path of the API, the function behind it, and the scope a token must carry."""
-
-    method: apigatewayv2.HttpMethod
-    path: str
-    function: str
-    scope: str | None
-    """None leaves the route open to anyone."""
-
-
-_GET = apigatewayv2.HttpMethod.GET
-_POST = apigatewayv2.HttpMethod.POST
-_DELETE = apigatewayv2.HttpMethod.DELETE
-
-ROUTES = (
-    Route(_POST, "/v1/jobs", "submission", "jobs.submit"),
-    Route(_POST, "/v1/jobs/batch", "submission", "jobs.submit"),
-    Route(_GET, "/v1/jobs", "submission", "jobs.read"),
-    Route(_GET, "/v1/jobs/{id}", "submission", "jobs.read"),
-    Route(_GET, "/v1/jobs/{id}/logs", "submission", "jobs.read"),
-    Route(_DELETE, "/v1/jobs/{id}", "submission", "jobs.cancel"),
-    Route(_POST, "/v1/jobs/{id}/cancel", "submission", "jobs.cancel"),
-    Route(_POST, "/v1/jobs/{id}/retry", "submission", "jobs.submit"),
-    Route(_GET, "/v1/dlq", "admin", "admin.read"),
-    Route(_POST, "/v1/dlq/{id}/replay", "admin", "admin.mutate"),
-    Route(_POST, "/v1/dlq/{id}/dismiss", "admin", "admin.mutate"),
-    Route(_POST, "/v1/queues/{queue}/requeue", "admin", "admin.mutate"),
-    Route(_POST, "/v1/queues/{queue}/restart-failed", "admin", "admin.mutate"),
-    Route(_GET, "/v1/agents", "admin", "admin.read"),
-    Route(_GET, "/v1/queues", "admin", "admin.read"),
-    Route(_GET, "/v1/health", "admin", None),
-)
 
 _ACCESS_LOG = {
     "time": "$context.requestTime",
@@ -109,7 +83,7 @@ class ApiStack(Stack):
         self._config = config
         self._clients = {tenant: self._client(tenant, identity.pool) for tenant in config.tenants}
         self._layer = core_layer(self, config, assets)
-        functions = {
+        functions: dict[FunctionName, Function] = {
             "submission": self._submission(assets),
             "admin": self._admin(assets),
         }
@@ -272,7 +246,7 @@ class ApiStack(Stack):
     def _routes(
         self,
         api: apigatewayv2.HttpApi,
-        functions: dict[str, Function],
+        functions: Mapping[FunctionName, Function],
         pool: cognito.IUserPool,
     ) -> None:
         authorizer = authorizers.HttpJwtAuthorizer(
@@ -287,7 +261,7 @@ class ApiStack(Stack):
         for route in ROUTES:
             added = api.add_routes(
                 path=route.path,
-                methods=[route.method],
+                methods=[apigatewayv2.HttpMethod[route.method]],
                 integration=behind[route.function],
                 authorizer=authorizer if route.scope else apigatewayv2.HttpNoneAuthorizer(),
                 authorization_scopes=[f"{API_AUDIENCE}/{route.scope}"] if route.scope else None,

@@ -166,13 +166,12 @@ def _agent(row: AgentRow, now_ms: int) -> AgentView:
 
 def routes(app: Application, operator: Operator) -> None:
     """Bind the routes of DESIGN.md section 11 that this function answers."""
-    resolver = app.resolver
 
-    @resolver.get("/v1/health")
+    @app.route("GET /v1/health")
     def health() -> Response[str]:
         return success({"status": "ok", "version": __version__})
 
-    @resolver.get("/v1/agents")
+    @app.route("GET /v1/agents")
     def agents() -> Response[str]:
         app.tenant()
         query = app.query("limit", "next")
@@ -181,7 +180,7 @@ def routes(app: Application, operator: Operator) -> None:
         found, following = operator.agents(limit, after)
         return listing(found, limit, encode_cursor(following) if following else None)
 
-    @resolver.get("/v1/queues")
+    @app.route("GET /v1/queues")
     def queues() -> Response[str]:
         app.query()
         found = operator.queues(app.tenant())
@@ -190,13 +189,12 @@ def routes(app: Application, operator: Operator) -> None:
 
 def letter_routes(app: Application, operator: Operator) -> None:
     """Bind the routes of dead letters, and of doing it again."""
-    resolver = app.resolver
 
     def move(job_id: str) -> tuple[Head, int]:
         app.query()
         return operator.job(app.tenant(), job_id), operator.now_ms()
 
-    @resolver.get("/v1/dlq")
+    @app.route("GET /v1/dlq")
     def dead() -> Response[str]:
         query = app.query("limit", "next")
         limit = page_limit(query.get("limit"))
@@ -205,7 +203,7 @@ def letter_routes(app: Application, operator: Operator) -> None:
         entries = (job_view(head) for head in heads)
         return listing(entries, limit, encode_cursor(following) if following else None)
 
-    @resolver.post("/v1/dlq/<job_id>/replay")
+    @app.route("POST /v1/dlq/{job_id}/replay")
     def replay(job_id: str) -> Response[str]:
         head, now_ms = move(job_id)
         why = app.asked("replayed", now_ms)
@@ -213,7 +211,7 @@ def letter_routes(app: Application, operator: Operator) -> None:
             head = operator.operations.restart(head, Event.REPLAY, why, now_ms)
         return success(job_view(head), HTTPStatus.ACCEPTED)
 
-    @resolver.post("/v1/dlq/<job_id>/dismiss")
+    @app.route("POST /v1/dlq/{job_id}/dismiss")
     def dismiss(job_id: str) -> Response[str]:
         head, now_ms = move(job_id)
         why = app.asked("dismissed", now_ms)
@@ -221,7 +219,7 @@ def letter_routes(app: Application, operator: Operator) -> None:
             head = operator.operations.decide(head, Event.DISMISS, why, now_ms)
         return success(job_view(head))
 
-    @resolver.post("/v1/queues/<queue>/requeue")
+    @app.route("POST /v1/queues/{queue}/requeue")
     def requeue(queue: str) -> Response[str]:
         query = app.query("type", "limit", "next")
         limit = page_limit(query.get("limit"), default=PAGE_MAX)
@@ -230,7 +228,7 @@ def letter_routes(app: Application, operator: Operator) -> None:
         done = operator.again.requeue(selection, operator.now_ms(), limit=limit, before=before)
         return success(_progress("requeued", done))
 
-    @resolver.post("/v1/queues/<queue>/restart-failed")
+    @app.route("POST /v1/queues/{queue}/restart-failed")
     def restart_failed(queue: str) -> Response[str]:
         query = app.query("type", "limit", "next")
         limit = page_limit(query.get("limit"), default=PAGE_MAX)

@@ -265,21 +265,20 @@ def _entry(answer: Head | Problem) -> dict[str, Any]:
 
 def routes(app: Application, submitter: Submitter) -> None:
     """Bind the routes of DESIGN.md section 11 that this function answers."""
-    resolver = app.resolver
 
-    @resolver.post("/v1/jobs")
+    @app.route("POST /v1/jobs")
     def submit() -> Response[str]:
         head = submitter.submit(app.tenant(), app.body(MAX_BODY_BYTES))
         where = {"Location": f"/v1/jobs/{head.job_id}"}
         return success(job_view(head), HTTPStatus.ACCEPTED, where)
 
-    @resolver.post("/v1/jobs/batch")
+    @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
         app.query()
         answers = submitter.submit_batch(app.tenant(), app.body(MAX_BATCH_BYTES))
         return success({"entries": [_entry(answer) for answer in answers]})
 
-    @resolver.get("/v1/jobs")
+    @app.route("GET /v1/jobs")
     def jobs() -> Response[str]:
         query = app.query("limit", "next")
         limit = page_limit(query.get("limit"))
@@ -291,19 +290,19 @@ def routes(app: Application, submitter: Submitter) -> None:
             encode_cursor(following) if following else None,
         )
 
-    @resolver.get("/v1/jobs/<job_id>")
+    @app.route("GET /v1/jobs/{job_id}")
     def job(job_id: str) -> Response[str]:
         app.query()
         return success(job_view(submitter.job(app.tenant(), job_id)))
 
-    @resolver.delete("/v1/jobs/<job_id>")
+    @app.route("DELETE /v1/jobs/{job_id}")
     def delete(job_id: str) -> Response[str]:
         app.query()
         with conflicts():
             submitter.delete(submitter.job(app.tenant(), job_id))
         return Response(int(HTTPStatus.NO_CONTENT), body="")
 
-    @resolver.post("/v1/jobs/<job_id>/cancel")
+    @app.route("POST /v1/jobs/{job_id}/cancel")
     def cancel(job_id: str) -> Response[str]:
         app.query()
         now_ms = submitter.now_ms()
@@ -313,7 +312,7 @@ def routes(app: Application, submitter: Submitter) -> None:
         job = job_view(answer.head).model_dump()
         return success(Cancelled(**job, note=answer.note), HTTPStatus.ACCEPTED)
 
-    @resolver.post("/v1/jobs/<job_id>/retry")
+    @app.route("POST /v1/jobs/{job_id}/retry")
     def retry(job_id: str) -> Response[str]:
         app.query()
         now_ms = submitter.now_ms()
@@ -324,7 +323,7 @@ def routes(app: Application, submitter: Submitter) -> None:
             )
         return success(job_view(back), HTTPStatus.ACCEPTED)
 
-    @resolver.get("/v1/jobs/<job_id>/logs")
+    @app.route("GET /v1/jobs/{job_id}/logs")
     def logs(job_id: str) -> Response[str]:
         query = app.query("limit", "next")
         limit = page_limit(query.get("limit"), default=100, most=LOG_PAGE_MAX)

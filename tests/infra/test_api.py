@@ -3,40 +3,20 @@
 import json
 from typing import Any
 
-from joblane.config import SCOPES
+from joblane.config import ROUTES, SCOPES
 from tests.infra.synthesis import Deployment
-
-SCOPE_OF_ROUTE = {
-    "POST /v1/jobs": "joblane/jobs.submit",
-    "POST /v1/jobs/batch": "joblane/jobs.submit",
-    "GET /v1/jobs": "joblane/jobs.read",
-    "GET /v1/jobs/{id}": "joblane/jobs.read",
-    "GET /v1/jobs/{id}/logs": "joblane/jobs.read",
-    "DELETE /v1/jobs/{id}": "joblane/jobs.cancel",
-    "POST /v1/jobs/{id}/cancel": "joblane/jobs.cancel",
-    "POST /v1/jobs/{id}/retry": "joblane/jobs.submit",
-    "GET /v1/dlq": "joblane/admin.read",
-    "POST /v1/dlq/{id}/replay": "joblane/admin.mutate",
-    "POST /v1/dlq/{id}/dismiss": "joblane/admin.mutate",
-    "POST /v1/queues/{queue}/requeue": "joblane/admin.mutate",
-    "POST /v1/queues/{queue}/restart-failed": "joblane/admin.mutate",
-    "GET /v1/agents": "joblane/admin.read",
-    "GET /v1/queues": "joblane/admin.read",
-    "GET /v1/health": None,
-}
-FUNCTION_OF_ROUTE = {
-    route: "joblane-submission" if "/v1/jobs" in route else "joblane-admin"
-    for route in SCOPE_OF_ROUTE
-}
 
 
 def test_every_route_but_health_asks_for_a_token_with_its_scope(production: Deployment) -> None:
     routes = production.properties("AWS::ApiGatewayV2::Route")
     (authorizer,) = production.resources("AWS::ApiGatewayV2::Authorizer")
 
+    assert ["GET /v1/health"] == [route.key for route in ROUTES if route.scope is None]
     assert {
-        route: ("JWT", [scope], {"Ref": authorizer}) if scope else ("NONE", None, None)
-        for route, scope in SCOPE_OF_ROUTE.items()
+        route.key: ("JWT", [f"joblane/{route.scope}"], {"Ref": authorizer})
+        if route.scope
+        else ("NONE", None, None)
+        for route in ROUTES
     } == {
         route["RouteKey"]: (
             route["AuthorizationType"],
@@ -60,7 +40,7 @@ def test_each_route_reaches_its_function(production: Deployment) -> None:
     assert {
         route["RouteKey"]: behind(route)
         for route in production.properties("AWS::ApiGatewayV2::Route")
-    } == FUNCTION_OF_ROUTE
+    } == {route.key: f"joblane-{route.function}" for route in ROUTES}
 
 
 def test_tokens_come_from_our_pool_for_our_clients(laptop: Deployment) -> None:

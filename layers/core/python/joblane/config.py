@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from joblane.access import API_AUDIENCE, ROLES, SCOPES, Role, Scope
 from joblane.conditions import AnyPolicy
 from joblane.names import (
     LANES,
@@ -24,14 +25,18 @@ from joblane.names import (
     topic_name,
 )
 from joblane.retention import LogDays, Retention
+from joblane.routes import ROUTES, FunctionName, Route
 
 __all__ = [
     "API_AUDIENCE",
     "LANES",
+    "ROLES",
+    "ROUTES",
     "SCOPES",
     "Config",
     "Descriptor",
     "Fleet",
+    "FunctionName",
     "Functions",
     "Lane",
     "LogDays",
@@ -40,6 +45,9 @@ __all__ = [
     "QueueDescriptor",
     "Recovery",
     "Retention",
+    "Role",
+    "Route",
+    "Scope",
     "Tenant",
     "alternate_name",
     "dead_letter_name",
@@ -51,19 +59,6 @@ __all__ = [
     "table_name",
     "topic_name",
 ]
-
-SCOPES = (
-    "jobs.submit",
-    "jobs.read",
-    "jobs.cancel",
-    "admin.read",
-    "admin.mutate",
-    "admin.stream",
-)
-"""OAuth scopes of the API (DESIGN.md section 11), each prefixed by `API_AUDIENCE/` in a token."""
-
-API_AUDIENCE = "joblane"
-"""Identifier of the OAuth resource server: a token's scope reads `joblane/jobs.read`."""
 
 
 class Strict(BaseModel):

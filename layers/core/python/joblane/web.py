@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ParamSpec
 
 from aws_lambda_powertools.event_handler.api_gateway import (
     APIGatewayHttpResolver,
@@ -24,6 +24,9 @@ from joblane.aws.operations import Gone
 from joblane.head import rfc3339
 from joblane.model import FieldProblem
 from joblane.moves import NotAllowed
+from joblane.routes import BY_KEY, Route
+
+Params = ParamSpec("Params")
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
@@ -88,6 +91,8 @@ class Application:
     caller: Caller
     logger: Logger
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
+    bound: list[Route] = field(default_factory=list)
+    """The routes that have a handler here."""
 
     def __post_init__(self) -> None:
         self.resolver.exception_handler(Problem)(self._problem)
@@ -113,6 +118,23 @@ class Application:
         authorizer = event["requestContext"].get("authorizer") or {}
         claims: Mapping[str, Any] = authorizer.get("jwt", {}).get("claims", {})
         return claims
+
+    def route(
+        self, key: str
+    ) -> Callable[[Callable[Params, Response[str]]], Callable[Params, Response[str]]]:
+        """Bind a handler to a route of `joblane.routes`, such as `GET /v1/jobs/{job_id}`.
+
+        Raises KeyError for one that is not there: it would have no scope.
+        """
+        route = BY_KEY[key]
+        path = route.path.replace("{", "<").replace("}", ">")
+
+        def bind(handler: Callable[Params, Response[str]]) -> Callable[Params, Response[str]]:
+            self.resolver.route(path, route.method)(handler)
+            self.bound.append(route)
+            return handler
+
+        return bind
 
     def tenant(self) -> str:
         """The tenant of the request that is being answered."""
