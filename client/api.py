@@ -346,6 +346,14 @@ class Client:
         """Read the queues and their lanes."""
         return as_object(self._connection.get("/v1/queues"), "a list of queues")
 
+    def drain(self, agent: str) -> dict[str, Any]:
+        """Have an agent hand its jobs back and leave; returns it as it was.
+
+        Raises NotFound, and Conflict for one that has left already.
+        """
+        path = f"/v1/agents/{quote(agent, safe='')}/drain"
+        return as_object(self._connection.post(path, {}), "an agent")
+
     def agents(self) -> dict[str, Any]:
         """Read the agents that have reported lately."""
         return as_object(self._connection.get("/v1/agents"), "a list of agents")

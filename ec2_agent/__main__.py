@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
 from ec2_agent.agent import Agent
+from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
 from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
 from joblane import __version__
@@ -57,6 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         isolation=options.isolation,
         allow_host_network=options.allow_host_network,
         drain_s=options.drain_s,
+        fleet=options.fleet,
         version=__version__,
     )
     try:
@@ -70,9 +72,16 @@ def _run(options: argparse.Namespace) -> int:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
     with launcher:
         try:
-            return asyncio.run(Agent(settings, clients, launcher).run())
+            return asyncio.run(Agent(settings, clients, launcher, _metadata()).run())
         except (BotoCoreError, ClientError) as error:
             raise CannotStart(f"cannot announce this agent: {error}") from None
+
+
+def _metadata() -> Metadata | None:
+    """The instance metadata service, by the environment variables that AWS's own tools read."""
+    if os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+        return None
+    return Metadata(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or DEFAULT_ENDPOINT)
 
 
 def _descriptor(clients: Clients, deployment: str) -> Descriptor:
@@ -186,6 +195,11 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=60.0,
         help="seconds that running jobs may go on after SIGTERM (default: 60)",
+    )
+    run.add_argument(
+        "--fleet",
+        help="the fleet that this instance belongs to: its Auto Scaling group is told when the "
+        "agent has left",
     )
     run.set_defaults(call=_run)
     doctor = commands.add_parser(

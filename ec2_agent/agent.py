@@ -18,9 +18,11 @@ from ec2_agent.attempt import Attempt
 from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Ask
 from ec2_agent.flight import Flight, Held
+from ec2_agent.group import Group
 from ec2_agent.inbox import Inbox
 from ec2_agent.intake import Intake, LanePair
 from ec2_agent.lease import Lease
+from ec2_agent.notices import Kind, Metadata, Notice, watch
 from ec2_agent.report import Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
@@ -40,7 +42,14 @@ log = logging.getLogger(__name__)
 class Agent:
     """One agent process."""
 
-    def __init__(self, settings: Settings, clients: Clients, launcher: Launcher) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clients: Clients,
+        launcher: Launcher,
+        metadata: Metadata | None = None,
+    ) -> None:
+        """Compose the parts; without `metadata` nobody asks for notices of the instance's end."""
         self._settings = settings
         descriptor = settings.descriptor
         dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs", LONG_POLL)
@@ -62,7 +71,10 @@ class Agent:
         self._attempts: set[Attempt] = set()
         self._leaving = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._flight = Flight()
+        self._metadata = metadata
+        self._group = Group(clients.make("autoscaling"), settings)
+        self._scaled_in = False
+        self._flight = Flight(time.time)
         self._claimer = Claimer(settings, Stores(jobs, agents, conditions), self._flight, time.time)
         self._tools = Tools(
             jobs=jobs,
@@ -76,7 +88,7 @@ class Agent:
             dice=random.Random(),  # noqa: S311 - jitter, not a secret
         )
         self._lease = Lease(
-            settings, agents, time.time, time.monotonic, self._running, self._on_lease_lost
+            settings, agents, time.time, _boottime, self._running, self._on_lease_lost
         )
         lanes = {
             (queue, lane): LanePair(
@@ -88,7 +100,7 @@ class Agent:
         }
         name = inbox_name(descriptor.name, settings.name)
         self._inbox = Inbox(sqs, name, self._on_command)
-        self._intake = Intake(lanes, self._free, self._admit, time.monotonic)
+        self._intake = Intake(lanes, self._free, self._admit, time.time, time.monotonic)
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
@@ -114,6 +126,9 @@ class Agent:
             asyncio.create_task(self._flight.keep(), name="flight"),
             asyncio.create_task(self._inbox.run(inbox), name="inbox"),
         ]
+        if self._metadata is not None:
+            watching = watch(self._metadata, self._on_notice)
+            loops.append(asyncio.create_task(watching, name="notices"))
         leaving = asyncio.create_task(self._leaving.wait(), name="leaving")
         done, _ = await asyncio.wait({*loops, leaving}, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not leaving]
@@ -121,6 +136,8 @@ class Agent:
             log.error("the %s loop ended", task.get_name(), exc_info=task.exception())
         await self._drain()
         await self._lease.end()
+        if self._scaled_in:
+            await self._group.let_go()
         for task in (*loops, leaving):
             task.cancel()
         await asyncio.gather(*loops, leaving, return_exceptions=True)
@@ -200,8 +217,19 @@ class Agent:
             self._taken[held.queue] -= 1
             self._intake.changed.set()
 
+    def _on_notice(self, notice: Notice) -> None:
+        """Leave, in the time that there is."""
+        log.warning("leaving, because %s", notice)
+        self._scaled_in |= notice.kind is Kind.SCALE_IN
+        self._leaving.set()
+        drain_s = notice.drain_s(self._settings.drain_s)
+        asyncio.get_running_loop().call_later(drain_s, self._hurry.set)
+
     def _on_command(self, command: Command) -> None:
         """Act on a command from the inbox; a job that does not run here needs nothing."""
+        if command.command == "drain":
+            log.warning("leaving, because an operator asked for it")
+            self._leaving.set()
         for attempt in self._attempts:
             if attempt.head.job_id == command.job_id:
                 log.info("job %s: asked to %s", command.job_id, command.command)
@@ -212,3 +240,8 @@ class Agent:
             log.error("the lease cannot be renewed: killing %d job(s)", len(self._attempts))
         for attempt in self._attempts:
             attempt.abandon()
+
+
+def _boottime() -> float:
+    """Seconds of a clock that nobody sets, and that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -56,6 +56,9 @@ def of_refused(head: Head, holder: AgentRow | None, now_ms: int) -> Disposal:
         # Its message was delayed until run_at, and this host's clock is a little behind.
         early_ms = (head.next_at_ms or now_ms) - now_ms
         return Disposal(Verdict.GIVE_BACK, max(1, min(early_ms // 1000 + 1, MAX_VISIBILITY_S)))
+    if head.state is State.RETRY and (head.next_at_ms or 0) > now_ms:
+        early_ms = (head.next_at_ms or now_ms) - now_ms
+        return Disposal(Verdict.GIVE_BACK, min(early_ms // 1000 + 1, MAX_VISIBILITY_S))
     if head.state is State.BLOCKED:
         return Disposal(Verdict.JOIN)
     if head.state is not State.ACTIVE:

@@ -38,12 +38,14 @@ class Intake:
         lanes: Mapping[LaneKey, LanePair],
         free: Callable[[], Mapping[str, int]],
         admit: Callable[[Held], None],
+        clock: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> None:
         self._lanes = lanes
         self._queues = tuple(dict.fromkeys(queue for queue, _ in lanes))
         self._free = free
         self._admit = admit
+        self._clock = clock
         self._monotonic = monotonic
         self._open_since: dict[LaneKey, float] = {}
         self._polls: set[asyncio.Task[None]] = set()
@@ -93,5 +95,6 @@ class Intake:
         if messages:
             self._fetches += 1
             for message in messages:
-                self._admit(Held(pair.lane, pair.dead_letters, fetch.lane[0], message))
+                held = Held(pair.lane, pair.dead_letters, fetch.lane[0], message, self._clock())
+                self._admit(held)
         self.changed.set()

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 def lease_lost(renewed: float, now: float) -> bool:
     """Whether jobs must be killed.
 
-    `renewed` is when the last heartbeat that arrived was *sent*; both are seconds of a
-    monotonic clock.
+    `renewed` is when the last heartbeat that arrived was *sent*; both are seconds of a clock
+    that nobody sets and that goes on while the machine sleeps.
     """
     return now - renewed >= LEASE_S - MARGIN_S
 
@@ -47,6 +47,7 @@ class Lease:
     clock: Callable[[], float]
     """Unix seconds."""
     monotonic: Callable[[], float]
+    """Seconds of a clock that nobody sets, and that goes on while the machine sleeps."""
     running: Callable[[], Iterable[str]]
     """Ids of the jobs that run now."""
     on_lost: Callable[[], None]
@@ -65,15 +66,21 @@ class Lease:
         """Beat every `HEARTBEAT_S` until cancelled."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
+            # First of all: after a long stop of this process or its machine, others may have
+            # taken the jobs over, and a heartbeat that arrives does not bring them back.
+            self._check()
             try:
                 await self._beat()
             except (BotoCoreError, ClientError) as error:
                 log.warning("heartbeat failed: %s", error)
-                if lease_lost(self._renewed, self.monotonic()):
-                    self.held = False
-                    self.on_lost()
+                self._check()
             else:
                 self.held = True
+
+    def _check(self) -> None:
+        if lease_lost(self._renewed, self.monotonic()):
+            self.held = False
+            self.on_lost()
 
     async def end(self) -> None:
         """Say goodbye: nothing is held any more."""

@@ -21,4 +21,6 @@ class Settings:
     allow_host_network: bool
     drain_s: float
     """How long running jobs may go on after SIGTERM before they are interrupted."""
+    fleet: str | None
+    """The fleet of joblane.toml whose Auto Scaling group this instance belongs to."""
     version: str

@@ -17,6 +17,7 @@ class Installation:
     """What the script puts where. `bundle_url` and `region` may hold CDK tokens."""
 
     deployment: str
+    fleet: str
     queues: tuple[str, ...]
     """The queues that the agent serves: its role reaches no others."""
     threads: int
@@ -52,7 +53,7 @@ class Installation:
         """Return the arguments of `joblane agent`."""
         return " ".join(
             (
-                f"--deployment {self.deployment}",
+                f"--deployment {self.deployment} --fleet {self.fleet}",
                 *(f"--queue {queue}" for queue in self.queues),
                 f"--threads {self.threads} --isolation full",
                 *(["--allow-host-network"] if self.allow_host_network else []),

@@ -174,7 +174,7 @@ class ApiStack(Stack):
 
     def _admin(self, assets: Assets) -> Function:
         config, resources = self._config, Resources(self, self._config)
-        return Function(
+        admin = Function(
             self,
             "admin",
             config=config,
@@ -190,7 +190,7 @@ class ApiStack(Stack):
                 "JOBLANE_TENANTS": self._tenants(),
             },
             grants=[
-                Grant(("dynamodb:Query",), (resources.table("agents"),)),
+                Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
                     (resources.table("jobs"),),
@@ -199,7 +199,7 @@ class ApiStack(Stack):
                     ("dynamodb:Query",),
                     (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
                 ),
-                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+                Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
                 Grant(
                     ("sqs:GetQueueAttributes",),
                     (
@@ -209,6 +209,8 @@ class ApiStack(Stack):
                 ),
             ],
         )
+        acknowledge(admin, resources.inboxes_finding(), INBOXES)
+        return admin
 
     def _queues(self) -> str:
         """JSON of each queue with the tenants that may use it; none means all."""

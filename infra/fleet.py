@@ -6,7 +6,7 @@ Session Manager. There is no NAT gateway, which would cost more than a small fle
 
 from pathlib import Path
 
-from aws_cdk import Stack, Tags
+from aws_cdk import Duration, Stack, Tags
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -18,12 +18,15 @@ from infra.agent_install import Installation
 from infra.function import Grant
 from infra.policies import acknowledge
 from infra.resources import Resources
-from joblane.config import Config, Fleet
+from joblane.config import LEAVING_HOOK, Config, Fleet, fleet_name
 
 FLEET_TAG = "joblane:fleet"
 """Marks a fleet's instances; State Manager finds them by it."""
 
 ROOT_VOLUME_GB = 30
+
+LEAVING_TIMEOUT = Duration.minutes(5)
+"""An agent leaves within two minutes; one that is dead holds its instance up for no longer."""
 
 _AMI = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
@@ -42,10 +45,10 @@ class FleetStack(Stack):
         bundle: Path,
     ) -> None:
         super().__init__(scope, construct_id, description=f"Joblane: the fleet {name}")
-        full_name = f"{config.name}-{name}"
+        full_name = fleet_name(config.name, name)
         vpc = self._network(full_name)
         asset = s3_assets.Asset(self, "Agent", path=str(bundle))
-        role = self._role(config, fleet, asset)
+        role = self._role(config, fleet, full_name, asset)
         template = self._template(full_name, fleet, vpc, role)
         group = autoscaling.AutoScalingGroup(
             self,
@@ -70,6 +73,13 @@ class FleetStack(Stack):
                 ),
             ),
         )
+        group.add_lifecycle_hook(
+            "Leaving",
+            lifecycle_hook_name=LEAVING_HOOK,
+            lifecycle_transition=autoscaling.LifecycleTransition.INSTANCE_TERMINATING,
+            heartbeat_timeout=LEAVING_TIMEOUT,
+            default_result=autoscaling.DefaultResult.CONTINUE,
+        )
         Tags.of(group).add(FLEET_TAG, full_name)
         acknowledge(
             group,
@@ -88,6 +98,7 @@ class FleetStack(Stack):
             full_name,
             Installation(
                 deployment=config.name,
+                fleet=name,
                 queues=fleet.queues,
                 threads=max(1, threads),
                 allow_host_network=fleet.allow_host_network,
@@ -132,7 +143,9 @@ class FleetStack(Stack):
         )
         return vpc
 
-    def _role(self, config: Config, fleet: Fleet, asset: s3_assets.Asset) -> iam.Role:
+    def _role(
+        self, config: Config, fleet: Fleet, full_name: str, asset: s3_assets.Asset
+    ) -> iam.Role:
         resources = Resources(self, config)
         lanes = resources.lanes(fleet.queues)
         role = iam.Role(
@@ -151,7 +164,12 @@ class FleetStack(Stack):
                 (resources.table("agents"),),
             ),
             Grant(
-                ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
+                (
+                    "sqs:ChangeMessageVisibility",
+                    "sqs:DeleteMessage",
+                    "sqs:ReceiveMessage",
+                    "sqs:SendMessage",
+                ),
                 lanes,
             ),
             Grant(
@@ -164,6 +182,7 @@ class FleetStack(Stack):
             Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),
             Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (resources.job_log_streams(),)),
             Grant(("ssm:GetParameter",), (resources.descriptor(),)),
+            Grant(("autoscaling:CompleteLifecycleAction",), (resources.group(full_name),)),
             Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),
         )
         for grant in grants:
@@ -177,6 +196,11 @@ class FleetStack(Stack):
             role,
             resources.inboxes_finding(),
             "An agent makes and reads the inbox of its own name, which only it knows.",
+        )
+        acknowledge(
+            role,
+            resources.group_finding(full_name),
+            "The name is exact; the id before it is AWS's and not known before the group is made.",
         )
         acknowledge(
             role,

@@ -106,6 +106,24 @@ class Resources:
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
 
+    def group(self, full_name: str) -> str:
+        """ARN pattern of a fleet's group: AWS puts an id of its own before the name."""
+        return self._stack.format_arn(
+            service="autoscaling",
+            resource="autoScalingGroup",
+            resource_name=f"*:autoScalingGroupName/{full_name}",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    @staticmethod
+    def group_finding(full_name: str) -> str:
+        """Return what cdk-nag calls the wildcard of `group`."""
+        prefix = "arn:<AWS::Partition>:autoscaling:<AWS::Region>:<AWS::AccountId>"
+        return (
+            f"AwsSolutions-IAM5[Resource::{prefix}:autoScalingGroup:*:"
+            f"autoScalingGroupName/{full_name}]"
+        )
+
     def descriptor(self) -> str:
         """ARN of the parameter that an agent reads at its start."""
         return self._stack.format_arn(

@@ -21,7 +21,7 @@ from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.aws.operations import Operations
 from joblane.head import Head, job_view, rfc3339
 from joblane.lifecycle import Event, State
-from joblane.message import JOB_ID_PATTERN
+from joblane.message import JOB_ID_PATTERN, Command
 from joblane.names import AGENT_NAME_PATTERN, LANES, Lane, dead_letter_name, lane_name
 from joblane.retention import Retention
 from joblane.web import (
@@ -94,6 +94,7 @@ class Operator:
         self._sqs = clients.make("sqs")
         self._jobs = JobStore(clients.make("dynamodb"), settings.jobs_table)
         lanes = Lanes(self._sqs, settings.queue_url_prefix, settings.deployment)
+        self._lanes = lanes
         self.operations = Operations(self._jobs, lanes, settings.retention)
         self.again = Again(self._jobs, lanes, self.operations)
 
@@ -102,6 +103,18 @@ class Operator:
         rows, following = self._agents.page(limit=limit, after=after)
         now_ms = self.now_ms()
         return [_agent(row, now_ms) for row in rows], following
+
+    def drain(self, name: str) -> AgentView:
+        """Tell an agent to leave. Raises Problem 404 and 409: there is nobody to tell."""
+        row = self._agents.get(name) if re.match(AGENT_NAME_PATTERN, name) else None
+        if row is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such agent")
+        view = _agent(row, self.now_ms())
+        if not view.alive or not self._lanes.tell(name, Command(command="drain")):
+            raise Problem(
+                HTTPStatus.CONFLICT, f"the agent is gone: last seen at {view.last_seen_at}"
+            )
+        return view
 
     def queues(self, tenant: str) -> list[QueueView]:
         """Measure the queues that a tenant may use: two requests a lane."""
@@ -179,6 +192,14 @@ def routes(app: Application, operator: Operator) -> None:
         after = decode_cursor(query.get("next"), lambda key: re.match(AGENT_NAME_PATTERN, key))
         found, following = operator.agents(limit, after)
         return listing(found, limit, encode_cursor(following) if following else None)
+
+    @app.route("POST /v1/agents/{agent}/drain")
+    def drain(agent: str) -> Response[str]:
+        app.query()
+        app.tenant()
+        view = operator.drain(agent)
+        note = f"{agent} takes no more jobs, hands back what does not end in time, and leaves"
+        return success({**view.model_dump(), "note": note}, HTTPStatus.ACCEPTED)
 
     @app.route("GET /v1/queues")
     def queues() -> Response[str]:

@@ -53,7 +53,8 @@ else
 fi
 
 systemctl --quiet enable joblane-agent
-if [ "$changed" = yes ] || ! systemctl --quiet is-active joblane-agent; then
+# An agent that left because it was told to stays away until its release changes.
+if [ "$changed" = yes ] || systemctl --quiet is-failed joblane-agent; then
   systemctl restart joblane-agent
 fi
 echo "joblane-agent runs release @RELEASE@"

@@ -37,9 +37,10 @@ def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet:
     job_id = submit(http, "sh", "-c", until, retry={"max_attempts": 1})
     wait_for(http, job_id, "active")
     began = time.monotonic()
-    quiet.stop_agent("leaving")
-    assert time.monotonic() - began < 40
-    assert 0 == leaving.wait(1)
+    assert 202 == http("POST", "/v1/agents/leaving/drain").status_code
+    assert 0 == leaving.wait(45)
+    assert time.monotonic() - began < 45
+    quiet.agents.pop("leaving")
     job = wait_for(http, job_id, "pending")
     assert 0 == job["attempt"]
     assert "interrupted" in job["reason"]

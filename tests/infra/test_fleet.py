@@ -93,11 +93,11 @@ def test_state_manager_installs_on_the_fleets_instances(production: Deployment) 
         "Delegate=yes",
         "KillMode=process",
         "OOMScoreAdjust=-1000",
-        "Restart=always",
+        "Restart=on-failure",
         (
             "ExecStart=/bin/sh -c 'exec /opt/joblane/bin/joblane agent "
             '--name \\"$(cat /var/lib/cloud/data/instance-id)\\" '
-            "--deployment joblane --queue default --threads 8 --isolation full'"
+            "--deployment joblane --fleet main --queue default --threads 8 --isolation full'"
         ),
         "s3://",
     ):
@@ -107,6 +107,7 @@ def test_state_manager_installs_on_the_fleets_instances(production: Deployment) 
 def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
     values: dict[str, Any] = {
         "deployment": "joblane",
+        "fleet": "main",
         "queues": ("default",),
         "threads": 8,
         "allow_host_network": False,
@@ -121,7 +122,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
     return Installation(**{**values, **changes})
 
 
-def install(tmp_path: Path, script: list[str]) -> list[str]:
+def install(tmp_path: Path, script: list[str], *, failed: bool = False) -> list[str]:
     """Run the script with stand-ins for the system's programs; return what it asked of them."""
     tools = tmp_path / "tools"
     asked = tmp_path / "asked"
@@ -130,7 +131,7 @@ def install(tmp_path: Path, script: list[str]) -> list[str]:
         tools.mkdir()
         stand_ins = {
             "dnf": "",
-            "systemctl": "",
+            "systemctl": f'[ "$2" != is-failed ] || [ -e {tmp_path}/failed ]',
             # `aws s3 cp ... URL FILE`
             "aws": 'for file; do :; done; : >"$file"',
             # `python -m venv --without-pip DIR` and `python -m zipfile -e ZIP DIR`
@@ -142,6 +143,8 @@ def install(tmp_path: Path, script: list[str]) -> list[str]:
             tool = tools / name
             tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{asked}\n{body}\n', encoding="utf-8")
             tool.chmod(0o755)
+    if failed:
+        (tmp_path / "failed").touch()
     done = subprocess.run(
         ["/bin/sh", "-c", "\n".join(script)],
         env={"PATH": f"{tools}:{os.environ['PATH']}"},
@@ -163,7 +166,7 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
     assert restart == first[-1]
     assert (again) == [
         "systemctl --quiet enable joblane-agent",
-        "systemctl --quiet is-active joblane-agent",
+        "systemctl --quiet is-failed joblane-agent",
     ]
     assert restart == second[-1]
     home = tmp_path / "opt"
@@ -175,6 +178,31 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
         .startswith(f"#!{home}/current/bin/python\n")
     )
     assert {"one", "two"} == {release.name for release in (home / "releases").iterdir()}
+
+
+def test_an_agent_that_failed_is_started_and_one_that_was_told_to_leave_is_not(
+    tmp_path: Path,
+) -> None:
+    script = installation(tmp_path, "one").script()
+    install(tmp_path, script)
+    restart = "systemctl restart joblane-agent"
+    assert restart not in install(tmp_path, script)
+    assert restart == install(tmp_path, script, failed=True)[-1]
+
+
+def test_an_instance_ends_when_its_agent_has_left(production: Deployment) -> None:
+    hook = production.one("AWS::AutoScaling::LifecycleHook")
+    assert (
+        "joblane-leaving",
+        "autoscaling:EC2_INSTANCE_TERMINATING",
+        "CONTINUE",
+        300,
+    ) == (
+        hook["LifecycleHookName"],
+        hook["LifecycleTransition"],
+        hook["DefaultResult"],
+        hook["HeartbeatTimeout"],
+    )
 
 
 def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:

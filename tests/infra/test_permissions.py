@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from joblane.config import ROUTES
 from tests.infra.synthesis import Deployment
 
 LANES = tuple(f"sqs:joblane-default-{lane}" for lane in ("high", "default", "low"))
@@ -51,8 +52,9 @@ ALLOWED = {
     "Admin": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
+    | {("dynamodb:GetItem", AGENTS)}
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
-    | every(("sqs:SendMessage",), LANES)
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
     "Recovery": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
@@ -92,7 +94,12 @@ ALLOWED = {
         (AGENTS,),
     )
     | every(
-        ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
+        (
+            "sqs:ChangeMessageVisibility",
+            "sqs:DeleteMessage",
+            "sqs:ReceiveMessage",
+            "sqs:SendMessage",
+        ),
         LANES,
     )
     | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
@@ -103,7 +110,14 @@ ALLOWED = {
     }
     | every(("sqs:SendMessage",), DEAD_LETTERS)
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
-    | {("ssm:GetParameter", "ssm:parameter/joblane/descriptor"), ("s3:GetObject", "the bundle")},
+    | {
+        ("ssm:GetParameter", "ssm:parameter/joblane/descriptor"),
+        ("s3:GetObject", "the bundle"),
+        (
+            "autoscaling:CompleteLifecycleAction",
+            "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-main",
+        ),
+    },
 }
 """Each role with the actions it may do and on what; an ARN is written service:resource."""
 
@@ -213,7 +227,7 @@ def test_only_its_rule_may_call_the_recovery_function_unasked(production: Deploy
 
 def test_only_its_api_may_call_a_function(production: Deployment) -> None:
     permissions = production.properties("AWS::Lambda::Permission", "api")
-    assert len(permissions) == 16
+    assert len(permissions) == len(ROUTES)
     for permission in permissions:
         assert permission["Principal"] == "apigateway.amazonaws.com"
         assert "execute-api" in str(permission["SourceArn"])

@@ -34,6 +34,7 @@ def settings(name: str = "agent-1") -> Settings:
         isolation="namespaces",
         allow_host_network=False,
         drain_s=5,
+        fleet=None,
         version="test",
     )
 
@@ -54,7 +55,7 @@ class Parts:
         self.sqs = self.clients.make("sqs")
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
-        self.flight = Flight()
+        self.flight = Flight(self.clock)
         self.claimer = Claimer(
             settings(self.name),
             Stores(self.jobs, self.agents, self.conditions),
@@ -67,7 +68,7 @@ class Parts:
         queue = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", lane))
         dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", lane))
         found = queue.receive(1, 0)
-        return Held(queue, dead, "default", found[0]) if found else None
+        return Held(queue, dead, "default", found[0], self.clock()) if found else None
 
     def claim(self, held: Held) -> Head | None:
         """Claim what a message names."""

@@ -142,7 +142,7 @@ class SimAgent:
         dynamodb = Clients(session).make("dynamodb")
         self._jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self._agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
-        self._flight = Flight()
+        self._flight = Flight(lambda: self.now_ms() / 1000)
         self.since_ms = self.now_ms()
         self._claimer = Claimer(
             settings(self.name),
@@ -202,7 +202,7 @@ class SimAgent:
         if received is None:
             return
         lane = cast("LaneQueue", self.world.lane)
-        held = Held(lane, lane, "default", received)
+        held = Held(lane, lane, "default", received, self.now_ms() / 1000)
         try:
             head = asyncio.run(self._claimer.claim(held))
         except (ClientError, ReadTimeoutError):

@@ -8,7 +8,7 @@ import pytest
 from functions.admin.handler import Settings, build
 from joblane.aws.agents import LEASE_S, AgentRow
 from joblane.aws.lanes import LaneQueue
-from joblane.message import Message
+from joblane.message import Command, Message, decode_command
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
@@ -57,6 +57,27 @@ def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, api: Api):
     beat(aws, "agent-1")
     aws.agents.goodbye("agent-1")
     assert [] == api("GET", "/v1/agents")[1]["entries"]
+
+
+def test_an_agent_is_told_to_leave(aws: Cloud, api: Api):
+    beat(aws, "agent-1")
+    sqs = aws.clients.make("sqs")
+    inbox = sqs.create_queue(QueueName="joblane-inbox-agent-1")["QueueUrl"]
+    status, answer = api("POST", "/v1/agents/agent-1/drain")
+    assert (202, "agent-1") == (status, answer["name"])
+    (message,) = sqs.receive_message(QueueUrl=inbox)["Messages"]
+    assert Command(command="drain") == decode_command(message["Body"])
+
+
+def test_nobody_there_to_be_told_to_leave(aws: Cloud, api: Api):
+    assert 404 == api("POST", "/v1/agents/agent-1/drain")[0]
+    assert 404 == api("POST", "/v1/agents/no%20name/drain")[0]
+    beat(aws, "agent-1")
+    assert 409 == api("POST", "/v1/agents/agent-1/drain")[0]  # no inbox
+    beat(aws, "agent-1", LEASE_S)
+    aws.clients.make("sqs").create_queue(QueueName="joblane-inbox-agent-1")
+    status, problem = api("POST", "/v1/agents/agent-1/drain")
+    assert (409, True) == (status, "gone" in problem["detail"])
 
 
 def test_queues_show_their_lanes_in_serving_order(aws: Cloud, api: Api):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from joblane.aws.agents import LEASE_S, AgentRow
-from joblane.aws.jobs import Facts
+from joblane.aws.jobs import EARLY_MS, Facts
 from joblane.aws.lanes import LaneQueue
 from joblane.head import Head, Step, rfc3339, submitted
 from joblane.lifecycle import Outcome, State
@@ -127,6 +127,20 @@ def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
     aws.jobs.settle(head, Step(State.COMPLETED, 2, 1, "exit 0"), Facts(Outcome.SUCCEEDED))
     assert claim(aws) is None
     assert (0, 0) == state(aws)
+
+
+def test_a_second_message_does_not_shorten_a_backoff(aws: Cloud):
+    put(aws)
+    head = aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
+    due = int((NOW + 600) * 1000)
+    aws.jobs.settle(head, Step(State.RETRY, 2, 1, "exit 1"), Facts(Outcome.FAILED, next_at_ms=due))
+    send(aws)
+    assert claim(aws) is None
+    assert ((0, 1), State.RETRY) == (state(aws), stored(aws).state)
+    send(aws)
+    claimed = claim(aws, now=NOW + 600 - EARLY_MS / 1000)  # SQS's clock and this host's differ
+    assert claimed is not None
+    assert 2 == claimed.attempt
 
 
 def lose(aws: Cloud, **fields: object) -> None:

@@ -22,7 +22,12 @@ def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
         inbox = Inbox(sqs, "joblane-inbox-agent-1", on_command)
         queue = await inbox.open()
         assert queue.url == (await inbox.open()).url  # a restart finds its inbox again
-        for body in ("nonsense", '{"v":1,"command":"format","job_id":"x"}'):
+        for body in (
+            "nonsense",
+            '{"v":1,"command":"format","job_id":"x"}',
+            '{"v":1,"command":"cancel"}',
+            f'{{"v":1,"command":"drain","job_id":"{JOB}"}}',
+        ):
             sqs.send_message(QueueUrl=queue.url, MessageBody=body)
         sqs.send_message(
             QueueUrl=queue.url, MessageBody=Command(command="cancel", job_id=JOB).encode()

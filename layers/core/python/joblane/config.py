@@ -12,11 +12,13 @@ from joblane.access import API_AUDIENCE, ROLES, SCOPES, Role, Scope
 from joblane.conditions import AnyPolicy
 from joblane.names import (
     LANES,
+    LEAVING_HOOK,
     Lane,
     Name,
     alternate_name,
     dead_letter_name,
     descriptor_name,
+    fleet_name,
     inbox_name,
     lane_name,
     log_group_name,
@@ -30,6 +32,7 @@ from joblane.routes import ROUTES, FunctionName, Route
 __all__ = [
     "API_AUDIENCE",
     "LANES",
+    "LEAVING_HOOK",
     "ROLES",
     "ROUTES",
     "SCOPES",
@@ -52,6 +55,7 @@ __all__ = [
     "alternate_name",
     "dead_letter_name",
     "descriptor_name",
+    "fleet_name",
     "inbox_name",
     "lane_name",
     "log_group_name",

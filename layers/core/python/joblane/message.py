@@ -1,8 +1,14 @@
 """The message in a lane: a wake-up call that names a job; the table holds the truth."""
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from joblane.names import Name
 
@@ -32,13 +38,21 @@ class Message(BaseModel):
 
 
 class Command(BaseModel):
-    """Body of a message in an agent's inbox."""
+    """Body of a message in an agent's inbox; every command may arrive twice."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     v: Literal[1] = 1
-    command: Literal["cancel"]
-    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
+    command: Literal["cancel", "drain"]
+    """`cancel`: end a job that runs here. `drain`: leave, as after SIGTERM."""
+    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)] | None = None
+    """The job to end; None with `drain` alone."""
+
+    @model_validator(mode="after")
+    def _job_where_one_is_meant(self) -> Self:
+        if (self.job_id is None) != (self.command == "drain"):
+            raise ValueError("job_id is for cancel, and for cancel alone")
+        return self
 
     def encode(self) -> str:
         """Encode the body as JSON."""

@@ -30,8 +30,8 @@ MAX_BODY_BYTES = 256 * 1024
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 """Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages)."""
 
-MAX_TIMEOUT_S = 11 * 3600
-"""Longest run: SQS keeps a message in flight 12 h at most, and an hour is margin."""
+MAX_TIMEOUT_S = 7 * 86_400
+"""Longest run, a week: within what a lane keeps a message for (14 days), with as much to spare."""
 
 MAX_BATCH = 100
 """Most jobs of one `POST /v1/jobs/batch`."""

@@ -38,6 +38,15 @@ def inbox_name(deployment: str, agent: str) -> str:
     return f"{deployment}-inbox-{agent}"
 
 
+def fleet_name(deployment: str, fleet: str) -> str:
+    """Name of a fleet's Auto Scaling group, and of what belongs to it: `joblane-main`."""
+    return f"{deployment}-{fleet}"
+
+
+LEAVING_HOOK = "joblane-leaving"
+"""Lifecycle hook of every fleet's group: an instance ends when its agent has left."""
+
+
 def recovery_name(deployment: str) -> str:
     """Name of the recovery function, and of the state machine that calls it."""
     return f"{deployment}-recovery"

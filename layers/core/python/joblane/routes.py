@@ -62,6 +62,13 @@ ROUTES: Final = (
         "Start each job that failed or is dead again, a page at a time",
     ),
     Route("GET", "/v1/agents", "admin", "admin.read", "List agents"),
+    Route(
+        "POST",
+        "/v1/agents/{agent}/drain",
+        "admin",
+        "admin.mutate",
+        "Have an agent hand its jobs back and leave",
+    ),
     Route("GET", "/v1/queues", "admin", "admin.read", "List queues with the lengths of lanes"),
     Route("GET", "/v1/health", "admin", None, "Say that the API is up"),
 )

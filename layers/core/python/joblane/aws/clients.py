@@ -10,6 +10,7 @@ import botocore.session
 from botocore.config import Config
 
 if TYPE_CHECKING:
+    from mypy_boto3_autoscaling.client import AutoScalingClient
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_logs.client import CloudWatchLogsClient
@@ -41,6 +42,10 @@ class Clients:
     def __init__(self, session: botocore.session.Session | None = None) -> None:
         self._session = session or botocore.session.get_session()
 
+    @overload
+    def make(
+        self, service: Literal["autoscaling"], config: Config = QUICK
+    ) -> "AutoScalingClient": ...
     @overload
     def make(self, service: Literal["dynamodb"], config: Config = QUICK) -> "DynamoDBClient": ...
     @overload

@@ -31,6 +31,10 @@ class Facts:
     """Unix seconds; set when the job ended."""
 
 
+EARLY_MS = 5000
+"""A retry may start so much before its time: SQS hid its message on its own clock, and this
+host's may be behind."""
+
 LETTER_PART = 90_000
 """Characters of a dead letter in one item: at most 360 KB of UTF-8."""
 
@@ -87,20 +91,23 @@ class JobStore(JobTable):
             runs                         refused, job returned -->  gives its message back
 
         The condition is the state itself, so whoever comes second is refused. A job whose
-        deadline has passed is refused as well; the requeue function expires it. One that is
+        deadline has passed is refused as well; the requeue function expires it. So is one whose
+        backoff is not over: it may have a second message, which nothing hides. One that is
         scheduled and due starts with a second write: its message was delayed until now, and
         waking it first would only be a detour.
         """
         step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
         in_time = "(attribute_not_exists(#deadline) OR #deadline > :now)"
         states = {f":from{n}": text(state) for n, state in enumerate(sorted(CLAIMABLE))}
+        times = {":now": number(now_ms), ":soon": number(now_ms + EARLY_MS)}
+        rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
         try:
             return self._start(
                 job_id,
                 [step],
                 Condition(
-                    f"#state IN ({', '.join(states)}) AND {in_time}",
-                    {**states, ":now": number(now_ms)},
+                    f"#state IN ({', '.join(states)}) AND {in_time} AND {rested}",
+                    {**states, **times},
                 ),
             )
         except Refused as refusal:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from joblane.message import Command, Message
+from joblane.message import Command, Message, decode
 from joblane.names import Lane, inbox_name, lane_name
 
 if TYPE_CHECKING:
@@ -108,6 +108,13 @@ class LaneQueue:
         self._client.change_message_visibility(
             QueueUrl=self.url, ReceiptHandle=receipt, VisibilityTimeout=seconds
         )
+
+    def send_again(self, received: Received, delay_s: int) -> None:
+        """Send a copy of a message that is in flight, to be seen after `delay_s` seconds.
+
+        SQS keeps a message back for `MAX_DELAY_S` at most; a longer delay is cut to that.
+        """
+        self.send(decode(received.body), min(delay_s, MAX_DELAY_S))
 
     def extend(self, receipts: Sequence[str]) -> list[str]:
         """Keep messages invisible for another `VISIBILITY_S`; returns those SQS refused."""

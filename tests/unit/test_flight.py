@@ -1,0 +1,121 @@
+"""Messages in flight: kept hidden one by one, replaced before SQS would show them to others."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ec2_agent.flight import HAND_ON_S, Flight, Held
+from joblane.aws.lanes import LaneQueue
+from joblane.message import Message, decode
+from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.jobs import JOB
+
+
+class Sky:
+    """A lane with messages in flight, a clock, and trouble on demand."""
+
+    def __init__(self, aws: Cloud) -> None:
+        self.sqs = aws.clients.make("sqs")
+        self.now = 1000.0
+        self.flight = Flight(lambda: self.now)
+        self.lane = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", "default"))
+        self.dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", "default"))
+
+    def hold(self, number: int = 1) -> list[Held]:
+        """Receive so many messages."""
+        for _ in range(number):
+            self.lane.send(Message(job_id=JOB, tenant="acme"))
+        held: list[Held] = []
+        while len(held) < number:
+            for received in self.lane.receive(10, 0):
+                held.append(Held(self.lane, self.dead, "default", received, self.now))
+                self.flight.add(held[-1])
+        return held
+
+    def counts(self) -> tuple[int, int, int]:
+        """Messages that are visible, in flight and delayed."""
+        lengths = self.lane.lengths()
+        return lengths.visible, lengths.in_flight, lengths.delayed
+
+
+@pytest.fixture(name="sky")
+def _sky(aws: Cloud) -> Sky:
+    return Sky(aws)
+
+
+def test_one_request_that_fails_lets_no_other_message_lapse(
+    sky: Sky, monkeypatch: pytest.MonkeyPatch
+):
+    sky.hold(25)
+    extended: list[int] = []
+    real = LaneQueue.extend
+
+    def extend(lane: LaneQueue, receipts: list[str]) -> list[str]:
+        extended.append(len(receipts))
+        if len(extended) == 1:
+            # What SQS answers under pressure; the other requests go their way.
+            return real(LaneQueue(sky.sqs, sky.lane.url + "-none"), receipts)
+        return real(lane, receipts)
+
+    monkeypatch.setattr(LaneQueue, "extend", extend)
+    asyncio.run(sky.flight.extend())
+    assert [5, 10, 10] == sorted(extended)
+
+
+def test_a_message_is_replaced_before_its_twelve_hours_are_over(sky: Sky):
+    (held,) = sky.hold()
+    sky.now += HAND_ON_S - 1
+    asyncio.run(sky.flight.extend())
+    assert (0, 1, 0) == sky.counts()
+    sky.now += 2
+    asyncio.run(sky.flight.extend())
+    assert (0, 0, 1) == sky.counts()  # the old one is gone, the new one comes in time
+    asyncio.run(sky.flight.extend())
+    assert (0, 0, 1) == sky.counts()  # once
+    asyncio.run(sky.flight.delete(held))
+    assert (0, 0, 1) == sky.counts()  # whoever receives it finds that its job has ended
+
+
+def test_a_job_whose_message_was_replaced_is_handed_back_by_another_one(sky: Sky):
+    (held,) = sky.hold()
+    sky.now += HAND_ON_S
+    asyncio.run(sky.flight.extend())
+    asyncio.run(sky.flight.give_back(held, 0))
+    assert (1, 0, 1) == sky.counts()
+    assert JOB == decode(sky.lane.receive(1, 0)[0].body).job_id
+
+
+def test_a_message_that_cannot_be_replaced_is_held_and_tried_again(
+    sky: Sky, monkeypatch: pytest.MonkeyPatch
+):
+    (held,) = sky.hold()
+    sky.now += HAND_ON_S
+    real = LaneQueue.send_again
+
+    def send_again(_lane: LaneQueue, *args: Any) -> None:
+        real(LaneQueue(sky.sqs, sky.lane.url + "-none"), *args)
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(LaneQueue, "send_again", send_again)
+        asyncio.run(sky.flight.extend())
+    assert (0, 1, 0) == sky.counts()
+    asyncio.run(sky.flight.extend())
+    assert (0, 0, 1) == sky.counts()
+    asyncio.run(sky.flight.delete(held))
+
+
+def test_a_message_let_go_while_it_is_replaced_is_never_lost(
+    sky: Sky, monkeypatch: pytest.MonkeyPatch
+):
+    (held,) = sky.hold()
+    sky.now += HAND_ON_S
+    real = LaneQueue.send_again
+
+    def send_again(lane: LaneQueue, *args: Any) -> None:
+        real(lane, *args)
+        sky.flight.abandon(held)  # as if the job were interrupted at this moment
+
+    monkeypatch.setattr(LaneQueue, "send_again", send_again)
+    asyncio.run(sky.flight.extend())
+    assert (0, 1, 1) == sky.counts()
