@@ -42,10 +42,8 @@ from joblane.aws.logs import LogStore
 from joblane.aws.operations import Gone, Operations
 from joblane.head import Head, job_view, submitted
 from joblane.lifecycle import Event, State
-from joblane.logs import Cursor
 from joblane.message import JOB_ID_PATTERN, Message
 from joblane.model import (
-    LOG_PAGE_MAX,
     MAX_BATCH_BYTES,
     MAX_BODY_BYTES,
     Batch,
@@ -54,6 +52,7 @@ from joblane.model import (
     field_problems,
 )
 from joblane.names import LANES, Lane
+from joblane.output import Output
 from joblane.retention import Retention
 from joblane.web import (
     Application,
@@ -100,9 +99,11 @@ class Submitter:
         self._settings = settings
         self._jobs = jobs
         self._clock = clock
-        self._clients = clients
         lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
         self.operations = Operations(jobs, lanes, settings.retention)
+        self.output = Output(
+            jobs, lambda: LogStore(clients.make("logs"), settings.log_group), clock
+        )
         self._lanes = {
             (queue, lane): lanes.lane(queue, lane) for queue in settings.queues for lane in LANES
         }
@@ -198,18 +199,6 @@ class Submitter:
         """Read a page of jobs, newest first; what TTL has not yet deleted is left out."""
         heads, following = self._jobs.page(tenant, limit=limit, before=before)
         return [head for head in heads if not self._past(head)], following
-
-    def logs(self, head: Head, cursor: Cursor, limit: int) -> dict[str, Any]:
-        """Read a page of a job's output."""
-        store = LogStore(self._clients.make("logs"), self._settings.log_group)
-        page = store.page(head, cursor, limit=limit, now_ms=self.now_ms())
-        return {
-            "entries": [record.model_dump(exclude_none=True) for record in page.records],
-            "limit": limit,
-            "next": page.cursor.encode(),
-            "state": head.state,
-            "complete": page.complete,
-        }
 
     def _route(self, tenant: str, spec: Submission) -> str:
         open_to = [q for q, only in self._settings.queues.items() if not only or tenant in only]
@@ -326,13 +315,7 @@ def routes(app: Application, submitter: Submitter) -> None:
     @app.route("GET /v1/jobs/{job_id}/logs")
     def logs(job_id: str) -> Response[str]:
         query = app.query("limit", "next")
-        limit = page_limit(query.get("limit"), default=100, most=LOG_PAGE_MAX)
-        head = submitter.job(app.tenant(), job_id)
-        try:
-            cursor = Cursor.decode(query["next"]) if "next" in query else Cursor()
-            return success(submitter.logs(head, cursor, limit))
-        except ValueError as error:
-            raise wrong("next", f"{error}; pass what the last page returned") from None
+        return submitter.output.answer(app, submitter.job(app.tenant(), job_id), query)
 
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Application:

@@ -31,14 +31,18 @@ class Api:
         path: str,
         body: object = None,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Ask; returns the function's answer as it is. A `str` body is sent as it is."""
+        """Ask; returns the function's answer as it is. A `str` body is sent as it is.
+
+        Headers are written in small letters, as API Gateway hands them on.
+        """
         event: dict[str, Any] = {
             "version": "2.0",
             "routeKey": f"{method} {path}",
             "rawPath": path,
             "rawQueryString": "",
-            "headers": {"content-type": "application/json"},
+            "headers": {"content-type": "application/json", **(headers or {})},
             "requestContext": {
                 "requestId": "request-1",
                 "stage": "$default",

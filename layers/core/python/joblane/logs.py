@@ -72,6 +72,18 @@ class Cursor:
             raise ValueError("is not a cursor of this API")
         return cls(epoch, seq, token)
 
+    @classmethod
+    def past_end(cls, head: Head) -> "Cursor":
+        """Where a reader is who was told that the job has ended: before an attempt to come.
+
+        If somebody starts the job again, that reader goes on with exactly this attempt.
+        """
+        return cls(head.epoch + 1)
+
+    def was_told_end(self, head: Head) -> bool:
+        """Whether the reader of a stream of events knows already that this job has ended."""
+        return head.ended and self == Cursor.past_end(head)
+
 
 def stream_name(tenant: str, job_id: str, epoch: int) -> str:
     """The CloudWatch Logs stream of one claim's output."""

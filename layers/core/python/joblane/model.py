@@ -278,6 +278,14 @@ class LogRecord(BaseModel):
     """Bytes that are not UTF-8."""
 
 
+class LogEnd(BaseModel):
+    """The end of a job's output, as a stream of events tells it."""
+
+    state: State
+    reason: str
+    exit_code: int | None
+
+
 class FieldProblem(BaseModel):
     """One wrong field of a request."""
 

@@ -153,6 +153,11 @@ class Application:
                 raise wrong(printable(name), f"is unknown; this route takes {', '.join(known)}")
         return dict(given)
 
+    def header(self, name: str) -> str | None:
+        """A header of this request, by its name in small letters."""
+        value: str | None = self.resolver.current_event.headers.get(name)
+        return value
+
     def body(self, most: int) -> str:
         """The request's body as text; Problem 413 above `most` bytes."""
         event = self.resolver.current_event
@@ -186,9 +191,13 @@ class Application:
     def _no_route(self, _error: Exception) -> Response[str]:
         return self._answer(Problem(HTTPStatus.NOT_FOUND, "there is no such route"))
 
+    def log_trouble(self, error: Exception) -> None:
+        """Log what AWS said, which the caller is not told."""
+        self.logger.error("aws call failed", error=str(error))
+
     def _aws_trouble(self, error: Exception) -> Response[str]:
         """Say that trying again is right; what AWS said goes to the log, not to the caller."""
-        self.logger.error("aws call failed", error=str(error))
+        self.log_trouble(error)
         return self._answer(
             Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,

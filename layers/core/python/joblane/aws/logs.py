@@ -28,15 +28,34 @@ that was lost may never come."""
 
 _CALLS_A_PAGE = 8  # bounds one request of ours; the reader comes again with the cursor
 
+_PAGE_BYTES = 1024 * 1024
+"""Events that a page holds at most, one of any size apart. JSON within Lambda's JSON makes at
+most 3.5 of each byte, and Lambda answers with no more than 6 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A record, and the cursor of a reader who has read everything up to it."""
+
+    record: LogRecord
+    cursor: Cursor
+
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
     """Some records of a job, in order, and where to go on."""
 
-    records: list[LogRecord]
+    entries: list[Placed]
     cursor: Cursor
     complete: bool
     """True when the job has ended and nothing more will ever come."""
+    full: bool
+    """True when the page ended before the output that is there did."""
+
+    @property
+    def records(self) -> list[LogRecord]:
+        """The records alone."""
+        return [entry.record for entry in self.entries]
 
 
 class LogStore:
@@ -69,28 +88,43 @@ class LogStore:
         joins before, during or after the job sees each record once and stops by itself.
         Raises ValueError for a cursor that CloudWatch does not take.
         """
-        records: list[LogRecord] = []
+        entries: list[Placed] = []
+        room = _PAGE_BYTES
+        full = True
         for _ in range(_CALLS_A_PAGE):
-            if len(records) >= limit or cursor.epoch > head.epoch:
+            if cursor.epoch > head.epoch:
+                full = False
                 break
-            read, token = self._read(head, cursor, limit - len(records))
-            records += read
-            moved = token is not None and token != cursor.token
+            if len(entries) >= limit or room <= 0:
+                break
+            read = self._read(head, cursor, limit - len(entries), room)
+            room -= read.size
+            # A cursor within what one call brought has the token of that call: whoever comes
+            # back with it makes the same call, and its seq says what to leave out.
+            entries += [Placed(r, Cursor(cursor.epoch, r.seq, cursor.token)) for r in read.records]
+            if read.cut:
+                return LogPage(entries, entries[-1].cursor, complete=False, full=True)
+            moved = read.token is not None and read.token != cursor.token
             cursor = Cursor(
-                cursor.epoch, read[-1].seq if read else cursor.seq, token or cursor.token
+                cursor.epoch,
+                read.records[-1].seq if read.records else cursor.seq,
+                read.token or cursor.token,
             )
+            if read.records:
+                entries[-1] = Placed(read.records[-1], cursor)
             end = epoch_end(head, cursor.epoch)
             if end is not None and _done(end, cursor.seq, now_ms, at_tail=not moved):
                 if cursor.epoch == head.epoch:
-                    return LogPage(records, cursor, complete=head.ended)
+                    return LogPage(entries, cursor, complete=head.ended, full=False)
                 cursor = Cursor(cursor.epoch + 1)
             elif not moved:
+                full = False
                 break
-        never_ran = head.ended and cursor.epoch > head.epoch
-        return LogPage(records, cursor, complete=never_ran)
+        nothing_comes = head.ended and cursor.epoch > head.epoch
+        return LogPage(entries, cursor, complete=nothing_comes, full=full)
 
-    def _read(self, head: Head, cursor: Cursor, limit: int) -> tuple[list[LogRecord], str | None]:
-        """Read one page of one epoch's stream; the token is None while there is no stream."""
+    def _read(self, head: Head, cursor: Cursor, limit: int, room: int) -> "_Read":
+        """Make one call to one epoch's stream; keep one record, and more as `room` allows."""
         stream = stream_name(head.tenant, head.job_id, cursor.epoch)
         request: GetLogEventsRequestTypeDef = {
             "logGroupName": self._group,
@@ -105,17 +139,39 @@ class LogStore:
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code == "ResourceNotFoundException":
-                return [], None
+                return _Read([])
             if code == "InvalidParameterException" and cursor.token is not None:
                 raise ValueError("is not a cursor of this job's output") from error
             raise
         attempt = epoch_attempt(head, cursor.epoch)
-        found = [
-            read_event(event["message"], event["timestamp"], attempt) for event in answer["events"]
-        ]
         # A write that the SDK repeated after a lost answer stands twice in the stream.
-        fresh: dict[int, LogRecord] = {r.seq: r for r in found if r and r.seq > cursor.seq}
-        return sorted(fresh.values(), key=lambda r: r.seq), answer["nextForwardToken"]
+        fresh: dict[int, tuple[LogRecord, int]] = {}
+        for event in answer["events"]:
+            record = read_event(event["message"], event["timestamp"], attempt)
+            if record is not None and record.seq > cursor.seq:
+                fresh[record.seq] = record, len(event["message"].encode())
+        kept: list[LogRecord] = []
+        size = 0
+        for seq in sorted(fresh):
+            record, length = fresh[seq]
+            if kept and size + length > room:
+                break
+            kept.append(record)
+            size += length
+        cut = len(kept) < len(fresh)
+        return _Read(kept, answer["nextForwardToken"], size, cut=cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one call brought."""
+
+    records: list[LogRecord]
+    token: str | None = None
+    """Where the stream goes on; None while there is no stream."""
+    size: int = 0
+    cut: bool = False
+    """True when the call brought more than there was room for."""
 
 
 def _done(end: EpochEnd, seq: int, now_ms: int, *, at_tail: bool) -> bool:

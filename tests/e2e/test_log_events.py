@@ -1,0 +1,112 @@
+"""The output of real jobs as a stream of events, for readers who join before, during and after."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.e2e.conftest import Http
+from tests.e2e.test_jobs import submit, wait_for
+from tests.support.events import EventSource, data_of
+
+pytestmark = pytest.mark.usefixtures("agent")
+
+WORK = r"""
+echo "attempt $JOBLANE_ATTEMPT"
+printf 'a\r\nb\rc\n'
+printf '\377\376\n' >&2
+sleep 0.7
+echo later
+test "$JOBLANE_ATTEMPT" -ge 2
+"""
+
+
+def start(http: Http, **fields: object) -> str:
+    return submit(http, "sh", "-c", WORK, retry={"max_attempts": 2, "backoff_s": [0]}, **fields)
+
+
+def connect(http: Http, job_id: str, source: EventSource) -> int:
+    """Connect once, as an EventSource does; returns the status."""
+    headers = {"Accept": "text/event-stream"}
+    if source.last_event_id:
+        headers["Last-Event-ID"] = source.last_event_id
+    answer = http("GET", f"/v1/jobs/{job_id}/logs", headers=headers)
+    if answer.status_code == 200:
+        assert "text/event-stream" == answer.headers["Content-Type"]
+        source.feed(answer.content)
+    return answer.status_code
+
+
+def listen(http: Http, job_id: str, source: EventSource, timeout_s: float = 40) -> EventSource:
+    """Connect again and again until told to stop."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        status = connect(http, job_id, source)
+        if status == 204:
+            return source
+        assert 200 == status
+        time.sleep(source.retry_ms / 1000)
+    raise AssertionError(f"no end came; the last events: {source.events[-3:]}")
+
+
+def check(source: EventSource) -> None:
+    """All of both attempts came, once and in order, and then the end."""
+    *records, end = source.events
+    found = [json.loads(event.data) for event in records]
+    assert [(1, n) for n in range(1, len(found) // 2 + 1)] == [
+        (record["attempt"], record["seq"]) for record in found[: len(found) // 2]
+    ]
+    for attempt in (1, 2):
+        of_this = [record for record in found if record["attempt"] == attempt]
+        out = b"".join(data_of(record) for record in of_this if record["stream"] == "stdout")
+        err = b"".join(data_of(record) for record in of_this if record["stream"] == "stderr")
+        assert f"attempt {attempt}\na\r\nb\rc\nlater\n".encode() == out
+        assert b"\xff\xfe\n" == err
+    assert ("end", "completed", 0) == (
+        end.type,
+        json.loads(end.data)["state"],
+        json.loads(end.data)["exit_code"],
+    )
+
+
+def test_a_reader_who_joins_before_the_job_is_told_all_of_it(http: Http):
+    soon = (datetime.now(UTC) + timedelta(seconds=2)).isoformat().replace("+00:00", "Z")
+    job_id = start(http, run_at=soon)
+    check(listen(http, job_id, EventSource()))
+
+
+def test_a_reader_who_joins_during_the_job_is_told_all_of_it(http: Http):
+    job_id = start(http)
+    wait_for(http, job_id, "active")
+    check(listen(http, job_id, EventSource()))
+
+
+def test_a_reader_who_joins_after_the_job_and_at_every_id_is_told_the_rest(http: Http):
+    job_id = start(http)
+    wait_for(http, job_id, "completed")
+    source = EventSource()
+    assert 200 == connect(http, job_id, source)
+    check(source)
+    assert 204 == connect(http, job_id, source)
+    for n, event in enumerate(source.events[:-1]):
+        rest = listen(http, job_id, EventSource(last_event_id=event.id))
+        assert source.events[n + 1 :] == rest.events
+
+
+def test_a_reader_of_a_silent_job_is_kept_for_seconds_and_comes_back(http: Http):
+    job_id = submit(http, "sleep", "30")
+    wait_for(http, job_id, "active")
+    source = EventSource()
+    began = time.monotonic()
+    assert 200 == connect(http, job_id, source)
+    assert 4 < time.monotonic() - began < 10
+    assert [] == source.events
+    assert 202 == http("POST", f"/v1/jobs/{job_id}/cancel").status_code
+    listen(http, job_id, source)
+    assert ["end"] == [event.type for event in source.events]
+
+
+def test_another_tenant_is_told_nothing(http: Http, as_other: Http):
+    job_id = submit(http, "true")
+    assert 404 == connect(as_other, job_id, EventSource())
