@@ -173,7 +173,12 @@ class Agent:
             await asyncio.wait(self._work)
 
     def _running(self) -> list[str]:
-        return [attempt.head.job_id for attempt in self._attempts]
+        """Ids of the jobs that are this agent's, those included that it is about to claim.
+
+        Whoever finds a job active here that no heartbeat lists takes it over
+        (`AgentRow.holds`), so a job is listed before its claim and until its report.
+        """
+        return [*self._claimer.claiming, *(attempt.head.job_id for attempt in self._attempts)]
 
     def _free(self) -> Mapping[str, int]:
         """Free slots by queue."""

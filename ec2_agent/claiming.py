@@ -52,6 +52,8 @@ class Claimer:
         self._conditions = stores.conditions
         self._flight = flight
         self._clock = clock
+        self.claiming: list[str] = []
+        """Ids of the jobs that are being claimed at this moment."""
         self._dice = random.Random()  # noqa: S311 - jitter, not a secret
 
     async def claim(self, held: Held) -> Head | None:
@@ -65,11 +67,18 @@ class Claimer:
             log.warning("a message that is not ours goes to the dead-letter queue: %s", error)
             await self._flight.bury(held, str(error))
             return None
+        self.claiming.append(message.job_id)
+        try:
+            return await self._claim(held, message.job_id)
+        finally:
+            self.claiming.remove(message.job_id)
+
+    async def _claim(self, held: Held, job_id: str) -> Head | None:
         refusal = Refused(None)
         for wait in (*MISSING_TRIES_S, None):
             try:
                 return await in_thread(
-                    lambda: self._jobs.claim(message.job_id, self._settings.name, self._now_ms()),
+                    lambda: self._jobs.claim(job_id, self._settings.name, self._now_ms()),
                     "claim",
                 )
             except Refused as error:
@@ -97,15 +106,15 @@ class Claimer:
             case Verdict.GIVE_BACK:
                 await self._flight.give_back(held, disposal.hide_s)
             case Verdict.TAKE_OVER if head is not None:
-                return await self._take_over(held, head)
+                return await self._take_over(held, head, disposal.why)
             case Verdict.JOIN if head is not None:
                 await self._join(held, head)
         return None
 
-    async def _take_over(self, held: Held, head: Head) -> Head | None:
+    async def _take_over(self, held: Held, head: Head, why: str) -> Head | None:
         """Settle the attempt that its agent can no longer settle, or run the job again."""
         now_ms = self._now_ms()
-        verdict = Verdicted(Outcome.LOST, f"agent {head.agent} was lost")
+        verdict = Verdicted(Outcome.LOST, why)
         if head.cancel_requested is not None:
             verdict = of_told(head, now_ms, verdict.why)
         settlement = settle(verdict.outcome, verdict.why, head.current_attempt(), self._dice)

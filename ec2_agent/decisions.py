@@ -37,10 +37,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Disposal:
-    """A verdict, and for how long a message that is given back stays hidden."""
+    """A verdict, for how long a message that is given back stays hidden, and why one takes over."""
 
     verdict: Verdict
     hide_s: int = 0
+    why: str = ""
 
 
 def of_missing(sent_ms: int, now_ms: int) -> Disposal:
@@ -65,9 +66,11 @@ def of_refused(head: Head, holder: AgentRow | None, now_ms: int) -> Disposal:
         # Ended: nothing to do. Past its deadline: the requeue function expires it.
         return Disposal(Verdict.DELETE)
     claimed_ms = head.timeline[-1].at_ms
-    if holder is not None and holder.holds(claimed_ms, now_ms):
+    if holder is not None and holder.holds(head.job_id, claimed_ms, now_ms):
         return Disposal(Verdict.GIVE_BACK, HELD_ELSEWHERE_S)
-    return Disposal(Verdict.TAKE_OVER)
+    alive = holder is not None and holder.alive(now_ms) and claimed_ms >= holder.since_ms
+    what = "does not run it, and lost the answer to its claim" if alive else "was lost"
+    return Disposal(Verdict.TAKE_OVER, why=f"agent {head.agent} {what}")
 
 
 def sandbox_spec(head: Head) -> Spec:

@@ -182,7 +182,15 @@ class SimAgent:
         """Renew the lease, or give it up in time; `Lease` without its sleeping."""
         sent = self.world.now
         row = AgentRow(
-            self.name, self.since_ms, self.now_ms(), 4, len(self.running), ("default",), "full", "1"
+            name=self.name,
+            since_ms=self.since_ms,
+            beat_ms=self.now_ms(),
+            threads=4,
+            running=len(self.running),
+            queues=("default",),
+            isolation="full",
+            version="1",
+            jobs=tuple(job.attempt.head.job_id for job in self.running),
         )
         try:
             self._agents.beat(row)

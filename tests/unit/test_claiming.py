@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from joblane.aws.agents import LEASE_S, AgentRow
+from joblane.aws.agents import LEASE_S, UNLISTED_MS, AgentRow
 from joblane.aws.jobs import EARLY_MS, Facts
 from joblane.aws.lanes import LaneQueue
 from joblane.head import Head, Step, rfc3339, submitted
@@ -34,9 +34,11 @@ def put(aws: Cloud, **fields: object) -> Head:
     return head
 
 
-def beat(aws: Cloud, name: str, at: float, since: float = 0) -> None:
+def beat(aws: Cloud, name: str, at: float, since: float = 0, jobs: tuple[str, ...] = ()) -> None:
     aws.agents.beat(
-        AgentRow(name, int(since * 1000), int(at * 1000), 1, 0, ("default",), "full", "1")
+        AgentRow(
+            name, int(since * 1000), int(at * 1000), 1, len(jobs), ("default",), "full", "1", jobs
+        )
     )
 
 
@@ -164,6 +166,42 @@ def test_a_job_of_an_agent_that_said_goodbye_or_came_back_anew_is_taken_over_at_
     lose(aws)
     beat(aws, "agent-dead", NOW + 5, since=NOW + 4)  # restarted: its earlier jobs are gone
     assert claim(aws, "agent-2", NOW + 5) is not None
+
+
+def test_a_job_whose_claims_answer_was_lost_is_taken_over_once_a_heartbeat_leaves_it_out(
+    aws: Cloud,
+):
+    put(aws)
+    send(aws)
+    aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))  # and agent-1 never hears of it
+    beat(aws, "agent-1", NOW + UNLISTED_MS / 1000)
+    assert claim(aws, "agent-2", NOW + 20) is None  # it may have been about to
+    send(aws)
+    beat(aws, "agent-1", NOW + 1 + UNLISTED_MS / 1000, jobs=(JOB,))
+    assert claim(aws, "agent-2", NOW + 20) is None  # it has
+    send(aws)
+    beat(aws, "agent-1", NOW + 1 + UNLISTED_MS / 1000)
+    head = claim(aws, "agent-2", NOW + 20)
+    assert head is not None
+    assert ("agent-2", 2) == (head.agent, head.epoch)
+
+
+def test_a_job_is_listed_while_it_is_claimed(aws: Cloud, monkeypatch: pytest.MonkeyPatch):
+    put(aws)
+    send(aws)
+    parts = Parts(aws.clients)
+    held = parts.receive()
+    assert held is not None
+    seen: list[list[str]] = []
+    real = parts.jobs.claim
+
+    def look(job_id: str, agent: str, now_ms: int) -> Head:
+        seen.append(parts.claimer.claiming[:])
+        return real(job_id, agent, now_ms)
+
+    monkeypatch.setattr(parts.jobs, "claim", look)
+    assert parts.claim(held) is not None
+    assert ([[JOB]], []) == (seen, parts.claimer.claiming)
 
 
 def test_a_lost_job_that_is_not_restartable_fails_and_says_why(aws: Cloud):

@@ -12,6 +12,10 @@ HEARTBEAT_S = 10
 LEASE_S = 300
 """An agent whose last heartbeat is older has lost its jobs."""
 
+UNLISTED_MS = 10_000
+"""A heartbeat that leaves a job out counts when it came so long after the claim: the agent lists
+a job before it claims it, and this is for a clock that was set back a little in between."""
+
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
 and a fleet of thousands writes 1/16 of its heartbeats to each."""
@@ -33,19 +37,33 @@ class AgentRow:
     isolation: str
     version: str
     jobs: tuple[str, ...] = ()
-    """Ids of the jobs that ran then: what to free when the instance ends without a word."""
+    """Ids of the jobs that ran or were being claimed then, and of those whose end was not
+    reported yet: what to free when the instance ends without a word."""
 
     def alive(self, now_ms: int) -> bool:
         """Whether the jobs that it has claimed are still its own."""
         return now_ms - self.beat_ms < LEASE_S * 1000
 
-    def holds(self, claimed_ms: int, now_ms: int) -> bool:
+    def holds(self, job_id: str, claimed_ms: int, now_ms: int) -> bool:
         """Whether a job that was claimed in this agent's name at `claimed_ms` still runs there.
 
         An agent that crashed and came back under its name beats on, but does not run what its
-        earlier life had claimed.
+        earlier life had claimed. Nor does one run a job whose claim was written while the
+        answer to it was lost; it shows by a heartbeat that does not list the job:
+
+            agent                        table                      others
+            lists the job
+            claim  ----------------->    active
+                            (answer lost, three times)
+            does not list it
+            heartbeat  ------------->    row without the job
+                                         active, epoch 2   <------  take over
+
+        Both times are by the agent's own clock.
         """
-        return self.alive(now_ms) and claimed_ms >= self.since_ms
+        if not self.alive(now_ms) or claimed_ms < self.since_ms:
+            return False
+        return job_id in self.jobs or self.beat_ms - claimed_ms <= UNLISTED_MS
 
 
 class AgentStore:
