@@ -136,6 +136,7 @@ class Client:
         resources: Mapping[str, Any] | None = None,
         network: Literal["none", "egress", "host"] | None = None,
         env: Mapping[str, str] | None = None,
+        secret_env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
         restartable: bool | None = None,
         retry: Mapping[str, Any] | None = None,
@@ -147,9 +148,10 @@ class Client:
 
         `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
         `max_attempts` and `backoff_s`; `run_at` and `deadline` are RFC 3339 in UTC, such as
-        `2026-11-21T02:00:00Z`. Raises `RequestError` with one entry in `fields` for
-        each field that the API refused. Sent once: after `UnreachableError` or `ServerError`
-        look at `list()` before submitting again.
+        `2026-11-21T02:00:00Z`; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
+        values the agent reads when the job starts. Raises `RequestError` with one entry in
+        `fields` for each field that the API refused. Sent once: after `UnreachableError` or
+        `ServerError` look at `list()` before submitting again.
         """
         if isinstance(command, str):
             raise InputError('the command must be a list of words, such as ["echo", "hello"]')
@@ -159,6 +161,7 @@ class Client:
             "resources": resources,
             "network": network,
             "env": env,
+            "secret_env": secret_env,
             "timeout_s": timeout_s,
             "restartable": restartable,
             "retry": retry,

@@ -33,6 +33,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
 from joblane.aws.requirements import Requirements
+from joblane.aws.secret_store import SecretStore
 from joblane.message import Command
 from joblane.names import LANES, inbox_name, recovery_name, table_name
 
@@ -82,6 +83,9 @@ class Agent:
             conditions=conditions,
             requirements=requirements,
             launcher=launcher,
+            secrets=SecretStore(
+                clients.make("secretsmanager"), clients.make("ssm"), descriptor.name
+            ),
             flight=self._flight,
             retention=descriptor.retention,
             clock=time.time,

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from dataclasses import replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -12,6 +13,7 @@ from ec2_agent.flight import Held
 from ec2_agent.output import Capture, Shipper
 from ec2_agent.report import Report, Tools
 from ec2_agent.sandbox import Ending, Sandbox, SandboxRefused
+from ec2_agent.secret_env import NotStarted, read_secret_env
 from ec2_agent.spool import Spool
 from joblane.aws.requirements import Blocking, NoAnswer
 from joblane.conditions import default_condition
@@ -68,6 +70,8 @@ class Attempt:
                 verdict = judge(head, ending, self._ask, self._condition(), tools.now_ms())
         except SandboxRefused as refusal:
             verdict = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}")
+        except NotStarted as stopped:
+            verdict = stopped.verdict
         finally:
             capture.close()
         if self._abandoned:
@@ -103,9 +107,19 @@ class Attempt:
         requires = self.head.spec.requires
         return requires[0] if requires else default_condition(self.head.queue)
 
+    async def _secrets(self) -> dict[str, str]:
+        """Read the job's secrets. Raises NotStarted if they cannot be had."""
+
+        def asked() -> Ask | None:
+            return Ask.LEAVING if self._abandoned else self._ask
+
+        tools = self._tools
+        return await read_secret_env(tools.secrets, self.head, asked, tools.now_ms)
+
     async def _execute(self, capture: Capture) -> Ending:
         """Run the command in its sandbox. Raises SandboxRefused if it cannot be had."""
         spec = sandbox_spec(self.head)
+        spec = replace(spec, env={**spec.env, **await self._secrets()})
         stdout, stderr = capture.pipe("stdout"), capture.pipe("stderr")
         try:
             sandbox = await in_thread(

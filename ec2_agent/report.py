@@ -18,6 +18,7 @@ from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import Facts, JobStore, Refused
 from joblane.aws.logs import LogStore
 from joblane.aws.requirements import Requirements
+from joblane.aws.secret_store import SecretStore
 from joblane.config import Retention
 from joblane.head import Head, Step
 from joblane.lifecycle import ENDED, Settlement, State, settle
@@ -39,6 +40,7 @@ class Tools:
     """None in a deployment without recovery: exit 75 is a failure like any other then."""
     requirements: Requirements | None
     launcher: Launcher
+    secrets: SecretStore
     flight: Flight
     retention: Retention
     clock: Callable[[], float]

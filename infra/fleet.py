@@ -181,12 +181,28 @@ class FleetStack(Stack):
             Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
             Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),
             Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (resources.job_log_streams(),)),
-            Grant(("ssm:GetParameter",), (resources.descriptor(),)),
+            # The descriptor, and what jobs name in secret_env.
+            Grant(("ssm:GetParameter",), (resources.parameters(),)),
+            Grant(("secretsmanager:GetSecretValue",), (resources.secrets(),)),
+            *self._key_grants(resources),
             Grant(("autoscaling:CompleteLifecycleAction",), (resources.group(full_name),)),
             Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),
         )
         for grant in grants:
             role.add_to_policy(grant.statement())
+        # AWS's policy for Session Manager lets every parameter of the account be read.
+        role.add_to_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=[
+                    "ssm:GetParameter",
+                    "ssm:GetParameterHistory",
+                    "ssm:GetParameters",
+                    "ssm:GetParametersByPath",
+                ],
+                not_resources=[resources.parameters(), resources.public_parameters()],
+            )
+        )
         acknowledge(
             role,
             resources.job_log_streams_finding(),
@@ -202,6 +218,13 @@ class FleetStack(Stack):
             resources.group_finding(full_name),
             "The name is exact; the id before it is AWS's and not known before the group is made.",
         )
+        for finding in resources.secret_findings():
+            acknowledge(
+                role,
+                finding,
+                "Tenants make secrets at run time, below the deployment's name; keys are of any "
+                "name, and conditions hold them to these secrets.",
+            )
         acknowledge(
             role,
             "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
@@ -210,6 +233,28 @@ class FleetStack(Stack):
             "this policy up to date with it.",
         )
         return role
+
+    def _key_grants(self, resources: Resources) -> list[Grant]:
+        """Let KMS keys of any name be used, for these secrets only and through their services.
+
+        AWS's own keys allow that by themselves; a key of one's own does not.
+        """
+        return [
+            Grant(
+                ("kms:Decrypt",),
+                (resources.keys(),),
+                {
+                    "StringEquals": {
+                        "kms:ViaService": f"{service}.{self.region}.{self.url_suffix}"
+                    },
+                    "StringLike": {f"kms:EncryptionContext:{context}": secrets},
+                },
+            )
+            for service, context, secrets in (
+                ("secretsmanager", "SecretARN", resources.secrets()),
+                ("ssm", "PARAMETER_ARN", resources.parameters()),
+            )
+        ]
 
     def _template(
         self, full_name: str, fleet: Fleet, vpc: ec2.Vpc, role: iam.Role

@@ -26,10 +26,13 @@ class Grant:
 
     actions: Sequence[str]
     resources: Sequence[str]
+    conditions: Mapping[str, Mapping[str, object]] | None = None
 
     def statement(self) -> iam.PolicyStatement:
         """Return this grant as a statement of a policy."""
-        return iam.PolicyStatement(actions=list(self.actions), resources=list(self.resources))
+        return iam.PolicyStatement(
+            actions=list(self.actions), resources=list(self.resources), conditions=self.conditions
+        )
 
 
 def core_layer(scope: Construct, config: Config, assets: Assets) -> lambda_.LayerVersion:

@@ -132,6 +132,44 @@ class Resources:
             resource_name=descriptor_name(self._config.name).removeprefix("/"),
         )
 
+    def secrets(self) -> str:
+        """ARN pattern of the secrets that tenants may name; AWS ends each with six letters."""
+        return self._stack.format_arn(
+            service="secretsmanager",
+            resource="secret",
+            resource_name=f"{self._config.name}/*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def parameters(self) -> str:
+        """ARN pattern of the parameters that tenants may name."""
+        return self._stack.format_arn(
+            service="ssm", resource="parameter", resource_name=f"{self._config.name}/*"
+        )
+
+    def public_parameters(self) -> str:
+        """ARN pattern of the parameters that AWS publishes to everyone, in no account."""
+        return self._stack.format_arn(
+            service="ssm", account="", resource="parameter", resource_name="aws/service/*"
+        )
+
+    def keys(self) -> str:
+        """ARN pattern of the account's KMS keys."""
+        return self._stack.format_arn(service="kms", resource="key", resource_name="*")
+
+    def secret_findings(self) -> tuple[str, ...]:
+        """Return what cdk-nag calls the wildcards of `secrets`, `parameters` and `keys`."""
+        name = self._config.name
+        return tuple(
+            f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:{service}:<AWS::Region>:"
+            f"<AWS::AccountId>:{resource}]"
+            for service, resource in (
+                ("secretsmanager", f"secret:{name}/*"),
+                ("ssm", f"parameter/{name}/*"),
+                ("kms", "key/*"),
+            )
+        )
+
     def queue_url_prefix(self) -> str:
         """Return the part of a queue's URL that stands before its name."""
         stack = self._stack

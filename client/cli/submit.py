@@ -61,6 +61,13 @@ class JobOptions:
         list[str] | None,
         typer.Option(metavar="K=V", help="Environment of the job; may be repeated."),
     ] = None
+    secret_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K=REF",
+            help="Variable and the name of its secret: secretsmanager:NAME[#KEY] or ssm:/PATH.",
+        ),
+    ] = None
     timeout_s: Annotated[
         float | None, typer.Option(help="Most seconds that one attempt may run.")
     ] = None
@@ -121,6 +128,7 @@ class JobOptions:
             resources=resources or None,
             network=self.network,
             env=_pairs("--env", self.env),
+            secret_env=_pairs("--secret-env", self.secret_env),
             timeout_s=self.timeout_s,
             restartable=None if self.restart else False,
             retry=retry or None,

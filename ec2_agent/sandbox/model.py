@@ -1,7 +1,7 @@
 """The values that cross the sandbox's door: what a job asks for and how it ended."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Isolation = Literal["full", "namespaces"]
@@ -46,7 +46,7 @@ class Spec:
     """One job: the command, its surroundings and its limits."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)  # it may hold secrets
     limits: Limits
     network: Network = "none"
     timeout_s: float | None = None

@@ -48,12 +48,15 @@ from joblane.model import (
     MAX_BODY_BYTES,
     Batch,
     Cancelled,
+    FieldProblem,
     Submission,
     field_problems,
 )
 from joblane.names import LANES, Lane
 from joblane.output import Output
 from joblane.retention import Retention
+from joblane.secret_names import allowed
+from joblane.secret_names import parse as parse_secret
 from joblane.web import (
     Application,
     Caller,
@@ -155,12 +158,25 @@ class Submitter:
 
     def _judge(self, tenant: str, body: str) -> Head:
         spec = _parse(Submission, body)
+        self._check_secrets(tenant, spec)
         spec = spec.model_copy(update={"queue": self._route(tenant, spec)})
         now_ms = self.now_ms()
         head = submitted(str(ULID.from_timestamp(now_ms / 1000)), tenant, spec, now_ms)
         if not head.ended:
             return head
         return replace(head, expires_at=self._settings.retention.expires_at(head.state, now_ms))
+
+    def _check_secrets(self, tenant: str, spec: Submission) -> None:
+        deployment = self._settings.deployment
+        problem = f"is not a name that this tenant may use: {allowed(deployment, tenant)}"
+        foreign = [
+            FieldProblem(field=f"secret_env.{variable}", problem=problem)
+            for variable, reference in spec.secret_env.items()
+            if not parse_secret(reference).belongs_to(deployment, tenant)
+        ]
+        if foreign:
+            detail = f"{foreign[0].field} {problem}"
+            raise Problem(HTTPStatus.BAD_REQUEST, detail, foreign)
 
     def _put_all(self, heads: Sequence[Head]) -> dict[str, Head | Problem]:
         def put(head: Head) -> Head | Problem:

@@ -27,6 +27,8 @@ LOG_DELIVERY = (
     "logs:UpdateLogDelivery",
 )
 ALTERNATE = "sqs:joblane-alternate"
+PARAMETERS = "ssm:parameter/joblane/*"
+SECRETS = "secretsmanager:secret:joblane/*"
 TRACES = {("xray:PutTelemetryRecords", "*"), ("xray:PutTraceSegments", "*")}
 
 
@@ -111,7 +113,9 @@ ALLOWED = {
     | every(("sqs:SendMessage",), DEAD_LETTERS)
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
     | {
-        ("ssm:GetParameter", "ssm:parameter/joblane/descriptor"),
+        ("ssm:GetParameter", PARAMETERS),
+        ("secretsmanager:GetSecretValue", SECRETS),
+        ("kms:Decrypt", "kms:key/*"),
         ("s3:GetObject", "the bundle"),
         (
             "autoscaling:CompleteLifecycleAction",
@@ -169,6 +173,8 @@ def short(resource: Any) -> str:
 def test_each_role_may_do_exactly_this(production: Deployment, owner: str) -> None:
     found = set()
     for statement in statements(production, owner):
+        if statement["Effect"] == "Deny":
+            continue
         assert statement["Effect"] == "Allow"
         assert "NotAction" not in statement
         assert "NotResource" not in statement
@@ -178,6 +184,46 @@ def test_each_role_may_do_exactly_this(production: Deployment, owner: str) -> No
             for resource in as_list(statement["Resource"])
         }
     assert ALLOWED[owner] == found
+
+
+def test_the_agent_uses_keys_for_the_deployments_secrets_only(production: Deployment) -> None:
+    found = {}
+    for statement in statements(production, "Agent"):
+        if statement["Action"] == "kms:Decrypt":
+            conditions = statement["Condition"]
+            assert conditions.keys() == {"StringEquals", "StringLike"}
+            assert conditions["StringEquals"].keys() == {"kms:ViaService"}
+            (via,) = conditions["StringEquals"].values()
+            ((context, secrets),) = conditions["StringLike"].items()
+            found[via["Fn::Join"][1][0]] = (context, short(secrets))
+    assert found == {
+        "secretsmanager.": ("kms:EncryptionContext:SecretARN", SECRETS),
+        "ssm.": ("kms:EncryptionContext:PARAMETER_ARN", PARAMETERS),
+    }
+
+
+def test_the_agent_reads_no_parameter_of_others_whatever_policy_is_attached(
+    production: Deployment,
+) -> None:
+    denied = {
+        owner: statement
+        for owner in ALLOWED
+        for statement in statements(production, owner)
+        if statement["Effect"] == "Deny"
+    }
+    assert denied.keys() == {"Agent"}
+    statement = denied["Agent"]
+    assert "Condition" not in statement
+    assert set(statement["Action"]) == {
+        "ssm:GetParameter",
+        "ssm:GetParameterHistory",
+        "ssm:GetParameters",
+        "ssm:GetParametersByPath",
+    }
+    assert {short(resource) for resource in statement["NotResource"]} == {
+        PARAMETERS,
+        "ssm:parameter/aws/service/*",
+    }
 
 
 def test_the_bundle_is_one_object_of_the_assets_bucket(production: Deployment) -> None:

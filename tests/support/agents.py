@@ -19,6 +19,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
 from joblane.aws.requirements import Requirements
+from joblane.aws.secret_store import SecretStore
 from joblane.config import Lane
 from joblane.head import Head
 from tests.support.aws import DESCRIPTOR
@@ -85,6 +86,9 @@ class Parts:
             conditions=self.conditions,
             requirements=self.requirements,
             launcher=self.launcher,
+            secrets=SecretStore(
+                self.clients.make("secretsmanager"), self.clients.make("ssm"), DESCRIPTOR.name
+            ),
             flight=self.flight,
             retention=DESCRIPTOR.retention,
             clock=self.clock,

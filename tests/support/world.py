@@ -156,6 +156,7 @@ class SimAgent:
             conditions=None,
             requirements=None,
             launcher=cast("Any", None),
+            secrets=cast("Any", None),
             flight=self._flight,
             retention=DESCRIPTOR.retention,
             clock=self.clock,

@@ -208,6 +208,7 @@ def job_view(head: Head) -> Job:
         resources=spec.resources,
         network=spec.network,
         env=spec.env,
+        secret_env=spec.secret_env,
         timeout_s=spec.timeout_s,
         restartable=spec.restartable,
         retry=spec.retry,

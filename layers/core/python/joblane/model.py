@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails
 from joblane.conditions import ConditionName
 from joblane.lifecycle import Outcome, State
 from joblane.names import Lane, Name
+from joblane.secret_names import parse as parse_secret
 from joblane.times import unix_ms
 
 MAX_BODY_BYTES = 256 * 1024
@@ -60,6 +61,11 @@ def _not_reserved(name: str) -> str:
     return name
 
 
+def _reference(value: str) -> str:
+    parse_secret(value)
+    return value
+
+
 def _moment(value: str) -> str:
     unix_ms(value)
     return value
@@ -92,6 +98,8 @@ Cores = Annotated[
     StringConstraints(pattern=r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$"),
     AfterValidator(_cores),
 ]
+SecretReference = Annotated[str, AfterValidator(_reference)]
+"""Such as `secretsmanager:joblane/main/db#password` or `ssm:/joblane/main/db-password`."""
 Moment = Annotated[str, AfterValidator(_moment)]
 """RFC 3339 in UTC, such as `2026-11-21T02:07:09Z`."""
 
@@ -155,6 +163,8 @@ class Submission(_Input):
     env: Annotated[
         dict[EnvName, Annotated[str, AfterValidator(_no_nul)]], Field(max_length=500)
     ] = {}
+    secret_env: Annotated[dict[EnvName, SecretReference], Field(max_length=50)] = {}
+    """Variables whose values the agent reads when an attempt starts; only names stand here."""
     timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 600
     restartable: bool = True
     retry: Retry = Retry()
@@ -188,6 +198,13 @@ class Submission(_Input):
         if not words[0]:
             raise ValueError("must name a program first")
         return words
+
+    @field_validator("secret_env")
+    @classmethod
+    def _set_once(cls, names: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if both := names.keys() & info.data.get("env", {}).keys():
+            raise ValueError(f"{min(both)} stands in env as well; name it once")
+        return names
 
     @field_validator("deadline")
     @classmethod
@@ -240,6 +257,8 @@ class Job(BaseModel):
     resources: Resources
     network: str
     env: dict[str, str]
+    secret_env: dict[str, str]
+    """Names of secrets, as submitted; their values are never here."""
     timeout_s: float
     restartable: bool
     retry: Retry

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_logs.client import CloudWatchLogsClient
+    from mypy_boto3_secretsmanager.client import SecretsManagerClient
     from mypy_boto3_sns.client import SNSClient
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_ssm.client import SSMClient
@@ -54,6 +55,10 @@ class Clients:
     def make(self, service: Literal["logs"], config: Config = QUICK) -> "CloudWatchLogsClient": ...
     @overload
     def make(self, service: Literal["sns"], config: Config = QUICK) -> "SNSClient": ...
+    @overload
+    def make(
+        self, service: Literal["secretsmanager"], config: Config = QUICK
+    ) -> "SecretsManagerClient": ...
     @overload
     def make(self, service: Literal["ssm"], config: Config = QUICK) -> "SSMClient": ...
     @overload

@@ -1,0 +1,168 @@
+"""Secrets of real jobs: their values are in the job's environment, and found nowhere else."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from joblane.aws.clients import Clients
+from joblane.config import log_group_name
+from scripts.local.cloud import Cloud
+from tests.e2e.conftest import Http, Run
+from tests.e2e.test_jobs import submit, wait_for
+
+pytestmark = pytest.mark.usefixtures("agent")
+
+VALUES = ("zq-parameter-7f3a9c", "zq-password-51be20")
+LENGTHS = f"{len(VALUES[0])} {len(VALUES[1])}\n"
+ONCE = {"max_attempts": 1}
+SECRET_ENV = {
+    "TOKEN": "ssm:/joblane/demo/token",
+    "PASSWORD": "secretsmanager:joblane/demo/db#password",
+}
+
+
+@pytest.fixture(name="secrets", scope="module", autouse=True)
+def _secrets(clients: Clients) -> None:
+    clients.make("ssm").put_parameter(
+        Name="/joblane/demo/token", Value=VALUES[0], Type="SecureString"
+    )
+    clients.make("secretsmanager").create_secret(
+        Name="joblane/demo/db", SecretString=json.dumps({"password": VALUES[1]})
+    )
+
+
+def tables(clients: Clients) -> Iterator[tuple[str, str]]:
+    """Every item of every table."""
+    dynamodb = clients.make("dynamodb")
+    for table in dynamodb.list_tables()["TableNames"]:
+        for page in dynamodb.get_paginator("scan").paginate(TableName=table):
+            for item in page["Items"]:
+                yield f"table {table}", str(item)
+
+
+def streams(clients: Clients) -> Iterator[tuple[str, str]]:
+    """Every log stream of every group."""
+    logs = clients.make("logs")
+    for group in logs.describe_log_groups()["logGroups"]:
+        name = group["logGroupName"]
+        for page in logs.get_paginator("describe_log_streams").paginate(logGroupName=name):
+            for stream in page["logStreams"]:
+                events = logs.get_log_events(
+                    logGroupName=name, logStreamName=stream["logStreamName"], startFromHead=True
+                )["events"]
+                yield f"{name}:{stream['logStreamName']}", str([e["message"] for e in events])
+
+
+def files(run_dir: Path) -> Iterator[tuple[str, str]]:
+    """Every file of this run: the agent's log and state, the functions' code, outputs."""
+    for path in run_dir.rglob("*"):
+        if path.is_file():
+            yield str(path), path.read_bytes().decode("utf-8", "replace")
+
+
+def processes() -> Iterator[tuple[str, str]]:
+    """The arguments and the environment of every process that we may look at."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words, environment = ((folder / name).read_bytes() for name in ("cmdline", "environ"))
+        except OSError:
+            continue
+        line = words.replace(b"\0", b" ").decode("utf-8", "replace")
+        yield line, f"{line} {environment.decode('utf-8', 'replace')}"
+
+
+def found_in(places: Iterator[tuple[str, str]]) -> set[str]:
+    return {place for place, text in places if any(value in text for value in VALUES)}
+
+
+def answers(http: Http, job_id: str) -> Iterator[tuple[str, str]]:
+    """What the API says, of this job and around it."""
+    paths = (
+        f"/v1/jobs/{job_id}",
+        f"/v1/jobs/{job_id}/logs",
+        "/v1/jobs?limit=100",
+        "/v1/dlq?limit=100",
+        "/v1/agents",
+        "/v1/queues",
+    )
+    for path in paths:
+        yield path, http("GET", path).text
+    yield "cancel", http("POST", f"/v1/jobs/{job_id}/cancel").text
+    yield "retry", http("POST", f"/v1/jobs/{job_id}/retry").text
+
+
+def test_values_are_found_nowhere_but_in_the_job(cloud: Cloud, clients: Clients, http: Http):
+    script = "echo ${#TOKEN} ${#PASSWORD}; exec sleep 3.14159"
+    job_id = submit(http, "sh", "-c", script, secret_env=SECRET_ENV)
+    wait_for(http, job_id, "active")
+    output = ""
+    while not output:
+        output = "".join(
+            entry["text"] for entry in http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"]
+        )
+    assert LENGTHS == output
+    if os.geteuid() == 0:  # only root sees the environment of others
+        assert {"sleep 3.14159 "} == found_in(processes())
+    wait_for(http, job_id, "completed")
+    messages = httpx.get(f"{cloud.endpoint}/_ministack/sqs/messages").text
+    everywhere = [
+        *tables(clients),
+        *streams(clients),
+        *files(cloud.run_dir),
+        *answers(http, job_id),
+        ("messages", messages),
+    ]
+    assert len(everywhere) > 20
+    assert set() == found_in(iter(everywhere))
+    assert job_id in str(everywhere)
+
+
+def test_a_job_that_prints_its_secret_has_it_in_its_own_output_only(
+    cloud: Cloud, clients: Clients, joblane: Run, http: Http
+):
+    wanted = [
+        word for name in SECRET_ENV for word in ("--secret-env", f"{name}={SECRET_ENV[name]}")
+    ]
+    done = joblane("run", *wanted, "--", "sh", "-c", "echo $TOKEN; echo $PASSWORD >&2")
+    assert (0, f"{VALUES[0]}\n".encode()) == (done.returncode, done.stdout)
+    assert f"{VALUES[1]}\n".encode() in done.stderr
+    job = http("GET", "/v1/jobs?limit=1").json()["entries"][0]
+    assert SECRET_ENV == job["secret_env"]
+    own = f"{log_group_name('joblane')}:demo/{job['id']}/1"
+    assert {own} == found_in(streams(clients))
+    assert set() == found_in(tables(clients))
+    assert set() == found_in(files(cloud.run_dir))
+
+
+def test_a_value_that_changed_is_read_by_the_next_attempt(clients: Clients, http: Http):
+    ssm, name = clients.make("ssm"), "/joblane/demo/turn"
+    ssm.put_parameter(Name=name, Value="first", Type="SecureString")
+    script = "echo $TURN; test $TURN = second"
+    job_id = submit(http, "sh", "-c", script, secret_env={"TURN": f"ssm:{name}"}, retry=ONCE)
+    wait_for(http, job_id, "dead")
+    ssm.put_parameter(Name=name, Value="second", Type="SecureString", Overwrite=True)
+    assert 202 == http("POST", f"/v1/dlq/{job_id}/replay").status_code
+    wait_for(http, job_id, "completed")
+    entries = http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"]
+    assert ["first\n", "second\n"] == [entry["text"] for entry in entries]
+
+
+def test_a_secret_that_is_not_there_fails_the_job_and_says_so(http: Http, joblane: Run):
+    job_id = submit(http, "true", secret_env={"DB": "secretsmanager:joblane/demo/none"})
+    job = wait_for(http, job_id, "failed")
+    assert "permanent" == job["outcome"]
+    assert "secret_env.DB: there is no such secret" in job["reason"]
+    assert b"there is no such secret" in joblane("get", job_id).stdout
+
+
+def test_another_tenants_secret_cannot_be_named(as_other: Http):
+    body = {"command": ["true"], "secret_env": SECRET_ENV}
+    answer = as_other("POST", "/v1/jobs", json=body)
+    assert 400 == answer.status_code
+    assert ["secret_env.TOKEN", "secret_env.PASSWORD"] == [
+        problem["field"] for problem in answer.json()["errors"]
+    ]
