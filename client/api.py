@@ -345,6 +345,23 @@ class Client:
                 return
             params["next"] = str(answer["next"])
 
+    def conditions(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> dict[str, Any]:
+        """Read one page of the conditions that jobs wait for, from `cursor` on."""
+        params: dict[str, str | int] = {"limit": min(limit, LIST_MAX)}
+        if cursor:
+            params["next"] = cursor
+        return as_object(self._connection.get("/v1/conditions", params), "a list of conditions")
+
+    def declare(self, app: str, state: Literal["up", "down"], reason: str = "") -> dict[str, Any]:
+        """Declare an application (`app:<name>`) of the caller's tenant up or down.
+
+        While it is down no job goes that waits for it, for 48 h at most; the last declaration
+        holds. Raises `RequestError` for anything but an application.
+        """
+        body = {"state": state, **({"reason": reason} if reason else {})}
+        path = f"/v1/conditions/{quote(app, safe='')}"
+        return as_object(self._connection.post(path, body, method="PUT"), "a declaration")
+
     def queues(self) -> dict[str, Any]:
         """Read the queues and their lanes."""
         return as_object(self._connection.get("/v1/queues"), "a list of queues")

@@ -110,8 +110,8 @@ class Connection:
         )
         return self._send(request)
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-        """Answer the JSON of a POST; sent again only if the connection was refused.
+    def post(self, path: str, body: Mapping[str, Any], *, method: str = "POST") -> Any:  # noqa: ANN401 - JSON
+        """Answer the JSON of a POST or PUT; sent again only if the connection was refused.
 
         Raises `InputError` when `body` cannot be written as JSON in UTF-8.
         """
@@ -122,7 +122,7 @@ class Connection:
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"the submission cannot be written as JSON: {error}") from error
         request = self._http.build_request(
-            "POST",
+            method,
             path,
             content=content,
             headers={"Content-Type": "application/json"},

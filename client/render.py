@@ -7,7 +7,7 @@ so that no job's name can move the cursor or recolour the terminal.
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 COLOURS: Mapping[str, str] = {
@@ -171,7 +171,7 @@ def _parts(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _cell(name: str, value: object, now: datetime) -> object:
     if name.endswith("_at") and instant(value):
-        return f"{since(value, now)} ago"
+        return away(value, now)
     return value
 
 
@@ -282,15 +282,20 @@ def since(value: object, now: datetime) -> str:
     return _largest(max((now - then).total_seconds(), 0))
 
 
+def away(value: object, now: datetime) -> str:
+    """How far away a time is, in its largest unit: 5m ago, in 20s."""
+    then = instant(value)
+    if then is not None and then > now:
+        return f"in {_largest((then - now).total_seconds())}"
+    return f"{since(value, now)} ago"
+
+
 def moment(value: object, now: datetime) -> str:
     """Show a time, and how far away it is."""
     then = instant(value)
     if then is None:
         return _plain(value)
-    away = then - now
-    if away > timedelta(0):
-        return f"{value} (in {_largest(away.total_seconds())})"
-    return f"{value} ({since(value, now)} ago)"
+    return f"{value} ({away(value, now)})"
 
 
 def duration(seconds: float) -> str:

@@ -16,7 +16,7 @@ from ec2_agent.sandbox import Ending, Sandbox, SandboxRefused
 from ec2_agent.secret_env import NotStarted, read_secret_env
 from ec2_agent.spool import Spool
 from joblane.aws.requirements import Blocking, NoAnswer
-from joblane.conditions import default_condition
+from joblane.conditions import default_condition, scoped
 from joblane.head import Head
 from joblane.lifecycle import Outcome
 from joblane.logs import stream_name
@@ -90,7 +90,7 @@ class Attempt:
 
         A test that gets no answer counts as one that blocks: recovery repeats it.
         """
-        requires, requirements = self.head.spec.requires, self._tools.requirements
+        requires, requirements = self._requires(), self._tools.requirements
         if not requires or requirements is None:
             return None
         try:
@@ -104,8 +104,11 @@ class Attempt:
         """What the job waits for if it exits with 75; None where nobody could tell when."""
         if self._tools.conditions is None:
             return None
-        requires = self.head.spec.requires
-        return requires[0] if requires else default_condition(self.head.queue)
+        head = self.head
+        return (*self._requires(), scoped(default_condition(head.queue), head.tenant))[0]
+
+    def _requires(self) -> tuple[str, ...]:
+        return tuple(scoped(name, self.head.tenant) for name in self.head.spec.requires)
 
     async def _secrets(self) -> dict[str, str]:
         """Read the job's secrets. Raises NotStarted if they cannot be had."""

@@ -9,6 +9,7 @@ from ec2_agent.sandbox import Ending, Limits, Spec, Usage
 from joblane.aws.agents import AgentRow
 from joblane.aws.lanes import MAX_VISIBILITY_S
 from joblane.aws.requirements import Blocking
+from joblane.conditions import unscoped
 from joblane.config import Retention
 from joblane.head import Head
 from joblane.lifecycle import Outcome, State, outcome_of
@@ -146,8 +147,8 @@ def judge(
     )
     wall = f"{ending.usage.wall_s:.1f} s"
     match outcome:
-        case Outcome.BLOCKED:
-            return Verdicted(outcome, f"exit 75: waits for {condition}", condition)
+        case Outcome.BLOCKED if condition is not None:
+            return Verdicted(outcome, f"exit 75: waits for {unscoped(condition)}", condition)
         case Outcome.TIMED_OUT:
             why = f"exceeded its timeout_s of {head.spec.timeout_s:g}"
         case Outcome.OOM_KILLED:
@@ -163,7 +164,7 @@ def judge(
 
 def of_blocking(blocking: Blocking) -> Verdicted:
     """Judge a job that was not started, because of something that it requires."""
-    why = f"{blocking.condition}: {blocking.why}"
+    why = f"{unscoped(blocking.condition)}: {blocking.why}"
     if blocking.hopeless:
         return Verdicted(Outcome.PERMANENT, why)
     return Verdicted(Outcome.BLOCKED, f"waits for {why}", blocking.condition)

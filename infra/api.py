@@ -18,6 +18,7 @@ from infra.function import Function, Grant, core_layer
 from infra.identity import IdentityStack
 from infra.outputs import client_output
 from infra.policies import acknowledge, log_retention, removal
+from infra.recovery import policies
 from infra.resources import INBOXES, Resources
 from joblane.config import (
     API_AUDIENCE,
@@ -184,6 +185,8 @@ class ApiStack(Stack):
                 "JOBLANE_DEPLOYMENT": config.name,
                 "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
                 "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
+                "JOBLANE_CONDITIONS_TABLE": table_name(config.name, "conditions"),
+                "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
@@ -191,6 +194,15 @@ class ApiStack(Stack):
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
+                Grant(
+                    (
+                        "dynamodb:BatchGetItem",
+                        "dynamodb:DeleteItem",
+                        "dynamodb:PutItem",
+                        "dynamodb:Query",
+                    ),
+                    (resources.table("conditions"),),
+                ),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
                     (resources.table("jobs"),),

@@ -176,7 +176,10 @@ class FleetStack(Stack):
                 ("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
                 (resources.inboxes(),),
             ),
-            Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("conditions"),)),
+            Grant(
+                ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+                (resources.table("conditions"),),
+            ),
             Grant(("states:StartExecution",), (resources.recovery_machine(),)),
             Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
             Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),

@@ -63,9 +63,7 @@ class RecoveryStack(Stack):
                 "JOBLANE_FLEET_QUEUES": json.dumps(
                     {name: list(fleet.queues) for name, fleet in config.fleets.items()}
                 ),
-                "JOBLANE_POLICIES": json.dumps(
-                    {kind: p.model_dump() for kind, p in config.recovery.policies.items()}
-                ),
+                "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_ALLOW_NETWORKS": json.dumps(
                     [str(network) for network in config.recovery.allow_networks]
                 ),
@@ -79,6 +77,7 @@ class RecoveryStack(Stack):
                         "dynamodb:GetItem",
                         "dynamodb:PutItem",
                         "dynamodb:Query",
+                        "dynamodb:UpdateItem",
                     ),
                     (resources.table("conditions"),),
                 ),
@@ -149,6 +148,12 @@ class RecoveryStack(Stack):
             ),
             targets=[targets.LambdaFunction(function.function, max_event_age=Duration.hours(24))],
         )
+
+
+def policies(config: Config) -> str:
+    """JSON of the policy of each kind of condition that does not have the default one."""
+    chosen = config.recovery.policies
+    return json.dumps({kind: policy.model_dump() for kind, policy in chosen.items()})
 
 
 def _tenant_queues(config: Config) -> dict[str, list[str]]:

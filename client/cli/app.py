@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from client.cli import change, exits, host, out, read, submit
+from client.cli import change, conditions, exits, host, out, read, submit
 from client.errors import ConfigError, JoblaneError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ app = typer.Typer(
 submit.add_to(app)
 read.add_to(app)
 change.add_to(app)
+conditions.add_to(app)
 host.add_to(app)
 
 

@@ -16,9 +16,12 @@ from joblane import __version__
 from joblane.aws.again import ALL_QUEUES, Again, Progress, Selection, is_restart_cursor
 from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
+from joblane.aws.directory import AppStore, Directory
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.aws.operations import Operations
+from joblane.condition_routes import Conditions, condition_routes
+from joblane.conditions import AnyPolicy
 from joblane.head import Head, job_view, rfc3339
 from joblane.lifecycle import Event, State
 from joblane.message import JOB_ID_PATTERN, Command
@@ -48,6 +51,9 @@ class Settings(BaseModel):
     agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
     jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
     queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
+    conditions_table: Annotated[str, Field(alias="JOBLANE_CONDITIONS_TABLE")]
+    policies: Annotated[Json[dict[str, AnyPolicy]], Field(alias="JOBLANE_POLICIES")]
+    """Policy of each kind of condition that does not have the default one."""
     queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
     tenants: Annotated[Json[dict[str, str]], Field(alias="JOBLANE_TENANTS")]
     retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
@@ -279,6 +285,14 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> A
     operator = Operator(settings, clients, clock)
     routes(app, operator)
     letter_routes(app, operator)
+    dynamodb = clients.make("dynamodb")
+    conditions = Conditions(
+        Directory(dynamodb, settings.conditions_table),
+        AppStore(dynamodb, settings.conditions_table),
+        settings.policies,
+        clock,
+    )
+    condition_routes(app, conditions)
     return app
 
 

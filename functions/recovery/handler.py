@@ -19,10 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.conditions import AppStore, ConditionRow, ConditionStore, Phase, Waiting
+from joblane.aws.condition_items import ConditionRow, Phase, Waiting
+from joblane.aws.conditions import ConditionStore
+from joblane.aws.directory import AppStore
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import LaneQueue
-from joblane.conditions import DEFAULT_POLICY, AnyPolicy, parse
+from joblane.conditions import DEFAULT_POLICY, AnyPolicy, parse, unscoped
 from joblane.head import Step
 from joblane.lifecycle import Event, State
 from joblane.message import Message
@@ -293,7 +295,9 @@ class Recovery:
         head = self._jobs.get(entry.job_id)
         if head is not None and head.condition == row.condition:
             waited = _span((now_ms - entry.first_ms) // 1000)
-            reason = f"gave up after {waited} of waiting: {why}; condition {row.condition}"
+            reason = (
+                f"gave up after {waited} of waiting: {why}; condition {unscoped(row.condition)}"
+            )
             step = plan(head, Event.GIVE_UP, now_ms, reason)
             expires_at = self._settings.retention.expires_at(step.state, now_ms)
             try:

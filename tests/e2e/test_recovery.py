@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from joblane.aws.clients import LONG_POLL, Clients
-from joblane.aws.conditions import ConditionStore, Phase
+from joblane.aws.condition_items import Phase
+from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import Facts, JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.requirements import Requirements
@@ -132,6 +133,9 @@ def test_blocked_jobs_go_on_when_the_service_is_back(
     by_hand.block(service.condition, *jobs)
     wait_until(lambda: service.asked >= 3)
     assert ["blocked"] * 3 == [http("GET", f"/v1/jobs/{job}").json()["state"] for job in jobs]
+    listed = {c["name"]: c for c in http("GET", "/v1/conditions?limit=100").json()["entries"]}
+    assert (3, False) == tuple(listed[service.condition][name] for name in ("waiting", "more"))
+    assert "answers 503" == listed[service.condition]["reason"]
     row = by_hand.conditions.get(service.condition)
     assert row is not None
     assert ("answers 503", True) == (row.why, row.blocks)
@@ -142,6 +146,8 @@ def test_blocked_jobs_go_on_when_the_service_is_back(
         assert "let go by its condition (answers 200)" in job["reason"]
         assert 0 == job["attempt"]
     wait_until(lambda: phase(by_hand, service.condition) is Phase.CLOSED)
+    listed = {c["name"]: c for c in http("GET", "/v1/conditions?limit=100").json()["entries"]}
+    assert service.condition not in listed
     cloud.start_agent("after-recovery", isolation="namespaces")
     for job_id in jobs:
         job = wait_for(http, job_id, "completed")
@@ -232,3 +238,19 @@ def test_a_real_job_that_exits_75_comes_back_until_it_can_run(cloud: Cloud, http
     assert "exit 75: waits for app:default" in job["reason"]
     job = wait_for(http, job_id, "completed")
     assert (1, 0) == (job["attempt"], job["exit_code"])
+
+
+@pytest.mark.usefixtures("hurry")
+def test_an_application_that_is_declared_down_holds_a_real_job(cloud: Cloud, http: Http):
+    path = "/v1/conditions/app:ledger"
+    declared = http("PUT", path, json={"state": "down", "reason": "migration"})
+    assert (200, "down") == (declared.status_code, declared.json()["state"])
+    cloud.start_agent("declared")
+    job_id = submit(http, "true", requires=["app:ledger"])
+    job = wait_for(http, job_id, "blocked")
+    assert "app:ledger" == job["condition"]
+    assert "waits for app:ledger: declared down: migration" in job["reason"]
+    listed = {c["name"]: c for c in http("GET", "/v1/conditions?limit=100").json()["entries"]}
+    assert 1 == listed["app:ledger"]["waiting"]
+    http("PUT", path, json={"state": "up"})
+    wait_for(http, job_id, "completed")

@@ -56,13 +56,23 @@ ALLOWED = {
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
     | {("dynamodb:GetItem", AGENTS)}
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(
+        ("dynamodb:BatchGetItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query"),
+        (CONDITIONS,),
+    )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
     "Recovery": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
     | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
-        ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"),
+        (
+            "dynamodb:DeleteItem",
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:Query",
+            "dynamodb:UpdateItem",
+        ),
         (CONDITIONS,),
     )
     | {("dynamodb:Query", AGENTS), ("states:StartExecution", MACHINE)}
@@ -105,7 +115,7 @@ ALLOWED = {
         LANES,
     )
     | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
-    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (CONDITIONS,))
+    | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (CONDITIONS,))
     | {
         ("states:StartExecution", MACHINE),
         ("lambda:InvokeFunction", "lambda:function:joblane-recovery"),

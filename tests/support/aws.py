@@ -54,6 +54,8 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_DEPLOYMENT": NAME,
     "JOBLANE_JOBS_TABLE": DESCRIPTOR.jobs_table,
     "JOBLANE_AGENTS_TABLE": DESCRIPTOR.agents_table,
+    "JOBLANE_CONDITIONS_TABLE": table_name(NAME, "conditions"),
+    "JOBLANE_POLICIES": '{"tcp": {"policy": "constant", "every_s": 30, "most_s": 3600}}',
     "JOBLANE_LOG_GROUP": DESCRIPTOR.log_group,
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
@@ -140,6 +142,8 @@ def _value_size(value: dict[str, Any]) -> int:
         return len(content.encode())
     if kind == "N":
         return math.ceil(len(content.lstrip("-")) / 2) + 1
+    if kind == "SS":
+        return sum(len(member.encode()) for member in content)
     if kind == "L":
         return 3 + sum(1 + _value_size(member) for member in content)
     raise AssertionError(f"no size known for type {kind}")

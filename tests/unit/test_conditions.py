@@ -12,6 +12,8 @@ from joblane.conditions import (
     MOST_S,
     Address,
     AnyPolicy,
+    Condition,
+    ConditionName,
     Constant,
     Exponential,
     Policy,
@@ -20,7 +22,9 @@ from joblane.conditions import (
     default_condition,
     http_address,
     parse,
+    scoped,
     tcp_address,
+    unscoped,
 )
 
 POLICIES: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
@@ -96,6 +100,16 @@ def test_a_wrong_name_is_refused_without_being_repeated(name: str):
         parse(name)
     assert "secret" not in str(refusal.value)
     assert "evil" not in str(refusal.value)
+
+
+def test_an_application_is_its_tenants_own_and_looks_like_it_only_inside():
+    inside = scoped("app:billing", "acme")
+    assert "app:acme/billing" == inside
+    assert "app:billing" == unscoped(inside)
+    assert Condition("app", "acme/billing") == parse(inside)
+    assert "tcp:a.example.com:1" == unscoped(scoped("tcp:a.example.com:1", "acme"))
+    with pytest.raises(ValidationError, match="must name an application"):
+        TypeAdapter(ConditionName).validate_python(inside)
 
 
 @given(st.text(max_size=600) | st.builds("{}:{}".format, st.sampled_from([*KINDS]), st.text()))

@@ -9,7 +9,9 @@ import pytest
 
 from functions.recovery import handler
 from joblane.aws.agents import AgentRow
-from joblane.aws.conditions import OVERDUE_S, RELAPSE_S, AppStore, Phase
+from joblane.aws.condition_items import OVERDUE_S, Phase
+from joblane.aws.conditions import RELAPSE_S
+from joblane.aws.directory import AppStore
 from joblane.aws.jobs import Facts
 from joblane.head import Step
 from joblane.lifecycle import Event, Outcome, State

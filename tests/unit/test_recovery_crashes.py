@@ -13,7 +13,7 @@ import pytest
 from moto.moto_api._internal.models import moto_api_backend
 
 from functions.recovery import handler
-from joblane.aws.conditions import Phase
+from joblane.aws.condition_items import Phase
 from joblane.aws.lanes import Received
 from joblane.lifecycle import Event, State
 from joblane.moves import plan

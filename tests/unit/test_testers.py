@@ -10,7 +10,7 @@ from ipaddress import ip_network
 import pytest
 
 from joblane.aws.agents import AgentRow
-from joblane.aws.conditions import AppStore
+from joblane.aws.directory import AppStore
 from joblane.conditions import Address
 from joblane.testers import BATCH, BadParameters
 from joblane.testers import net as net_testers

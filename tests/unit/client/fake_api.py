@@ -234,6 +234,9 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         self._answer(json.loads(raw) if raw else None)
 
+    def do_PUT(self) -> None:
+        self.do_POST()
+
     def do_DELETE(self) -> None:
         self._answer(None)
 

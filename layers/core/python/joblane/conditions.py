@@ -27,6 +27,7 @@ MAX_PORT = 65_535
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _APP = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
+_SCOPED = re.compile(rf"({_NAME.pattern}/)?{_APP.pattern}")
 _HOST = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?|\[[0-9a-fA-F:.]{2,45}\]")
 
 
@@ -103,7 +104,7 @@ KINDS: Mapping[str, Callable[[str], object]] = {
     "tcp": tcp_address,
     "quota": _named(_NAME, "a tenant"),
     "capacity": _named(_NAME, "a fleet"),
-    "app": _named(_APP, "an application"),
+    "app": _named(_SCOPED, "an application"),
 }
 """Every kind of condition with the check of its parameter, which raises ValueError."""
 
@@ -121,6 +122,8 @@ def parse(name: str) -> Condition:
 
 def _valid(name: str) -> str:
     parse(name)
+    if unscoped(name) != name:
+        raise ValueError(f"must name an application, which looks like {_APP.pattern}")
     return name
 
 
@@ -128,9 +131,35 @@ ConditionName = Annotated[str, AfterValidator(_valid)]
 """A condition's name as a field of a model."""
 
 
+def scoped(name: str, tenant: str) -> str:
+    """The name under which a tenant's jobs wait for what they call `name`.
+
+    An application is a tenant's own, because its operators declare it down: `app:billing` of
+    the tenant acme is `app:acme/billing`. The other kinds are tested, and are the same for all.
+    """
+    kind, _, parameter = name.partition(":")
+    return f"app:{tenant}/{parameter}" if kind == "app" else name
+
+
+def unscoped(name: str) -> str:
+    """Inverse of `scoped`: the name as its tenant knows it."""
+    kind, _, parameter = name.partition(":")
+    return f"app:{parameter.rpartition('/')[2]}" if kind == "app" else name
+
+
 def default_condition(queue: str) -> str:
     """What a job that exits 75 without naming a condition waits for."""
     return f"app:{queue}"
+
+
+class Declaration(BaseModel):
+    """What an operator declares of an application: the body of `PUT /v1/conditions/{name}`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    state: Literal["up", "down"]
+    reason: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    """A sentence for those whose jobs wait."""
 
 
 class Policy(BaseModel, ABC):

@@ -9,6 +9,7 @@ the timeline.
 import json
 from dataclasses import dataclass, replace
 
+from joblane.conditions import unscoped
 from joblane.lifecycle import ENDED, Attempt, Outcome, RetryPolicy, State
 from joblane.model import Job, Submission, Transition
 from joblane.times import rfc3339, unix_ms
@@ -216,7 +217,7 @@ def job_view(head: Head) -> Job:
         run_at=spec.run_at,
         deadline=spec.deadline,
         requires=spec.requires,
-        condition=head.condition,
+        condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
         created_at=rfc3339(head.timeline[0].at_ms),
         started_at=rfc3339(starts[0].at_ms) if starts else None,

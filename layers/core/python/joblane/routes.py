@@ -61,6 +61,14 @@ ROUTES: Final = (
         "admin.mutate",
         "Start each job that failed or is dead again, a page at a time",
     ),
+    Route("GET", "/v1/conditions", "admin", "admin.read", "List conditions that jobs wait for"),
+    Route(
+        "PUT",
+        "/v1/conditions/{condition}",
+        "admin",
+        "admin.mutate",
+        "Declare an application up or down",
+    ),
     Route("GET", "/v1/agents", "admin", "admin.read", "List agents"),
     Route(
         "POST",

@@ -17,127 +17,39 @@ crash between the write and the start is made good by whoever comes next.
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.condition_items import (
+    JOB,
+    OWN,
+    ConditionRow,
+    Item,
+    Phase,
+    Waiting,
+    from_own,
+    from_row,
+    number,
+    own_values,
+    row_key,
+    to_row,
+    waiting,
+)
+from joblane.aws.directory import directory_key, directory_row
 from joblane.conditions import parse
-from joblane.head import Head, Step
-from joblane.lifecycle import State
-from joblane.names import Lane
+from joblane.head import Head
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_stepfunctions.client import SFNClient
 
-Item = dict[str, Any]
-
 RELAPSE_S = 600
 """A condition that blocks again so soon after its list was emptied was not well: its delays go
 on where they were, instead of starting over."""
 
-OVERDUE_S = 3600
-"""An execution that is so late with its next test has died without anybody noticing."""
-
-KEPT_S = 7 * 86_400
-"""How long a closed condition's row stays for operators to see."""
-
-_OWN = "CONDITION"
-_JOB = "JOB#"
-_APP = "APP"
 _CONDITION_FAILED = "ConditionalCheckFailedException"
-_SAME_CYCLE = frozenset({State.PENDING, State.ACTIVE, State.BLOCKED})
-
-
-class Phase(StrEnum):
-    """Whether an execution takes care of a condition."""
-
-    OPENING = "opening"
-    RUNNING = "running"
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionRow:
-    """A condition, as of its last test."""
-
-    condition: str
-    generation: int
-    """When it was last opened or renewed, Unix milliseconds; names its execution."""
-    phase: Phase
-    since_ms: int
-    """When its first job joined."""
-    tests: int
-    """Rounds since it last helped a job to let it go; the policy's delay follows from it."""
-    allow: int
-    """How many jobs the last test let go; 0 while it blocks."""
-    why: str
-    """What the last test saw."""
-    next_ms: int | None = None
-    """When the next test is due."""
-    closed_ms: int | None = None
-
-    @property
-    def blocks(self) -> bool:
-        """Whether jobs wait for it, and the last test did not let any go."""
-        return self.phase is not Phase.CLOSED and self.allow == 0
-
-    def abandoned(self, now_ms: int) -> bool:
-        """Whether its execution must have died."""
-        due_ms = self.next_ms if self.next_ms is not None else self.generation
-        return self.phase is Phase.RUNNING and now_ms > due_ms + OVERDUE_S * 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A job in a condition's list: all that its return to its lane takes."""
-
-    job_id: str
-    tenant: str
-    queue: str
-    lane: Lane
-    first_ms: int
-    """When it blocked first, without having run to an end since: its policy's time runs from
-    here, so a job that blocks again and again does not wait for ever."""
-    blocked_ms: int
-    """When it blocked this time."""
-
-    @property
-    def again(self) -> bool:
-        """Whether it had been let go before, and has come back."""
-        return self.blocked_ms > self.first_ms
-
-    @property
-    def sort(self) -> str:
-        """Where it stands in the list: first come first served, however often it joins."""
-        return f"{_JOB}{self.first_ms:015d}#{self.job_id}"
-
-
-def waiting(head: Head) -> Waiting:
-    """The list entry of a job that is blocked, as `JobStore.block` returned it."""
-    blocked_ms = head.timeline[-1].at_ms
-    return Waiting(
-        job_id=head.job_id,
-        tenant=head.tenant,
-        queue=head.queue,
-        lane=head.spec.priority,
-        first_ms=_first_blocked(head.timeline, blocked_ms),
-        blocked_ms=blocked_ms,
-    )
-
-
-def _first_blocked(timeline: Sequence[Step], blocked_ms: int) -> int:
-    """When the blocks began that no other end of an attempt has interrupted."""
-    first = blocked_ms
-    for step in reversed(timeline):
-        if step.state not in _SAME_CYCLE:
-            break
-        if step.state is State.BLOCKED:
-            first = step.at_ms
-    return first
 
 
 class ConditionStore:
@@ -169,19 +81,19 @@ class ConditionStore:
         write on the condition that it is still closed under that generation, and the second is
         refused. Raises ClientError.
         """
-        self._client.put_item(TableName=self._table, Item=_to_row(condition, waiting(head)))
-        self._take_care(condition, now_ms)
+        self._client.put_item(TableName=self._table, Item=to_row(condition, waiting(head)))
+        self._take_care(condition, head.tenant, now_ms)
 
     def drop(self, condition: str, entry: Waiting) -> None:
         """Remove an entry; one that is gone already is fine."""
-        self._client.delete_item(TableName=self._table, Key=_key(condition, entry.sort))
+        self._client.delete_item(TableName=self._table, Key=row_key(condition, entry.sort))
 
     def get(self, condition: str) -> ConditionRow | None:
         """Read a condition's own row, strongly consistent."""
         answer = self._client.get_item(
-            TableName=self._table, Key=_key(condition, _OWN), ConsistentRead=True
+            TableName=self._table, Key=row_key(condition, OWN), ConsistentRead=True
         )
-        return _from_own(answer["Item"]) if "Item" in answer else None
+        return from_own(answer["Item"]) if "Item" in answer else None
 
     def oldest(self, condition: str, limit: int) -> list[Waiting]:
         """Read the jobs that have waited longest, strongly consistent: at most `limit`."""
@@ -189,38 +101,18 @@ class ConditionStore:
             TableName=self._table,
             KeyConditionExpression="#condition = :condition AND begins_with(sk, :job)",
             ExpressionAttributeNames={"#condition": "condition"},
-            ExpressionAttributeValues={":condition": {"S": condition}, ":job": {"S": _JOB}},
+            ExpressionAttributeValues={":condition": {"S": condition}, ":job": {"S": JOB}},
             ConsistentRead=True,
             Limit=limit,
         )
-        return [_from_row(item) for item in answer["Items"]]
+        return [from_row(item) for item in answer["Items"]]
 
     def swap(self, old: ConditionRow | None, new: ConditionRow) -> bool:
         """Replace a condition's row, if generation and phase are still those of `old`.
 
-        False when somebody else was faster. A call that the SDK repeats because its answer was
-        lost finds what it wrote itself, which is a success.
+        False when somebody else was faster. `tenants` stays as it is in the table.
         """
-        values: Item = {}
-        condition = "attribute_not_exists(sk)"
-        if old is not None:
-            condition = "generation = :generation AND phase = :phase"
-            values = {":generation": _n(old.generation), ":phase": {"S": old.phase}}
-        item = _to_own(new)
-        request: Any = {"ExpressionAttributeValues": values} if values else {}
-        try:
-            self._client.put_item(
-                TableName=self._table,
-                Item=item,
-                ConditionExpression=condition,
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **request,
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != _CONDITION_FAILED:
-                raise
-            return error.response.get("Item") == item
-        return True
+        return self._write(old, new) is not None
 
     def close(self, row: ConditionRow, now_ms: int) -> ConditionRow | None:
         """Stop taking care of a condition whose list is empty (the race: see `join`).
@@ -229,12 +121,14 @@ class ConditionStore:
         do here: the list is empty, or somebody else took over. Safe to repeat after a crash,
         with the row as it then stands.
         """
-        closed = row
+        closed: ConditionRow | None = row
         if row.phase is not Phase.CLOSED:
-            closed = replace(row, phase=Phase.CLOSED, next_ms=None, closed_ms=now_ms)
-            if not self.swap(row, closed):
-                return None
+            after = replace(row, phase=Phase.CLOSED, next_ms=None, closed_ms=now_ms)
+            closed = self._write(row, after)
+        if closed is None:
+            return None
         if not self.oldest(row.condition, 1):
+            self._leave_directory(closed)
             return None
         reopened = replace(closed, phase=Phase.RUNNING, closed_ms=None)
         return reopened if self.swap(closed, reopened) else None
@@ -266,44 +160,128 @@ class ConditionStore:
             if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
                 raise
 
-    def _take_care(self, condition: str, now_ms: int) -> None:
-        """See that an execution runs for a condition that jobs wait for."""
+    def _take_care(self, condition: str, tenant: str, now_ms: int) -> None:
+        """See that an execution runs for a condition that a tenant's jobs wait for.
+
+        The tenant's directory row is put before the condition's row says that it is there: who
+        dies in between is followed by an agent that gets the same message and does both.
+        """
         while True:  # each turn means that somebody else got on
             row = self.get(condition)
             if row is None or row.phase is Phase.CLOSED or row.abandoned(now_ms):
                 opened = _opened(condition, row, now_ms)
-                if not self.swap(row, opened):
+                self._enter_directory(tenant, opened, now_ms)
+                if self._write(row, opened, tenant) is None:
                     continue
                 row = opened
+            elif tenant not in row.tenants:
+                self._enter_directory(tenant, row, now_ms)
+                if not self._add_tenant(row, tenant):
+                    continue
             if row.phase is Phase.OPENING:
                 self.start(row)
             return
 
+    def _write(
+        self, old: ConditionRow | None, new: ConditionRow, tenant: str | None = None
+    ) -> ConditionRow | None:
+        """Write what `new` says over `old`, and what it then is; None when it was refused.
 
-class AppStore:
-    """What operators and jobs have declared of `app` conditions, in the same table."""
+        With `tenant` it is the first of an opening, or another one of what goes on. A call that
+        the SDK repeats because its answer was lost finds what it wrote itself: a success.
+        """
+        attributes = own_values(new)
+        goes_on = old is not None and old.phase is not Phase.CLOSED
+        values = {f":{name}": value for name, value in attributes.items() if value is not None}
+        update = "SET " + ", ".join(
+            f"#{name} = :{name}" for name in attributes if f":{name}" in values
+        )
+        absent = [f"#{name}" for name in attributes if f":{name}" not in values]
+        names = {f"#{name}": name for name in attributes}
+        condition = "attribute_not_exists(sk)"
+        if old is not None:
+            condition = "#generation = :was AND #phase = :stood"
+            values |= {":was": number(old.generation), ":stood": {"S": old.phase}}
+        if tenant is not None:
+            names["#tenants"], values[":tenants"] = "tenants", {"SS": [tenant]}
+            update += "" if goes_on else ", #tenants = :tenants"
+        if absent:
+            update += " REMOVE " + ", ".join(absent)
+        if tenant is not None and goes_on:
+            update += " ADD #tenants :tenants"
+        try:
+            answer = self._client.update_item(
+                TableName=self._table,
+                Key=row_key(new.condition, OWN),
+                UpdateExpression=update,
+                ConditionExpression=condition,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
+                ReturnValues="ALL_NEW",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            found = _refusing(error)
+            return found if found == new else None
+        return from_own(answer["Attributes"])
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
+    def _add_tenant(self, row: ConditionRow, tenant: str) -> bool:
+        """Note that a tenant is in the directory of an opening; False when that has closed."""
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=row_key(row.condition, OWN),
+                UpdateExpression="ADD #tenants :tenants",
+                ConditionExpression="#since = :since AND #phase <> :closed",
+                ExpressionAttributeNames={
+                    "#tenants": "tenants",
+                    "#since": "since",
+                    "#phase": "phase",
+                },
+                ExpressionAttributeValues={
+                    ":tenants": {"SS": [tenant]},
+                    ":since": number(row.since_ms),
+                    ":closed": {"S": Phase.CLOSED},
+                },
+                ReturnValues="ALL_NEW",
+            )
+        except ClientError as error:
+            _refusing(error)
+            return False
+        return True
 
-    def down(self, app: str, now_s: int) -> str | None:
-        """Why an application is declared down; None when it is not, or no longer."""
-        key = _key(f"app:{app}", _APP)
-        answer = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        item = answer.get("Item")
-        if item is None or int(item["expires_at"]["N"]) <= now_s:  # TTL deletes late
-            return None
-        return item["why"]["S"]
+    def _enter_directory(self, tenant: str, row: ConditionRow, now_ms: int) -> None:
+        self._client.put_item(TableName=self._table, Item=directory_row(tenant, row, now_ms))
 
-    def declare_down(self, app: str, why: str, until_s: int) -> None:
-        """Hold back all jobs that wait for an application, until Unix time `until_s` at most."""
-        item = {**_key(f"app:{app}", _APP), "why": {"S": why}, "expires_at": _n(until_s)}
-        self._client.put_item(TableName=self._table, Item=item)
+    def _leave_directory(self, closed: ConditionRow) -> None:
+        """Take a closed condition out of its tenants' directories, unless it opened again.
 
-    def declare_up(self, app: str) -> None:
-        """Let the jobs that wait for an application go with the next test."""
-        self._client.delete_item(TableName=self._table, Key=_key(f"app:{app}", _APP))
+        recovery                 condition            directory            agent
+        close  -------------->   closed
+        read: list empty                                                   puts its job's row
+                                                      since 2   <--------  enters it
+                                 opening, since 2     <------------------  opens it
+        delete if since 1  ------------------------>  refused
+        """
+        for tenant in sorted(closed.tenants):
+            try:
+                self._client.delete_item(
+                    TableName=self._table,
+                    Key=directory_key(tenant, closed.condition),
+                    ConditionExpression="#since = :since",
+                    ExpressionAttributeNames={"#since": "since"},
+                    ExpressionAttributeValues={":since": number(closed.since_ms)},
+                )
+            except ClientError as error:
+                _refusing(error)
+
+
+def _refusing(error: ClientError) -> ConditionRow | None:
+    """The row that refused a conditional write; anything else is raised again."""
+    if error.response["Error"]["Code"] != _CONDITION_FAILED:
+        raise error
+    item = cast("Item", error.response.get("Item") or {})
+    return from_own(item) if item else None
 
 
 def execution_name(row: ConditionRow) -> str:
@@ -314,11 +292,14 @@ def execution_name(row: ConditionRow) -> str:
 
 def _opened(condition: str, old: ConditionRow | None, now_ms: int) -> ConditionRow:
     """The row with which a condition opens; after a relapse its delays go on."""
+    if old is not None and old.phase is not Phase.CLOSED:  # its execution died, its jobs wait on
+        generation = max(now_ms, old.generation + 1)
+        return replace(old, generation=generation, phase=Phase.OPENING, next_ms=None)
     tests, generation = 0, now_ms
     if old is not None:
         generation = max(now_ms, old.generation + 1)
         if old.closed_ms is None or now_ms - old.closed_ms < RELAPSE_S * 1000:
-            tests = old.tests  # its execution died, or it was not well for long
+            tests = old.tests  # it was not well for long
     return ConditionRow(
         condition=condition,
         generation=generation,
@@ -327,66 +308,4 @@ def _opened(condition: str, old: ConditionRow | None, now_ms: int) -> ConditionR
         tests=tests,
         allow=0,
         why="a job was blocked by it; not tested yet",
-    )
-
-
-def _key(condition: str, sk: str) -> Item:
-    return {"condition": {"S": condition}, "sk": {"S": sk}}
-
-
-def _n(value: int) -> Item:
-    return {"N": str(value)}
-
-
-def _to_own(row: ConditionRow) -> Item:
-    item: Item = {
-        **_key(row.condition, _OWN),
-        "generation": _n(row.generation),
-        "phase": {"S": row.phase},
-        "since": _n(row.since_ms),
-        "tests": _n(row.tests),
-        "allow": _n(row.allow),
-        "why": {"S": row.why},
-    }
-    if row.next_ms is not None:
-        item["next_at"] = _n(row.next_ms)
-    if row.closed_ms is not None:
-        item["closed_at"] = _n(row.closed_ms)
-        item["expires_at"] = _n(row.closed_ms // 1000 + KEPT_S)
-    return item
-
-
-def _from_own(item: Item) -> ConditionRow:
-    return ConditionRow(
-        condition=item["condition"]["S"],
-        generation=int(item["generation"]["N"]),
-        phase=Phase(item["phase"]["S"]),
-        since_ms=int(item["since"]["N"]),
-        tests=int(item["tests"]["N"]),
-        allow=int(item["allow"]["N"]),
-        why=item["why"]["S"],
-        next_ms=int(item["next_at"]["N"]) if "next_at" in item else None,
-        closed_ms=int(item["closed_at"]["N"]) if "closed_at" in item else None,
-    )
-
-
-def _to_row(condition: str, entry: Waiting) -> Item:
-    return {
-        **_key(condition, entry.sort),
-        "tenant": {"S": entry.tenant},
-        "queue": {"S": entry.queue},
-        "lane": {"S": entry.lane},
-        "first_at": _n(entry.first_ms),
-        "blocked_at": _n(entry.blocked_ms),
-    }
-
-
-def _from_row(item: Item) -> Waiting:
-    return Waiting(
-        job_id=item["sk"]["S"].rpartition("#")[2],
-        tenant=item["tenant"]["S"],
-        queue=item["queue"]["S"],
-        lane=cast("Lane", item["lane"]["S"]),
-        first_ms=int(item["first_at"]["N"]),
-        blocked_ms=int(item["blocked_at"]["N"]),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from joblane.aws.agents import AgentRow, AgentStore
-from joblane.aws.conditions import AppStore
+from joblane.aws.directory import AppStore
 from joblane.testers import BATCH, BadParameters, Finding, Tester
 
 _PAGE = 100
@@ -69,5 +69,5 @@ class AppTester(Tester):
         """Read the declaration."""
         down = self._apps.down(parameter, int(self._clock()))
         if down is not None:
-            return Finding(0, f"declared down: {down}")
+            return Finding(0, f"declared down: {down.why}")
         return Finding(BATCH, "not declared down; trying")
