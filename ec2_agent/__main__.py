@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
@@ -72,6 +73,8 @@ def _run(options: argparse.Namespace) -> int:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
     with launcher:
         try:
+            # It counts from here, where its first heartbeat is next: see `joblane.shares`.
+            settings = replace(settings, since_ms=int(time.time() * 1000))
             return asyncio.run(Agent(settings, clients, launcher, _metadata()).run())
         except (BotoCoreError, ClientError) as error:
             raise CannotStart(f"cannot announce this agent: {error}") from None

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.attempt import Attempt
+from ec2_agent.caps import Caps
 from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Ask
 from ec2_agent.flight import Flight, Held
@@ -34,6 +35,7 @@ from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
+from joblane.aws.settings import SettingsStore
 from joblane.message import Command
 from joblane.names import LANES, inbox_name, recovery_name, table_name
 
@@ -105,6 +107,8 @@ class Agent:
         name = inbox_name(descriptor.name, settings.name)
         self._inbox = Inbox(sqs, name, self._on_command)
         self._intake = Intake(lanes, self._free, self._admit, time.time, time.monotonic)
+        store = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
+        self._caps = Caps(settings, store, self._intake.changed.set)
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
@@ -116,6 +120,7 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._leave)
         await self._lease.begin()
+        await self._caps.begin()
         inbox = await self._inbox.open()
         log.info(
             "agent %s: %d slots, isolation %s, queues %s",
@@ -127,6 +132,7 @@ class Agent:
         loops = [
             asyncio.create_task(self._intake.run(), name="intake"),
             asyncio.create_task(self._lease.keep(), name="lease"),
+            asyncio.create_task(self._caps.keep(), name="caps"),
             asyncio.create_task(self._flight.keep(), name="flight"),
             asyncio.create_task(self._inbox.run(inbox), name="inbox"),
         ]
@@ -190,7 +196,7 @@ class Agent:
         if self._leaving.is_set() or not self._lease.held:
             return dict.fromkeys(queues, 0)
         left = self._settings.threads - self._taken.total()
-        return {name: min(left, q.threads - self._taken[name]) for name, q in queues.items()}
+        return {name: min(left, self._caps.of(name) - self._taken[name]) for name in queues}
 
     def _admit(self, held: Held) -> None:
         """Take a slot for a message; a message without a slot goes back to its lane."""

@@ -147,6 +147,7 @@ class ApiStack(Stack):
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
+                "JOBLANE_SETTINGS_TABLE": table_name(config.name, "settings"),
                 "JOBLANE_TENANTS": self._tenants(),
             },
             grants=[
@@ -161,6 +162,7 @@ class ApiStack(Stack):
                     (resources.table("jobs"),),
                 ),
                 Grant(("dynamodb:Query",), (resources.index("jobs", "by_tenant"),)),
+                Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
                 Grant(("logs:GetLogEvents",), (resources.job_log_streams(),)),
             ],
@@ -190,7 +192,11 @@ class ApiStack(Stack):
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
+                "JOBLANE_SETTINGS_TABLE": table_name(config.name, "settings"),
                 "JOBLANE_TENANTS": self._tenants(),
+                "JOBLANE_THREADS": json.dumps(
+                    {name: queue.threads for name, queue in config.queues.items()}
+                ),
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
@@ -202,6 +208,10 @@ class ApiStack(Stack):
                         "dynamodb:Query",
                     ),
                     (resources.table("conditions"),),
+                ),
+                Grant(
+                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"),
+                    (resources.table("settings"),),
                 ),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),

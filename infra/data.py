@@ -34,7 +34,7 @@ TABLES: dict[str, tuple[Key, Key | None]] = {
     "keys": (("key", _TEXT), None),
     "conditions": (("condition", _TEXT), ("sk", _TEXT)),
     "types": (("type", _TEXT), None),
-    "settings": (("scope", _TEXT), ("name", _TEXT)),
+    "settings": (("queue", _TEXT), None),
 }
 """Each table with its partition key and, where it has one, its sort key."""
 

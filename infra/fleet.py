@@ -180,6 +180,7 @@ class FleetStack(Stack):
                 ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
                 (resources.table("conditions"),),
             ),
+            Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
             Grant(("states:StartExecution",), (resources.recovery_machine(),)),
             Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
             Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),

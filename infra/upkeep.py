@@ -84,9 +84,19 @@ class UpkeepStack(Stack):
             config=self._config,
             code=self._assets.functions / "requeue",
             layer=self._layer,
-            environment=self._environment,
+            environment={
+                **self._environment,
+                "JOBLANE_AGENTS_TABLE": table_name(self._config.name, "agents"),
+                "JOBLANE_SETTINGS_TABLE": table_name(self._config.name, "settings"),
+                "JOBLANE_QUEUE_NAMES": json.dumps(list(self._config.queues)),
+            },
             timeout_s=REQUEUE_TIMEOUT_S,
             grants=[
+                Grant(("dynamodb:Query",), (resources.table("agents"),)),
+                Grant(
+                    ("dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
+                    (resources.table("settings"),),
+                ),
                 Grant(("dynamodb:Query",), (resources.index("jobs", "wake"),)),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 
 from joblane import __version__
 from joblane.aws.again import ALL_QUEUES, Again, Progress, Selection, is_restart_cursor
@@ -20,12 +20,14 @@ from joblane.aws.directory import AppStore, Directory
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.aws.operations import Operations
+from joblane.aws.settings import Outrun, SettingsStore, Sharing
 from joblane.condition_routes import Conditions, condition_routes
 from joblane.conditions import AnyPolicy
 from joblane.head import Head, job_view, rfc3339
 from joblane.lifecycle import Event, State
 from joblane.message import JOB_ID_PATTERN, Command
 from joblane.names import AGENT_NAME_PATTERN, LANES, Lane, dead_letter_name, lane_name
+from joblane.queues import QueueSettings, SettingsInput, SettingsView, settings_view
 from joblane.retention import Retention
 from joblane.web import (
     PAGE_MAX,
@@ -35,11 +37,16 @@ from joblane.web import (
     conflicts,
     decode_cursor,
     encode_cursor,
+    invalid,
     listing,
     once,
     page_limit,
     success,
+    wrong,
 )
+
+MAX_SETTINGS_BYTES = 4096
+"""Largest body of settings: they are three short fields."""
 
 
 class Settings(BaseModel):
@@ -55,7 +62,10 @@ class Settings(BaseModel):
     policies: Annotated[Json[dict[str, AnyPolicy]], Field(alias="JOBLANE_POLICIES")]
     """Policy of each kind of condition that does not have the default one."""
     queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
+    settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
     tenants: Annotated[Json[dict[str, str]], Field(alias="JOBLANE_TENANTS")]
+    threads: Annotated[Json[dict[str, int]], Field(alias="JOBLANE_THREADS")]
+    """What joblane.toml declares for each queue."""
     retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
 
 
@@ -96,9 +106,12 @@ class Operator:
     def __init__(self, settings: Settings, clients: Clients, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
-        self._agents = AgentStore(clients.make("dynamodb"), settings.agents_table)
+        dynamodb = clients.make("dynamodb")
+        self._agents = AgentStore(dynamodb, settings.agents_table)
         self._sqs = clients.make("sqs")
-        self._jobs = JobStore(clients.make("dynamodb"), settings.jobs_table)
+        self._jobs = JobStore(dynamodb, settings.jobs_table)
+        self._set = SettingsStore(dynamodb, settings.settings_table)
+        self._sharing = Sharing(self._set, self._agents)
         lanes = Lanes(self._sqs, settings.queue_url_prefix, settings.deployment)
         self._lanes = lanes
         self.operations = Operations(self._jobs, lanes, settings.retention)
@@ -128,6 +141,50 @@ class Operator:
             QueueView(name=queue, lanes=tuple(self._lane(queue, lane) for lane in LANES))
             for queue in self._open_to(tenant)
         ]
+
+    def queue_settings(self, tenant: str, queue: str) -> SettingsView:
+        """Read a queue's settings. Raises Problem 404."""
+        self._require(tenant, queue)
+        return settings_view(self._set.get(queue), self._settings.threads[queue], tenant)
+
+    def set_queue(
+        self, tenant: str, client_id: str, queue: str, body: str, if_match: str | None
+    ) -> SettingsView:
+        """Replace a queue's settings, if they are the ones that the caller has seen.
+
+        `cluster_threads` are shared out at once, so that no agent goes by an old limit for
+        longer than it takes to read the new one. Raises Problem 400, 404, 412 and 428.
+        """
+        self._require(tenant, queue)
+        try:
+            wanted = SettingsInput.model_validate_json(body)
+        except ValidationError as error:
+            raise invalid(error) from None
+        seen = _version(if_match)
+        over = self._set.get(queue).version if seen is None else seen
+        now_ms = self.now_ms()
+        after = QueueSettings(
+            run_jobs=wanted.run_jobs,
+            threads=wanted.threads,
+            cluster_threads=wanted.cluster_threads,
+            version=over + 1,
+            changed_ms=now_ms,
+            changed_by=client_id,
+            tenant=tenant,
+            shares=self._sharing.among_all(queue, wanted.cluster_threads, now_ms),
+        )
+        try:
+            self._set.put(queue, after, over=over)
+        except Outrun:
+            raise Problem(
+                HTTPStatus.PRECONDITION_FAILED,
+                "somebody else has set this queue since; read its settings and decide again",
+            ) from None
+        return settings_view(after, self._settings.threads[queue], tenant)
+
+    def _require(self, tenant: str, queue: str) -> None:
+        if queue not in self._open_to(tenant):
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
 
     def selection(self, tenant: str, queue: str, job_type: str | None) -> Selection:
         """Which jobs an operator means. Raises Problem 404 for a queue it may not use."""
@@ -168,6 +225,20 @@ class Operator:
             delayed=held.delayed,
             dead_letters=dead.visible,
         )
+
+
+def _version(if_match: str | None) -> int | None:
+    """The version that an `If-Match` names; None for `*`, any. Raises Problem 400 and 428."""
+    if if_match is None:
+        raise Problem(
+            HTTPStatus.PRECONDITION_REQUIRED,
+            "the header If-Match is required: the ETag of the settings that you have seen, or *",
+        )
+    if if_match == "*":
+        return None
+    if not re.fullmatch(r'"[0-9]{1,15}"', if_match):
+        raise wrong("If-Match", 'must be an ETag of these settings, such as "3", or *')
+    return int(if_match.strip('"'))
 
 
 def _agent(row: AgentRow, now_ms: int) -> AgentView:
@@ -212,6 +283,32 @@ def routes(app: Application, operator: Operator) -> None:
         app.query()
         found = operator.queues(app.tenant())
         return listing(found, len(found), None)
+
+
+def setting_routes(app: Application, operator: Operator) -> None:
+    """Bind the routes of what operators set while the deployment runs."""
+
+    def tagged(settings: SettingsView) -> Response[str]:
+        return success(settings, headers={"ETag": f'"{settings.version}"'})
+
+    @app.route("GET /v1/queues/{queue}/settings")
+    def settings(queue: str) -> Response[str]:
+        app.query()
+        return tagged(operator.queue_settings(app.tenant(), queue))
+
+    @app.route("PUT /v1/queues/{queue}/settings")
+    def set_settings(queue: str) -> Response[str]:
+        app.query()
+        event = app.resolver.current_event
+        return tagged(
+            operator.set_queue(
+                app.tenant(),
+                str(app.claims(event.raw_event).get("client_id")),
+                queue,
+                app.body(MAX_SETTINGS_BYTES),
+                event.headers.get("if-match"),
+            )
+        )
 
 
 def letter_routes(app: Application, operator: Operator) -> None:
@@ -284,6 +381,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> A
     app = Application(Caller(settings.tenants), Logger())
     operator = Operator(settings, clients, clock)
     routes(app, operator)
+    setting_routes(app, operator)
     letter_routes(app, operator)
     dynamodb = clients.make("dynamodb")
     conditions = Conditions(

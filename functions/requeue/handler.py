@@ -10,6 +10,8 @@ on its head as it is now, so being run twice at once, or killed anywhere, change
     next minute  <------------   pending, due
     send  -------------------------------------------->     message
     rearm  ------------------>   pending
+
+Before that it shares out the `cluster_threads` of queues anew where agents have come or gone.
 """
 
 import os
@@ -26,11 +28,13 @@ from aws_lambda_powertools.metrics import Metrics, MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ConfigDict, Field, Json
 
+from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
 from joblane.aws.operations import Gone, Operations
+from joblane.aws.settings import SettingsStore, Sharing
 from joblane.head import Head, waits_in_lane
 from joblane.lifecycle import Event
 from joblane.moves import Due, NotAllowed, due
@@ -55,6 +59,9 @@ class Settings(BaseModel):
 
     deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
     jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
+    agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
+    settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
+    queues: Annotated[Json[tuple[str, ...]], Field(alias="JOBLANE_QUEUE_NAMES")]
     queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
     retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
 
@@ -70,10 +77,16 @@ class Requeue:
     """Deals with what is due, over the stores it is handed."""
 
     def __init__(
-        self, jobs: JobStore, operations: Operations, clock: Callable[[], float], logger: Logger
+        self,
+        jobs: JobStore,
+        operations: Operations,
+        share: Callable[[int], int],
+        clock: Callable[[], float],
+        logger: Logger,
     ) -> None:
         self._jobs = jobs
         self._operations = operations
+        self._share = share
         self._clock = clock
         self._logger = logger
 
@@ -85,6 +98,12 @@ class Requeue:
         that the last is not always the same. Raises what AWS says when it cannot even read.
         """
         done: Counter[str] = Counter()
+        try:
+            if shared := self._share(int(self._clock() * 1000)):
+                done["Shared"] = shared
+        except (BotoCoreError, ClientError):
+            self._logger.exception("threads are not shared out anew before the next minute")
+            done[_TROUBLE] += 1
         first = int(self._clock()) // 60
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
             if not self._shard(str(shard), left_s, done):
@@ -139,7 +158,9 @@ class Requeue:
                 return "Rearmed"
 
 
-COUNTED = ("Woken", "Sent", "Expired", "Told", "Rearmed", "Outrun", _TROUBLE, "Unread")
+COUNTED = (
+    *("Woken", "Sent", "Expired", "Told", "Rearmed", "Outrun", _TROUBLE, "Unread", "Shared"),
+)
 """Every metric of this function, in the namespace `Joblane`; each is published every minute."""
 
 
@@ -154,9 +175,15 @@ def report(deployment: str, done: Counter[str]) -> None:
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Requeue:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
-    jobs = JobStore(clients.make("dynamodb"), settings.jobs_table)
+    dynamodb = clients.make("dynamodb")
+    jobs = JobStore(dynamodb, settings.jobs_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
-    return Requeue(jobs, Operations(jobs, lanes, settings.retention), clock, Logger())
+    sharing = Sharing(
+        SettingsStore(dynamodb, settings.settings_table),
+        AgentStore(dynamodb, settings.agents_table),
+    )
+    share = partial(sharing.refresh, settings.queues)
+    return Requeue(jobs, Operations(jobs, lanes, settings.retention), share, clock, Logger())
 
 
 @cache

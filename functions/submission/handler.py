@@ -40,6 +40,7 @@ from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import MAX_DELAY_S, LaneQueue, Lanes
 from joblane.aws.logs import LogStore
 from joblane.aws.operations import Gone, Operations
+from joblane.aws.settings import SettingsStore
 from joblane.head import Head, job_view, submitted
 from joblane.lifecycle import Event, State
 from joblane.message import JOB_ID_PATTERN, Message
@@ -49,11 +50,12 @@ from joblane.model import (
     Batch,
     Cancelled,
     FieldProblem,
+    Job,
     Submission,
-    field_problems,
 )
 from joblane.names import LANES, Lane
 from joblane.output import Output
+from joblane.queues import UNSET, explained
 from joblane.retention import Retention
 from joblane.secret_names import allowed
 from joblane.secret_names import parse as parse_secret
@@ -64,6 +66,7 @@ from joblane.web import (
     conflicts,
     decode_cursor,
     encode_cursor,
+    invalid,
     listing,
     once,
     page_limit,
@@ -84,6 +87,7 @@ class Settings(BaseModel):
     queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
     """Tenants that may submit to each queue; none listed means all."""
     default_queue: Annotated[str, Field(alias="JOBLANE_DEFAULT_QUEUE")]
+    settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
     tenants: Annotated[Json[dict[str, str]], Field(alias="JOBLANE_TENANTS")]
     """Tenant of each OAuth client."""
     retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
@@ -102,6 +106,7 @@ class Submitter:
         self._settings = settings
         self._jobs = jobs
         self._clock = clock
+        self._queues = SettingsStore(clients.make("dynamodb"), settings.settings_table)
         lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
         self.operations = Operations(jobs, lanes, settings.retention)
         self.output = Output(
@@ -216,6 +221,12 @@ class Submitter:
         heads, following = self._jobs.page(tenant, limit=limit, before=before)
         return [head for head in heads if not self._past(head)], following
 
+    def views(self, heads: Sequence[Head]) -> list[Job]:
+        """Show jobs; one read tells whether the queues of those that wait are paused."""
+        waiting = {head.queue for head in heads if head.state in {State.PENDING, State.RETRY}}
+        found = self._queues.get_all(waiting)
+        return [explained(job_view(head), found.get(head.queue, UNSET)) for head in heads]
+
     def _route(self, tenant: str, spec: Submission) -> str:
         open_to = [q for q, only in self._settings.queues.items() if not only or tenant in only]
         queue = spec.queue or self._settings.default_queue
@@ -238,9 +249,7 @@ def _parse(model: type[_Model], body: str) -> _Model:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        problems = field_problems(error)
-        detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
-        raise Problem(HTTPStatus.BAD_REQUEST, detail, problems) from None
+        raise invalid(error) from None
 
 
 def _delay_s(head: Head) -> int | None:
@@ -290,7 +299,7 @@ def routes(app: Application, submitter: Submitter) -> None:
         before = decode_cursor(query.get("next"), lambda key: re.match(JOB_ID_PATTERN, key))
         heads, following = submitter.jobs(app.tenant(), limit, before)
         return listing(
-            (job_view(head) for head in heads),
+            submitter.views(heads),
             limit,
             encode_cursor(following) if following else None,
         )
@@ -298,7 +307,8 @@ def routes(app: Application, submitter: Submitter) -> None:
     @app.route("GET /v1/jobs/{job_id}")
     def job(job_id: str) -> Response[str]:
         app.query()
-        return success(job_view(submitter.job(app.tenant(), job_id)))
+        (view,) = submitter.views([submitter.job(app.tenant(), job_id)])
+        return success(view)
 
     @app.route("DELETE /v1/jobs/{job_id}")
     def delete(job_id: str) -> Response[str]:

@@ -46,6 +46,8 @@ _ENVIRONMENT = {
     "JOBLANE_LOG_GROUP": "/joblane/jobs",
     "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",
     "JOBLANE_QUEUES": '{"default": []}',
+    "JOBLANE_SETTINGS_TABLE": "joblane-settings",
+    "JOBLANE_THREADS": "{}",
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_RETENTION": "{}",
     "JOBLANE_TENANTS": "{}",

@@ -136,6 +136,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         "JOBLANE_QUEUES",
         "JOBLANE_QUEUE_URL_PREFIX",
         "JOBLANE_RETENTION",
+        "JOBLANE_SETTINGS_TABLE",
         "JOBLANE_TENANTS",
         "POWERTOOLS_SERVICE_NAME",
         "PYDANTIC_DISABLE_PLUGINS",
@@ -144,7 +145,12 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     assert {
         "joblane-submission": shared | {"JOBLANE_DEFAULT_QUEUE", "JOBLANE_LOG_GROUP"},
         "joblane-admin": shared
-        | {"JOBLANE_AGENTS_TABLE", "JOBLANE_CONDITIONS_TABLE", "JOBLANE_POLICIES"},
+        | {
+            "JOBLANE_AGENTS_TABLE",
+            "JOBLANE_CONDITIONS_TABLE",
+            "JOBLANE_POLICIES",
+            "JOBLANE_THREADS",
+        },
     } == {name: set(variables) for name, variables in environments.items()}
     submission = environments["joblane-submission"]
     assert json.loads(submission["JOBLANE_QUEUES"]) == {"default": [], "bulk": []}

@@ -14,7 +14,7 @@ KEYS = {
     "joblane-keys": [("key", "HASH")],
     "joblane-conditions": [("condition", "HASH"), ("sk", "RANGE")],
     "joblane-types": [("type", "HASH")],
-    "joblane-settings": [("scope", "HASH"), ("name", "RANGE")],
+    "joblane-settings": [("queue", "HASH")],
 }
 INDEXES = {
     "by_tenant": [("tenant", "HASH"), ("job_id", "RANGE")],

@@ -13,6 +13,7 @@ DEAD_LETTERS = tuple(f"{lane}-dlq" for lane in LANES)
 INBOXES = ("sqs:joblane-inbox-*",)
 JOBS = "dynamodb:table/joblane-jobs"
 AGENTS = "dynamodb:table/joblane-agents"
+SETTINGS = "dynamodb:table/joblane-settings"
 CONDITIONS = "dynamodb:table/joblane-conditions"
 MACHINE = "states:stateMachine:joblane-recovery"
 JOB_LOGS = "logs:log-group:/joblane/jobs:log-stream:*"
@@ -50,12 +51,14 @@ ALLOWED = {
         (JOBS,),
     )
     | {("dynamodb:Query", f"{JOBS}/index/by_tenant"), ("logs:GetLogEvents", JOB_LOGS)}
+    | {("dynamodb:BatchGetItem", SETTINGS)}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES)),
     "Admin": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
     | {("dynamodb:GetItem", AGENTS)}
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (SETTINGS,))
     | every(
         ("dynamodb:BatchGetItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query"),
         (CONDITIONS,),
@@ -83,7 +86,8 @@ ALLOWED = {
     | every(("xray:GetSamplingRules", "xray:GetSamplingTargets"), ("*",)),
     "Requeue": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
-    | {("dynamodb:Query", f"{JOBS}/index/wake")}
+    | {("dynamodb:Query", f"{JOBS}/index/wake"), ("dynamodb:Query", AGENTS)}
+    | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
     "Deadletter": TRACES
@@ -116,6 +120,7 @@ ALLOWED = {
     )
     | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (CONDITIONS,))
+    | {("dynamodb:BatchGetItem", SETTINGS)}
     | {
         ("states:StartExecution", MACHINE),
         ("lambda:InvokeFunction", "lambda:function:joblane-recovery"),

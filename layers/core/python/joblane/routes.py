@@ -78,6 +78,13 @@ ROUTES: Final = (
         "Have an agent hand its jobs back and leave",
     ),
     Route("GET", "/v1/queues", "admin", "admin.read", "List queues with the lengths of lanes"),
+    Route("GET", "/v1/queues/{queue}", "admin", "admin.read", "Read a queue"),
+    Route(
+        "GET", "/v1/queues/{queue}/settings", "admin", "admin.read", "Read the settings of a queue"
+    ),
+    Route(
+        "PUT", "/v1/queues/{queue}/settings", "admin", "admin.mutate", "Set the settings of a queue"
+    ),
     Route("GET", "/v1/health", "admin", None, "Say that the API is up"),
 )
 

@@ -17,12 +17,12 @@ from aws_lambda_powertools.event_handler.api_gateway import (
 )
 from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import BotoCoreError, ClientError
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from joblane.aws.jobs import Refused
 from joblane.aws.operations import Gone
 from joblane.head import rfc3339
-from joblane.model import FieldProblem
+from joblane.model import FieldProblem, field_problems
 from joblane.moves import NotAllowed
 from joblane.routes import BY_KEY, Route
 
@@ -52,6 +52,13 @@ def wrong(name: str, problem: str) -> Problem:
     return Problem(
         HTTPStatus.BAD_REQUEST, f"{name} {problem}", [FieldProblem(field=name, problem=problem)]
     )
+
+
+def invalid(error: ValidationError) -> Problem:
+    """Make the problem of a body that is not what it should be: 400, each wrong field named."""
+    problems = field_problems(error)
+    detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
+    return Problem(HTTPStatus.BAD_REQUEST, detail, problems)
 
 
 @contextmanager

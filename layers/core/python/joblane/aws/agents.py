@@ -1,7 +1,7 @@
 """The `agents` table: who is alive. One item an agent, rewritten with every heartbeat."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,23 @@ class AgentStore:
         """Read one agent, strongly consistent: a takeover is decided by it."""
         answer = self._client.get_item(TableName=self._table, Key=_key(name), ConsistentRead=True)
         return _row(answer["Item"]) if "Item" in answer else None
+
+    def every(self) -> Iterator[AgentRow]:
+        """Read all agents, strongly consistent: who is missing here gets no share."""
+        for shard in range(SHARDS):
+            request: dict[str, Any] = {
+                "TableName": self._table,
+                "KeyConditionExpression": "#shard = :shard",
+                "ExpressionAttributeNames": {"#shard": "shard"},
+                "ExpressionAttributeValues": {":shard": {"S": f"{shard:02d}"}},
+                "ConsistentRead": True,
+            }
+            while True:
+                answer = self._client.query(**request)
+                yield from map(_row, answer["Items"])
+                if "LastEvaluatedKey" not in answer:
+                    break
+                request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, *, limit: int, after: str | None) -> tuple[list[AgentRow], str | None]:
         """Read up to `limit` agents in a fixed order, from the name `after` on."""

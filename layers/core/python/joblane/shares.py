@@ -1,0 +1,68 @@
+"""How the `cluster_threads` of a queue are shared out among its agents. Pure.
+
+Each agent gets floor(cluster_threads / agents). The remainder goes one each to consecutive
+agents, cyclic and by name, from a start that depends on the queue's name: so several queues do
+not all give theirs to the same agent. 10 over 3 agents is 4, 3, 3; 2 over 3 is 1, 1, 0.
+
+The result is as long for a thousand agents as for one, because every agent reads it every 20 s:
+how much each gets, and the first and the last name of those that get one more. An agent finds
+its own share in it, and needs to know of no other.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SETTLE_S = 30
+"""An agent counts when it has been there for so long: its first heartbeat takes 21 s at most
+(`clients.QUICK`), and whoever shares out before that must not miss an agent that counts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The threads of one queue, shared out."""
+
+    each: int
+    """What every agent gets at least."""
+    first: str | None
+    last: str | None
+    """The agents from `first` on to `last` get one more, in the order of names, and after the
+    last name comes the first one again. None: nobody does."""
+    settled_ms: int
+    """Agents that started after this were not counted, and get nothing."""
+    members: str
+    """Fingerprint of the agents that were counted: the same one, the same agents."""
+
+    def of(self, agent: str, since_ms: int) -> int:
+        """Return the share of an agent that started at `since_ms` (Unix milliseconds)."""
+        if since_ms > self.settled_ms:
+            return 0
+        return self.each + self._gets_one_more(agent)
+
+    def _gets_one_more(self, agent: str) -> bool:
+        if self.first is None or self.last is None:
+            return False
+        if self.first <= self.last:
+            return self.first <= agent <= self.last
+        return agent >= self.first or agent <= self.last
+
+
+def share_out(
+    queue: str, cluster_threads: int, agents: Iterable[tuple[str, int]], now_ms: int
+) -> Shares:
+    """Share out among `agents`, each a name and when it started (Unix milliseconds).
+
+    Those that have not been there for `SETTLE_S` are left out.
+    """
+    settled_ms = now_ms - SETTLE_S * 1000
+    counted = sorted((name, since) for name, since in agents if since <= settled_ms)
+    text = "\n".join(f"{name} {since}" for name, since in counted)
+    members = hashlib.sha256(text.encode()).hexdigest()[:16]
+    each, more = divmod(cluster_threads, len(counted)) if counted else (0, 0)
+    first = last = None
+    if more:
+        start = zlib.crc32(queue.encode()) % len(counted)
+        first = counted[start][0]
+        last = counted[(start + more - 1) % len(counted)][0]
+    return Shares(each, first, last, settled_ms, members)
