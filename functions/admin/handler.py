@@ -137,10 +137,12 @@ class Operator:
 
     def queues(self, tenant: str) -> list[QueueView]:
         """Measure the queues that a tenant may use: two requests a lane."""
-        return [
-            QueueView(name=queue, lanes=tuple(self._lane(queue, lane) for lane in LANES))
-            for queue in self._open_to(tenant)
-        ]
+        return [self.queue(tenant, queue) for queue in self._open_to(tenant)]
+
+    def queue(self, tenant: str, queue: str) -> QueueView:
+        """Measure one queue. Raises Problem 404."""
+        self._require(tenant, queue)
+        return QueueView(name=queue, lanes=tuple(self._lane(queue, lane) for lane in LANES))
 
     def queue_settings(self, tenant: str, queue: str) -> SettingsView:
         """Read a queue's settings. Raises Problem 404."""
@@ -283,6 +285,11 @@ def routes(app: Application, operator: Operator) -> None:
         app.query()
         found = operator.queues(app.tenant())
         return listing(found, len(found), None)
+
+    @app.route("GET /v1/queues/{queue}")
+    def one_queue(queue: str) -> Response[str]:
+        app.query()
+        return success(operator.queue(app.tenant(), queue))
 
 
 def setting_routes(app: Application, operator: Operator) -> None:
