@@ -1,11 +1,13 @@
 """The data stack: tables, the log group of jobs, and the descriptor that agents read.
 
 What each table holds and what its writes cost stands in DESIGN.md section 4. Every index is
-KEYS_ONLY: a projected attribute would make each change of a job pay for the index again.
+KEYS_ONLY: a projected attribute would make each change of a job pay for the index again. The
+audit trail is the exception, because nothing in it changes.
 """
 
 from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
@@ -35,6 +37,7 @@ TABLES: dict[str, tuple[Key, Key | None]] = {
     "conditions": (("condition", _TEXT), ("sk", _TEXT)),
     "types": (("type", _TEXT), None),
     "settings": (("queue", _TEXT), None),
+    "audit": (("tenant", _TEXT), ("id", _TEXT)),
 }
 """Each table with its partition key and, where it has one, its sort key."""
 
@@ -62,6 +65,14 @@ class DataStack(Stack):
                 sort_key=_attribute(sort),
                 projection_type=dynamodb.ProjectionType.KEYS_ONLY,
             )
+        tables["audit"].add_global_secondary_index(
+            index_name="by_job",
+            partition_key=_attribute(("job", _TEXT)),
+            sort_key=_attribute(("id", _TEXT)),
+            # Rows never change, so a whole copy costs one write and spares a read of each.
+            projection_type=dynamodb.ProjectionType.ALL,
+        )
+        _append_only(tables["audit"], Resources(self, config).table("audit"))
         logs.LogGroup(
             self,
             "JobLogs",
@@ -95,6 +106,25 @@ class DataStack(Stack):
             deletion_protection=keep,
             removal_policy=removal(config),
         )
+
+
+def _append_only(table: dynamodb.Table, arn: str) -> None:
+    """Refuse everybody of this account to change or delete a row; TTL is not a caller."""
+    table.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="AppendOnly",
+            effect=iam.Effect.DENY,
+            principals=[iam.AnyPrincipal()],
+            actions=[
+                "dynamodb:BatchWriteItem",
+                "dynamodb:DeleteItem",
+                "dynamodb:PartiQLDelete",
+                "dynamodb:PartiQLUpdate",
+                "dynamodb:UpdateItem",
+            ],
+            resources=[arn],
+        )
+    )
 
 
 def describe(config: Config, resources: Resources) -> str:

@@ -15,6 +15,7 @@ KEYS = {
     "joblane-conditions": [("condition", "HASH"), ("sk", "RANGE")],
     "joblane-types": [("type", "HASH")],
     "joblane-settings": [("queue", "HASH")],
+    "joblane-audit": [("tenant", "HASH"), ("id", "RANGE")],
 }
 INDEXES = {
     "by_tenant": [("tenant", "HASH"), ("job_id", "RANGE")],
@@ -37,14 +38,30 @@ def test_the_tables_have_the_keys_of_the_design(production: Deployment) -> None:
     assert {name: schema(table["KeySchema"]) for name, table in tables(production).items()} == KEYS
 
 
-def test_only_jobs_is_indexed_and_no_index_copies_attributes(production: Deployment) -> None:
+def test_what_changes_is_indexed_by_keys_only(production: Deployment) -> None:
     found = tables(production)
     jobs = found.pop("joblane-jobs")["GlobalSecondaryIndexes"]
 
     assert {index["IndexName"]: schema(index["KeySchema"]) for index in jobs} == INDEXES
     assert [index["Projection"] for index in jobs] == [{"ProjectionType": "KEYS_ONLY"}] * 3
+    (of_audit,) = found.pop("joblane-audit")["GlobalSecondaryIndexes"]
+    assert [("job", "HASH"), ("id", "RANGE")] == schema(of_audit["KeySchema"])
+    assert of_audit["Projection"] == {"ProjectionType": "ALL"}
     assert len(found) == 5
     assert not any("GlobalSecondaryIndexes" in table for table in found.values())
+
+
+def test_nobody_changes_or_deletes_a_row_of_the_audit_trail(production: Deployment) -> None:
+    found = tables(production)
+    policy = found.pop("joblane-audit")["ResourcePolicy"]["PolicyDocument"]
+    (statement,) = policy["Statement"]
+    assert (statement["Effect"], statement["Principal"]) == ("Deny", {"AWS": "*"})
+    assert statement["Resource"]["Fn::Join"][1][-1] == ":table/joblane-audit"
+    assert "Condition" not in statement
+    assert {"dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"} < set(
+        statement["Action"]
+    )
+    assert not any("ResourcePolicy" in table for table in found.values())
 
 
 def test_only_the_time_to_wake_is_a_number(production: Deployment) -> None:

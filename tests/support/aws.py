@@ -40,6 +40,8 @@ INDEXES = {
     "wake": ("wake", "wake_at"),
 }
 
+AUDIT_TABLE = table_name(NAME, "audit")
+
 DESCRIPTOR = Descriptor(
     name=NAME,
     jobs_table=table_name(NAME, "jobs"),
@@ -56,6 +58,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_AGENTS_TABLE": DESCRIPTOR.agents_table,
     "JOBLANE_CONDITIONS_TABLE": table_name(NAME, "conditions"),
     "JOBLANE_POLICIES": '{"tcp": {"policy": "constant", "every_s": 30, "most_s": 3600}}',
+    "JOBLANE_AUDIT_TABLE": AUDIT_TABLE,
     "JOBLANE_LOG_GROUP": DESCRIPTOR.log_group,
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
@@ -230,6 +233,21 @@ def _make(clients: Clients) -> None:
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": "queue", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "queue", "AttributeType": "S"}],
+    )
+    dynamodb.create_table(
+        TableName=AUDIT_TABLE,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=_schema("tenant", "id"),
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("tenant", "id", "job")
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "by_job",
+                "KeySchema": _schema("job", "id"),
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
     )
     sqs = clients.make("sqs")
     for queue in QUEUES:

@@ -1,4 +1,4 @@
-"""How long a job stays readable after it ended."""
+"""How long things stay readable: jobs after they ended, their output, the audit trail."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731,
 
 
 class Retention(BaseModel):
-    """Days that a job stays readable after it ended, by the way it ended."""
+    """Days that things stay readable: a job after it ended, by the way it ended."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -22,6 +22,8 @@ class Retention(BaseModel):
     dead_days: Days = 90
     other_days: Days = 7
     logs_days: LogDays = 90
+    audit_days: Days = 400
+    """Of the audit trail, from the action on."""
 
     def expires_at(self, state: State, now_ms: int) -> int:
         """When a job that ends in `state` now may be deleted, in Unix seconds."""
