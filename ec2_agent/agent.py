@@ -33,6 +33,7 @@ from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
+from joblane.aws.payloads import Payloads
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.aws.settings import SettingsStore
@@ -56,6 +57,7 @@ class Agent:
         self._settings = settings
         descriptor = settings.descriptor
         dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs", LONG_POLL)
+        s3 = clients.make("s3")
         jobs = JobStore(dynamodb, descriptor.jobs_table)
         agents = AgentStore(dynamodb, descriptor.agents_table)
         conditions = requirements = None
@@ -81,6 +83,7 @@ class Agent:
         self._claimer = Claimer(settings, Stores(jobs, agents, conditions), self._flight, time.time)
         self._tools = Tools(
             jobs=jobs,
+            payloads=Payloads(lambda: s3, descriptor.bucket),
             logs=LogStore(clients.make("logs"), descriptor.log_group),
             conditions=conditions,
             requirements=requirements,

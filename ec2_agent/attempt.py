@@ -4,17 +4,27 @@ import asyncio
 import logging
 import os
 from dataclasses import replace
+from itertools import count
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
-from ec2_agent.decisions import GRACE_S, Ask, Verdicted, judge, of_blocking, sandbox_spec
+from ec2_agent.decisions import (
+    GRACE_S,
+    Ask,
+    Verdicted,
+    judge,
+    of_asked,
+    of_blocking,
+    sandbox_spec,
+)
 from ec2_agent.flight import Held
 from ec2_agent.output import Capture, Shipper
-from ec2_agent.report import Report, Tools
+from ec2_agent.report import RETRY_S, Report, Tools
 from ec2_agent.sandbox import Ending, Sandbox, SandboxRefused
 from ec2_agent.secret_env import NotStarted, read_secret_env
 from ec2_agent.spool import Spool
+from joblane.aws.payloads import PayloadLost
 from joblane.aws.requirements import Blocking, NoAnswer
 from joblane.conditions import default_condition, scoped
 from joblane.head import Head
@@ -57,14 +67,14 @@ class Attempt:
 
     async def run(self) -> None:
         """Run the job to its end and report it. Errors of AWS are waited out, none is raised."""
-        tools, head = self._tools, self.head
+        tools, head = self._tools, self.head  # the head as claimed: small, and enough to report
         spool = Spool()
         capture = Capture(spool, tools.clock)
         stream = stream_name(head.tenant, head.job_id, head.epoch)
         shipper = Shipper(spool, capture.written, tools.logs, stream)
         ending: Ending | None = None
         try:
-            verdict = await self._obstacle()
+            verdict = await self._obstacle() or await self._fetch()
             if verdict is None:
                 ending = await self._execute(capture)
                 verdict = judge(head, ending, self._ask, self._condition(), tools.now_ms())
@@ -99,6 +109,28 @@ class Attempt:
             log.warning("job %s: its conditions were not tested: %s", self.head.job_id, error)
             blocking = Blocking(requires[0], "could not be tested", hopeless=False)
         return None if blocking is None else of_blocking(blocking)
+
+    async def _fetch(self) -> Verdicted | None:
+        """Fetch a submission that lies in S3, however long AWS takes.
+
+        Returns what ends the attempt instead: it is lost, or somebody asked for its end first.
+        """
+        head, payloads = self.head, self._tools.payloads
+        for tries in count():
+            try:
+                self.head = await in_thread(lambda: payloads.whole(head), "fetch")
+            except PayloadLost as lost:
+                return Verdicted(Outcome.PERMANENT, str(lost))
+            except (BotoCoreError, ClientError) as error:
+                if tries == 0:
+                    log.warning("job %s: its submission waits for AWS: %s", head.job_id, error)
+            else:
+                return None
+            if self._abandoned or self._ask is not None:
+                ask = self._ask or Ask.LEAVING
+                return of_asked(head, ask, self._tools.now_ms(), "ended before it ran")
+            await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+        raise AssertionError("count ended")
 
     def _condition(self) -> str | None:
         """What the job waits for if it exits with 75; None where nobody could tell when."""

@@ -128,6 +128,13 @@ def of_told(head: Head, now_ms: int, how: str) -> Verdicted:
     return Verdicted(Outcome.CANCELLED, f"cancelled; {how}")
 
 
+def of_asked(head: Head, ask: Ask, now_ms: int, how: str) -> Verdicted:
+    """Judge an attempt that ended because its end was asked for."""
+    if ask is Ask.LEAVING:
+        return Verdicted(Outcome.INTERRUPTED, "interrupted because its agent is leaving")
+    return of_told(head, now_ms, how)
+
+
 def judge(
     head: Head, ending: Ending, ask: Ask | None, condition: str | None, now_ms: int
 ) -> Verdicted:
@@ -135,10 +142,8 @@ def judge(
 
     `condition` is what the job waits for if it says, by exit 75, that it cannot run now.
     """
-    if ask is Ask.LEAVING and ending.stopped:
-        return Verdicted(Outcome.INTERRUPTED, "interrupted because its agent is leaving")
-    if ask is Ask.TOLD and ending.stopped:
-        return of_told(head, now_ms, f"ended after {ending.usage.wall_s:.1f} s")
+    if ask is not None and ending.stopped:
+        return of_asked(head, ask, now_ms, f"ended after {ending.usage.wall_s:.1f} s")
     outcome = outcome_of(
         exit_code=ending.exit_code,
         timed_out=ending.timed_out,

@@ -17,6 +17,7 @@ from ec2_agent.sandbox import Ending, Launcher
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import Facts, JobStore, Refused
 from joblane.aws.logs import LogStore
+from joblane.aws.payloads import Payloads
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.config import Retention
@@ -35,6 +36,7 @@ class Tools:
     """What attempts share."""
 
     jobs: JobStore
+    payloads: Payloads
     logs: LogStore
     conditions: ConditionStore | None
     """None in a deployment without recovery: exit 75 is a failure like any other then."""

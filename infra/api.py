@@ -19,7 +19,7 @@ from infra.identity import IdentityStack
 from infra.outputs import client_output
 from infra.policies import acknowledge, log_retention, removal
 from infra.recovery import policies
-from infra.resources import INBOXES, Resources
+from infra.resources import INBOXES, PAYLOADS, STREAMS, Resources
 from joblane.config import (
     API_AUDIENCE,
     ROUTES,
@@ -143,6 +143,7 @@ class ApiStack(Stack):
                 "JOBLANE_DEPLOYMENT": config.name,
                 "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
                 "JOBLANE_LOG_GROUP": log_group_name(config.name),
+                "JOBLANE_BUCKET": resources.bucket(),
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
@@ -165,13 +166,11 @@ class ApiStack(Stack):
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
                 Grant(("logs:GetLogEvents",), (resources.job_log_streams(),)),
+                Grant(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (resources.payloads(),)),
             ],
         )
-        acknowledge(
-            submission,
-            resources.job_log_streams_finding(),
-            "A stream a job, named by the job: the group is exact, the streams are all of it.",
-        )
+        acknowledge(submission, resources.job_log_streams_finding(), STREAMS)
+        acknowledge(submission, resources.payloads_finding(), PAYLOADS)
         acknowledge(submission, resources.inboxes_finding(), INBOXES)
         return submission
 

@@ -1,14 +1,15 @@
-"""The data stack: tables, the log group of jobs, and the descriptor that agents read.
+"""The data stack: tables, the bucket, the log group of jobs, and the descriptor agents read.
 
 What each table holds and what its writes cost stands in DESIGN.md section 4. Every index is
 KEYS_ONLY: a projected attribute would make each change of a job pay for the index again. The
 audit trail is the exception, because nothing in it changes.
 """
 
-from aws_cdk import Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
@@ -18,6 +19,7 @@ from joblane.config import (
     Config,
     Descriptor,
     QueueDescriptor,
+    bucket_name,
     descriptor_name,
     log_group_name,
     table_name,
@@ -87,6 +89,44 @@ class DataStack(Stack):
             description="What an agent of this deployment serves; read at its start",
             string_value=describe(config, Resources(self, config)),
         )
+        self._payloads(config)
+
+    def _payloads(self, config: Config) -> None:
+        """The bucket of large submissions, and beside it the log of who read them."""
+        accesses = self._bucket(config, "Accesses", None, config.retention.logs_days)
+        self._bucket(
+            config,
+            "Payloads",
+            bucket_name(config.name, self.account, self.region),
+            config.retention.payload_days,
+            accesses,
+        )
+
+    def _bucket(
+        self,
+        config: Config,
+        name: str,
+        bucket_name: str | None,
+        days: int,
+        accesses: s3.Bucket | None = None,
+    ) -> s3.Bucket:
+        return s3.Bucket(
+            self,
+            name,
+            bucket_name=bucket_name,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    expiration=Duration.days(days),
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                )
+            ],
+            server_access_logs_bucket=accesses,
+            removal_policy=removal(config),
+        )
 
     def _table(self, config: Config, name: str, partition: Key, sort: Key | None) -> dynamodb.Table:
         keep = config.removal == "retain"
@@ -134,6 +174,7 @@ def describe(config: Config, resources: Resources) -> str:
         jobs_table=table_name(config.name, "jobs"),
         agents_table=table_name(config.name, "agents"),
         log_group=log_group_name(config.name),
+        bucket=resources.bucket(),
         queue_url_prefix=resources.queue_url_prefix(),
         retention=config.retention,
         queues={

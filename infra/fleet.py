@@ -17,7 +17,7 @@ from constructs import Construct
 from infra.agent_install import Installation
 from infra.function import Grant
 from infra.policies import acknowledge
-from infra.resources import Resources
+from infra.resources import PAYLOADS, STREAMS, Resources
 from joblane.config import LEAVING_HOOK, Config, Fleet, fleet_name
 
 FLEET_TAG = "joblane:fleet"
@@ -190,6 +190,7 @@ class FleetStack(Stack):
             Grant(("secretsmanager:GetSecretValue",), (resources.secrets(),)),
             *self._key_grants(resources),
             Grant(("autoscaling:CompleteLifecycleAction",), (resources.group(full_name),)),
+            Grant(("s3:GetObject",), (resources.payloads(),)),
             Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),
         )
         for grant in grants:
@@ -207,11 +208,8 @@ class FleetStack(Stack):
                 not_resources=[resources.parameters(), resources.public_parameters()],
             )
         )
-        acknowledge(
-            role,
-            resources.job_log_streams_finding(),
-            "A stream a claim, named by the job: the group is exact, the streams are all of it.",
-        )
+        acknowledge(role, resources.job_log_streams_finding(), STREAMS)
+        acknowledge(role, resources.payloads_finding(), PAYLOADS)
         acknowledge(
             role,
             resources.inboxes_finding(),

@@ -13,6 +13,7 @@ from joblane.config import (
     LANES,
     Config,
     alternate_name,
+    bucket_name,
     dead_letter_name,
     descriptor_name,
     inbox_name,
@@ -24,6 +25,12 @@ from joblane.config import (
 
 INBOXES = "Each agent makes its own inbox: the prefix is exact, the agents are all of it."
 """Why a policy may name the inboxes by a pattern."""
+
+PAYLOADS = "An object a job, named by the job: the bucket is exact, the objects are all of it."
+"""Why a policy may name the objects of the bucket by a pattern."""
+
+STREAMS = "A stream a claim, named by the job: the group is exact, the streams are all of it."
+"""Why a policy may name the streams of jobs by a pattern."""
 
 
 class Resources:
@@ -72,6 +79,21 @@ class Resources:
             "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:sqs:<AWS::Region>:"
             f"<AWS::AccountId>:{name}]"
         )
+
+    def bucket(self) -> str:
+        """Name of the bucket that holds large submissions."""
+        return bucket_name(self._config.name, self._stack.account, self._stack.region)
+
+    def payloads(self) -> str:
+        """ARN pattern of the objects that hold large submissions, an object a job."""
+        return self._stack.format_arn(
+            service="s3", region="", account="", resource=self.bucket(), resource_name="*"
+        )
+
+    def payloads_finding(self) -> str:
+        """Return what cdk-nag calls the wildcard of `payloads`."""
+        bucket = bucket_name(self._config.name, "<AWS::AccountId>", "<AWS::Region>")
+        return f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{bucket}/*]"
 
     def job_log_streams(self) -> str:
         """ARN pattern of the streams that hold the output of jobs, a stream a claim."""

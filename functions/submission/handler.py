@@ -14,7 +14,8 @@ never came is discarded by the agent after a minute. Nothing is ever half there.
 
 A job whose `run_at` is within SQS's 15 minutes gets a delayed message; a later one gets none,
 and its row in the index `wake` brings it to its lane in time. docs/decisions/0201 says why a
-batch is put job by job.
+batch is put job by job. A submission too large for the table is in S3 before its message is sent
+(`joblane.aws.payloads`).
 """
 
 import json
@@ -40,12 +41,12 @@ from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import MAX_DELAY_S, LaneQueue, Lanes
 from joblane.aws.logs import LogStore
 from joblane.aws.operations import Gone, Operations
+from joblane.aws.payloads import MAX_DATA_BYTES, PayloadLost, Payloads, is_large
 from joblane.aws.settings import SettingsStore
 from joblane.head import Head, job_view, submitted
 from joblane.lifecycle import Event, State
 from joblane.message import JOB_ID_PATTERN, Message
 from joblane.model import (
-    MAX_BATCH_BYTES,
     MAX_BODY_BYTES,
     Batch,
     Cancelled,
@@ -56,7 +57,7 @@ from joblane.model import (
 from joblane.names import LANES, Lane
 from joblane.output import Output
 from joblane.queues import UNSET, explained
-from joblane.retention import Retention
+from joblane.retention import PAYLOAD_START_DAYS, Retention
 from joblane.secret_names import allowed
 from joblane.secret_names import parse as parse_secret
 from joblane.web import (
@@ -83,6 +84,7 @@ class Settings(BaseModel):
     deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
     jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
     log_group: Annotated[str, Field(alias="JOBLANE_LOG_GROUP")]
+    bucket: Annotated[str, Field(alias="JOBLANE_BUCKET")]
     queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
     queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
     """Tenants that may submit to each queue; none listed means all."""
@@ -107,6 +109,7 @@ class Submitter:
         self._jobs = jobs
         self._clock = clock
         self._queues = SettingsStore(clients.make("dynamodb"), settings.settings_table)
+        self._payloads = Payloads(cache(lambda: clients.make("s3")), settings.bucket)
         lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
         self.operations = Operations(jobs, lanes, settings.retention)
         self.output = Output(
@@ -118,7 +121,7 @@ class Submitter:
 
     def submit(self, tenant: str, body: str) -> Head:
         """Accept one job. Raises Problem 400 naming each wrong field."""
-        head = self._judge(tenant, body)
+        head = self._payloads.keep(self._judge(tenant, body))
         if (delay_s := _delay_s(head)) is not None:
             message = Message(job_id=head.job_id, tenant=tenant)
             self._lane(head).send(message, delay_s)
@@ -152,14 +155,12 @@ class Submitter:
         ]
 
     def _judged(self, tenant: str, job: object) -> Head | Problem:
-        text = json.dumps(job)
-        if len(text.encode()) > MAX_BODY_BYTES:
-            detail = f"the job has more than {MAX_BODY_BYTES} bytes"
-            return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         try:
-            return self._judge(tenant, text)
+            return self._payloads.keep(self._judge(tenant, json.dumps(job)))
         except Problem as problem:
             return problem
+        except (ClientError, BotoCoreError):
+            return _unavailable("was not accepted; submit it again")
 
     def _judge(self, tenant: str, body: str) -> Head:
         spec = _parse(Submission, body)
@@ -167,6 +168,10 @@ class Submitter:
         spec = spec.model_copy(update={"queue": self._route(tenant, spec)})
         now_ms = self.now_ms()
         head = submitted(str(ULID.from_timestamp(now_ms / 1000)), tenant, spec, now_ms)
+        latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
+        if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
+            problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is kept in S3, "
+            raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
         if not head.ended:
             return head
         return replace(head, expires_at=self._settings.retention.expires_at(head.state, now_ms))
@@ -208,6 +213,14 @@ class Submitter:
             if refusal.head is None:
                 raise Gone from refusal
             raise
+        self._payloads.delete(head)
+
+    def whole(self, head: Head) -> Head:
+        """Return a job with its whole submission, or as it is if that is lost."""
+        try:
+            return self._payloads.whole(head)
+        except PayloadLost:
+            return head
 
     def job(self, tenant: str, job_id: str) -> Head:
         """Read one job; another tenant's is as absent as one that never was: Problem 404."""
@@ -221,11 +234,16 @@ class Submitter:
         heads, following = self._jobs.page(tenant, limit=limit, before=before)
         return [head for head in heads if not self._past(head)], following
 
-    def views(self, heads: Sequence[Head]) -> list[Job]:
-        """Show jobs; one read tells whether the queues of those that wait are paused."""
+    def views(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
+        """Show jobs; one read tells whether the queues of those that wait are paused.
+
+        `whole` shows all of their submissions, as far as the heads have them.
+        """
         waiting = {head.queue for head in heads if head.state in {State.PENDING, State.RETRY}}
         found = self._queues.get_all(waiting)
-        return [explained(job_view(head), found.get(head.queue, UNSET)) for head in heads]
+        return [
+            explained(job_view(head, whole=whole), found.get(head.queue, UNSET)) for head in heads
+        ]
 
     def _route(self, tenant: str, spec: Submission) -> str:
         open_to = [q for q, only in self._settings.queues.items() if not only or tenant in only]
@@ -289,7 +307,7 @@ def routes(app: Application, submitter: Submitter) -> None:
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
         app.query()
-        answers = submitter.submit_batch(app.tenant(), app.body(MAX_BATCH_BYTES))
+        answers = submitter.submit_batch(app.tenant(), app.body(MAX_BODY_BYTES))
         return success({"entries": [_entry(answer) for answer in answers]})
 
     @app.route("GET /v1/jobs")
@@ -307,7 +325,8 @@ def routes(app: Application, submitter: Submitter) -> None:
     @app.route("GET /v1/jobs/{job_id}")
     def job(job_id: str) -> Response[str]:
         app.query()
-        (view,) = submitter.views([submitter.job(app.tenant(), job_id)])
+        head = submitter.whole(submitter.job(app.tenant(), job_id))
+        (view,) = submitter.views([head], whole=True)
         return success(view)
 
     @app.route("DELETE /v1/jobs/{job_id}")

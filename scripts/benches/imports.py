@@ -44,6 +44,7 @@ _ENVIRONMENT = {
     "JOBLANE_JOBS_TABLE": "joblane-jobs",
     "JOBLANE_AGENTS_TABLE": "joblane-agents",
     "JOBLANE_LOG_GROUP": "/joblane/jobs",
+    "JOBLANE_BUCKET": "joblane-1-us-east-1",
     "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",
     "JOBLANE_QUEUES": '{"default": []}',
     "JOBLANE_SETTINGS_TABLE": "joblane-settings",

@@ -1,13 +1,19 @@
 """Jobs from the command line to a sandboxed process and back, on the deployed stacks."""
 
+import hashlib
 import json
 import time
 from typing import Any
 
 import pytest
 
-from scripts.local.cloud import Cloud
+from joblane.aws.clients import Clients
+from joblane.names import bucket_name
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http, Run
+
+BUCKET = bucket_name(DEPLOYMENT, ACCOUNT, REGION)
 
 pytestmark = pytest.mark.usefixtures("agent")
 
@@ -109,6 +115,26 @@ def test_a_long_submission_runs_as_well(joblane: Run):
     words = "x" * 60_000
     done = joblane("run", "--", "sh", "-c", "echo ${#1}", "sh", words)
     assert b"60000\n" == done.stdout
+
+
+def test_a_submission_of_more_than_a_megabyte_runs_and_is_read_back(http: Http, clients: Clients):
+    command = ["sh", "-c", 'printf %s "$@" "$A" | sha256sum', "sh", *["\u00e9" * 60_000] * 10]
+    env = {"A": "a" * 120_000}
+    job_id = submit(http, *command, env=env)
+    assert wait_for(http, job_id, "completed", "failed", "dead")["exit_code"] == 0
+    digest = hashlib.sha256("".join([*command[4:], env["A"]]).encode()).hexdigest()
+    logs = http("GET", f"/v1/jobs/{job_id}/logs").json()
+    assert f"{digest}  -\n" == logs["entries"][0]["text"]
+    read = http("GET", f"/v1/jobs/{job_id}").json()
+    assert (command, env) == (read["command"], read["env"])
+    listed = http("GET", "/v1/jobs").json()["entries"][0]
+    assert (job_id, True, {}) == (listed["id"], listed["abridged"], listed["env"])
+    s3 = clients.make("s3")
+    assert [f"demo/{job_id}"] == [
+        entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]
+    ]
+    assert 204 == http("DELETE", f"/v1/jobs/{job_id}").status_code
+    assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
 
 
 def test_get_ls_and_logs_tell_the_same_story(joblane: Run):

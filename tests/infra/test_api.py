@@ -143,7 +143,8 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     }
 
     assert {
-        "joblane-submission": shared | {"JOBLANE_DEFAULT_QUEUE", "JOBLANE_LOG_GROUP"},
+        "joblane-submission": shared
+        | {"JOBLANE_BUCKET", "JOBLANE_DEFAULT_QUEUE", "JOBLANE_LOG_GROUP"},
         "joblane-admin": shared
         | {
             "JOBLANE_AGENTS_TABLE",

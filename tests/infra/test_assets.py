@@ -1,5 +1,6 @@
 """The layer and the agent's bundle: the locked wheels for another machine, built once."""
 
+import json
 import os
 import platform
 import shutil
@@ -183,9 +184,11 @@ def test_a_function_without_a_handler_cannot_be_shipped(checkout: Path) -> None:
 
 def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> None:
     """The second time: the first may fetch wheels."""
+    settings = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
     for attempt in ("online", "offline"):
         env = {"PATH": f"{Path(sys.executable).parent}:{ROOT}/.local/tools/bin:/usr/bin:/bin"}
         env["CDK_OUTDIR"] = str(tmp_path / attempt)
+        env["CDK_CONTEXT_JSON"] = json.dumps(settings["context"])  # as the CDK's CLI does
         if attempt == "offline":
             nowhere = "http://127.0.0.1:9"
             env |= {"UV_OFFLINE": "1", "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere}

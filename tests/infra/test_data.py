@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from joblane.config import Descriptor
+from joblane.config import Descriptor, bucket_name
 from tests.infra.synthesis import Deployment
 
 KEYS = {
@@ -112,6 +112,69 @@ def test_output_of_jobs_is_kept_as_long_as_configured(
     group = production.one("AWS::Logs::LogGroup", "data")
     assert (group["LogGroupName"], group["RetentionInDays"]) == ("/joblane/jobs", 90)
     assert laptop.one("AWS::Logs::LogGroup", "data")["RetentionInDays"] == 1
+
+
+def buckets(deployment: Deployment) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The bucket of submissions, and the one with the log of its accesses."""
+    found = {"BucketName" in bucket: bucket for bucket in deployment.properties("AWS::S3::Bucket")}
+    assert 2 == len(found)
+    return found[True], found[False]
+
+
+def test_the_bucket_is_named_for_the_account_and_the_descriptor_tells(
+    production: Deployment,
+) -> None:
+    payloads, _ = buckets(production)
+    name = resolved(payloads["BucketName"])
+    assert name == "joblane-111122223333-eu-west-1"
+    text = resolved(production.one("AWS::SSM::Parameter", "data")["Value"])
+    assert name == Descriptor.model_validate_json(text).bucket
+    longest = bucket_name("n" * 31, "1" * 12, "ap-southeast-1")
+    assert len(longest) <= 63
+
+
+def test_both_buckets_are_closed_encrypted_and_spoken_to_by_tls_only(
+    production: Deployment,
+) -> None:
+    for bucket in buckets(production):
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+        (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert encryption == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+        assert bucket["OwnershipControls"] == {
+            "Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]
+        }
+    policies = production.properties("AWS::S3::BucketPolicy")
+    assert 2 == len(policies)
+    for policy in policies:
+        denials = [s for s in policy["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
+        (denial,) = denials
+        assert denial["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        assert (denial["Action"], denial["Principal"]) == ("s3:*", {"AWS": "*"})
+
+
+def test_a_submission_outlives_its_job_and_then_goes(
+    production: Deployment, laptop: Deployment
+) -> None:
+    for deployment, days in ((production, 90 + 60), (laptop, 1 + 60)):
+        payloads, accesses = buckets(deployment)
+        (rule,) = payloads["LifecycleConfiguration"]["Rules"]
+        assert (days, {"DaysAfterInitiation": 1}, "Enabled") == (
+            rule["ExpirationInDays"],
+            rule["AbortIncompleteMultipartUpload"],
+            rule["Status"],
+        )
+        (rule,) = accesses["LifecycleConfiguration"]["Rules"]
+        assert deployment.config.retention.logs_days == rule["ExpirationInDays"]
+
+
+def test_who_reads_a_submission_is_logged(production: Deployment) -> None:
+    payloads, _ = buckets(production)
+    (target,) = [
+        logical_id
+        for logical_id, bucket in production.resources("AWS::S3::Bucket").items()
+        if "BucketName" not in bucket["Properties"]
+    ]
+    assert payloads["LoggingConfiguration"]["DestinationBucketName"] == {"Ref": target}
 
 
 def resolved(value: Any) -> str:

@@ -16,6 +16,7 @@ AGENTS = "dynamodb:table/joblane-agents"
 SETTINGS = "dynamodb:table/joblane-settings"
 CONDITIONS = "dynamodb:table/joblane-conditions"
 MACHINE = "states:stateMachine:joblane-recovery"
+PAYLOADS = "s3:joblane-<>-<>/*"
 JOB_LOGS = "logs:log-group:/joblane/jobs:log-stream:*"
 LOG_DELIVERY = (
     "logs:CreateLogDelivery",
@@ -52,7 +53,8 @@ ALLOWED = {
     )
     | {("dynamodb:Query", f"{JOBS}/index/by_tenant"), ("logs:GetLogEvents", JOB_LOGS)}
     | {("dynamodb:BatchGetItem", SETTINGS)}
-    | every(("sqs:SendMessage",), (*LANES, *INBOXES)),
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES))
+    | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
@@ -132,6 +134,7 @@ ALLOWED = {
         ("secretsmanager:GetSecretValue", SECRETS),
         ("kms:Decrypt", "kms:key/*"),
         ("s3:GetObject", "the bundle"),
+        ("s3:GetObject", PAYLOADS),
         (
             "autoscaling:CompleteLifecycleAction",
             "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-main",
@@ -181,7 +184,8 @@ def short(resource: Any) -> str:
         return f"the function {name.partition('Function')[0]}"
     text = "".join(part if isinstance(part, str) else "<>" for part in resource["Fn::Join"][1])
     _, _, service, _, _, name = text.split(":", maxsplit=5)
-    return "the bundle" if service == "s3" else f"{service}:{name}"
+    is_bundle = service == "s3" and name.endswith(".zip")
+    return "the bundle" if is_bundle else f"{service}:{name}"
 
 
 @pytest.mark.parametrize("owner", ALLOWED)
@@ -243,9 +247,10 @@ def test_the_agent_reads_no_parameter_of_others_whatever_policy_is_attached(
 
 def test_the_bundle_is_one_object_of_the_assets_bucket(production: Deployment) -> None:
     (resource,) = [
-        statement["Resource"]
+        resource
         for statement in statements(production, "Agent")
-        if statement["Action"] == "s3:GetObject"
+        for resource in as_list(statement.get("Resource", []))
+        if statement["Action"] == "s3:GetObject" and short(resource) == "the bundle"
     ]
     *_, bucket, key = resource["Fn::Join"][1]
     assert bucket["Fn::Sub"] == "cdk-hnb659fds-assets-${AWS::AccountId}-${AWS::Region}"

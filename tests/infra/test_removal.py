@@ -4,6 +4,7 @@ from tests.infra.synthesis import Deployment
 
 HOLDS_DATA = {
     "AWS::DynamoDB::Table": 6,
+    "AWS::S3::Bucket": 2,
     "AWS::SQS::Queue": 7,
     "AWS::Cognito::UserPool": 1,
     "AWS::Logs::LogGroup": 9,

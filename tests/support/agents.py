@@ -18,6 +18,7 @@ from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
+from joblane.aws.payloads import Payloads
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.config import Lane
@@ -82,6 +83,7 @@ class Parts:
             raise ValueError("these parts have no launcher")
         tools = Tools(
             jobs=self.jobs,
+            payloads=Payloads(lambda: self.clients.make("s3"), DESCRIPTOR.bucket),
             logs=LogStore(self.clients.make("logs"), DESCRIPTOR.log_group),
             conditions=self.conditions,
             requirements=self.requirements,

@@ -22,6 +22,7 @@ from joblane.config import (
     QueueDescriptor,
     Retention,
     alternate_name,
+    bucket_name,
     dead_letter_name,
     descriptor_name,
     lane_name,
@@ -47,6 +48,7 @@ DESCRIPTOR = Descriptor(
     jobs_table=table_name(NAME, "jobs"),
     agents_table=table_name(NAME, "agents"),
     log_group=log_group_name(NAME),
+    bucket=bucket_name(NAME, "123456789012", "us-east-1"),
     queue_url_prefix=PREFIX,
     retention=Retention(),
     queues={queue: QueueDescriptor(threads=8) for queue in QUEUES},
@@ -60,6 +62,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_POLICIES": '{"tcp": {"policy": "constant", "every_s": 30, "most_s": 3600}}',
     "JOBLANE_AUDIT_TABLE": AUDIT_TABLE,
     "JOBLANE_LOG_GROUP": DESCRIPTOR.log_group,
+    "JOBLANE_BUCKET": DESCRIPTOR.bucket,
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
     "JOBLANE_QUEUE_NAMES": '["default", "bulk"]',
@@ -255,6 +258,7 @@ def _make(clients: Clients) -> None:
             sqs.create_queue(QueueName=lane_name(NAME, queue, lane))
             sqs.create_queue(QueueName=dead_letter_name(NAME, queue, lane))
     sqs.create_queue(QueueName=alternate_name(NAME))
+    clients.make("s3").create_bucket(Bucket=DESCRIPTOR.bucket)
     clients.make("sns").create_topic(Name=topic_name(NAME))
     clients.make("logs").create_log_group(logGroupName=DESCRIPTOR.log_group)
     clients.make("ssm").put_parameter(

@@ -152,6 +152,7 @@ class SimAgent:
         )
         self._tools = Tools(
             jobs=self._jobs,
+            payloads=cast("Any", None),
             logs=cast("Any", None),
             conditions=None,
             requirements=None,

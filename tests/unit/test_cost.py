@@ -120,6 +120,19 @@ def test_a_longer_one_goes_aside_for_its_own_size(meter: Meter, metered: Clients
     assert 1 == meter.reads  # the agent fetches it once, with the claim
 
 
+def test_one_that_lies_in_s3_costs_two_requests_there_and_as_little_here(
+    meter: Meter, metered: Clients
+):
+    run_one(metered, {"command": ["true", *["x" * 100_000] * 10]})
+    assert (5, 1, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+    s3 = {call: n for call, n in meter.calls.items() if call.startswith("s3.")}
+    assert {"s3.PutObject": 1, "s3.GetObject": 1} == s3
+    price = dollars_per_million(
+        write_units=5, read_units=1, sqs_requests=3, s3_puts=1, s3_gets=1, s3_mb_months=1
+    )
+    print(f"a million jobs of 1 MB each, their objects kept for a month: ${price:.2f}")
+
+
 def test_the_output_of_a_job_costs_two_requests(meter: Meter, metered: Clients):
     run_one(metered, {"command": ["echo", "hello"]})
     assert 1 == meter.calls["logs.CreateLogStream"]

@@ -15,6 +15,7 @@ from ec2_agent.sandbox import Launcher, Sandbox, Spec
 from joblane.aws.agents import LEASE_S, AgentRow
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
+from joblane.aws.payloads import Payloads
 from joblane.head import Head, submitted
 from joblane.lifecycle import State
 from joblane.message import Message
@@ -87,7 +88,8 @@ def run_with_death_at(aws: Cloud, launcher: Launcher, point: int, spec: dict[str
     now_ms = int(time.time() * 1000)
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
     lane.send(Message(job_id=JOB, tenant="acme"))
-    aws.jobs.put_new(submitted(JOB, "acme", submission(**spec), now_ms))
+    payloads = Payloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+    aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**spec), now_ms)))
     aws.agents.beat(AgentRow("agent-1", 0, now_ms, 1, 0, ("default",), "full", "1"))
     try:
         live(Parts(mortal(point), launcher, name="agent-1"))
@@ -110,6 +112,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "restartable": {"command": ["echo", "hi"]},
     "not restartable": {"command": ["echo", "hi"], "restartable": False},
     "large": {"command": ["echo", "x" * 1000]},
+    "in S3": {"command": ["true", *["x" * 100_000] * 3]},
     "failing": {"command": ["false"], "retry": {"max_attempts": 2, "backoff_s": [0]}},
 }
 

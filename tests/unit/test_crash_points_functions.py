@@ -20,6 +20,7 @@ from functions.requeue import handler as requeue
 from functions.submission import handler as submit
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import Facts
+from joblane.aws.payloads import Payloads
 from joblane.head import Head, Step, submitted
 from joblane.lifecycle import Event, Outcome, State
 from joblane.message import Message
@@ -104,11 +105,16 @@ def pending(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
     """A job in its lane."""
     head = submitted(job_id, "acme", submission(**spec), NOW_MS - 60_000)
     if head.state is State.PENDING:
-        url = DESCRIPTOR.lane_url("default", "default")
-        body = Message(job_id=job_id, tenant="acme").encode()
-        aws.clients.make("sqs").send_message(QueueUrl=url, MessageBody=body)
+        send(aws, job_id)
     aws.jobs.put_new(head)
     return head
+
+
+def send(aws: Cloud, job_id: str) -> None:
+    """Send a job's message."""
+    url = DESCRIPTOR.lane_url("default", "default")
+    body = Message(job_id=job_id, tenant="acme").encode()
+    aws.clients.make("sqs").send_message(QueueUrl=url, MessageBody=body)
 
 
 def active(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
@@ -159,10 +165,19 @@ class Case:
     """States in which jobs may be once all has run on."""
 
 
+def huge(aws: Cloud) -> None:
+    """A job whose submission lies in S3."""
+    payloads = Payloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+    aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**HUGE), NOW_MS - 60_000)))
+    send(aws, JOB)
+
+
+HUGE: dict[str, Any] = {"command": ["a", *["x" * 100_000] * 3]}
 FIRST = JOB[:-1] + "3"
 CASES = {
     "submit": Case(nothing, post("/v1/jobs", {"command": ["a"]}), {"pending"}),
     "submit large": Case(nothing, post("/v1/jobs", {"command": ["a" * 999]}), {"pending"}),
+    "submit what goes to S3": Case(nothing, post("/v1/jobs", HUGE), {"pending"}),
     "submit for later": Case(
         nothing,
         post("/v1/jobs", {"command": ["a"], "run_at": rfc3339(NOW_MS + 5_000_000)}),
@@ -186,6 +201,10 @@ CASES = {
         ),
         {"pending"},
     ),
+    "batch with what goes to S3": Case(
+        nothing, post("/v1/jobs/batch", {"jobs": [{"command": ["a"]}, HUGE]}), {"pending"}
+    ),
+    "delete what lies in S3": Case(huge, post(f"/v1/jobs/{JOB}", method="DELETE"), {"pending"}),
     "cancel a waiting job": Case(pending, post(f"/v1/jobs/{JOB}/cancel"), {"cancelled"}),
     "cancel a running job": Case(active, post(f"/v1/jobs/{JOB}/cancel"), {"active"}),
     "retry": Case(over(State.FAILED), post(f"/v1/jobs/{FIRST}/retry"), {"failed", "pending"}),
@@ -235,6 +254,11 @@ def in_reach(head: Head, sent: list[str]) -> bool:
     )
 
 
+def whole(aws: Cloud, head: Head) -> bool:
+    """Whether all of a job's submission is there; PayloadLost if it is not."""
+    return Payloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).whole(head).aside is None
+
+
 def killed_at(point: int, case: Case) -> bool:
     """One case with a death after call `point`; returns whether it came to that."""
     with cloud() as aws:
@@ -246,6 +270,7 @@ def killed_at(point: int, case: Case) -> bool:
             died = True
         for head in heads(aws):
             assert in_reach(head, messages()), f"lost after call {point}: {head}"
+            assert whole(aws, head), f"without its submission after call {point}: {head}"
         case.ask(aws.clients, NOW + 1)
         for minute in (1, 2):
             tick(aws.clients, NOW + 60 * minute)

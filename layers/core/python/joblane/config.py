@@ -16,6 +16,7 @@ from joblane.names import (
     Lane,
     Name,
     alternate_name,
+    bucket_name,
     dead_letter_name,
     descriptor_name,
     fleet_name,
@@ -53,6 +54,7 @@ __all__ = [
     "Scope",
     "Tenant",
     "alternate_name",
+    "bucket_name",
     "dead_letter_name",
     "descriptor_name",
     "fleet_name",
@@ -180,6 +182,8 @@ class Descriptor(Strict):
     jobs_table: str
     agents_table: str
     log_group: str
+    bucket: str
+    """Where large submissions lie."""
     queue_url_prefix: str
     """`https://sqs.<region>.amazonaws.com/<account>/`"""
     retention: Retention

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from joblane.conditions import unscoped
 from joblane.lifecycle import ENDED, Attempt, Outcome, RetryPolicy, State
-from joblane.model import Job, Submission, Transition
+from joblane.model import LISTED_CHARS, Job, Submission, Transition
 from joblane.times import rfc3339, unix_ms
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "INLINE_SPEC_BYTES",
     "MAX_REASON",
     "SAME_ATTEMPT",
+    "Aside",
     "Head",
     "Step",
+    "abridged",
     "job_view",
     "rfc3339",
     "short_reason",
@@ -38,7 +40,7 @@ MAX_REASON = 160
 """Characters of a reason: a sentence. More would push the head over its kilobyte."""
 
 DATA_DAYS = 400
-"""Days that the DATA item of a large submission lives, from its submission on.
+"""Days that the DATA item of a large submission lives, from its submission or its `run_at` on.
 
 Rewriting it at the end only to give it a TTL would cost its whole size in write units; 400 is
 well over 14 days in a lane plus the longest default retention (90)."""
@@ -81,6 +83,18 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """A submission that is too large for the table, as it lies in S3."""
+
+    object: str
+    """The object's key in the deployment's bucket."""
+    size: int
+    """Bytes."""
+    sha256: str
+    """Hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """A job as the table holds it."""
 
@@ -91,7 +105,7 @@ class Head:
     """Counts claims; every write of an agent is conditional on the epoch of its claim."""
     attempt: int
     spec: Submission
-    """As submitted, with the queue filled in."""
+    """As submitted, with the queue filled in; abridged while `aside` is set."""
     timeline: tuple[Step, ...]
     agent: str | None = None
     """Who holds, or last held, the lease."""
@@ -110,6 +124,8 @@ class Head:
     """What a blocked job waits for."""
     cancel_requested: str | None = None
     """Why the attempt that runs was asked to end; None when nobody did."""
+    aside: Aside | None = None
+    """Where the whole submission is, if it is not here."""
 
     @property
     def queue(self) -> str:
@@ -185,9 +201,30 @@ def with_step(head: Head, step: Step) -> Head:
     return replace(head, state=step.state, attempt=step.attempt, timeline=(*head.timeline, step))
 
 
-def job_view(head: Head) -> Job:
-    """Show a head as the API answers it."""
-    spec = head.spec
+def abridged(spec: Submission) -> Submission:
+    """The submission with what can be large cut to `LISTED_CHARS`; all else as it is.
+
+    The result is a valid submission, so that whoever needs no more than a job's queue, times
+    and limits need not know whether it has the whole.
+    """
+    texts = [*spec.command, *spec.env, *spec.env.values()]
+    if sum(map(len, texts)) <= LISTED_CHARS:
+        return spec
+    words, left = [], LISTED_CHARS
+    for word in spec.command:
+        if len(word) > left:
+            words.append(word[:left] + "\u2026")
+            break
+        words.append(word)
+        left -= len(word)
+    # The command of a type follows from its params, and those from the type: always short.
+    command = tuple(words) if spec.type is None else spec.command
+    return spec.model_copy(update={"command": command, "env": {}})
+
+
+def job_view(head: Head, *, whole: bool = False) -> Job:
+    """Show a head as the API answers it; `whole` for the one job that somebody reads."""
+    spec = head.spec if whole else abridged(head.spec)
     starts = [step for step in head.timeline if step.state is State.ACTIVE]
     return Job(
         id=head.job_id,
@@ -233,4 +270,5 @@ def job_view(head: Head) -> Job:
             )
             for step in head.timeline
         ),
+        abridged=head.aside is not None or spec is not head.spec,
     )

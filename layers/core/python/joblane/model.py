@@ -5,6 +5,7 @@ payload may hold what its owner would not like to find in a log.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -25,11 +26,30 @@ from joblane.names import Lane, Name
 from joblane.secret_names import parse as parse_secret
 from joblane.times import unix_ms
 
-MAX_BODY_BYTES = 256 * 1024
-"""Largest submission; a larger payload belongs in S3 and its address in the job."""
+MAX_BODY_BYTES = 3_000_000
+"""Largest body of a request, a job's or a batch's.
+
+Lambda takes an event of 6 MB (6,291,556 bytes; API Gateway would take 10 MB). The event holds
+the body as a JSON string, in which every quote and backslash counts twice, so twice this limit
+must fit: 291,556 bytes are left for headers (10 KB at most), path and claims. The answer of `get`
+has the same bound, and uses the rest for its timeline.
+"""
 
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
-"""Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages)."""
+"""Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages, its NUL included)."""
+
+MAX_ENV_NAME = 256
+
+MAX_ENV_VALUE_BYTES = MAX_ARGUMENT_BYTES - MAX_ENV_NAME - 1
+"""`NAME=value` is one string of the kernel's, and must be as short as an argument."""
+
+MAX_EXEC_BYTES = 2 * 1024 * 1024 - 16 * 1024
+"""Most that a command and its environment may take together, as `exec_bytes` counts it.
+
+Linux grants them a quarter of the stack's soft limit, and 8 MB is the default of that limit. What
+is held back is for the agent's own variables (under 1 KB) and for the file name, which counts
+as well: up to 4 KB, and again for the interpreter of a script.
+"""
 
 MAX_TIMEOUT_S = 7 * 86_400
 """Longest run, a week: within what a lane keeps a message for (14 days), with as much to spare."""
@@ -37,22 +57,40 @@ MAX_TIMEOUT_S = 7 * 86_400
 MAX_BATCH = 100
 """Most jobs of one `POST /v1/jobs/batch`."""
 
-MAX_BATCH_BYTES = 4 * 1024 * 1024
-"""Largest batch: Lambda takes 6 MB and answers with 6 MB, and the answer repeats the jobs."""
+LISTED_CHARS = 500
+"""Characters of a command with its environment that are shown everywhere; a longer one is cut
+short but where one job is read, so that a page of a hundred stays small."""
 
 LOG_PAGE_MAX = 1000
 
 
-def _no_nul(value: str) -> str:
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _string(value: str, most: int) -> str:
+    if _size(value) > most:
+        raise ValueError(f"must be at most {most} bytes")
     if "\0" in value:
         raise ValueError("must not contain a NUL character")
     return value
 
 
 def _argument(value: str) -> str:
-    if len(value.encode("utf-8", "surrogatepass")) > MAX_ARGUMENT_BYTES:
-        raise ValueError(f"must be at most {MAX_ARGUMENT_BYTES} bytes")
-    return _no_nul(value)
+    return _string(value, MAX_ARGUMENT_BYTES)
+
+
+def _env_value(value: str) -> str:
+    return _string(value, MAX_ENV_VALUE_BYTES)
+
+
+def exec_bytes(words: Iterable[str], env: Mapping[str, str]) -> int:
+    """Bytes that Linux counts for a command and its environment.
+
+    Each string with its NUL and the pointer to it (`bprm_stack_limits` in fs/exec.c).
+    """
+    strings = [*words, *(f"{name}={value}" for name, value in env.items())]
+    return sum(_size(text) + 1 + 8 for text in strings)
 
 
 def _not_reserved(name: str) -> str:
@@ -88,9 +126,10 @@ def _cores(value: str) -> str:
 Argument = Annotated[str, AfterValidator(_argument)]
 EnvName = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256),
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=MAX_ENV_NAME),
     AfterValidator(_not_reserved),
 ]
+EnvValue = Annotated[str, AfterValidator(_env_value)]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{0,255}$")]
 Cores = Annotated[
@@ -160,9 +199,7 @@ class Submission(_Input):
     priority: Lane = "default"
     resources: Resources = Resources()
     network: Literal["none", "egress", "host"] = "none"
-    env: Annotated[
-        dict[EnvName, Annotated[str, AfterValidator(_no_nul)]], Field(max_length=500)
-    ] = {}
+    env: Annotated[dict[EnvName, EnvValue], Field(max_length=500)] = {}
     secret_env: Annotated[dict[EnvName, SecretReference], Field(max_length=50)] = {}
     """Variables whose values the agent reads when an attempt starts; only names stand here."""
     timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 600
@@ -197,7 +234,20 @@ class Submission(_Input):
             raise ValueError("required, at least the program, unless a type is given")
         if not words[0]:
             raise ValueError("must name a program first")
+        if exec_bytes(words, {}) > MAX_EXEC_BYTES:
+            raise ValueError(f"must take at most {MAX_EXEC_BYTES} bytes in all, 9 more a word")
         return words
+
+    @field_validator("env")
+    @classmethod
+    def _fits_exec(cls, env: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        size = exec_bytes(info.data.get("command", ()), env)
+        if size > MAX_EXEC_BYTES:
+            raise ValueError(
+                f"takes {size} bytes with the command; together they may take {MAX_EXEC_BYTES}, "
+                "9 more a word or variable, or Linux will not start it"
+            )
+        return env
 
     @field_validator("secret_env")
     @classmethod
@@ -275,6 +325,8 @@ class Job(BaseModel):
     ended_at: str | None
     next_at: str | None
     timeline: tuple[Transition, ...]
+    abridged: bool
+    """Whether `command` and `env` are cut short here; `GET /v1/jobs/{id}` shows them whole."""
 
 
 class Cancelled(Job):

@@ -62,6 +62,14 @@ def topic_name(deployment: str) -> str:
     return f"{deployment}-dead-letters"
 
 
+def bucket_name(deployment: str, account: str, region: str) -> str:
+    """Name of the S3 bucket that holds large submissions: `joblane-123456789012-us-east-1`.
+
+    Buckets of all accounts share one space of names, of at most 63 characters.
+    """
+    return f"{deployment}-{account}-{region}"
+
+
 def log_group_name(deployment: str) -> str:
     """Name of the CloudWatch Logs group that holds the output of jobs."""
     return f"/{deployment}/jobs"

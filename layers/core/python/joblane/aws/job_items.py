@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from joblane.head import SAME_ATTEMPT, Head, Step
+from joblane.head import SAME_ATTEMPT, Aside, Head, Step
 from joblane.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.model import Submission
 
@@ -78,15 +78,28 @@ def change(before: Head, after: Head) -> tuple[Item, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
-def from_item(item: Item, spec: str) -> Head:
-    """Inverse of `to_item`."""
+def to_data(head: Head, spec: str, expires_at: int) -> Item:
+    """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
+    item = {**key(head.job_id, DATA), "spec": text(spec), "expires_at": number(expires_at)}
+    if head.aside is not None:
+        aside = head.aside
+        item |= {
+            "object": text(aside.object),
+            "size": number(aside.size),
+            "sha256": text(aside.sha256),
+        }
+    return item
+
+
+def from_item(item: Item, data: Item) -> Head:
+    """Inverse of `to_item`; `data` is the item with the submission, itself or DATA."""
     return Head(
         job_id=item["job_id"]["S"],
         tenant=item["tenant"]["S"],
         state=State(item["state"]["S"]),
         epoch=int(item["epoch"]["N"]),
         attempt=int(item["attempt"]["N"]),
-        spec=Submission.model_validate_json(spec),
+        spec=Submission.model_validate_json(data["spec"]["S"]),
         timeline=tuple(_steps(entry["S"] for entry in item["timeline"]["L"])),
         agent=_maybe(item, "held_by"),
         outcome=Outcome(item["outcome"]["S"]) if "outcome" in item else None,
@@ -98,7 +111,14 @@ def from_item(item: Item, spec: str) -> Head:
         wake_at_ms=_count(item, "wake_at"),
         condition=_maybe(item, "condition"),
         cancel_requested=_maybe(item, "cancel_requested"),
+        aside=_aside(data),
     )
+
+
+def _aside(data: Item) -> Aside | None:
+    if "object" not in data:
+        return None
+    return Aside(data["object"]["S"], int(data["size"]["N"]), data["sha256"]["S"])
 
 
 def _steps(texts: Iterable[str]) -> Iterable[Step]:

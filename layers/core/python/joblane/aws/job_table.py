@@ -45,18 +45,26 @@ class JobTable:
         """Read one job, strongly consistent, so that a submitter finds what it just submitted."""
         answer = self._client.get_item(TableName=self._table, Key=key(job_id), ConsistentRead=True)
         item = answer.get("Item")
-        return None if item is None else self._complete(item)
+        try:
+            return None if item is None else self._complete(item)
+        except Refused:
+            return None
 
     def heads(self, job_ids: Sequence[str], *, consistent: bool = False) -> list[Head]:
         """Read many jobs, in the order of their ids, without those that are not there.
 
-        One request for each hundred, and one more for those of them with long submissions.
+        One request for each hundred, and one more for those of them with long submissions. A
+        submission that lies in S3 stays there: its head has it abridged.
         """
         found = self._batch_get([key(job_id) for job_id in job_ids], consistent=consistent)
         aside = [key(item["job_id"]["S"], DATA) for item in found if "spec" not in item]
-        specs = {i["job_id"]["S"]: i["spec"]["S"] for i in found if "spec" in i}
-        specs |= {i["job_id"]["S"]: i["spec"]["S"] for i in self._batch_get(aside)}
-        heads = {i["job_id"]["S"]: from_item(i, specs[i["job_id"]["S"]]) for i in found}
+        data = {item["job_id"]["S"]: item for item in found if "spec" in item}
+        data |= {item["job_id"]["S"]: item for item in self._batch_get(aside)}
+        heads = {
+            job_id: from_item(item, data[job_id])
+            for item in found
+            if (job_id := item["job_id"]["S"]) in data  # else it was deleted between the reads
+        }
         return [heads[job_id] for job_id in job_ids if job_id in heads]
 
     def page(self, tenant: str, *, limit: int, before: str | None) -> tuple[list[Head], str | None]:
@@ -189,13 +197,18 @@ class JobTable:
             raise Refused(self._complete(old)) from error
 
     def _complete(self, item: Item) -> Head:
-        """Turn an item into a head, fetching a submission that was stored aside."""
+        """Turn an item into a head, fetching a submission that was stored aside.
+
+        Raises Refused(None) if that is gone: the job was deleted since the item was read.
+        """
         if "spec" in item:
-            return from_item(item, item["spec"]["S"])
+            return from_item(item, item)
         answer = self._client.get_item(
             TableName=self._table, Key=key(item["job_id"]["S"], DATA), ConsistentRead=True
         )
-        return from_item(item, answer["Item"]["spec"]["S"])
+        if "Item" not in answer:
+            raise Refused(None)
+        return from_item(item, answer["Item"])
 
     def _batch_get(self, keys: list[Item], *, consistent: bool = False) -> list[Item]:
         found: list[Item] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import ClientError
 
-from joblane.aws.job_items import DATA, RAW, Item, change, key, number, text, to_item
+from joblane.aws.job_items import DATA, RAW, Item, change, key, number, text, to_data, to_item
 from joblane.aws.job_table import Condition, JobTable, Refused, refusal_of
 from joblane.head import DATA_DAYS, INLINE_SPEC_BYTES, SAME_ATTEMPT, Head, Step, with_step
 from joblane.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, Event, Outcome, State
@@ -56,7 +56,7 @@ class JobStore(JobTable):
         """Store a job that was just submitted.
 
         A long submission goes aside into the DATA item, which is written first: a head in the
-        table always finds its data.
+        table always finds its data. What is too long for that too is in S3 by now (`payloads`).
 
             function                     table                      agent
             put (answer lost)  ------->  pending
@@ -66,10 +66,10 @@ class JobStore(JobTable):
         Ids are random, so whatever is there already was written by the first try.
         """
         spec = head.spec.model_dump_json(exclude_defaults=True)
-        inline = len(spec.encode()) <= INLINE_SPEC_BYTES
+        inline = head.aside is None and len(spec.encode()) <= INLINE_SPEC_BYTES
         if not inline:
-            expires = head.timeline[0].at_ms // 1000 + DATA_DAYS * 86_400
-            data = {**key(head.job_id, DATA), "spec": text(spec), "expires_at": number(expires)}
+            starts_ms = head.next_at_ms or head.timeline[0].at_ms
+            data = to_data(head, spec, starts_ms // 1000 + DATA_DAYS * 86_400)
             self._client.put_item(TableName=self._table, Item=data)
         try:
             self._client.put_item(
