@@ -40,6 +40,9 @@ from joblane.aws.settings import SettingsStore
 from joblane.message import Command
 from joblane.names import LANES, inbox_name, recovery_name, table_name
 
+TROUBLE_S = 5
+"""How long a message rests whose job could not be claimed, because AWS did not answer."""
+
 log = logging.getLogger(__name__)
 
 
@@ -229,8 +232,8 @@ class Agent:
         except (BotoCoreError, ClientError) as error:
             # Not claimed, or claimed and the answer lost: the message is seen again, and the
             # claim's conditions tell which.
-            log.warning("claim failed, the message comes back by itself: %s", error)
-            self._flight.abandon(held)
+            log.warning("claim failed, the message goes back: %s", error)
+            await self._flight.give_back(held, TROUBLE_S)
         finally:
             self._taken[held.queue] -= 1
             self._intake.changed.set()

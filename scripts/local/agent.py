@@ -31,13 +31,19 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     name: str,
     threads: int,
     isolation: str | None,
+    endpoint: str | None = None,
 ) -> Process:
-    """Start `joblane agent`; `isolation` None means the best that this host can do."""
+    """Start `joblane agent`.
+
+    `isolation` None means the best that this host can do, `endpoint` None MiniStack's own.
+    """
     joblane = BIN / "joblane"
     if not joblane.exists():
         raise LocalError(f"{joblane}: is not installed; run scripts/setup")
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     env = {**kept, **ministack.environment(), "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}"}
+    if endpoint is not None:
+        env["AWS_ENDPOINT_URL"] = endpoint
     command = [str(joblane), "agent", "--deployment", deployment, "--name", name]
     command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
     command += ["--drain-s", str(DRAIN_S)]

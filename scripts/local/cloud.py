@@ -91,11 +91,17 @@ class Cloud:
         return str(answer.json()["access_token"])
 
     def start_agent(
-        self, name: str = "local", *, threads: int = 4, isolation: str | None = None
+        self,
+        name: str = "local",
+        *,
+        threads: int = 4,
+        isolation: str | None = None,
+        endpoint: str | None = None,
     ) -> Process:
         """Start an agent and return when the API lists it as alive.
 
-        `isolation` None means the best that this host can do. Several agents may run at once.
+        `isolation` None means the best that this host can do; `endpoint` is where the agent finds
+        AWS, if not at MiniStack itself. Several agents may run at once.
         """
         agent = start_agent(
             self.ministack,
@@ -104,6 +110,7 @@ class Cloud:
             name=name,
             threads=threads,
             isolation=isolation,
+            endpoint=endpoint,
         )
         self.agents[name] = agent
         wait_until_listed(agent, name, self.url, self.token())

@@ -1,0 +1,139 @@
+"""A road to AWS that somebody may block: a proxy on loopback with faults on demand."""
+
+import contextlib
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+from urllib.parse import urlsplit
+
+Fault = Literal["refuse", "hang", "error", "throttle", "slow", "cut"]
+FAULTS: tuple[Fault, ...] = ("refuse", "hang", "error", "throttle", "slow", "cut")
+
+SLOW_S = 1.5
+SHARE = 0.7
+"""How many requests a fault meets: what is retried gets through now and then, as in an outage."""
+
+_RESET = struct.pack("ii", 1, 0)  # linger for no time: close with RST
+
+
+class Proxy(ThreadingHTTPServer):
+    """Passes every request on to one endpoint, until a test sets `fault`."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, endpoint: str, seed: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        split = urlsplit(endpoint)
+        self.upstream = (str(split.hostname), int(split.port or 80))
+        self.fault: Fault | None = None
+        self.hit = 0
+        """How many requests met a fault."""
+        self._dice = random.Random(seed)
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def draw(self) -> Fault | None:
+        """Decide what the next request meets."""
+        with self._lock:
+            fault = self.fault
+            if fault is None or self._dice.random() >= SHARE:
+                return None
+            self.hit += 1
+            return fault
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of connections that a client gave up, or that we cut."""
+
+
+@contextlib.contextmanager
+def proxy(endpoint: str, seed: int) -> Iterator[Proxy]:
+    """Serve for the length of a block."""
+    with Proxy(endpoint, seed) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
+    protocol_version = "HTTP/1.1"
+    server: Proxy
+
+    def do_GET(self) -> None:
+        """Pass a request on."""
+        self._pass()
+
+    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - the base's names
+
+    def _pass(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        match self.server.draw():
+            case "refuse":
+                self._drop()
+            case "hang":
+                while self.server.fault == "hang":
+                    time.sleep(0.1)
+                self._drop()
+            case "error":
+                self._say(500, "InternalServerError")
+            case "throttle":
+                self._say(400, "ThrottlingException")
+            case "slow":
+                time.sleep(SLOW_S)
+                self._answer(*self._ask(body))
+            case "cut":
+                # It was done, and nobody will know.
+                status, headers, answer = self._ask(body)
+                self._head(status, headers, len(answer))
+                self.wfile.write(answer[: len(answer) // 2])
+                self._drop()
+            case None:
+                self._answer(*self._ask(body))
+
+    def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        upstream = HTTPConnection(*self.server.upstream, timeout=60)
+        with contextlib.closing(upstream):
+            upstream.request(self.command, self.path, body, dict(self.headers))
+            answer: HTTPResponse = upstream.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self._head(status, headers, len(body))
+        self.wfile.write(body)
+
+    def _head(self, status: int, headers: list[tuple[str, str]], length: int) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def _say(self, status: int, error: str) -> None:
+        body = f'{{"__type": "{error}", "message": "made up"}}'.encode()
+        kind = [("Content-Type", "application/x-amz-json-1.0"), ("x-amzn-errortype", error)]
+        self._answer(status, kind, body)
+
+    def _drop(self) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.wfile.flush()
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self.connection.close()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Keep quiet."""
