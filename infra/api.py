@@ -1,29 +1,27 @@
-"""The API stack: HTTP API, authorizer, functions, the shared layer, a machine client a tenant."""
+"""The API stack: HTTP API, authorizer, functions, the shared layer, the clients of the pool."""
 
 import json
 from collections.abc import Mapping
 
 import jsii
-from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_apigatewayv2 as apigatewayv2
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
-from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.access import Gate, issuer_gate, pool_gate
 from infra.assets import Assets
+from infra.domain import MutualTls
 from infra.function import Function, Grant, core_layer
 from infra.identity import IdentityStack
-from infra.outputs import client_output
 from infra.policies import acknowledge, log_retention, removal
 from infra.recovery import policies
 from infra.resources import INBOXES, PAYLOADS, STREAMS, Resources
 from joblane.config import (
-    API_AUDIENCE,
     ROUTES,
-    SCOPES,
     Config,
     FunctionName,
     log_group_name,
@@ -34,7 +32,8 @@ RATE_LIMIT = 500
 BURST_LIMIT = 1000
 """Requests a second and at once that the stage lets through, over all tenants."""
 
-TOKEN_VALIDITY = Duration.hours(1)
+OPEN = "Open to anyone: says `ok`, or where to log in, and nothing of any tenant."
+"""Why a route may ask for no token."""
 
 
 _ACCESS_LOG = {
@@ -43,7 +42,7 @@ _ACCESS_LOG = {
     "source_ip": "$context.identity.sourceIp",
     "route": "$context.routeKey",
     "status": "$context.status",
-    "client_id": "$context.authorizer.claims.client_id",
+    "subject": "$context.authorizer.claims.sub",
     "error": "$context.error.message",
     "authorizer_error": "$context.authorizer.error",
     "integration_error": "$context.integrationErrorMessage",
@@ -68,6 +67,14 @@ class _AccessLog:
         return self._format
 
 
+def _gate(stack: Stack, config: Config, identity: IdentityStack | None) -> Gate:
+    if config.access is not None:
+        return issuer_gate(config, config.access)
+    if identity is None:
+        raise ValueError("without [access] there must be a user pool")
+    return pool_gate(stack, config, identity)
+
+
 class ApiStack(Stack):
     """Everything between a caller's token and the tables."""
 
@@ -78,11 +85,11 @@ class ApiStack(Stack):
         *,
         config: Config,
         assets: Assets,
-        identity: IdentityStack,
+        identity: IdentityStack | None,
     ) -> None:
         super().__init__(scope, construct_id, description="Joblane: the HTTP API")
         self._config = config
-        self._clients = {tenant: self._client(tenant, identity.pool) for tenant in config.tenants}
+        self._gate = _gate(self, config, identity)
         self._layer = core_layer(self, config, assets)
         functions: dict[FunctionName, Function] = {
             "submission": self._submission(assets),
@@ -94,42 +101,19 @@ class ApiStack(Stack):
             api_name=config.name,
             description="Submit jobs, read them, see the fleet",
             create_default_stage=False,
+            # The other way in, which asks for no certificate.
+            disable_execute_api_endpoint=True if config.domain else None,
         )
         stage = self._stage(api)
-        self._routes(api, functions, identity.pool)
-        outputs = {
-            "ApiUrl": stage.url,
-            "ApiId": api.api_id,
-            "UserPoolId": identity.pool.user_pool_id,
-            "TokenUrl": identity.token_url,
-        }
+        self._routes(api, functions)
+        outputs = {"ApiUrl": stage.url, "ApiId": api.api_id}
+        if identity is not None:
+            outputs["UserPoolId"] = identity.pool.user_pool_id
+            outputs["TokenUrl"] = identity.token_url
+        if config.domain is not None:
+            outputs["ApiUrl"] = f"https://{config.domain.name}/"
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
-        for tenant, client in self._clients.items():
-            CfnOutput(
-                self,
-                f"ClientId-{tenant}",
-                value=client.user_pool_client_id,
-                description=f"Machine client of the tenant {tenant}",
-            ).override_logical_id(client_output(tenant))
-
-    def _client(self, tenant: str, pool: cognito.IUserPool) -> cognito.UserPoolClient:
-        """Return the tenant's confidential client; the next issue narrows its scopes by role."""
-        client = cognito.UserPoolClient(
-            self,
-            f"Client-{tenant}",
-            user_pool=pool,
-            user_pool_client_name=f"{self._config.name}-{tenant}",
-            generate_secret=True,
-            access_token_validity=TOKEN_VALIDITY,
-            prevent_user_existence_errors=True,
-            o_auth=cognito.OAuthSettings(
-                flows=cognito.OAuthFlows(client_credentials=True),
-                scopes=[cognito.OAuthScope.custom(f"{API_AUDIENCE}/{scope}") for scope in SCOPES],
-            ),
-        )
-        client.apply_removal_policy(removal(self._config))
-        return client
 
     def _submission(self, assets: Assets) -> Function:
         config, resources = self._config, Resources(self, self._config)
@@ -149,7 +133,7 @@ class ApiStack(Stack):
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_SETTINGS_TABLE": table_name(config.name, "settings"),
-                "JOBLANE_TENANTS": self._tenants(),
+                "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
                 Grant(
@@ -184,6 +168,7 @@ class ApiStack(Stack):
             layer=self._layer,
             environment={
                 "JOBLANE_DEPLOYMENT": config.name,
+                "JOBLANE_LOGIN": self._gate.login,
                 "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
                 "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
                 "JOBLANE_CONDITIONS_TABLE": table_name(config.name, "conditions"),
@@ -192,10 +177,10 @@ class ApiStack(Stack):
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_SETTINGS_TABLE": table_name(config.name, "settings"),
-                "JOBLANE_TENANTS": self._tenants(),
                 "JOBLANE_THREADS": json.dumps(
                     {name: queue.threads for name, queue in config.queues.items()}
                 ),
+                "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
@@ -239,15 +224,12 @@ class ApiStack(Stack):
             {name: list(queue.tenants) for name, queue in self._config.queues.items()}
         )
 
-    def _tenants(self) -> str:
-        """JSON from client id to tenant. The ids are tokens, which a JSON key cannot hold."""
-        pairs = (
-            f'"{client.user_pool_client_id}": "{tenant}"'
-            for tenant, client in self._clients.items()
-        )
-        return "{" + ", ".join(pairs) + "}"
-
     def _stage(self, api: apigatewayv2.HttpApi) -> apigatewayv2.HttpStage:
+        domain = self._config.domain
+        mapping = None
+        if domain is not None:
+            name = MutualTls(self, "Domain", domain=domain).name
+            mapping = apigatewayv2.DomainMappingOptions(domain_name=name)
         access_log = logs.LogGroup(
             self,
             "AccessLog",
@@ -262,20 +244,16 @@ class ApiStack(Stack):
             http_api=api,
             stage_name="$default",
             auto_deploy=True,
+            domain_mapping=mapping,
             throttle=apigatewayv2.ThrottleSettings(rate_limit=RATE_LIMIT, burst_limit=BURST_LIMIT),
             access_log_settings=_AccessLog(access_log),
         )
 
     def _routes(
-        self,
-        api: apigatewayv2.HttpApi,
-        functions: Mapping[FunctionName, Function],
-        pool: cognito.IUserPool,
+        self, api: apigatewayv2.HttpApi, functions: Mapping[FunctionName, Function]
     ) -> None:
         authorizer = authorizers.HttpJwtAuthorizer(
-            "Tokens",
-            f"https://cognito-idp.{self.region}.{self.url_suffix}/{pool.user_pool_id}",
-            jwt_audience=[client.user_pool_client_id for client in self._clients.values()],
+            "Tokens", self._gate.issuer, jwt_audience=list(self._gate.audience)
         )
         behind = {
             name: integrations.HttpLambdaIntegration(name.capitalize(), function.function)
@@ -287,11 +265,11 @@ class ApiStack(Stack):
                 methods=[apigatewayv2.HttpMethod[route.method]],
                 integration=behind[route.function],
                 authorizer=authorizer if route.scope else apigatewayv2.HttpNoneAuthorizer(),
-                authorization_scopes=[f"{API_AUDIENCE}/{route.scope}"] if route.scope else None,
+                authorization_scopes=self._gate.scopes(route.scope) if route.scope else None,
             )
             if route.scope is None:
                 acknowledge(
                     added[0],
                     "AwsSolutions-APIG4",
-                    "The health check answers anyone with `ok` and tells nothing else.",
+                    OPEN,
                 )

@@ -20,10 +20,13 @@ def compose(app: App, config: Config, assets: Assets) -> None:
     """
     data = DataStack(app, f"{config.name}-data", config=config)
     lanes = LanesStack(app, f"{config.name}-lanes", config=config)
-    identity = IdentityStack(app, f"{config.name}-identity", config=config)
+    identity = None
+    if config.access is None:
+        identity = IdentityStack(app, f"{config.name}-identity", config=config)
     api = ApiStack(app, f"{config.name}-api", config=config, assets=assets, identity=identity)
     for needed in (data, lanes, identity):
-        api.add_stack_dependency(needed)
+        if needed is not None:
+            api.add_stack_dependency(needed)
     recovery = RecoveryStack(app, f"{config.name}-recovery", config=config, assets=assets)
     for needed in (data, lanes):
         recovery.add_stack_dependency(needed)

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -70,9 +71,11 @@ def _siblings(location: Location) -> list[str]:
 
 
 def _table_of(annotation: object) -> type[BaseModel] | None:
-    """Return the model that a field holds, directly or as the values of a dict."""
+    """Return the model that a field holds, directly, or None, or as the values of a dict."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) is dict:
         return _table_of(get_args(annotation)[1])
+    if get_origin(annotation) is UnionType:
+        return _table_of(get_args(annotation)[0])
     return None

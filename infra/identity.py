@@ -1,17 +1,15 @@
-"""The identity stack: the user pool, its scopes, and the place where tokens are fetched.
+"""The identity stack: the user pool, its scopes and groups, and where tokens are fetched."""
 
-The machine client of each tenant stands in the API stack: it holds no data, and a tenant that
-leaves joblane.toml then takes its client along without an export in the way.
-"""
+from collections.abc import Mapping
 
 from aws_cdk import Aws, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from infra.policies import acknowledge, removal
-from joblane.config import API_AUDIENCE, SCOPES, Config
+from joblane.config import API_AUDIENCE, ROLES, SCOPES, Config, Scope, group_name
 
-_DESCRIPTIONS: dict[str, str] = {
+_DESCRIPTIONS: Mapping[Scope, str] = {
     "jobs.submit": "Submit jobs",
     "jobs.read": "Read jobs and their logs",
     "jobs.cancel": "Cancel jobs",
@@ -22,7 +20,7 @@ _DESCRIPTIONS: dict[str, str] = {
 
 
 class IdentityStack(Stack):
-    """A Cognito user pool whose only users, so far, are machines."""
+    """A Cognito user pool: people by invitation with a second factor, and clients for machines."""
 
     def __init__(self, scope: Construct, construct_id: str, *, config: Config) -> None:
         super().__init__(scope, construct_id, description="Joblane: who may call the API")
@@ -32,7 +30,10 @@ class IdentityStack(Stack):
             "Users",
             user_pool_name=config.name,
             self_sign_up_enabled=False,
-            sign_in_aliases=cognito.SignInAliases(email=True),
+            # The name, which never changes, is what timelines call a person.
+            sign_in_aliases=cognito.SignInAliases(username=True, email=True),
+            mfa=cognito.Mfa.REQUIRED,
+            mfa_second_factor=cognito.MfaSecondFactor(otp=True, sms=False),
             account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
             password_policy=cognito.PasswordPolicy(
                 min_length=14,
@@ -46,19 +47,12 @@ class IdentityStack(Stack):
         )
         acknowledge(
             self.pool,
-            "AwsSolutions-COG2",
-            "The pool has no people yet, only machine clients, which have no second factor.",
-        )
-        acknowledge(
-            self.pool,
             "AwsSolutions-COG8",
-            "Threat protection watches people signing in (Plus plan, billed per user); "
-            "this pool issues client credentials only.",
+            "Threat protection is part of the Plus plan, billed per person; people are invited, "
+            "use long passwords and a second factor.",
         )
         scopes = [
-            cognito.ResourceServerScope(
-                scope_name=scope, scope_description=_DESCRIPTIONS.get(scope, scope)
-            )
+            cognito.ResourceServerScope(scope_name=scope, scope_description=_DESCRIPTIONS[scope])
             for scope in SCOPES
         ]
         self.pool.add_resource_server(
@@ -67,6 +61,15 @@ class IdentityStack(Stack):
             user_pool_resource_server_name="Joblane API",
             scopes=scopes,
         )
+        for tenant in config.tenants:
+            for role in ROLES:
+                cognito.UserPoolGroup(
+                    self,
+                    f"Group-{tenant}-{role}",
+                    user_pool=self.pool,
+                    group_name=group_name(tenant, role),
+                    description=f"People with the role {role} in the tenant {tenant}",
+                )
         domain = self.pool.add_domain(
             "Domain",
             # Domains are shared by all accounts of a region, hence the account's number.

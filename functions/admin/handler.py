@@ -25,14 +25,15 @@ from joblane.condition_routes import Conditions, condition_routes
 from joblane.conditions import AnyPolicy
 from joblane.head import Head, job_view, rfc3339
 from joblane.lifecycle import Event, State
+from joblane.login import Login
 from joblane.message import JOB_ID_PATTERN, Command
 from joblane.names import AGENT_NAME_PATTERN, LANES, Lane, dead_letter_name, lane_name
+from joblane.principal import AnyAccess
 from joblane.queues import QueueSettings, SettingsInput, SettingsView, settings_view
 from joblane.retention import Retention
 from joblane.web import (
     PAGE_MAX,
     Application,
-    Caller,
     Problem,
     conflicts,
     decode_cursor,
@@ -63,9 +64,10 @@ class Settings(BaseModel):
     """Policy of each kind of condition that does not have the default one."""
     queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
     settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
-    tenants: Annotated[Json[dict[str, str]], Field(alias="JOBLANE_TENANTS")]
     threads: Annotated[Json[dict[str, int]], Field(alias="JOBLANE_THREADS")]
     """What joblane.toml declares for each queue."""
+    access: Annotated[Json[AnyAccess], Field(alias="JOBLANE_ACCESS")]
+    login: Annotated[Json[Login], Field(alias="JOBLANE_LOGIN")]
     retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
 
 
@@ -105,6 +107,7 @@ class Operator:
 
     def __init__(self, settings: Settings, clients: Clients, clock: Callable[[], float]) -> None:
         self._settings = settings
+        self.login = settings.login
         self._clock = clock
         dynamodb = clients.make("dynamodb")
         self._agents = AgentStore(dynamodb, settings.agents_table)
@@ -150,7 +153,7 @@ class Operator:
         return settings_view(self._set.get(queue), self._settings.threads[queue], tenant)
 
     def set_queue(
-        self, tenant: str, client_id: str, queue: str, body: str, if_match: str | None
+        self, tenant: str, who: str, queue: str, body: str, if_match: str | None
     ) -> SettingsView:
         """Replace a queue's settings, if they are the ones that the caller has seen.
 
@@ -171,7 +174,7 @@ class Operator:
             cluster_threads=wanted.cluster_threads,
             version=over + 1,
             changed_ms=now_ms,
-            changed_by=client_id,
+            changed_by=who,
             tenant=tenant,
             shares=self._sharing.among_all(queue, wanted.cluster_threads, now_ms),
         )
@@ -263,6 +266,11 @@ def routes(app: Application, operator: Operator) -> None:
     def health() -> Response[str]:
         return success({"status": "ok", "version": __version__})
 
+    @app.route("GET /v1/login")
+    def login() -> Response[str]:
+        app.query()
+        return success(operator.login)
+
     @app.route("GET /v1/agents")
     def agents() -> Response[str]:
         app.tenant()
@@ -310,7 +318,7 @@ def setting_routes(app: Application, operator: Operator) -> None:
         return tagged(
             operator.set_queue(
                 app.tenant(),
-                str(app.claims(event.raw_event).get("client_id")),
+                str(app.principal()),
                 queue,
                 app.body(MAX_SETTINGS_BYTES),
                 event.headers.get("if-match"),
@@ -385,7 +393,7 @@ def _progress(name: str, progress: Progress) -> dict[str, Any]:
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
-    app = Application(Caller(settings.tenants), Logger())
+    app = Application(settings.access, Logger())
     operator = Operator(settings, clients, clock)
     routes(app, operator)
     setting_routes(app, operator)

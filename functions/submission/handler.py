@@ -56,13 +56,13 @@ from joblane.model import (
 )
 from joblane.names import LANES, Lane
 from joblane.output import Output
+from joblane.principal import AnyAccess
 from joblane.queues import UNSET, explained
 from joblane.retention import PAYLOAD_START_DAYS, Retention
 from joblane.secret_names import allowed
 from joblane.secret_names import parse as parse_secret
 from joblane.web import (
     Application,
-    Caller,
     Problem,
     conflicts,
     decode_cursor,
@@ -90,8 +90,7 @@ class Settings(BaseModel):
     """Tenants that may submit to each queue; none listed means all."""
     default_queue: Annotated[str, Field(alias="JOBLANE_DEFAULT_QUEUE")]
     settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
-    tenants: Annotated[Json[dict[str, str]], Field(alias="JOBLANE_TENANTS")]
-    """Tenant of each OAuth client."""
+    access: Annotated[Json[AnyAccess], Field(alias="JOBLANE_ACCESS")]
     retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
 
 
@@ -365,7 +364,7 @@ def routes(app: Application, submitter: Submitter) -> None:
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
-    app = Application(Caller(settings.tenants), Logger())
+    app = Application(settings.access, Logger())
     jobs = JobStore(clients.make("dynamodb"), settings.jobs_table)
     routes(app, Submitter(settings, jobs, clients, clock))
     return app

@@ -51,7 +51,9 @@ _ENVIRONMENT = {
     "JOBLANE_THREADS": "{}",
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_RETENTION": "{}",
-    "JOBLANE_TENANTS": "{}",
+    "JOBLANE_LOGIN": '{"openid_configuration": "https://issuer.test/.well-known/'
+    'openid-configuration", "client_id": "client-people", "scopes": [], "audience": null}',
+    "JOBLANE_ACCESS": '{"kind": "pool", "tenants": ["main"], "people": "", "machines": {}}',
     "JOBLANE_CONDITIONS_TABLE": "joblane-conditions",
     "JOBLANE_RECOVERY_ARN": "arn:aws:states:us-east-1:1:stateMachine:joblane-recovery",
     "JOBLANE_TENANT_QUEUES": "{}",

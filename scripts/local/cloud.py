@@ -5,16 +5,17 @@ way the block is left, every process it started is gone and so is its folder.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 import httpx
 
 from infra.outputs import client_output
-from joblane.config import API_AUDIENCE, SCOPES
+from joblane.config import API_AUDIENCE, DEFAULT_MACHINE, Scope
 from scripts.local.agent import END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
 from scripts.local.deploy import Outputs, deploy
 from scripts.local.emulator import (
@@ -28,6 +29,9 @@ from scripts.local.emulator import (
 from scripts.local.errors import LocalError
 from scripts.local.processes import Process, end_leftovers
 from scripts.local.progress import Progress, Quiet
+
+if TYPE_CHECKING:
+    from mypy_boto3_cognito_idp.client import CognitoIdentityProviderClient
 
 DEPLOYMENT = "joblane"
 TENANT = "demo"
@@ -63,32 +67,45 @@ class Cloud:
             **self.ministack.environment(),
         }
 
-    def token(self, tenant: str = TENANT, scopes: tuple[str, ...] = SCOPES) -> str:
-        """Return a bearer token of the tenant's machine client, from the pool's token endpoint."""
-        client_id = self.outputs[client_output(tenant)]
-        cognito = boto3.client(
+    def token(
+        self,
+        tenant: str = TENANT,
+        scopes: Sequence[Scope] | None = None,
+        *,
+        machine: str = DEFAULT_MACHINE,
+    ) -> str:
+        """Return a bearer token of a tenant's machine, from the pool's token endpoint.
+
+        `scopes` None asks for all that the machine's role has.
+        """
+        client_id, secret = self.credentials(tenant, machine)
+        form = {"grant_type": "client_credentials"}
+        if scopes is not None:
+            form["scope"] = " ".join(f"{API_AUDIENCE}/{scope}" for scope in scopes)
+        # On AWS the token endpoint has a host of its own; here the gateway serves its path.
+        path = httpx.URL(self.outputs["TokenUrl"]).path
+        answer = httpx.post(f"{self.endpoint}{path}", auth=(client_id, secret), data=form)
+        if answer.status_code != httpx.codes.OK:
+            raise LocalError(f"no token for {tenant!r}: {' '.join(answer.text.split())}")
+        return str(answer.json()["access_token"])
+
+    def credentials(self, tenant: str = TENANT, machine: str = DEFAULT_MACHINE) -> tuple[str, str]:
+        """Return id and secret of a machine's client."""
+        client_id = self.outputs[client_output(tenant, machine)]
+        described = self.cognito().describe_user_pool_client(
+            UserPoolId=self.outputs["UserPoolId"], ClientId=client_id
+        )
+        return client_id, described["UserPoolClient"]["ClientSecret"]
+
+    def cognito(self) -> "CognitoIdentityProviderClient":
+        """Return a client of the service with the user pool."""
+        return boto3.client(
             "cognito-idp",
             endpoint_url=self.endpoint,
             region_name=REGION,
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=ACCESS_KEY,
         )
-        described = cognito.describe_user_pool_client(
-            UserPoolId=self.outputs["UserPoolId"], ClientId=client_id
-        )
-        # On AWS the token endpoint has a host of its own; here the gateway serves its path.
-        path = httpx.URL(self.outputs["TokenUrl"]).path
-        answer = httpx.post(
-            f"{self.endpoint}{path}",
-            auth=(client_id, described["UserPoolClient"]["ClientSecret"]),
-            data={
-                "grant_type": "client_credentials",
-                "scope": " ".join(f"{API_AUDIENCE}/{scope}" for scope in scopes),
-            },
-        )
-        if answer.status_code != httpx.codes.OK:
-            raise LocalError(f"no token for {tenant!r}: {' '.join(answer.text.split())}")
-        return str(answer.json()["access_token"])
 
     def start_agent(
         self,

@@ -73,6 +73,7 @@ def deploy(ministack: MiniStack, run_dir: Path, progress: Progress) -> Outputs:
     api = [values for stack, values in stacks.items() if stack.endswith("-api")]
     if len(api) != 1:
         raise LocalError(f"{outputs}: expected the outputs of one API stack, found {len(api)}")
+    set_where_to_log_in(ministack, api[0]["UserPoolId"])
     return Outputs(api[0])
 
 
@@ -107,6 +108,23 @@ def set_what_was_dropped(ministack: MiniStack, assembly: Path) -> None:
                 TableName=table,
                 TimeToLiveSpecification={"Enabled": True, "AttributeName": attribute},
             )
+
+
+def set_where_to_log_in(ministack: MiniStack, pool: str) -> None:
+    """Tell the admin function where MiniStack serves what a user pool serves at AWS."""
+    functions = boto3.client(
+        "lambda",
+        endpoint_url=ministack.endpoint,
+        region_name=REGION,
+        aws_access_key_id=ministack.environment()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=ministack.environment()["AWS_SECRET_ACCESS_KEY"],
+    )
+    name = "joblane-admin"
+    variables = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+    login = json.loads(variables["JOBLANE_LOGIN"])
+    login["openid_configuration"] = f"{ministack.endpoint}/{pool}/.well-known/openid-configuration"
+    variables["JOBLANE_LOGIN"] = json.dumps(login)
+    functions.update_function_configuration(FunctionName=name, Environment={"Variables": variables})
 
 
 def _declared_ttls(assembly: Path) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from scripts.local import keeping
 from scripts.local.cloud import start_cloud
 from scripts.local.command import port_from, run
 from scripts.local.errors import LocalError
+from scripts.local.people import add_people
 from scripts.local.progress import Terminal
 
 _NEXT = """
@@ -14,6 +15,12 @@ Joblane runs on {endpoint}. Try next:
   . .local/env
   joblane run -- sh -c 'echo hello from $(hostname); id'
   joblane ls
+
+That shell is the machine `default` of the tenant demo, which may do everything. To be a person:
+
+  env -u JOBLANE_TOKEN joblane login
+
+{people}
 
 Logs are in {run_dir}; scripts/down ends it.
 """
@@ -31,13 +38,16 @@ def main() -> int:
     try:
         with progress.step("starting the agent"):
             cloud.start_agent()
+        people = add_people(cloud)
         keeping.keep(cloud)
     except BaseException as error:
         cloud.stop()
         if not isinstance(error, Exception):  # interrupted: nobody will read the logs
             keeping.end()
         raise
-    print(_NEXT.format(endpoint=cloud.endpoint, run_dir=cloud.run_dir))
+    # Only here: nothing writes the passwords down.
+    table = "\n".join(f"  name {who.name:<10} password {who.password}" for who in people)
+    print(_NEXT.format(endpoint=cloud.endpoint, run_dir=cloud.run_dir, people=table))
     return 0
 
 

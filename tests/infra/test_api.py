@@ -3,15 +3,16 @@
 import json
 from typing import Any
 
-from joblane.config import ROUTES, SCOPES
+from joblane.config import ROUTES
 from tests.infra.synthesis import Deployment
 
 
-def test_every_route_but_health_asks_for_a_token_with_its_scope(production: Deployment) -> None:
+def test_every_route_but_two_asks_for_a_token_with_its_scope(production: Deployment) -> None:
     routes = production.properties("AWS::ApiGatewayV2::Route")
     (authorizer,) = production.resources("AWS::ApiGatewayV2::Authorizer")
 
-    assert ["GET /v1/health"] == [route.key for route in ROUTES if route.scope is None]
+    open_to_all = {route.key for route in ROUTES if route.scope is None}
+    assert {"GET /v1/health", "GET /v1/login"} == open_to_all
     assert {
         route.key: ("JWT", [f"joblane/{route.scope}"], {"Ref": authorizer})
         if route.scope
@@ -43,40 +44,6 @@ def test_each_route_reaches_its_function(production: Deployment) -> None:
     } == {route.key: f"joblane-{route.function}" for route in ROUTES}
 
 
-def test_tokens_come_from_our_pool_for_our_clients(laptop: Deployment) -> None:
-    authorizer = laptop.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
-    clients = laptop.resources("AWS::Cognito::UserPoolClient")
-
-    assert len(clients) == 2
-    assert [{"Ref": client} for client in clients] == authorizer["Audience"]
-    assert authorizer["Issuer"]["Fn::Join"][1][0] == "https://cognito-idp."
-    pool = authorizer["Issuer"]["Fn::Join"][1][-1]["Fn::ImportValue"]
-    assert pool.startswith("joblane-identity:ExportsOutputRefUsers")
-
-
-def test_a_tenants_client_is_confidential_and_for_machines_only(laptop: Deployment) -> None:
-    clients = laptop.properties("AWS::Cognito::UserPoolClient")
-
-    assert {"joblane-demo", "joblane-other"} == {client["ClientName"] for client in clients}
-    for client in clients:
-        assert client["GenerateSecret"] is True
-        assert client["AllowedOAuthFlows"] == ["client_credentials"]
-        assert client["AccessTokenValidity"] == 60
-        assert [f"joblane/{scope}" for scope in SCOPES] == client["AllowedOAuthScopes"]
-
-
-def test_the_resource_server_declares_every_scope(production: Deployment) -> None:
-    server = production.one("AWS::Cognito::UserPoolResourceServer")
-
-    assert server["Identifier"] == "joblane"
-    assert list(SCOPES) == [scope["ScopeName"] for scope in server["Scopes"]]
-
-
-def test_nobody_signs_up_by_himself(production: Deployment) -> None:
-    pool = production.one("AWS::Cognito::UserPool")
-    assert pool["AdminCreateUserConfig"]["AllowAdminCreateUserOnly"] is True
-
-
 def test_the_stage_is_throttled_and_logged_and_no_origin_is_let_in(production: Deployment) -> None:
     stage = production.one("AWS::ApiGatewayV2::Stage")
     logged = json.loads(stage["AccessLogSettings"]["Format"])
@@ -86,7 +53,7 @@ def test_the_stage_is_throttled_and_logged_and_no_origin_is_let_in(production: D
         "ThrottlingBurstLimit": 1000,
         "ThrottlingRateLimit": 500,
     }
-    assert {"request_id", "status", "client_id"} <= set(logged)
+    assert {"request_id", "status", "subject"} <= set(logged)
     assert "CorsConfiguration" not in production.one("AWS::ApiGatewayV2::Api")
 
 
@@ -137,7 +104,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         "JOBLANE_QUEUE_URL_PREFIX",
         "JOBLANE_RETENTION",
         "JOBLANE_SETTINGS_TABLE",
-        "JOBLANE_TENANTS",
+        "JOBLANE_ACCESS",
         "POWERTOOLS_SERVICE_NAME",
         "PYDANTIC_DISABLE_PLUGINS",
     }
@@ -149,30 +116,25 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         | {
             "JOBLANE_AGENTS_TABLE",
             "JOBLANE_CONDITIONS_TABLE",
+            "JOBLANE_LOGIN",
             "JOBLANE_POLICIES",
             "JOBLANE_THREADS",
         },
     } == {name: set(variables) for name, variables in environments.items()}
     submission = environments["joblane-submission"]
     assert json.loads(submission["JOBLANE_QUEUES"]) == {"default": [], "bulk": []}
-    assert json.loads(tenants_text(laptop, submission["JOBLANE_TENANTS"])) == {
-        "<demo>": "demo",
-        "<other>": "other",
-    }
-
-
-def tenants_text(deployment: Deployment, joined: dict[str, Any]) -> str:
-    """The JSON of tenants, with `<tenant>` where CloudFormation puts the client's id."""
-    clients = deployment.resources("AWS::Cognito::UserPoolClient")
-    return "".join(
-        part
-        if isinstance(part, str)
-        else f"<{clients[part['Ref']]['Properties']['ClientName'].removeprefix('joblane-')}>"
-        for part in joined["Fn::Join"][1]
-    )
 
 
 def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
-    assert {"ApiUrl", "ApiId", "UserPoolId", "TokenUrl", "ClientIdDemo", "ClientIdOther"} == set(
-        laptop.templates["joblane-api"]["Outputs"]
-    )
+    assert {
+        "ApiUrl",
+        "ApiId",
+        "UserPoolId",
+        "TokenUrl",
+        "LoginClientId",
+        "ClientIdDemo",
+        "ClientIdDemoMachineDeveloper",
+        "ClientIdDemoMachineOperator",
+        "ClientIdDemoMachineReader",
+        "ClientIdOther",
+    } == set(laptop.templates["joblane-api"]["Outputs"])

@@ -1,5 +1,6 @@
 """An AWS in this process (moto), with what the stacks make, and a meter of what it is asked."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -71,7 +72,19 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_RETENTION": Retention().model_dump_json(),
     "JOBLANE_TOPIC": f"arn:aws:sns:us-east-1:123456789012:{topic_name(NAME)}",
-    "JOBLANE_TENANTS": '{"client-acme": "acme", "client-other": "other"}',
+    "JOBLANE_LOGIN": '{"openid_configuration": "https://issuer.test/.well-known/'
+    'openid-configuration", "client_id": "client-people", "scopes": [], "audience": null}',
+    "JOBLANE_ACCESS": json.dumps(
+        {
+            "kind": "pool",
+            "tenants": ["acme", "other"],
+            "people": "client-people",
+            "machines": {
+                "client-acme": ["acme", "admin", "ci"],
+                "client-other": ["other", "admin", "ci"],
+            },
+        }
+    ),
 }
 
 

@@ -4,15 +4,24 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from joblane.access import API_AUDIENCE, SCOPES
 from joblane.web import Application
+
+ALL = " ".join(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)
+"""The scope claim of a token that carries them all."""
 
 
 class Api:
-    """Asks one function, in this process, as one OAuth client."""
+    """Asks one function, in this process, as one OAuth client with all scopes."""
 
-    def __init__(self, application: Application, client_id: str = "client-acme") -> None:
+    def __init__(
+        self,
+        application: Application,
+        client_id: str = "client-acme",
+        claims: Mapping[str, str] | None = None,
+    ) -> None:
         self._application = application
-        self._client_id = client_id
+        self._claims = {"sub": client_id, "client_id": client_id, "scope": ALL, **(claims or {})}
 
     def __call__(
         self,
@@ -47,7 +56,7 @@ class Api:
                 "requestId": "request-1",
                 "stage": "$default",
                 "http": {"method": method, "path": path},
-                "authorizer": {"jwt": {"claims": {"client_id": self._client_id}, "scopes": None}},
+                "authorizer": {"jwt": {"claims": self._claims, "scopes": None}},
             },
             "isBase64Encoded": False,
         }

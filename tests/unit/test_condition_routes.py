@@ -142,7 +142,7 @@ def test_an_application_is_declared_down_until_it_is_declared_up(world: World):
     )
     until = rfc3339(world.now_ms // 1000 * 1000 + MOST_S * 1000)
     assert (200, "down", until) == (status, view["state"], view["until_at"])
-    assert view["reason"].startswith("migration (declared down by client client-acme at ")
+    assert view["reason"].startswith("migration (declared down by machine ci at ")
     jobs = world.submit_and_block(scoped("app:billing", "acme"))
     world.machine.run(600)
     (entry,) = entries(world)

@@ -202,7 +202,7 @@ def test_a_waiting_job_is_cancelled_at_once(aws: Cloud, api: Api, fields: dict[s
     job_id = submit(api, **fields)["id"]
     status, job = api("POST", f"/v1/jobs/{job_id}/cancel")
     assert (202, "cancelled") == (status, job["state"])
-    assert "client client-acme at 20" in job["reason"]
+    assert "machine ci at 20" in job["reason"]
     stored = aws.jobs.get(job_id)
     assert stored is not None
     assert stored.expires_at is not None
@@ -226,7 +226,7 @@ def test_an_agent_is_told_to_end_the_job_that_it_runs(aws: Cloud, api: Api):
     claim(aws, job_id)
     status, job = api("POST", f"/v1/jobs/{job_id}/cancel")
     assert (202, "active") == (status, job["state"])
-    assert "cancelled by client client-acme" in job["cancel_requested"]
+    assert "cancelled by machine ci" in job["cancel_requested"]
     assert "agent-1, which runs the job, is told" in job["note"]
     assert [{"v": 1, "command": "cancel", "job_id": job_id}] == bodies(aws, INBOX)
     status, problem = api("POST", f"/v1/jobs/{job_id}/cancel")

@@ -69,7 +69,7 @@ def test_a_queue_that_nobody_has_set_says_what_the_file_says(aws: Cloud):
 def test_settings_are_kept_with_who_and_when(aws: Cloud):
     api = api_of(aws)
     status, first = put(api, {**OFF, "threads": 3}, '"0"')
-    assert (200, 1, "client-acme") == (status, first["version"], first["changed_by"])
+    assert (200, 1, "machine ci") == (status, first["version"], first["changed_by"])
     answer = api.raw("GET", PATH)
     assert first == json.loads(answer["body"])
     assert '"1"' == answer["headers"]["ETag"]

@@ -3,6 +3,7 @@
 import re
 import time
 from collections import Counter
+from http import HTTPStatus
 from itertools import pairwise
 from typing import get_args
 
@@ -10,10 +11,11 @@ import pytest
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
-from joblane.access import ROLES, SCOPES
-from joblane.routes import BY_KEY, ROUTES, FunctionName
+from joblane.access import ROLES, SCOPES, Role
+from joblane.routes import BY_KEY, ROUTES, FunctionName, Route
 from joblane.web import Application
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.requests import Api
 
 
 def application(function: FunctionName, aws: Cloud) -> Application:
@@ -48,3 +50,29 @@ def test_each_role_holds_the_scopes_of_the_one_before_and_its_own():
     assert ["reader", "developer", "operator", "admin"] == list(ROLES)
     assert all(less < more for less, more in pairwise(held))
     assert frozenset(SCOPES) == held[-1]
+
+
+def filled(route: Route) -> str:
+    """The path with something in the place of each parameter."""
+    return re.sub(r"\{[a-z_]+\}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", route.path)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_person_is_let_in_by_role_whatever_the_token_carries(aws: Cloud, role: Role):
+    claims = {"sub": "u-1", "username": "ada", "cognito:groups": f"[acme:{role}]"}
+    for function in get_args(FunctionName):
+        api = Api(application(function, aws), "client-people", claims)
+        for route in ROUTES:
+            if route.function == function:
+                status = api.raw(route.method, filled(route))["statusCode"]
+                allowed = route.scope is None or route.scope in ROLES[role]
+                assert allowed == (status != HTTPStatus.FORBIDDEN), (route.key, status)
+
+
+def test_a_bearer_of_no_tenant_learns_that_and_nothing_else(aws: Cloud):
+    for function in get_args(FunctionName):
+        api = Api(application(function, aws), "client-stranger")
+        for route in ROUTES:
+            if route.function == function and route.scope is not None:
+                status, body = api(route.method, filled(route))
+                assert (403, "the token's client belongs to no tenant") == (status, body["detail"])

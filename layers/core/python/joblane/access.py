@@ -40,3 +40,15 @@ ROLES: Final[Mapping[Role, frozenset[Scope]]] = MappingProxyType(
     }
 )
 """The scopes of each role, from the least to the most."""
+
+LOGIN_PORTS: Final = (8456, 18456, 28456)
+"""Loopback ports of which `joblane login` listens on the first that is free: an issuer redirects
+only to addresses that it was told before, and Cognito compares ports too."""
+
+LOGIN_CALLBACKS: Final = tuple(f"http://localhost:{port}/callback" for port in LOGIN_PORTS)
+"""Where an issuer must be allowed to send people back to."""
+
+
+def group_name(tenant: str, role: Role) -> str:
+    """Name of the user pool's group whose members have a role in a tenant: `main:operator`."""
+    return f"{tenant}:{role}"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from joblane.access import API_AUDIENCE, ROLES, SCOPES, Role, Scope
+from joblane.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, SCOPES, Role, Scope, group_name
 from joblane.conditions import AnyPolicy
 from joblane.names import (
     LANES,
@@ -32,16 +32,20 @@ from joblane.routes import ROUTES, FunctionName, Route
 
 __all__ = [
     "API_AUDIENCE",
+    "DEFAULT_MACHINE",
     "LANES",
     "LEAVING_HOOK",
+    "LOGIN_CALLBACKS",
     "ROLES",
     "ROUTES",
     "SCOPES",
     "Config",
     "Descriptor",
+    "Domain",
     "Fleet",
     "FunctionName",
     "Functions",
+    "Issuer",
     "Lane",
     "LogDays",
     "Name",
@@ -58,6 +62,7 @@ __all__ = [
     "dead_letter_name",
     "descriptor_name",
     "fleet_name",
+    "group_name",
     "inbox_name",
     "lane_name",
     "log_group_name",
@@ -80,8 +85,45 @@ class Functions(Strict):
     runtime: Literal["python3.11", "python3.12", "python3.13"] = "python3.13"
 
 
+DEFAULT_MACHINE = "default"
+
+MAX_MACHINES = 49
+"""API Gateway allows an authorizer 50 audiences; one is the client that people log in with."""
+
+
 class Tenant(Strict):
-    """A tenant: owns its jobs, and gets a machine client of its own in the user pool."""
+    """A tenant: owns its jobs."""
+
+    machines: dict[Name, Role] = {DEFAULT_MACHINE: "admin"}
+    """Role of each machine that gets a client in the user pool; `{}` for none."""
+
+
+class Issuer(Strict):
+    """An OpenID Connect issuer whose tokens are taken instead of those of a user pool."""
+
+    issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+$")]
+    """As the tokens say it in `iss`; its discovery document is found below it."""
+    audience: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_MACHINES + 1)]
+    """What tokens for this API say in `aud`."""
+    tenant_claim: Annotated[str, Field(min_length=1)]
+    """The claim with the name of a tenant of [tenants]."""
+    role_claim: Annotated[str, Field(min_length=1)] | None = None
+    """The claim with the name of a role, or a list of such. Without it, scopes in the token
+    (`jobs.read`, ...) say what its bearer may do."""
+    client_id: str | None = None
+    """The public client that people log in with; None when nobody does."""
+
+
+class Domain(Strict):
+    """A domain of one's own that only clients with a certificate may connect to."""
+
+    name: Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]+$")]
+    certificate_arn: Annotated[str, Field(pattern=r"^arn:[^:]+:acm:")]
+    """The server's certificate, in ACM of the same region."""
+    truststore: Annotated[str, Field(pattern=r"^s3://[^/]+/.+$")]
+    """`s3://bucket/key` of the PEM file with the authorities whose certificates are let in."""
+    truststore_version: str | None = None
+    """Version of that object; None takes the newest, at each deployment that changes the rest."""
 
 
 class Queue(Strict):
@@ -146,6 +188,22 @@ class Config(Strict):
     queues: Annotated[dict[Name, Queue], Field(min_length=1)]
     fleets: dict[Name, Fleet] = {}
     recovery: Recovery = Recovery()
+    access: Issuer | None = None
+    """Whose tokens are taken; None makes a Cognito user pool."""
+    domain: Domain | None = None
+
+    @model_validator(mode="after")
+    def _machines_have_clients(self) -> Self:
+        machines = 0
+        for name, tenant in self.tenants.items():
+            if self.access is not None and "machines" in tenant.model_fields_set:
+                raise ValueError(
+                    f"tenants.{name}.machines: clients are made at the issuer of [access]"
+                )
+            machines += len(tenant.machines)
+        if self.access is None and machines > MAX_MACHINES:
+            raise ValueError(f"tenants have {machines} machines; {MAX_MACHINES} are allowed")
+        return self
 
     @model_validator(mode="after")
     def _references_exist(self) -> Self:

@@ -86,6 +86,7 @@ ROUTES: Final = (
         "PUT", "/v1/queues/{queue}/settings", "admin", "admin.mutate", "Set the settings of a queue"
     ),
     Route("GET", "/v1/health", "admin", None, "Say that the API is up"),
+    Route("GET", "/v1/login", "admin", None, "Say where to log in, and as which client"),
 )
 
 BY_KEY: Final[Mapping[str, Route]] = MappingProxyType({route.key: route for route in ROUTES})

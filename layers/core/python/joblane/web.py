@@ -1,4 +1,4 @@
-"""What the HTTP functions share: problems, the caller's tenant, paging, one log line a request."""
+"""What the HTTP functions share: problems, who asks, paging, one log line a request."""
 
 import base64
 import binascii
@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from http import HTTPStatus
 from typing import Any, ParamSpec
 
@@ -19,11 +20,13 @@ from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
+from joblane.access import Scope
 from joblane.aws.jobs import Refused
 from joblane.aws.operations import Gone
 from joblane.head import rfc3339
 from joblane.model import FieldProblem, field_problems
 from joblane.moves import NotAllowed
+from joblane.principal import Access, NotAdmitted, Principal
 from joblane.routes import BY_KEY, Route
 
 Params = ParamSpec("Params")
@@ -77,25 +80,11 @@ def conflicts() -> Iterator[None]:
 
 
 @dataclass
-class Caller:
-    """Who asks: read from the token's claims, which API Gateway has verified."""
-
-    tenants: Mapping[str, str]
-    """Tenant of each OAuth client."""
-
-    def tenant(self, claims: Mapping[str, Any]) -> str:
-        """The tenant of a token. Raises Problem 403 for a client that belongs to none."""
-        tenant = self.tenants.get(str(claims.get("client_id", "")))
-        if tenant is None:
-            raise Problem(HTTPStatus.FORBIDDEN, "the token's client belongs to no tenant")
-        return tenant
-
-
-@dataclass
 class Application:
     """A Powertools resolver with Joblane's manners: problem+json, request ids, one log line."""
 
-    caller: Caller
+    access: Access
+    """Who bears a token, and what it may do."""
     logger: Logger
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
     bound: list[Route] = field(default_factory=list)
@@ -115,7 +104,7 @@ class Application:
             request_id=request["requestId"],
             route=event.get("routeKey"),
             status=answer["statusCode"],
-            client=self.claims(event).get("client_id"),
+            subject=self.claims(event).get("sub"),
         )
         return answer
 
@@ -137,20 +126,43 @@ class Application:
         path = route.path.replace("{", "<").replace("}", ">")
 
         def bind(handler: Callable[Params, Response[str]]) -> Callable[Params, Response[str]]:
-            self.resolver.route(path, route.method)(handler)
+            @wraps(handler)
+            def admitted(*args: Params.args, **kwargs: Params.kwargs) -> Response[str]:
+                if route.scope is not None:
+                    self._admit(route.scope)
+                return handler(*args, **kwargs)
+
+            self.resolver.route(path, route.method)(admitted)
             self.bound.append(route)
             return handler
 
         return bind
 
+    def _admit(self, scope: Scope) -> None:
+        """Raise Problem 403 unless the caller holds the scope.
+
+        API Gateway has looked whether the token carries it; whether the caller's role does is
+        known here only, see `joblane.principal`.
+        """
+        who = self.principal()
+        if scope not in who.scopes:
+            has = f"the role {who.role}" if who.role else "the token"
+            raise Problem(HTTPStatus.FORBIDDEN, f"this needs the scope {scope}; {has} lacks it")
+
+    def principal(self) -> Principal:
+        """Who asks for what is being answered. Raises Problem 403 for a bearer of no tenant."""
+        try:
+            return self.access.principal(self.claims(self.resolver.current_event.raw_event))
+        except NotAdmitted as refusal:
+            raise Problem(HTTPStatus.FORBIDDEN, str(refusal)) from None
+
     def tenant(self) -> str:
         """The tenant of the request that is being answered."""
-        return self.caller.tenant(self.claims(self.resolver.current_event.raw_event))
+        return self.principal().tenant
 
     def asked(self, done: str, now_ms: int) -> str:
-        """Say in a timeline who did what, and when: `cancelled by client 4f.. at ..`."""
-        claims = self.claims(self.resolver.current_event.raw_event)
-        return f"{done} by client {claims.get('client_id')} at {rfc3339(now_ms)}"
+        """Say in a timeline who did what, and when: `cancelled by machine ci at 2026-...`."""
+        return f"{done} by {self.principal()} at {rfc3339(now_ms)}"
 
     def query(self, *known: str) -> dict[str, str]:
         """Query parameters of this request; Problem 400 for one that the route does not know."""

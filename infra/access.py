@@ -1,0 +1,190 @@
+"""Who is let in: the clients of the user pool, or another issuer, and what functions know of it.
+
+The clients stand in the API stack: they hold no data, and a tenant that leaves joblane.toml then
+takes them along without an export in the way.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import aws_cognito as cognito
+
+from infra.identity import IdentityStack
+from infra.outputs import client_output
+from infra.policies import removal
+from joblane.config import (
+    API_AUDIENCE,
+    DEFAULT_MACHINE,
+    LOGIN_CALLBACKS,
+    ROLES,
+    SCOPES,
+    Config,
+    Issuer,
+    Role,
+    Scope,
+)
+
+TOKEN_VALIDITY = Duration.hours(1)
+
+LOGIN_VALIDITY = Duration.days(7)
+"""How long a person stays logged in: tokens are refreshed meanwhile, with the roles of then."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Whose tokens the authorizer takes, and how functions read them."""
+
+    issuer: str
+    audience: Sequence[str]
+    scope_prefix: str | None
+    """Before each scope in a token; None when tokens carry no scopes of ours."""
+    access: str
+    """JSON for the functions, a `joblane.principal.AnyAccess`."""
+    login: str
+    """JSON of what `GET /v1/login` answers."""
+
+    def scopes(self, scope: Scope) -> list[str] | None:
+        """Return what the authorizer must find in a token for a route with this scope."""
+        return None if self.scope_prefix is None else [f"{self.scope_prefix}{scope}"]
+
+
+def issuer_gate(config: Config, issuer: Issuer) -> Gate:
+    """Let in who bears a token of another issuer."""
+    by_scopes = issuer.role_claim is None
+    access = {
+        "kind": "issuer",
+        "tenants": sorted(config.tenants),
+        "tenant_claim": issuer.tenant_claim,
+        "role_claim": issuer.role_claim,
+    }
+    # A refresh token is given for offline_access.
+    scopes = ["openid", "offline_access", *(SCOPES if by_scopes else ())]
+    return Gate(
+        issuer=issuer.issuer,
+        audience=issuer.audience,
+        scope_prefix="" if by_scopes else None,
+        access=json.dumps(access),
+        login=_login(issuer.issuer, issuer.client_id, scopes, issuer.audience[0]),
+    )
+
+
+def pool_gate(stack: Stack, config: Config, identity: IdentityStack) -> Gate:
+    """Make the clients of the user pool in `stack`, with an output each, and let in who has one."""
+    people = _people(stack, config, identity)
+    CfnOutput(
+        stack,
+        "LoginClientId",
+        value=people.user_pool_client_id,
+        description="Public client that people log in with",
+    )
+    machines: dict[tuple[str, str], tuple[cognito.UserPoolClient, Role]] = {}
+    for tenant, settings in config.tenants.items():
+        for machine, role in settings.machines.items():
+            client = _machine(stack, config, identity, (tenant, machine), role)
+            machines[tenant, machine] = client, role
+            CfnOutput(
+                stack,
+                f"ClientId-{tenant}-{machine}",
+                value=client.user_pool_client_id,
+                description=f"Machine {machine} of the tenant {tenant}, role {role}",
+            ).override_logical_id(client_output(tenant, machine))
+    issuer = f"https://cognito-idp.{stack.region}.{stack.url_suffix}/{identity.pool.user_pool_id}"
+    ids = [client.user_pool_client_id for client, _ in machines.values()]
+    return Gate(
+        issuer=issuer,
+        audience=[people.user_pool_client_id, *ids],
+        scope_prefix=f"{API_AUDIENCE}/",
+        access=_pool_access(
+            config,
+            people.user_pool_client_id,
+            {
+                client.user_pool_client_id: (tenant, role, machine)
+                for (tenant, machine), (client, role) in machines.items()
+            },
+        ),
+        login=_login(
+            issuer,
+            people.user_pool_client_id,
+            ["openid", *(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)],
+            None,
+        ),
+    )
+
+
+def _people(stack: Stack, config: Config, identity: IdentityStack) -> cognito.UserPoolClient:
+    """Make the client that people log in with: public, so the code's exchange is held by PKCE.
+
+    It may ask for every scope, since Cognito gives scopes to clients and not to people; what a
+    person may do follows from the groups in the token, see `joblane.principal`.
+    """
+    client = cognito.UserPoolClient(
+        stack,
+        "People",
+        user_pool=identity.pool,
+        user_pool_client_name=f"{config.name}-people",
+        generate_secret=False,
+        # Said, because Cognito's own default lets clients send passwords past the login page.
+        auth_flows=cognito.AuthFlow(user_srp=False),
+        access_token_validity=TOKEN_VALIDITY,
+        id_token_validity=TOKEN_VALIDITY,
+        refresh_token_validity=LOGIN_VALIDITY,
+        enable_token_revocation=True,
+        prevent_user_existence_errors=True,
+        supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
+        o_auth=cognito.OAuthSettings(
+            flows=cognito.OAuthFlows(authorization_code_grant=True),
+            callback_urls=list(LOGIN_CALLBACKS),
+            scopes=[cognito.OAuthScope.OPENID, *_scopes(SCOPES)],
+        ),
+    )
+    client.apply_removal_policy(removal(config))
+    return client
+
+
+def _machine(
+    stack: Stack, config: Config, identity: IdentityStack, name: tuple[str, str], role: Role
+) -> cognito.UserPoolClient:
+    """Make a confidential client that can get its role's scopes and no other."""
+    tenant, machine = name
+    called = tenant if machine == DEFAULT_MACHINE else f"{tenant}-{machine}"
+    client = cognito.UserPoolClient(
+        stack,
+        f"Client-{called}",
+        user_pool=identity.pool,
+        user_pool_client_name=f"{config.name}-{called}",
+        generate_secret=True,
+        access_token_validity=TOKEN_VALIDITY,
+        prevent_user_existence_errors=True,
+        o_auth=cognito.OAuthSettings(
+            flows=cognito.OAuthFlows(client_credentials=True),
+            scopes=_scopes(scope for scope in SCOPES if scope in ROLES[role]),
+        ),
+    )
+    client.apply_removal_policy(removal(config))
+    return client
+
+
+def _scopes(scopes: Iterable[Scope]) -> list[cognito.OAuthScope]:
+    return [cognito.OAuthScope.custom(f"{API_AUDIENCE}/{scope}") for scope in scopes]
+
+
+def _pool_access(config: Config, people: str, machines: Mapping[str, tuple[str, Role, str]]) -> str:
+    """JSON by hand: ids are CloudFormation tokens, which `json` would take for any key."""
+    by_id = ", ".join(f'"{client}": {json.dumps(who)}' for client, who in machines.items())
+    tenants = json.dumps(sorted(config.tenants))
+    return (
+        f'{{"kind": "pool", "tenants": {tenants}, "people": "{people}", "machines": {{{by_id}}}}}'
+    )
+
+
+def _login(issuer: str, client: str | None, scopes: Sequence[str], audience: str | None) -> str:
+    return json.dumps(
+        {
+            "openid_configuration": f"{issuer}/.well-known/openid-configuration",
+            "client_id": client,
+            "scopes": scopes,
+            "audience": audience,
+        }
+    )

@@ -1,0 +1,43 @@
+"""People of the local user pool: one for each role, so that every role can be tried."""
+
+import secrets
+import string
+from dataclasses import dataclass, field
+
+from joblane.config import ROLES, Role, group_name
+from scripts.local.cloud import TENANT, Cloud
+
+_LETTERS = string.ascii_letters + string.digits
+_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Person:
+    """Someone who may log in."""
+
+    name: str
+    password: str = field(repr=False)
+    tenant: str
+    role: Role
+
+
+def add_person(cloud: Cloud, name: str, role: Role, tenant: str = TENANT) -> Person:
+    """Make a user with a role, as an administrator would invite one."""
+    # One of each kind that the pool's rule for passwords asks for, then chance.
+    password = "aA1-" + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+    cognito, pool = cloud.cognito(), cloud.outputs["UserPoolId"]
+    cognito.admin_create_user(
+        UserPoolId=pool, Username=name, TemporaryPassword=password, MessageAction="SUPPRESS"
+    )
+    cognito.admin_set_user_password(
+        UserPoolId=pool, Username=name, Password=password, Permanent=True
+    )
+    cognito.admin_add_user_to_group(
+        UserPoolId=pool, Username=name, GroupName=group_name(tenant, role)
+    )
+    return Person(name, password, tenant, role)
+
+
+def add_people(cloud: Cloud) -> list[Person]:
+    """Make one person for each role, called like it."""
+    return [add_person(cloud, role, role) for role in ROLES]

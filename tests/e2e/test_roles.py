@@ -1,0 +1,230 @@
+"""Every role on every route with real tokens: what the tables say is what the API does.
+
+All of it follows from the table of routes, so that a new route cannot be forgotten here.
+"""
+
+import hashlib
+import re
+import secrets
+import time
+from base64 import urlsafe_b64encode
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+
+from joblane.access import LOGIN_CALLBACKS, ROLES, Role
+from joblane.config import API_AUDIENCE
+from joblane.routes import ROUTES, Route
+from scripts.local.cloud import Cloud
+from scripts.local.people import Person, add_people, add_person
+from tests.e2e.conftest import Http
+from tests.support.browser import log_in
+
+ABSENT = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+GUARDED = [route for route in ROUTES if route.scope is not None]
+
+
+def person_token(cloud: Cloud, person: Person) -> str:
+    """Log in by the authorization-code flow with PKCE."""
+    login = httpx.get(f"{cloud.url}/v1/login").json()
+    issuer = httpx.get(login["openid_configuration"]).json()
+    verifier = secrets.token_urlsafe(48)
+    challenge = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
+    asked = {
+        "response_type": "code",
+        "client_id": login["client_id"],
+        "redirect_uri": LOGIN_CALLBACKS[0],
+        "scope": " ".join(login["scopes"]),
+        "state": "s",
+        "code_challenge": challenge.decode(),
+        "code_challenge_method": "S256",
+    }
+    url = f"{issuer['authorization_endpoint']}?{urlencode(asked)}"
+    back = parse_qs(urlsplit(log_in(url, person.name, person.password)).query)
+    form = {
+        "grant_type": "authorization_code",
+        "client_id": login["client_id"],
+        "redirect_uri": LOGIN_CALLBACKS[0],
+        "code": back["code"][0],
+    }
+    unproven = httpx.post(issuer["token_endpoint"], data={**form, "code_verifier": "0" * 43})
+    assert 400 == unproven.status_code
+    back = parse_qs(urlsplit(log_in(url, person.name, person.password)).query)
+    form |= {"code": back["code"][0], "code_verifier": verifier}
+    answer = httpx.post(issuer["token_endpoint"], data=form)
+    assert 200 == answer.status_code, answer.text
+    return str(answer.json()["access_token"])
+
+
+@pytest.fixture(name="people", scope="session")
+def _people(cloud: Cloud) -> dict[Role, str]:
+    """A token of a person in each role."""
+    return {person.role: person_token(cloud, person) for person in add_people(cloud)}
+
+
+@pytest.fixture(name="machines", scope="session")
+def _machines(cloud: Cloud) -> dict[Role, str]:
+    """A token of a machine in each role."""
+    named = {role: "default" if role == "admin" else role for role in ROLES}
+    return {role: cloud.token(machine=name) for role, name in named.items()}
+
+
+def ask(http: Http, route: Route, job_id: str = ABSENT) -> httpx.Response:
+    """Ask for a route; a queue and whatever else it names is one that is not there."""
+    path = route.path.replace("{job_id}", job_id)
+    return http(route.method, re.sub(r"\{[a-z_]+\}", "absent", path))
+
+
+def with_token(cloud: Cloud, token: str) -> dict[str, int]:
+    """What each route answers to the bearer of a token."""
+    http = Http(cloud.url, token)
+    found = {route.key: ask(http, route).status_code for route in ROUTES}
+    http.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["people", "machines"])
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_opens_its_routes_and_no_others(
+    cloud: Cloud,
+    people: dict[Role, str],
+    machines: dict[Role, str],
+    kind: Literal["people", "machines"],
+    role: Role,
+):
+    found = with_token(cloud, {"people": people, "machines": machines}[kind][role])
+    allowed = {r.key for r in ROUTES if r.scope is None or r.scope in ROLES[role]}
+    assert {key for key, status in found.items() if status not in (401, 403)} == allowed
+    assert {status for key, status in found.items() if key not in allowed} <= {403}
+    assert all(status < 500 for status in found.values()), found
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.key)
+def test_nobody_gets_in_without_a_token(as_nobody: Http, route: Route):
+    assert 401 == ask(as_nobody, route).status_code
+
+
+@pytest.fixture(name="bad_tokens", scope="session")
+def _bad_tokens(cloud: Cloud) -> dict[str, str]:
+    """Tokens that look right."""
+    good = cloud.token()
+    head, body, signature = good.split(".")
+    cognito: Any = cloud.cognito()
+    pool = cloud.outputs["UserPoolId"]
+
+    # The same client, whose tokens live for two seconds, for this moment.
+    client, _ = cloud.credentials()
+    settings = cognito.describe_user_pool_client(UserPoolId=pool, ClientId=client)
+    kept = {
+        name: value
+        for name, value in settings["UserPoolClient"].items()
+        if value and name not in ("ClientSecret", "CreationDate", "LastModifiedDate")
+    }
+    brief = {"AccessTokenValidity": 2, "TokenValidityUnits": {"AccessToken": "seconds"}}
+    cognito.update_user_pool_client(**{**kept, **brief})
+    expiring, until = cloud.token(), time.time() + 2
+    assert 200 == with_token(cloud, expiring)["GET /v1/jobs"]
+    cognito.update_user_pool_client(**kept)
+
+    # Another pool of the same account, with the same scopes.
+    other = cognito.create_user_pool(PoolName="other")["UserPool"]["Id"]
+    scopes = [{"ScopeName": "jobs.read", "ScopeDescription": "."}]
+    cognito.create_resource_server(
+        UserPoolId=other, Identifier=API_AUDIENCE, Name="same", Scopes=scopes
+    )
+    stranger = cognito.create_user_pool_client(
+        UserPoolId=other,
+        ClientName="stranger",
+        GenerateSecret=True,
+        AllowedOAuthFlows=["client_credentials"],
+        AllowedOAuthScopes=[f"{API_AUDIENCE}/jobs.read"],
+        AllowedOAuthFlowsUserPoolClient=True,
+    )["UserPoolClient"]
+    foreign = httpx.post(
+        f"{cloud.endpoint}/oauth2/token",
+        auth=(stranger["ClientId"], stranger["ClientSecret"]),
+        data={"grant_type": "client_credentials"},
+    ).json()["access_token"]
+
+    while time.time() < until + 1:  # a token's times are whole seconds
+        time.sleep(0.05)
+    flipped = body[:-2] + ("A" if body[-2] != "A" else "B") + body[-1]
+    none = urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').rstrip(b"=").decode()
+    return {
+        "a changed claim": f"{head}.{flipped}.{signature}",
+        "another signature": f"{head}.{body}.{signature[::-1]}",
+        "no signature": f"{none}.{body}.",
+        "expired": expiring,
+        "another pool's": foreign,
+        "no token at all": "Joblane",
+    }
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        "a changed claim",
+        "another signature",
+        "no signature",
+        "expired",
+        "another pool's",
+        "no token at all",
+    ],
+)
+def test_nobody_gets_in_with_a_token_that_is_not_good(
+    cloud: Cloud, bad_tokens: dict[str, str], flaw: str
+):
+    found = with_token(cloud, bad_tokens[flaw])
+    assert {401} == {found[route.key] for route in GUARDED}, found
+
+
+def test_a_person_without_a_role_is_told_so(cloud: Cloud):
+    person = add_person(cloud, "newcomer", "reader")
+    cognito, pool = cloud.cognito(), cloud.outputs["UserPoolId"]
+    cognito.admin_remove_user_from_group(
+        UserPoolId=pool, Username="newcomer", GroupName="demo:reader"
+    )
+    http = Http(cloud.url, person_token(cloud, person))
+    answer = http("GET", "/v1/jobs")
+    http.close()
+    assert 403 == answer.status_code
+    assert "no role in any tenant" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in GUARDED if "{job_id}" in route.path], ids=lambda route: route.key
+)
+def test_another_tenants_job_is_as_absent_as_one_that_never_was(
+    http: Http, as_other: Http, route: Route
+):
+    job_id = http("POST", "/v1/jobs", json={"command": ["true"]}).json()["id"]
+    answers = [ask(as_other, route, job) for job in (job_id, ABSENT)]
+    assert [404, 404] == [answer.status_code for answer in answers]
+    foreign, absent = ({**a.json(), "instance": "the request's own"} for a in answers)
+    assert absent == foreign
+    assert [set(a.headers) for a in answers[:1]] == [set(a.headers) for a in answers[1:]]
+    assert 200 == http("GET", f"/v1/jobs/{job_id}").status_code
+
+
+def test_every_other_kind_of_parameter_belongs_to_no_tenant():
+    """A route with an id of another kind needs a test like the one above."""
+    kinds = {name for route in ROUTES for name in re.findall(r"\{([a-z_]+)\}", route.path)}
+    assert {"job_id", "queue"} == kinds
+
+
+def test_timelines_name_the_person_and_the_machine(
+    cloud: Cloud, http: Http, people: dict[Role, str]
+):
+    person = Http(cloud.url, people["developer"])
+    reasons = []
+    for caller in (person, http):
+        later = {"command": ["true"], "run_at": "2099-01-01T00:00:00Z"}
+        job_id = caller("POST", "/v1/jobs", json=later).json()["id"]
+        assert 202 == caller("POST", f"/v1/jobs/{job_id}/cancel").status_code
+        reasons.append(caller("GET", f"/v1/jobs/{job_id}").json()["reason"])
+    person.close()
+    assert "cancelled by developer at" in reasons[0]
+    assert "cancelled by machine default at" in reasons[1]

@@ -1,0 +1,249 @@
+"""Who is let in: the user pool and its clients, another issuer, the domain with mutual TLS."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cdk_nag import AwsSolutionsChecks
+
+from joblane.config import (
+    LOGIN_CALLBACKS,
+    ROLES,
+    ROUTES,
+    SCOPES,
+    Config,
+    Domain,
+    Issuer,
+    Role,
+    Tenant,
+)
+from joblane.principal import IssuerAccess, Machine, PoolAccess
+from tests.infra.synthesis import Deployment, synthesize
+
+TRUSTSTORE = "s3://acme-pki/joblane/authorities.pem"
+CERTIFICATE = "arn:aws:acm:eu-west-1:123456789012:certificate/11111111-2222-3333-4444-555555555555"
+
+
+def deployed(folder: Path, **changes: Any) -> Deployment:
+    base: dict[str, Any] = {"tenants": {"main": {}}, "queues": {"default": {}}}
+    config = Config.model_validate({**base, **changes})
+    return synthesize(config, folder, [AwsSolutionsChecks()])
+
+
+@pytest.fixture(name="machines", scope="module")
+def _machines(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """A machine of each role in one tenant, none in the other, behind mutual TLS."""
+    return deployed(
+        tmp_path_factory.mktemp("machines"),
+        tenants={
+            "team-2": Tenant(machines={role: role for role in ROLES}),
+            "quiet": Tenant(machines={}),
+        },
+        domain=Domain(
+            name="jobs.acme.example",
+            certificate_arn=CERTIFICATE,
+            truststore=TRUSTSTORE,
+            truststore_version="3",
+        ),
+    )
+
+
+def issuer(**changes: Any) -> Issuer:
+    base = {
+        "issuer": "https://id.acme.example/realms/acme",
+        "audience": ("joblane-prod",),
+        "tenant_claim": "team",
+        "client_id": "joblane-cli",
+    }
+    return Issuer.model_validate({**base, **changes})
+
+
+@pytest.fixture(name="foreign", scope="module")
+def _foreign(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """Another issuer, which gives roles."""
+    return deployed(tmp_path_factory.mktemp("foreign"), access=issuer(role_claim="joblane_role"))
+
+
+@pytest.fixture(name="scoped", scope="module")
+def _scoped(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """Another issuer, which gives scopes."""
+    return deployed(tmp_path_factory.mktemp("scoped"), access=issuer())
+
+
+def clients(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """The clients of the user pool by name."""
+    return {
+        client["ClientName"]: client
+        for client in deployment.properties("AWS::Cognito::UserPoolClient")
+    }
+
+
+def environment(deployment: Deployment, function: str, variable: str) -> Any:
+    """A JSON variable of a function, `<client>` standing for the id of a client."""
+    (found,) = (
+        each["Environment"]["Variables"][variable]
+        for each in deployment.properties("AWS::Lambda::Function")
+        if each["FunctionName"] == f"joblane-{function}"
+    )
+    known = deployment.resources("AWS::Cognito::UserPoolClient")
+    parts = [found] if isinstance(found, str) else found["Fn::Join"][1]
+    return json.loads(
+        "".join(
+            part
+            if isinstance(part, str)
+            else f"<{known[part['Ref']]['Properties']['ClientName']}>"
+            if part.get("Ref") in known
+            else "?"
+            for part in parts
+        )
+    )
+
+
+def scopes(role: Role) -> list[str]:
+    return [f"joblane/{scope}" for scope in SCOPES if scope in ROLES[role]]
+
+
+def test_tokens_come_from_our_pool_for_our_clients_people_among_them(machines: Deployment):
+    authorizer = machines.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
+    known = machines.resources("AWS::Cognito::UserPoolClient")
+
+    assert len(ROLES) + 1 == len(known)
+    assert sorted(known) == sorted(audience["Ref"] for audience in authorizer["Audience"])
+    assert authorizer["Issuer"]["Fn::Join"][1][0] == "https://cognito-idp."
+    pool = authorizer["Issuer"]["Fn::Join"][1][-1]["Fn::ImportValue"]
+    assert pool.startswith("joblane-identity:ExportsOutputRefUsers")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_machine_gets_the_scopes_of_its_role_and_no_other_flow(machines: Deployment, role: Role):
+    client = clients(machines)[f"joblane-team-2-{role}"]
+    assert client["GenerateSecret"] is True
+    assert client["AllowedOAuthFlows"] == ["client_credentials"]
+    assert client["AccessTokenValidity"] == 60
+    assert scopes(role) == client["AllowedOAuthScopes"]
+
+
+def test_a_tenant_has_one_machine_unless_it_says_otherwise(laptop: Deployment):
+    for tenant in ("demo", "other"):
+        assert scopes("admin") == clients(laptop)[f"joblane-{tenant}"]["AllowedOAuthScopes"]
+
+
+def test_people_log_in_by_code_without_a_secret_and_come_back_to_their_own_machine(
+    machines: Deployment,
+):
+    client = clients(machines)["joblane-people"]
+    assert client["GenerateSecret"] is False
+    assert client["AllowedOAuthFlows"] == ["code"]
+    assert client["CallbackURLs"] == list(LOGIN_CALLBACKS)
+    assert client["AllowedOAuthScopes"] == ["openid", *scopes("admin")]
+    assert client["SupportedIdentityProviders"] == ["COGNITO"]
+    assert (60, 7 * 24 * 60) == (client["AccessTokenValidity"], client["RefreshTokenValidity"])
+    assert client["EnableTokenRevocation"] is True
+    # No way past the login page, where the second factor is asked for.
+    assert client["ExplicitAuthFlows"] == ["ALLOW_REFRESH_TOKEN_AUTH"]
+
+
+def test_people_are_invited_and_have_a_second_factor(production: Deployment):
+    pool = production.one("AWS::Cognito::UserPool")
+    assert pool["AdminCreateUserConfig"]["AllowAdminCreateUserOnly"] is True
+    assert ("ON", ["SOFTWARE_TOKEN_MFA"]) == (pool["MfaConfiguration"], pool["EnabledMfas"])
+    assert pool["AliasAttributes"] == ["email"]
+    assert "UsernameAttributes" not in pool
+
+
+def test_there_is_a_group_for_each_role_of_each_tenant(machines: Deployment):
+    assert {f"{tenant}:{role}" for tenant in ("team-2", "quiet") for role in ROLES} == {
+        group["GroupName"] for group in machines.properties("AWS::Cognito::UserPoolGroup")
+    }
+
+
+def test_the_resource_server_declares_every_scope(production: Deployment):
+    server = production.one("AWS::Cognito::UserPoolResourceServer")
+    assert server["Identifier"] == "joblane"
+    assert list(SCOPES) == [scope["ScopeName"] for scope in server["Scopes"]]
+
+
+@pytest.mark.parametrize("function", ["submission", "admin"])
+def test_functions_know_the_bearers_of_tokens(machines: Deployment, function: str):
+    access = PoolAccess.model_validate(environment(machines, function, "JOBLANE_ACCESS"))
+    assert {"team-2", "quiet"} == access.tenants
+    assert access.people == "<joblane-people>"
+    assert {
+        f"<joblane-team-2-{role}>": Machine("team-2", role, role) for role in ROLES
+    } == access.machines
+
+
+def test_where_to_log_in_is_known(machines: Deployment, foreign: Deployment):
+    login = environment(machines, "admin", "JOBLANE_LOGIN")
+    assert login["openid_configuration"].endswith("/.well-known/openid-configuration")
+    assert login["client_id"] == "<joblane-people>"
+    assert ["openid", *scopes("admin")] == login["scopes"]
+    assert {
+        "openid_configuration": (
+            "https://id.acme.example/realms/acme/.well-known/openid-configuration"
+        ),
+        "client_id": "joblane-cli",
+        "scopes": ["openid", "offline_access"],
+        "audience": "joblane-prod",
+    } == environment(foreign, "admin", "JOBLANE_LOGIN")
+
+
+def test_outputs_name_each_machine(machines: Deployment):
+    outputs = machines.templates["joblane-api"]["Outputs"]
+    assert {f"ClientIdTeamDash2Machine{role.capitalize()}" for role in ROLES} == {
+        name for name in outputs if name.startswith("ClientId")
+    }
+
+
+def test_another_issuer_needs_no_cognito(foreign: Deployment, scoped: Deployment):
+    for deployment in (foreign, scoped):
+        assert "joblane-identity" not in deployment.templates
+        assert "Cognito" not in json.dumps(deployment.templates)
+        assert {
+            "Issuer": "https://id.acme.example/realms/acme",
+            "Audience": ["joblane-prod"],
+        } == deployment.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
+
+
+def test_scopes_of_another_issuer_are_checked_at_the_door_where_it_gives_any(
+    foreign: Deployment, scoped: Deployment
+):
+    found = [
+        {
+            route["RouteKey"]: route.get("AuthorizationScopes")
+            for route in deployment.properties("AWS::ApiGatewayV2::Route")
+            if route["AuthorizationType"] == "JWT"
+        }
+        for deployment in (foreign, scoped)
+    ]
+    guarded = {route.key: [route.scope] for route in ROUTES if route.scope}
+    assert [dict.fromkeys(guarded), guarded] == found
+    claims = [
+        IssuerAccess.model_validate(environment(deployment, "admin", "JOBLANE_ACCESS")).role_claim
+        for deployment in (foreign, scoped)
+    ]
+    assert ["joblane_role", None] == claims
+
+
+def test_a_domain_asks_for_certificates_and_is_the_only_way_in(
+    machines: Deployment, production: Deployment
+):
+    domain = machines.one("AWS::ApiGatewayV2::DomainName")
+    assert {"TruststoreUri": TRUSTSTORE, "TruststoreVersion": "3"} == (
+        domain["MutualTlsAuthentication"]
+    )
+    ((configuration),) = domain["DomainNameConfigurations"]
+    assert ("TLS_1_2", CERTIFICATE) == (
+        configuration["SecurityPolicy"],
+        configuration["CertificateArn"],
+    )
+    assert machines.one("AWS::ApiGatewayV2::Api")["DisableExecuteApiEndpoint"] is True
+    mapping = machines.one("AWS::ApiGatewayV2::ApiMapping")
+    assert {"Ref": next(iter(machines.resources("AWS::ApiGatewayV2::Api")))} == mapping["ApiId"]
+    outputs = machines.templates["joblane-api"]["Outputs"]
+    assert outputs["ApiUrl"]["Value"] == "https://jobs.acme.example/"
+    assert "DomainTarget" in outputs
+
+    assert not production.resources("AWS::ApiGatewayV2::DomainName")
+    assert "DisableExecuteApiEndpoint" not in production.one("AWS::ApiGatewayV2::Api")
