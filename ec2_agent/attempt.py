@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 from dataclasses import replace
 from itertools import count
 
@@ -12,13 +13,16 @@ from ec2_agent.calls import in_thread
 from ec2_agent.decisions import (
     GRACE_S,
     Ask,
+    Obstacle,
     Verdicted,
     judge,
+    obstacle_of,
     of_asked,
     of_blocking,
     sandbox_spec,
 )
 from ec2_agent.flight import Held
+from ec2_agent.line import Line, Listener
 from ec2_agent.output import Capture, Shipper
 from ec2_agent.report import RETRY_S, Report, Tools
 from ec2_agent.sandbox import Ending, Sandbox, SandboxRefused
@@ -26,7 +30,7 @@ from ec2_agent.secret_env import NotStarted, read_secret_env
 from ec2_agent.spool import Spool
 from joblane.aws.payloads import PayloadLost
 from joblane.aws.requirements import Blocking, NoAnswer
-from joblane.conditions import default_condition, scoped
+from joblane.conditions import requested, scoped
 from joblane.head import Head
 from joblane.lifecycle import Outcome
 from joblane.logs import stream_name
@@ -46,6 +50,7 @@ class Attempt:
         self.head = head
         self._held = held
         self._sandbox: Sandbox | None = None
+        self._line: Line | None = None
         self._ask: Ask | None = None
         self._abandoned = False
 
@@ -77,7 +82,7 @@ class Attempt:
             verdict = await self._obstacle() or await self._fetch()
             if verdict is None:
                 ending = await self._execute(capture)
-                verdict = judge(head, ending, self._ask, self._condition(), tools.now_ms())
+                verdict = judge(head, ending, self._ask, self._waits_for(), tools.now_ms())
         except SandboxRefused as refusal:
             verdict = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}")
         except NotStarted as stopped:
@@ -132,12 +137,18 @@ class Attempt:
             await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
         raise AssertionError("count ended")
 
-    def _condition(self) -> str | None:
+    def _waits_for(self) -> Obstacle | None:
         """What the job waits for if it exits with 75; None where nobody could tell when."""
         if self._tools.conditions is None:
             return None
-        head = self.head
-        return (*self._requires(), scoped(default_condition(head.queue), head.tenant))[0]
+        named = None if self._line is None else self._line.condition
+        return obstacle_of(self.head, named)
+
+    def _check_condition(self, name: str) -> None:
+        """Raise ValueError for a condition that a job may not name."""
+        if self._tools.conditions is None:
+            raise ValueError("this deployment has no recovery, so nothing can be waited for")
+        requested(name)
 
     def _requires(self) -> tuple[str, ...]:
         return tuple(scoped(name, self.head.tenant) for name in self.head.spec.requires)
@@ -156,10 +167,20 @@ class Attempt:
         spec = sandbox_spec(self.head)
         spec = replace(spec, env={**spec.env, **await self._secrets()})
         stdout, stderr = capture.pipe("stdout"), capture.pipe("stderr")
+        ours, theirs = socket.socketpair()
+        self._line = Line(ours, self._check_condition, asyncio.get_running_loop().time())
+        listener = Listener(self._line)
         try:
-            sandbox = await in_thread(
-                lambda: self._tools.launcher.start(spec, stdout=stdout, stderr=stderr), "start"
-            )
+            with theirs:
+                sandbox = await in_thread(
+                    lambda: self._tools.launcher.start(
+                        spec, stdout=stdout, stderr=stderr, line=theirs.fileno()
+                    ),
+                    "start",
+                )
+        except BaseException:
+            listener.close()
+            raise
         finally:
             os.close(stdout)
             os.close(stderr)
@@ -169,8 +190,11 @@ class Attempt:
             sandbox.stop(0)
         elif self._ask is not None:
             sandbox.stop(GRACE_S)
-        await _readable(sandbox.fileno())
-        return sandbox.wait()
+        try:
+            await _readable(sandbox.fileno())
+            return sandbox.wait()
+        finally:
+            listener.close()
 
 
 async def _readable(fd: int) -> None:

@@ -9,7 +9,7 @@ from ec2_agent.sandbox import Ending, Limits, Spec, Usage
 from joblane.aws.agents import AgentRow
 from joblane.aws.lanes import MAX_VISIBILITY_S
 from joblane.aws.requirements import Blocking
-from joblane.conditions import unscoped
+from joblane.conditions import default_condition, scoped, unscoped
 from joblane.config import Retention
 from joblane.head import Head
 from joblane.lifecycle import Outcome, State, outcome_of
@@ -135,12 +135,27 @@ def of_asked(head: Head, ask: Ask, now_ms: int, how: str) -> Verdicted:
     return of_told(head, now_ms, how)
 
 
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What a job waits for if it says, by exit 75, that it cannot run now."""
+
+    condition: str
+    named: bool = False
+    """By the job itself, on its line."""
+
+
+def obstacle_of(head: Head, named: str | None) -> Obstacle:
+    """What stands in a job's way when it exits 75; `named` is the condition that it named."""
+    names = (*head.spec.requires, default_condition(head.queue))
+    return Obstacle(scoped(named or names[0], head.tenant), named=named is not None)
+
+
 def judge(
-    head: Head, ending: Ending, ask: Ask | None, condition: str | None, now_ms: int
+    head: Head, ending: Ending, ask: Ask | None, obstacle: Obstacle | None, now_ms: int
 ) -> Verdicted:
     """Say how an attempt ended, and why, in words that an operator can act on.
 
-    `condition` is what the job waits for if it says, by exit 75, that it cannot run now.
+    `obstacle` is None where nobody could tell when a blocked job may go on.
     """
     if ask is not None and ending.stopped:
         return of_asked(head, ask, now_ms, f"ended after {ending.usage.wall_s:.1f} s")
@@ -148,12 +163,14 @@ def judge(
         exit_code=ending.exit_code,
         timed_out=ending.timed_out,
         oom_killed=ending.oom_killed,
-        condition=condition,
+        condition=None if obstacle is None else obstacle.condition,
     )
     wall = f"{ending.usage.wall_s:.1f} s"
     match outcome:
-        case Outcome.BLOCKED if condition is not None:
-            return Verdicted(outcome, f"exit 75: waits for {unscoped(condition)}", condition)
+        case Outcome.BLOCKED if obstacle is not None:
+            who = "the job named what it waits for:" if obstacle.named else "waits for"
+            why = f"exit 75: {who} {unscoped(obstacle.condition)}"
+            return Verdicted(outcome, why, obstacle.condition)
         case Outcome.TIMED_OUT:
             why = f"exceeded its timeout_s of {head.spec.timeout_s:g}"
         case Outcome.OOM_KILLED:

@@ -116,13 +116,16 @@ class Launcher:
         except ValueError as wrong:
             raise SandboxRefused(str(wrong)) from None
 
-    def start(self, spec: Spec, *, stdout: int, stderr: int) -> Sandbox:
+    def start(self, spec: Spec, *, stdout: int, stderr: int, line: int | None = None) -> Sandbox:
         """Run the job; raise SandboxRefused, with nothing run, if it cannot be run as asked.
 
-        `stdout` and `stderr` are descriptors the job writes to; the caller closes its copies
-        afterwards. stdin is /dev/null.
+        `stdout` and `stderr` are descriptors the job writes to, `line` one that it finds as
+        descriptor 3; the caller closes its copies afterwards. stdin is /dev/null.
         """
         env = {**ENVIRONMENT, **spec.env}
+        given = (stdout, stderr) if line is None else (stdout, stderr, line)
+        if line is not None:
+            env["JOBLANE_FD"] = "3"
         _check_texts(spec.argv, env)
         settled = self._defaults
         if spec.limits != NO_LIMITS:
@@ -143,7 +146,7 @@ class Launcher:
                 if spec.network == "egress":
                     self._attach(slot)
                 try:
-                    wire.send_run(slot.sock, run, (stdout, stderr))
+                    wire.send_run(slot.sock, run, given)
                 except OSError as gone:
                     raise SandboxRefused(
                         f"the sandbox ended before it got its job: {gone}"

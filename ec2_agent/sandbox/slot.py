@@ -212,7 +212,7 @@ def _self_test() -> None:
 def _try_run(program: str) -> int:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with near, far:
-        wire.send(far, (wire.RUN, (program,), {}, 60.0, 0.0), (0, 0))
+        wire.send(far, (wire.RUN, (program,), {}, 60.0, 0.0), (0, 0, 0))
         _run_one(near)
         answer = far.recv(wire.PACKET)
     status: int = wire.ENDING.unpack(answer[1 : 1 + wire.ENDING.size])[0]
@@ -286,15 +286,13 @@ class _Job:
 
     def _spawn(self, argv: tuple[str, ...], env: dict[str, str], fds: list[int]) -> None:
         program = find_program(argv[0], env.get("PATH", ""))
+        # stdout, stderr, and perhaps the job's line, in place of this process's own socket.
+        given = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds, 1)]
         self._main = os.posix_spawn(
             program,
             argv,
             env,
-            file_actions=(
-                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_DUP2, fds[0], 1),
-                (os.POSIX_SPAWN_DUP2, fds[1], 2),
-            ),
+            file_actions=((os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), *given),
             setsid=True,
             setsigmask=(),
             setsigdef=_RESET,

@@ -7,8 +7,8 @@ feed the agent anything but a wrong ending.
     agent -> launcher   (MAKE, slot, needs) + the slot's socket | (BURY, slot) | (CLOSE,)
     launcher -> agent   (MADE, slot, pid) + pidfd | (FAILED, slot, reason)
     agent -> slot       (LINK, address, gateway), before RUN, for network egress
-                        | (RUN, argv, env, timeout_s, grace_s) + stdout, stderr
-                        | (BIG,) + the RUN tuple in a memfd, stdout, stderr | (STOP, grace_s)
+                        | (RUN, argv, env, timeout_s, grace_s) + stdout, stderr, [line]
+                        | (BIG,) + the RUN tuple in a memfd, then as RUN | (STOP, grace_s)
     slot -> agent       b"R" ready | b"F" reason | b"E" + ENDING + error text
 """
 

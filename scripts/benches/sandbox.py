@@ -118,7 +118,7 @@ def _spawn(argv: tuple[str, ...], null: int) -> None:
 
 def _ours(launcher: Launcher, null: int) -> None:
     spec = Spec((TRUE,), {}, NO_LIMITS)
-    ending = launcher.start(spec, stdout=null, stderr=null).wait()
+    ending = launcher.start(spec, stdout=null, stderr=null, line=null).wait()
     if ending.exit_code != 0:
         raise RuntimeError(str(ending))
 

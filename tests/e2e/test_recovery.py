@@ -254,3 +254,24 @@ def test_an_application_that_is_declared_down_holds_a_real_job(cloud: Cloud, htt
     assert 1 == listed["app:ledger"]["waiting"]
     http("PUT", path, json={"state": "up"})
     wait_for(http, job_id, "completed")
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_real_job_waits_for_the_condition_that_it_names(
+    cloud: Cloud, http: Http, service: Service
+):
+    cloud.start_agent("named")
+    late = int(time.time()) + 3
+    said = f"""echo '{{"block": "{service.condition}"}}' >&3; read answer <&3; echo "$answer" """
+    script = f"test $(date +%s) -ge {late} && exit; {said}; exit 75"
+    job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
+    job = wait_for(http, job_id, "blocked")
+    assert service.condition == job["condition"]
+    assert f"the job named what it waits for: {service.condition}" in job["reason"]
+    wait_until(lambda: service.asked >= 2 and time.time() >= late)
+    assert "blocked" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
+    service.well = True
+    job = wait_for(http, job_id, "completed")
+    assert (1, 0) == (job["attempt"], job["exit_code"])
+    page = http("GET", f"/v1/jobs/{job_id}/logs").json()
+    assert ['{"ok": true}\n'] == [entry["text"] for entry in page["entries"]]

@@ -242,10 +242,13 @@ RESOURCES = [
 ]
 
 DESCRIPTORS = [
-    Case("descriptors", "three, and no other", "[int(f) for f in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + f)]", r"\[0, 1, 2\]"),
+    Case("descriptors", "four, and no other", "[int(f) for f in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + f)]", r"\[0, 1, 2, 3\]"),
     Case("descriptors", "stdin is empty", "os.read(0, 1)", "b''"),
     Case("descriptors", "stdin is the sandbox's /dev/null", "os.readlink('/proc/self/fd/0')", "/dev/null"),
-    Case("descriptors", "forge the ending on the init's socket", "os.write(3, b'E' + bytes(26))", "EBADF"),
+    Case("descriptors", "its line has no name on either end", "(s := socket.socket(fileno=3)).getsockname() + s.getpeername() + str(s.type.name)", "SOCK_STREAM"),
+    Case("descriptors", "its line does not show who is at the other end", "struct.unpack('3I', socket.socket(fileno=3).getsockopt(1, 17, 12))", r"\(0, 65534, 65534\)"),
+    Case("descriptors", "a pidfd of the other end of its line is no key to it", "call(NR_pidfd_send_signal, socket.socket(fileno=3).getsockopt(1, 77), 0, 0, 0)", "EINVAL|EPERM|ESRCH|ENOPROTOOPT"),
+    Case("descriptors", "forge the ending on the init's socket", "os.write(4, b'E' + bytes(26))", "EBADF"),
     Case("descriptors", "take the init's socket", "call(NR_pidfd_getfd, os.pidfd_open(1), 3, 0)", "EPERM"),
     Case("descriptors", "a directory above the work directory", "os.getcwd()", "/work"),
 ]
@@ -261,7 +264,7 @@ SIGNALS = [
 ]
 
 ENVIRONMENT = [
-    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\['HOME', 'LANG', 'PATH', 'USER'\]"),
+    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\['HOME', 'JOBLANE_FD', 'LANG', 'PATH', 'USER'\]"),
     Case("environment", "no credentials", "[n for n in os.environ if 'AWS' in n or 'TOKEN' in n or 'SECRET' in n]", r"\[\]"),
     Case("environment", "a library for the init (LD_PRELOAD)", "os.environ['LD_PRELOAD'] and os.getppid()", "1", {"LD_PRELOAD": "/work/evil.so"}),
     Case("environment", "the agent's own variables are only text", "os.environ['JOBLANE_ISOLATION']", "none", {"JOBLANE_ISOLATION": "none"}),

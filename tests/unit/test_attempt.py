@@ -9,6 +9,7 @@ import pytest
 
 from ec2_agent.decisions import Ask
 from ec2_agent.sandbox import Launcher
+from joblane.aws.conditions import ConditionStore
 from joblane.aws.lanes import LaneQueue
 from joblane.head import Head, rfc3339, submitted
 from joblane.lifecycle import Outcome, State
@@ -17,6 +18,7 @@ from joblane.message import Message
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
+from tests.support.recovery import World
 
 
 @pytest.fixture(name="launcher", scope="module")
@@ -25,14 +27,16 @@ def _launcher() -> Iterator[Launcher]:
         yield launcher
 
 
-def begin(aws: Cloud, launcher: Launcher, **fields: Any) -> tuple[Parts, Any]:
+def begin(
+    aws: Cloud, launcher: Launcher, conditions: ConditionStore | None = None, **fields: Any
+) -> tuple[Parts, Any]:
     """Submit and claim a job."""
     head = submitted(JOB, "acme", submission(**fields), int(time.time() * 1000))
     LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default")).send(
         Message(job_id=JOB, tenant="acme")
     )
     aws.jobs.put_new(head)
-    parts = Parts(aws.clients, launcher)
+    parts = Parts(aws.clients, launcher, conditions=conditions)
     held = parts.receive()
     assert held is not None
     claimed = parts.claim(held)
@@ -229,3 +233,87 @@ def test_bytes_that_are_not_utf8_survive(aws: Cloud, launcher: Launcher):
     head = run(aws, launcher, "/bin/sh", "-c", r"printf '\377\000\n'")
     page = aws.logs.page(head, Cursor(), limit=10, now_ms=0)
     assert ["/wAK"] == [record.base64 for record in page.records]
+
+
+def say(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> tuple[Head, str]:
+    """Run a script where blocked jobs can wait; give the job and its output."""
+    conditions = World(aws, aws.clients).conditions
+    command = ["/bin/sh", "-c", script]
+    _, attempt = begin(aws, launcher, conditions, command=command, **fields)
+    asyncio.run(attempt.run())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    return head, "".join(text or "" for _, text in output(aws, head))
+
+
+NAMED = """echo '{"block": "http:https://x.example/health"}' >&3; read a <&3; echo "$a"; """
+
+
+def test_a_job_waits_for_the_condition_that_it_named(aws: Cloud, launcher: Launcher):
+    head, out = say(aws, launcher, NAMED + "exit 75", requires=[])
+    assert (State.BLOCKED, "http:https://x.example/health") == (head.state, head.condition)
+    assert head.timeline[-1].reason == (
+        "exit 75: the job named what it waits for: http:https://x.example/health"
+    )
+    assert '{"ok": true}\n' == out
+
+
+def test_python_finds_the_line_by_its_number(aws: Cloud, launcher: Launcher):
+    script = """
+import json, os, socket, sys
+line = socket.socket(fileno=int(os.environ["JOBLANE_FD"]))
+for name in ("first", "last"):
+    line.sendall(json.dumps({"block": "app:" + name}).encode() + b"\\n")
+answers = line.makefile()
+print(answers.readline() + answers.readline(), end="")
+sys.exit(75)
+"""
+    head, out = say(aws, launcher, f"exec /usr/bin/python3 -c '{script}'")
+    assert (State.BLOCKED, "app:acme/last") == (head.state, head.condition), out
+    assert '{"ok": true}\n{"ok": true}\n' == out
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [(0, State.COMPLETED), (65, State.FAILED), (3, State.RETRY)]
+)
+def test_another_exit_code_wins_over_what_was_named(
+    aws: Cloud, launcher: Launcher, code: int, state: State
+):
+    head, _ = say(aws, launcher, f"{NAMED} exit {code}")
+    assert (state, None) == (head.state, head.condition)
+
+
+def test_what_the_job_names_goes_before_what_it_requires(aws: Cloud, launcher: Launcher):
+    head, _ = say(aws, launcher, NAMED + "exit 75", requires=["app:billing"])
+    assert "http:https://x.example/health" == head.condition
+
+
+def test_a_condition_that_is_none_is_answered_and_not_waited_for(aws: Cloud, launcher: Launcher):
+    head, out = say(aws, launcher, NAMED.replace("http:", "ftp:") + "exit 75")
+    assert "app:acme/default" == head.condition
+    assert "must start with one of http:" in out
+
+
+def test_an_application_of_another_tenant_is_none(aws: Cloud, launcher: Launcher):
+    head, out = say(aws, launcher, NAMED.replace("http:https:/", "app:other") + "exit 75")
+    assert "app:acme/default" == head.condition
+    assert "must name an application" in out
+
+
+def test_where_nothing_can_be_waited_for_the_job_is_told(aws: Cloud, launcher: Launcher):
+    head = run(aws, launcher, "/bin/sh", "-c", NAMED + "exit 75")
+    assert State.RETRY is head.state
+    assert [("stdout", True)] == [
+        (stream, "this deployment has no recovery" in (text or ""))
+        for stream, text in output(aws, head)
+    ]
+
+
+def test_a_flood_on_the_line_is_over_with_its_job(aws: Cloud, launcher: Launcher):
+    """From twenty children that share it, and read no answer."""
+    flood = 'while :; do echo \'{"block": "app:x"}\' >&3; done'
+    script = f"for i in $(seq 20); do ({flood}) & done; (yes >&3 &); sleep 0.5; exit 75"
+    began = time.monotonic()
+    head, _ = say(aws, launcher, script, timeout_s=20)
+    assert time.monotonic() - began < 10
+    assert (State.BLOCKED, 75) == (head.state, head.exit_code)

@@ -33,10 +33,10 @@ class CountingLauncher(Launcher):
 
     starts = 0
 
-    def start(self, spec: Spec, *, stdout: int, stderr: int) -> Sandbox:
+    def start(self, spec: Spec, *, stdout: int, stderr: int, line: int | None = None) -> Sandbox:
         """Count, and start."""
         self.starts += 1
-        return super().start(spec, stdout=stdout, stderr=stderr)
+        return super().start(spec, stdout=stdout, stderr=stderr, line=line)
 
 
 @pytest.fixture(name="launcher")

@@ -149,3 +149,40 @@ def test_a_job_without_output_is_complete_without_a_stream(aws: Cloud, records: 
 
 def test_a_job_that_never_ran_is_complete(aws: Cloud):
     assert ([], True) == read_all(aws, job(Step(State.CANCELLED, NOW, 0, "cancelled")))
+
+
+def rounds(*records: int) -> list[Step]:
+    """Blocks in a row, each of which wrote so many records, and the way back."""
+    return [
+        step
+        for number in records
+        for step in (
+            active(1),
+            Step(State.BLOCKED, NOW, 0, "exit 75", records=number),
+            Step(State.PENDING, NOW, 0, "let go"),
+        )
+    ]
+
+
+def test_output_of_blocks_that_stand_in_one_line_is_read_whole(aws: Cloud):
+    write(aws, 1, 1, 2)
+    write(aws, 3, 1)
+    write(aws, 4, 1)
+    head = job(*rounds(2, 0, 1), active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=1))
+    assert 6 == len(head.timeline)
+    cursor, read = Cursor(), []
+    while cursor.epoch <= 4:
+        page = aws.logs.page(head, cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+        read += [record.text for record in page.records]
+        cursor = page.cursor
+        if page.complete:
+            break
+    assert ["1\n", "2\n", "1\n", "1\n"] == read
+    assert page.complete
+
+
+def test_thousands_of_silent_blocks_are_passed_over_without_a_question(aws: Cloud):
+    head = job(*rounds(*[0] * 3000), active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=1))
+    write(aws, 3001, 1)
+    page = aws.logs.page(head, Cursor(), limit=10, now_ms=NOW)
+    assert ([1], True) == ([r.seq for r in page.records], page.complete)

@@ -1,9 +1,11 @@
 """What being blocked adds to the price of a job, counted at the client."""
 
+from joblane.aws.job_items import to_item
 from joblane.aws.jobs import Facts
 from joblane.head import Step
 from joblane.lifecycle import Outcome, State
 from tests.support.aws import Cloud, Meter, new_session
+from tests.support.jobs import JOB
 from tests.support.recovery import TABLE, OneEach, World
 
 CONDITION = "http:https://api.example.com/health"
@@ -77,3 +79,13 @@ def test_waiting_costs_the_conditions_table_by_the_round_and_not_by_the_job(aws:
     print(f"25 jobs: {joined} units to join, {meter.write_units - joined} in {rounds} rounds")
     assert 25 + 2 == joined  # a row each, the condition's own, the tenant's directory's
     assert rounds + 1 == meter.write_units - joined  # Begin writes it as well
+
+
+def test_a_job_that_blocks_again_and_again_does_not_grow(aws: Cloud):
+    world = World(aws, aws.clients)
+    run(world, 1, blocked=6)
+    (head,) = world.jobs.heads([f"{JOB[:22]}0001"])
+    states = [step.state for step in head.timeline]
+    assert ["pending", "active", "blocked", "pending", "active", "completed"] == states
+    assert (6, 7) == (head.timeline[2].times, head.epoch)
+    assert len(str(to_item(head))) < 1500

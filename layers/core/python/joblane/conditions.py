@@ -120,14 +120,15 @@ def parse(name: str) -> Condition:
     return Condition(kind, parameter)
 
 
-def _valid(name: str) -> str:
+def requested(name: str) -> str:
+    """Give a name that a job may wait for by its own word; raises ValueError for another."""
     parse(name)
     if unscoped(name) != name:
         raise ValueError(f"must name an application, which looks like {_APP.pattern}")
     return name
 
 
-ConditionName = Annotated[str, AfterValidator(_valid)]
+ConditionName = Annotated[str, AfterValidator(requested)]
 """A condition's name as a field of a model."""
 
 

@@ -53,6 +53,9 @@ Whoever writes such a step need not have read the job; reading the timeline fill
 """
 
 
+_ROUND = (State.ACTIVE, State.BLOCKED, State.PENDING, State.ACTIVE)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One transition of a job."""
@@ -64,22 +67,39 @@ class Step:
     agent: str | None = None
     records: int | None = None
     """Log records that the attempt which ended here has written; a reader stops there."""
+    times: int = 1
+    """How many blocks in a row it stands for, each with a claim before it (`with_step`)."""
+    first_ms: int | None = None
+    """When the first of several was; the rest of the step is of the last one."""
 
     def encode(self) -> str:
         """One compact string, as it stands in the timeline attribute."""
         row = [self.state, self.at_ms, self.attempt, short_reason(self.reason)]
-        if self.agent is not None or self.records is not None:
+        if self.times > 1:
+            row += [self.agent, self.records, self.times, self.first_ms]
+        elif self.records is not None:
+            row += [self.agent, self.records]
+        elif self.agent is not None:
             row.append(self.agent)
-        if self.records is not None:
-            row.append(self.records)
         return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def decode(cls, text: str) -> "Step":
         """Inverse of `encode`."""
         state, at_ms, attempt, reason, *rest = json.loads(text)
-        agent = rest[0] if rest else None
-        return cls(State(state), at_ms, attempt, reason, agent, rest[1] if len(rest) > 1 else None)
+        return cls(State(state), at_ms, attempt, reason, *rest)
+
+    @property
+    def began_ms(self) -> int:
+        """When it was, or the first of those that it stands for."""
+        return self.at_ms if self.first_ms is None else self.first_ms
+
+    @property
+    def told(self) -> str:
+        """Its reason as a reader is told it."""
+        if self.first_ms is None:
+            return self.reason
+        return f"{self.reason} (the last of {self.times} times since {rfc3339(self.first_ms)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +217,25 @@ def waits_in_lane(spec: Submission) -> str:
 
 
 def with_step(head: Head, step: Step) -> Head:
-    """Apply one transition to a head in memory, as the store does in the table."""
-    return replace(head, state=step.state, attempt=step.attempt, timeline=(*head.timeline, step))
+    """Apply one transition to a head in memory, as the store does in the table.
+
+    A job may block, be let go and block again for days, as often as it likes. A block that
+    follows such a round takes the place of its lines, so that the head does not grow:
+
+        active, blocked, pending, active + blocked  ->  active, blocked (the last of 2 times)
+    """
+    before = head.timeline
+    if step.state is State.BLOCKED and tuple(s.state for s in before[-4:]) == _ROUND:
+        earlier = before[-3]
+        silent = earlier.records == step.records == 0
+        before = before[:-3]
+        step = replace(
+            step,
+            records=0 if silent else None,
+            times=earlier.times + 1,
+            first_ms=earlier.began_ms,
+        )
+    return replace(head, state=step.state, attempt=step.attempt, timeline=(*before, step))
 
 
 def abridged(spec: Submission) -> Submission:
@@ -230,7 +267,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         id=head.job_id,
         tenant=head.tenant,
         state=head.state,
-        reason=head.timeline[-1].reason,
+        reason=head.timeline[-1].told,
         attempt=head.attempt,
         epoch=head.epoch,
         outcome=head.outcome,
@@ -265,7 +302,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
                 state=step.state,
                 at=rfc3339(step.at_ms),
                 attempt=step.attempt,
-                reason=step.reason,
+                reason=step.told,
                 agent=step.agent,
             )
             for step in head.timeline

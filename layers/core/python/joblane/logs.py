@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from joblane.head import Head, rfc3339
@@ -98,22 +99,30 @@ class EpochEnd:
     at_ms: int
     """When the next transition was written."""
     records: int | None
-    """How many records it wrote; None when its agent was lost and nobody can tell."""
+    """How many records it wrote; None when nobody can tell: its agent was lost, or its line
+    stands for several blocks."""
+    last: int
+    """The last epoch that this is true of."""
 
 
 def epoch_attempt(head: Head, epoch: int) -> int:
-    """The attempt that ran under an epoch; the n-th claim in the timeline is epoch n."""
-    starts = [step for step in head.timeline if step.state is State.ACTIVE]
-    return starts[epoch - 1].attempt if epoch <= len(starts) else head.attempt
+    """The attempt that ran, or runs, under an epoch."""
+    end = epoch_end(head, epoch)
+    return head.attempt if end is None else end.attempt
 
 
 def epoch_end(head: Head, epoch: int) -> EpochEnd | None:
-    """How an epoch ended, or None while it runs or has not begun."""
+    """How an epoch ended, or None while it runs or has not begun.
+
+    Every claim in the timeline is an epoch; one that stands before several blocks in one line
+    is as many.
+    """
     seen = 0
-    for step, following in zip(head.timeline, head.timeline[1:], strict=False):
-        seen += step.state is State.ACTIVE
-        if seen == epoch and step.state is State.ACTIVE:
-            return EpochEnd(step.attempt, following.at_ms, following.records)
+    for step, following in pairwise(head.timeline):
+        if step.state is State.ACTIVE:
+            seen += following.times
+            if epoch <= seen:
+                return EpochEnd(step.attempt, following.at_ms, following.records, seen)
     return None
 
 

@@ -112,7 +112,7 @@ def _first_blocked(timeline: Sequence[Step], blocked_ms: int) -> int:
         if step.state not in _SAME_CYCLE:
             break
         if step.state is State.BLOCKED:
-            first = step.at_ms
+            first = step.began_ms
     return first
 
 

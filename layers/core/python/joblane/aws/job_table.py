@@ -136,21 +136,27 @@ class JobTable:
         sets: Item | None = None,
         removes: Iterable[str] = (),
         adds: Iterable[str] = (),
+        instead: bool = False,
     ) -> Item:
         """Write a transition and its lines in the timeline. Returns the new item.
 
         The SDK repeats a call whose answer was lost; the second is refused by what the first
         wrote. A refusal that shows our own steps at the end of the timeline is a success.
+        `instead`: the steps are the whole timeline from now on; the condition must see to it
+        that nobody else adds a line meanwhile.
         """
         lines = [text(step.encode()) for step in steps]
+        sets = {**(sets or {}), "state": text(steps[-1].state)}
+        if instead:
+            sets["timeline"] = {"L": lines}
         return self._update(
             job_id,
             condition,
             lambda old: old["timeline"]["L"][-len(lines) :] == lines,
-            sets={**(sets or {}), "state": text(steps[-1].state)},
+            sets=sets,
             removes=removes,
             adds=adds,
-            lines=lines,
+            lines=() if instead else lines,
         )
 
     def _update(  # noqa: PLR0913 - the parts of an UpdateItem

@@ -320,7 +320,10 @@ class JobStore(JobTable):
             # The claim need not have seen what came later: a request to cancel, a new wake_at.
             removes = sorted({*removes, "cancel_requested", "wake", "wake_at"})
         holds = _holds(head) if step.state in ENDED else _undisturbed(head)
-        self._transition(head.job_id, [step], holds, sets=sets, removes=removes)
+        # Only who holds a job adds to its timeline, so its holder may rewrite it as well.
+        shorter = len(after.timeline) <= len(head.timeline)
+        steps = after.timeline if shorter else after.timeline[-1:]
+        self._transition(head.job_id, steps, holds, sets=sets, removes=removes, instead=shorter)
         return after
 
 

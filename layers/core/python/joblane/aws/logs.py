@@ -92,6 +92,7 @@ class LogStore:
         room = _PAGE_BYTES
         full = True
         for _ in range(_CALLS_A_PAGE):
+            cursor = _behind_silence(head, cursor)
             if cursor.epoch > head.epoch:
                 full = False
                 break
@@ -172,6 +173,15 @@ class _Read:
     size: int = 0
     cut: bool = False
     """True when the call brought more than there was room for."""
+
+
+def _behind_silence(head: Head, cursor: Cursor) -> Cursor:
+    """Pass over epochs without output, as far as another follows: they have no stream."""
+    while cursor.seq == 0 and (end := epoch_end(head, cursor.epoch)) is not None:
+        if end.records != 0 or end.last >= head.epoch:
+            break
+        cursor = Cursor(end.last + 1)
+    return cursor
 
 
 def _done(end: EpochEnd, seq: int, now_ms: int, *, at_tail: bool) -> bool:

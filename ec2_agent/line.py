@@ -1,0 +1,171 @@
+"""A job's line to its agent: what it says on descriptor 3, heard without ever waiting for it.
+
+One JSON object a line, one answer a line. The job is not trusted: it may write without end,
+never read, close the socket or share it among its children.
+"""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+
+MAX_LINE = 4096
+"""Bytes of one line without its newline."""
+
+LINES_A_SECOND = 100
+"""More wait in the job's own socket buffer, and then the job waits: a flood costs it, not us."""
+
+BURST = 200
+"""Lines heard at once before that rate holds."""
+
+LEFT_AT_END = 256 * 1024
+"""More than a socket holds (net.core.wmem_default, 208 KB): all that was said before the end."""
+
+
+class Line:
+    """Our end of one job's line."""
+
+    def __init__(self, sock: socket.socket, check: Callable[[str], object], now: float) -> None:
+        """Take over `sock`, a connected stream. `now` and later times are monotonic seconds.
+
+        `check` raises ValueError for a condition that may not be named; its text is the answer.
+        """
+        sock.setblocking(False)
+        self._socket = sock
+        self._check = check
+        self._rest = b""
+        self._too_long = False
+        self._budget = float(BURST)
+        self._budget_at = now
+        self.condition: str | None = None
+        """The condition that the job named last."""
+
+    def fileno(self) -> int:
+        """Give the descriptor to watch for readability; -1 once the line is closed."""
+        return self._socket.fileno()
+
+    def pump(self, now: float) -> float:
+        """Read once and answer. Returns for how many seconds not to listen: 0 but in a flood."""
+        data = self._receive()
+        if data is None:
+            return 0.0
+        lines = self._cut(data)
+        for line in lines:
+            self._answer(self._act(line))
+        earned = (now - self._budget_at) * LINES_A_SECOND
+        # A read without a line's end costs as one: an endless line is a flood too.
+        self._budget = min(self._budget + earned, BURST) - max(len(lines), 1)
+        self._budget_at = now
+        return max(0.0, -self._budget / LINES_A_SECOND)
+
+    def finish(self) -> None:
+        """Hear what was said before the job's end, then close: nobody is left to answer."""
+        for _ in range(LEFT_AT_END // MAX_LINE):
+            data = self._receive()
+            if data is None:
+                break
+            for line in self._cut(data):
+                self._act(line)
+        self._socket.close()
+
+    def _receive(self) -> bytes | None:
+        """Give what is there; None for nothing, or for the end, after which we are closed."""
+        if self._socket.fileno() < 0:
+            return None
+        try:
+            # Not recvmsg: descriptors that the job may send along are dropped by the kernel.
+            data = self._socket.recv(MAX_LINE)
+        except BlockingIOError:
+            return None
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._socket.close()
+            return None
+        return data
+
+    def _cut(self, data: bytes) -> list[bytes | None]:
+        """Cut off the lines that are complete; None stands for one that is too long.
+
+        What is too long is answered when it has become so, and forgotten up to its end. What
+        never gets its newline is not heard.
+        """
+        *ended, rest = (self._rest + data).split(b"\n")
+        lines: list[bytes | None] = []
+        for line in ended:
+            if not self._too_long:
+                lines.append(line if len(line) <= MAX_LINE else None)
+            self._too_long = False
+        if not self._too_long and len(rest) > MAX_LINE:
+            self._too_long = True
+            lines.append(None)
+        self._rest = b"" if self._too_long else rest
+        return lines
+
+    def _act(self, line: bytes | None) -> str | None:
+        """Do what a line says. Returns what is wrong with it."""
+        try:
+            condition = _parse(line)
+            self._check(condition)
+        except ValueError as wrong:
+            return str(wrong)
+        self.condition = condition
+        return None
+
+    def _answer(self, wrong: str | None) -> None:
+        """Answer one line, unless the job reads so little that there is no room: then not."""
+        body = {"ok": True} if wrong is None else {"error": wrong}
+        try:
+            # The kernel takes a short message whole or not at all.
+            self._socket.send(json.dumps(body).encode() + b"\n", socket.MSG_NOSIGNAL)
+        except OSError:
+            return
+
+
+def _parse(line: bytes | None) -> str:
+    """Give the condition that a line names; raises ValueError with the answer."""
+    if line is None:
+        raise ValueError(f"a line has at most {MAX_LINE} bytes")
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        said = None
+    match said:
+        case {"block": str(condition)} if len(said) == 1:
+            return condition
+        case {"block": _} if len(said) == 1:
+            raise ValueError("block: must be a string, the name of a condition")
+        case dict():
+            raise ValueError('known is {"block": "<condition>"} alone')
+        case _:
+            raise ValueError("a line is one JSON object")
+
+
+class Listener:
+    """Listens to a line from the event loop."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._listen()
+
+    def close(self) -> None:
+        """Hear the rest: the job has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if (fd := self._line.fileno()) >= 0:
+            self._loop.remove_reader(fd)
+        self._line.finish()
+
+    def _listen(self) -> None:
+        self._timer = None
+        self._loop.add_reader(self._line.fileno(), self._pump, self._line.fileno())
+
+    def _pump(self, fd: int) -> None:
+        pause = self._line.pump(self._loop.time())
+        if self._line.fileno() < 0:
+            self._loop.remove_reader(fd)
+        elif pause > 0:
+            self._loop.remove_reader(fd)
+            self._timer = self._loop.call_later(pause, self._listen)
