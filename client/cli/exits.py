@@ -49,7 +49,7 @@ Exit codes
   124  the job ran into its timeout
   128+N  signal N ended it (137: killed, such as for its memory)
    70  it ended without an exit code: it never ran, or its agent was lost
-  130  interrupted (Ctrl-C); the job goes on
+  130  interrupted (Ctrl-C); a line on stderr says whether the job goes on
    64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
 

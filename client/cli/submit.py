@@ -206,9 +206,10 @@ def _submit_options(*, json: Json = False) -> None: ...
 def _run(ctx: typer.Context, options: JobOptions, own: Mapping[str, Any]) -> None:
     """Submit a job, follow its output, exit with its exit code.
 
-    The job's stdout and stderr come out as they were written. Ctrl-C stops following; the job
-    goes on. One attempt unless --attempts says otherwise. --json writes lines:
-    {"submitted": job}, {"log": record} for each piece of output, {"ended": job}.
+    The job's stdout and stderr come out as they were written. Ctrl-C asks whether to cancel the
+    job; a second one, or no terminal to ask on, leaves it running. One attempt unless
+    --attempts says otherwise. --json writes lines: {"submitted": job}, {"log": record} for
+    each piece of output, {"ended": job}.
     """
     as_json = bool(own["json"])
     with ctx.obj.connect() as client:
@@ -219,15 +220,38 @@ def _run(ctx: typer.Context, options: JobOptions, own: Mapping[str, Any]) -> Non
             raise typer.Exit(exits.INTERRUPTED) from error
         try:
             _follow(client, job, as_json=as_json, give_up_s=own["give_up_s"])
-        except (KeyboardInterrupt, JoblaneError) as error:
-            if isinstance(error, JoblaneError):
-                out.explain(error)
-                code = exits.of_error(error)
-            else:
-                code = exits.INTERRUPTED
+        except KeyboardInterrupt as error:
+            _interrupted(client, job)
+            raise typer.Exit(exits.INTERRUPTED) from error
+        except JoblaneError as error:
+            out.explain(error)
             out.note(f"job {job.id} goes on; see it with: joblane logs -f {job.id}")
-            raise typer.Exit(code) from error
+            raise typer.Exit(exits.of_error(error)) from error
     raise typer.Exit(exits.of_job(job.data))
+
+
+def _interrupted(client: "Client", job: "Job") -> None:
+    """Cancel the job if a person says so; a second Ctrl-C, or nobody there to ask, leaves it."""
+    try:
+        if _wants_end(job):
+            note = str(client.cancel(job.id).data.get("note") or "cancelled")
+            out.note(f"job {job.id}: {note}")
+            return
+    except KeyboardInterrupt:
+        out.write(b"\n", stderr=True)  # behind the question
+    except JoblaneError as error:
+        out.explain(error)
+    out.note(
+        f"job {job.id} goes on; see it with: joblane logs -f {job.id}"
+        f" or end it with: joblane cancel {job.id}"
+    )
+
+
+def _wants_end(job: "Job") -> bool:
+    if not (out.is_terminal(sys.stdin) and out.is_terminal(sys.stderr)):
+        return False
+    out.write(f"\njoblane: cancel job {job.id}? [y/N] ".encode(), stderr=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _run_options(*, json: Json = False, give_up_s: GiveUp = 300) -> None: ...

@@ -1,7 +1,11 @@
 """`joblane run`: exit codes, bytes as they were, words when a job waits or fails, Ctrl-C."""
 
+import fcntl
 import json
+import os
+import pty
 import signal
+import termios
 import threading
 import time
 
@@ -181,7 +185,60 @@ def test_ctrl_c_leaves_the_job_alone_and_says_how_to_see_it(api: FakeApi, spawn:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert stderr == b"joblane: job 01J0 goes on; see it with: joblane logs -f 01J0\n"
+    assert stderr == GOES_ON
+
+
+GOES_ON = (
+    b"joblane: job 01J0 goes on; see it with: joblane logs -f 01J0"
+    b" or end it with: joblane cancel 01J0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "cancelled", "last"),
+    [
+        (b"y\n", 1, b"joblane: job 01J0: its agent is told to end it"),
+        (b"\n", 0, GOES_ON.strip()),
+        (b"no\n", 0, GOES_ON.strip()),
+        (b"\x03", 0, GOES_ON.strip()),
+        (b"\x04", 0, GOES_ON.strip()),
+    ],
+)
+def test_ctrl_c_on_a_terminal_asks_once_whether_to_cancel(
+    api: FakeApi, spawn: Spawn, typed: bytes, cancelled: int, last: bytes
+) -> None:
+    path = "/v1/jobs/01J0/cancel"
+    note = {"id": "01J0", "state": "active", "note": "its agent is told to end it"}
+    api.answers[path] = (202, {"Content-Type": "application/json"}, json.dumps(note).encode())
+    api.on_submit = lambda job: job.say("hello\n")
+    ours, theirs = pty.openpty()
+
+    def own_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    terminal = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "preexec_fn": own_terminal}
+    process = spawn("run", "--", "cmd", **terminal)
+    os.close(theirs)
+    until(ours, b"hello")
+    os.write(ours, b"\x03")
+    until(ours, b"cancel job 01J0? [y/N] ")
+    os.write(ours, typed)
+    assert until(ours, None).strip().endswith(last)
+    assert process.wait(10) == 130
+    assert api.count("POST", path) == cancelled
+
+
+def until(terminal: int, word: bytes | None) -> bytes:
+    """Read a terminal until it shows a word, or to its end."""
+    shown = b""
+    while word is None or word not in shown:
+        try:
+            shown += os.read(terminal, 4096)
+        except OSError:  # EIO: nobody holds the other end any more
+            assert word is None, shown
+            break
+    return shown
 
 
 def test_a_read_that_lags_behind_the_submission_is_forgiven(api: FakeApi, joblane: Joblane) -> None:
