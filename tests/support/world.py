@@ -1,277 +1,266 @@
-"""A small world: a simulated clock, lanes that misbehave as SQS may, agents that die and drift.
+"""A small world: the real functions and agents over an AWS that misbehaves, on one clock.
 
-The table is moto's, the code that claims and settles is the agent's own; only time, the network
-and the jobs' processes are simulated.
+The tables are moto's, what reads and writes them is the product's; only time, SQS, the pace of
+Step Functions and EventBridge, and the jobs' processes are simulated.
 """
 
-import asyncio
+import json
 import random
-from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self, cast
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from ec2_agent.attempt import Attempt
-from ec2_agent.claiming import Claimer, Stores
-from ec2_agent.decisions import Verdicted
-from ec2_agent.flight import Flight, Held
-from ec2_agent.lease import MARGIN_S
-from ec2_agent.report import Report, Tools
-from ec2_agent.sandbox import Ending, Usage
-from joblane.aws.agents import HEARTBEAT_S, LEASE_S, AgentRow, AgentStore
-from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
-from joblane.lifecycle import Outcome
-from joblane.message import Message
-from tests.support.agents import settings
-from tests.support.aws import DESCRIPTOR, Cloud, new_session
-
-_ENDING = Ending(
-    exit_code=0,
-    signal=None,
-    timed_out=False,
-    oom_killed=False,
-    stopped=False,
-    error=None,
-    usage=Usage(cpu_s=0.1, wall_s=0.1),
+from functions.admin import handler as admin
+from functions.dead_letter import handler as dead_letter
+from functions.instance_end.handler import InstanceEnd
+from functions.instance_end.handler import Settings as InstanceEndSettings
+from functions.recovery.handler import Recovery, answer, make_testers
+from functions.recovery.handler import Settings as RecoverySettings
+from functions.requeue import handler as requeue
+from functions.submission import handler as submission
+from infra.recovery_machine import definition
+from joblane.aws.agents import HEARTBEAT_S, LEASE_S
+from joblane.aws.clients import QUICK
+from joblane.config import alternate_name
+from joblane.names import LANES
+from tests.support import recovery
+from tests.support.aws import (
+    DESCRIPTOR,
+    FUNCTION_ENVIRONMENT,
+    NAME,
+    PREFIX,
+    QUEUES,
+    Cloud,
+    new_session,
 )
+from tests.support.machine import Clock, Execution, Machine
+from tests.support.recovery import MACHINE_ARN, QUIET, OneEach, Switch
+from tests.support.requests import Api
+from tests.support.simulated_agent import TROUBLE, SimAgent
+from tests.support.sqs import Faults, Queues, Sqs
 
 SKEW_S = 5.0
 """Clocks of two hosts differ by this much at most."""
 
+TICK_S = HEARTBEAT_S
+MINUTE_TICKS = 6
 
-class Faults:
-    """Whether a call fails now, and how: before it was made, or after, the answer lost."""
+MOST_RECEIVES = 40
+"""After which SQS moves a message to its lane's dead-letter queue: far fewer than deployed, so
+that it happens."""
 
-    def __init__(self, dice: random.Random, share: float) -> None:
-        self.dice = dice
-        self.share = share
+INTERRUPTED = 0.03
+"""How often others come in between before a call."""
+
+MOST_AT_ONCE = 3
+"""Agents that are in the middle of something."""
+
+POLICIES = {
+    "app": {"policy": "exponential", "first_s": 10, "longest_s": 120, "most_s": 1800},
+    "http": {"policy": "constant", "every_s": 20, "most_s": 900},
+}
+
+CONDITIONS = ("http:https://api.example.com/health", "tcp:db.example.com:5432", "app:ledger")
+
+
+class Inline:
+    """An executor that works at once: threads would make a seed mean nothing."""
+
+    def __init__(self, _workers: int) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, work: Callable[[Any], Any], entries: Iterable[Any]) -> Iterator[Any]:
+        """Do one after the other."""
+        return map(work, list(entries))
+
+
+class Pace(Machine):
+    """Executions, advanced by the world's ticks; what fails is told as EventBridge does."""
+
+    def __init__(self, world: "World") -> None:
+        function = definition("function")
+        super().__init__(None, MACHINE_ARN, function, world.recovery, world.clock)
+        self.events: list[dict[str, Any]] = []
+
+    def start(self, name: str, text: str) -> None:
+        """Begin an execution. Raises what Step Functions says of a name that is taken."""
+        if name in self.executions:
+            raise ClientError({"Error": {"Code": "ExecutionAlreadyExists"}}, "StartExecution")
+        data = json.loads(text)
+        self.executions[name] = Execution(name, data, "Begin", data, self._clock.now)
+
+    def tick(self) -> None:
+        """Do what is due, and hand on what failed until it is taken."""
+        for execution in self.running():
+            for _ in range(20):
+                if execution.status != "RUNNING" or execution.due > self._clock.now:
+                    break
+                self.step(execution)
+        for event in list(self.events):
+            try:
+                self._function(event)
+            except TROUBLE:
+                continue
+            self.events.remove(event)
+
+    def alive(self) -> set[str]:
+        """Conditions that somebody takes care of, or is about to be told of."""
+        inputs = [e.input for e in self.running()]
+        inputs += [json.loads(event["detail"]["input"]) for event in self.events]
+        return {str(data["condition"]) for data in inputs}
+
+    def _find_new(self) -> None:
+        pass
+
+    def _failed(self, execution: Execution) -> None:
+        execution.status = "FAILED"
+        detail = {"status": "FAILED", "input": json.dumps(execution.input)}
+        self.events.append({"detail": detail})
+
+
+class _StepFunctions:
+    """A client of Step Functions, as far as the product uses it."""
+
+    def __init__(self, pace: Pace, faults: Faults) -> None:
+        self._pace = pace
+        self._faults = faults
+
+    def start_execution(self, *, name: str, input: str, **_: Any) -> None:  # noqa: A002 - theirs
+        """Start an execution."""
+        with self._faults.call():
+            self._pace.start(name, input)
+
+
+class _Sns:
+    """A client of SNS that nobody listens to."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
+    def publish(self, **_: Any) -> None:
+        """Tell nobody."""
+        with self._faults.call():
+            pass
+
+
+class _CutOff(Faults):
+    """The world's faults, and those of a host that cannot reach AWS at all.
+
+    Before a call others may do theirs: what its caller read may be old by the time it writes.
+    """
+
+    def __init__(self, world: "World", cut_off: Callable[[], bool]) -> None:
+        super().__init__(world.dice, 0)
+        self._world = world
+        self._faults = world.faults
+        self._cut_off = cut_off
 
     def refuse(self, **_: Any) -> None:
         """Fail before the call is made."""
-        if self.dice.random() < self.share:
-            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "Any")
+        if self._cut_off():
+            raise ReadTimeoutError(endpoint_url="https://aws.test")
+        self._world.interrupt()
+        self._faults.refuse()
 
     def lose_answer(self, **_: Any) -> None:
         """Fail after the call was made."""
-        if self.dice.random() < self.share:
-            raise ReadTimeoutError(endpoint_url="https://aws.test")
+        self._faults.lose_answer()
+
+    @property
+    def share(self) -> float:
+        """How often a call fails."""
+        return self._faults.share
+
+    @share.setter
+    def share(self, value: float) -> None:
+        pass
 
 
-@dataclass
-class _Entry:
-    body: str
-    sent: float
-    visible_at: float
-    receives: int = 0
-    receipt: str = ""
+class FaultyClients(OneEach):
+    """Makes clients whose calls fail now and then."""
 
-
-class Lane:
-    """A lane as SQS promises it and no better: late, twice, out of order."""
-
-    def __init__(self, world: "World") -> None:
-        self._world = world
-        self.entries: dict[int, _Entry] = {}
-        self._ids = count()
-
-    def send(self, message: Message) -> None:
-        """Send; it shows within a second."""
-        now = self._world.now
-        late = self._world.dice.uniform(0, 1)
-        self.entries[next(self._ids)] = _Entry(message.encode(), now, now + late)
-
-    def receive_one(self) -> Received | None:
-        """Hand out any visible message, now and then without hiding it."""
-        self._world.faults.refuse()
-        now = self._world.now
-        visible = [key for key, entry in self.entries.items() if entry.visible_at <= now]
-        if not visible:
-            return None
-        key = self._world.dice.choice(visible)
-        entry = self.entries[key]
-        entry.receives += 1
-        entry.receipt = f"{key}/{entry.receives}"
-        if self._world.dice.random() > self._world.faults.share:
-            entry.visible_at = now + VISIBILITY_S
-        return Received(entry.body, entry.receipt, entry.receives, int(entry.sent * 1000))
-
-    def delete(self, receipt: str) -> None:
-        """Delete, by the latest receipt or an older one."""
-        self._world.faults.refuse()
-        self.entries.pop(int(receipt.partition("/")[0]), None)
-
-    def hide(self, receipt: str, seconds: int) -> None:
-        """Change visibility; an old receipt changes nothing."""
-        self._world.faults.refuse()
-        entry = self.entries.get(int(receipt.partition("/")[0]))
-        if entry is not None and entry.receipt == receipt:
-            entry.visible_at = self._world.now + seconds
-
-
-@dataclass(eq=False)
-class Running:
-    """A job's process on a simulated host."""
-
-    attempt: Attempt
-    held: Held
-    ends_at: float
-    outcome: Outcome
-
-
-@dataclass(eq=False)
-class SimAgent:
-    """An agent whose heartbeats, claims and reports are real, and whose jobs are not."""
-
-    world: "World"
-    name: str
-    skew_s: float
-    running: list[Running] = field(default_factory=list)
-    alive: bool = True
-    cut_off: bool = False
-    renewed: float = 0.0
-
-    def __post_init__(self) -> None:
+    def __init__(self, world: "World", faults: Faults) -> None:
         session = new_session()
         events = session.get_component("event_emitter")
-        events.register("before-call", self._refuse)
-        events.register("after-call", self._lose_answer)
-        dynamodb = Clients(session).make("dynamodb")
-        self._jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
-        self._agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
-        self._flight = Flight(lambda: self.now_ms() / 1000)
-        self.since_ms = self.now_ms()
-        self._claimer = Claimer(
-            settings(self.name),
-            Stores(self._jobs, self._agents, None),
-            self._flight,
-            self.clock,
-        )
-        self._tools = Tools(
-            jobs=self._jobs,
-            payloads=cast("Any", None),
-            logs=cast("Any", None),
-            conditions=None,
-            requirements=None,
-            launcher=cast("Any", None),
-            secrets=cast("Any", None),
-            flight=self._flight,
-            retention=DESCRIPTOR.retention,
-            clock=self.clock,
-            dice=self.world.dice,
-        )
+        events.register("before-call", faults.refuse)
+        events.register("after-call", faults.lose_answer)
+        super().__init__(session)
+        self._made["sqs"] = Sqs(world.queues, faults)
+        self._made["stepfunctions"] = _StepFunctions(world.pace, faults)
+        self._made["sns"] = _Sns(faults)
 
-    def _refuse(self, **_: Any) -> None:
-        if self.cut_off:
-            raise ReadTimeoutError(endpoint_url="https://aws.test")
-        self.world.faults.refuse()
-
-    def _lose_answer(self, **_: Any) -> None:
-        self.world.faults.lose_answer()
-
-    def clock(self) -> float:
-        """Unix seconds as this host believes."""
-        return self.world.now + self.skew_s
-
-    def now_ms(self) -> int:
-        """Unix milliseconds as this host believes."""
-        return int(self.clock() * 1000)
-
-    def beat(self) -> None:
-        """Renew the lease, or give it up in time; `Lease` without its sleeping."""
-        sent = self.world.now
-        row = AgentRow(
-            name=self.name,
-            since_ms=self.since_ms,
-            beat_ms=self.now_ms(),
-            threads=4,
-            running=len(self.running),
-            queues=("default",),
-            isolation="full",
-            version="1",
-            jobs=tuple(job.attempt.head.job_id for job in self.running),
-        )
-        try:
-            self._agents.beat(row)
-            self.renewed = sent
-        except (ClientError, ReadTimeoutError):
-            if self.world.now - self.renewed >= LEASE_S - MARGIN_S:
-                self.running.clear()
-
-    def take(self) -> None:
-        """Receive a message and claim what it names."""
-        if self.cut_off or self.world.now - self.renewed >= LEASE_S - MARGIN_S:
-            return
-        try:
-            received = self.world.lane.receive_one()
-        except ClientError:
-            return
-        if received is None:
-            return
-        lane = cast("LaneQueue", self.world.lane)
-        held = Held(lane, lane, "default", received, self.now_ms() / 1000)
-        try:
-            head = asyncio.run(self._claimer.claim(held))
-        except (ClientError, ReadTimeoutError):
-            return
-        if head is not None:
-            dice = self.world.dice
-            ends = self.world.now + dice.uniform(0, 400)
-            outcome = dice.choice([Outcome.SUCCEEDED, Outcome.FAILED, Outcome.PERMANENT])
-            self.running.append(Running(Attempt(self._tools, head, held), held, ends, outcome))
-            self.world.started(head.job_id, self)
-
-    def finish(self, job: Running, verdict: Verdicted) -> None:
-        """Report a job's end; while cut off, it waits."""
-        if self.cut_off:
-            return
-        self.running.remove(job)
-        report = Report(self._tools, job.attempt.head, job.held, lambda: False)
-        asyncio.run(report.write(verdict, _ENDING, 0))
-
-    def finish_due(self) -> None:
-        """Report the jobs whose time is over, and keep the messages of the others hidden."""
-        for job in list(self.running):
-            if job.ends_at <= self.world.now:
-                self.finish(job, Verdicted(job.outcome, job.outcome.value))
-
-    def extend(self) -> None:
-        """Keep messages invisible."""
-        for job in self.running:
-            try:
-                job.held.lane.hide(job.held.received.receipt, VISIBILITY_S)
-            except ClientError:
-                continue
-
-    def leave(self) -> None:
-        """Drain: hand everything back, say goodbye, go."""
-        for job in list(self.running):
-            self.finish(job, Verdicted(Outcome.INTERRUPTED, "leaving"))
-        if not self.running:
-            with suppress(ClientError, ReadTimeoutError):
-                self._agents.goodbye(self.name)
-            self.alive = False
-
-    def die(self) -> None:
-        """SIGKILL: its jobs die with it (`ec2_agent/sandbox/slot.py`)."""
-        self.running.clear()
-        self.alive = False
+    def make(self, service: str, config: Any = QUICK) -> Any:
+        """Make a client, or hand out the one that was made."""
+        return super().make(service, config)
 
 
 class World:
     """Everything, and the check that no job runs twice at once."""
 
     def __init__(self, aws: Cloud, seed: int, share: float) -> None:
+        recovery.make(aws)
+        self.aws = aws
         self.dice = random.Random(seed)
-        self.now = 1_800_000_000.0
+        self.clock = Clock(1_800_000_000.0)
         self.faults = Faults(self.dice, share)
-        self.lane = Lane(self)
-        self.jobs = aws.jobs
+        self.queues = Queues(self.dice, self.clock)
+        self.troubled = True
+        self.wells = {"http": Switch(), "tcp": Switch()}
         self.agents: list[SimAgent] = []
         self.starts: dict[str, int] = {}
+        self.ended_instances: list[str] = []
+        self.ticks = 0
+        self._busy: list[SimAgent] = []
+        for queue in QUEUES:
+            for lane in LANES:
+                self.queues.make(DESCRIPTOR.lane_url(queue, lane))
+                self.queues.make(DESCRIPTOR.dead_letter_url(queue, lane))
+        self.queues.make(PREFIX + alternate_name(NAME))
+        self.pace = Pace(self)
+        self._functions()
+
+    def _functions(self) -> None:
+        """Compose each function as its `main` does, with its own faulty clients."""
+        make, late = self.clients, self._skewed
+        environment = FUNCTION_ENVIRONMENT
+        self.api = Api(
+            submission.build(submission.Settings.model_validate(environment), make(), late())
+        )
+        self.operator = Api(admin.build(admin.Settings.model_validate(environment), make(), late()))
+        self._requeue = requeue.build(requeue.Settings.model_validate(environment), make(), late())
+        self._dead_letters = dead_letter.build(
+            dead_letter.Settings.model_validate(environment), make(), late()
+        )
+        instance_end = InstanceEndSettings.model_validate(
+            {**environment, "JOBLANE_QUEUES": json.dumps(QUEUES)}
+        )
+        self._instance_end = InstanceEnd(instance_end, make(), QUIET)
+        settings = RecoverySettings.model_validate(
+            {**recovery.ENVIRONMENT, "JOBLANE_POLICIES": json.dumps(POLICIES)}
+        )
+        clients, clock = make(), late()
+        testers = make_testers(settings, clients, clock) | self.wells
+        self._recovery = Recovery(settings, clients, testers, clock, QUIET)
+
+    def clients(self, cut_off: Callable[[], bool] = lambda: False) -> FaultyClients:
+        """Make clients of one host or function."""
+        return FaultyClients(self, _CutOff(self, cut_off))
+
+    def _skewed(self) -> Callable[[], float]:
+        skew_s = self.dice.uniform(-SKEW_S / 2, SKEW_S / 2)
+        return lambda: self.clock.now + skew_s
+
+    def recovery(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Call the recovery function."""
+        return answer(self._recovery, event)
 
     def started(self, job_id: str, by: SimAgent) -> None:
         """Note a start; nobody else may be running the job."""
@@ -283,19 +272,83 @@ class World:
     def join(self, name: str) -> None:
         """Let an agent start; it beats before it takes anything."""
         agent = SimAgent(self, name, self.dice.uniform(-SKEW_S / 2, SKEW_S / 2))
-        agent.renewed = self.now - LEASE_S
+        agent.renewed = self.clock.now - LEASE_S
         self.agents.append(agent)
         agent.beat()
 
-    def tick(self, seconds: float) -> None:
-        """Let time pass; every live agent does what is due."""
-        self.now += seconds
+    def tick(self, seconds: float = TICK_S) -> None:
+        """Let time pass; everybody does what is due."""
+        self.ticks += 1
+        self.clock.now += seconds
         for agent in [a for a in self.agents if a.alive]:
-            agent.beat()
-            agent.finish_due()
-            agent.extend()
-            agent.take()
+            with self._busy_with(agent):
+                agent.beat()
+                agent.extend()
+                agent.work()
         self.agents = [a for a in self.agents if a.alive]
+        self.pace.tick()
+        if self.ticks % MINUTE_TICKS == 0:
+            self._every_minute()
+        self._instances()
+        self._redrive()
+
+    def interrupt(self) -> None:
+        """Now and then, let another agent work in the middle of what somebody does."""
+        others = [a for a in self.agents if a.alive and a not in self._busy]
+        if others and len(self._busy) < MOST_AT_ONCE and self.dice.random() < INTERRUPTED:
+            agent = self.dice.choice(others)
+            with self._busy_with(agent):
+                agent.work()
+
+    @contextmanager
+    def _busy_with(self, agent: SimAgent) -> Iterator[None]:
+        self._busy.append(agent)
+        yield
+        self._busy.remove(agent)
+
+    def _every_minute(self) -> None:
+        """EventBridge's call; now and then there is no time for all."""
+        left = iter(self.dice.choices([100.0, 1.0], [9, 1], k=100))
+        with quietly():
+            self._requeue.run(lambda: next(left))
+
+    def _instances(self) -> None:
+        """EC2's notices of instances that ended, until they are taken."""
+        for name in list(self.ended_instances):
+            with quietly():
+                self._instance_end({"detail": {"instance-id": name, "state": "terminated"}})
+                self.ended_instances.remove(name)
+
+    def _redrive(self) -> None:
+        """What SQS handed out too often goes to the lane's dead-letter queue, and is read there."""
+        for lane in LANES:
+            source = self.queues.entries[DESCRIPTOR.lane_url("default", lane)]
+            dead = self.queues.entries[DESCRIPTOR.dead_letter_url("default", lane)]
+            for key in [k for k, e in source.items() if e.receives > MOST_RECEIVES]:
+                dead[key] = source.pop(key)
+            records = [_record(key, entry, lane) for key, entry in dead.items()]
+            failed = self._dead_letters.handle(records) if records else []
+            for record in records:
+                if record["messageId"] not in failed:
+                    del dead[int(cast("str", record["messageId"]))]
 
 
-TICK_S = HEARTBEAT_S
+def _record(key: int, entry: Any, lane: str) -> dict[str, Any]:
+    return {
+        "messageId": str(key),
+        "body": entry.body,
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{NAME}-default-{lane}-dlq",
+        "attributes": {"ApproximateReceiveCount": str(entry.receives)},
+        "messageAttributes": {
+            name: {"stringValue": value["StringValue"]} for name, value in entry.attributes.items()
+        },
+    }
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """A function that failed is called again later."""
+    try:
+        yield
+    except TROUBLE:
+        return

@@ -1,0 +1,125 @@
+"""What must hold of every job in a world, whatever happened to it."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from joblane.aws.condition_items import Phase
+from joblane.head import Head
+from joblane.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
+from joblane.message import NotOurs, decode
+from tests.support import recovery
+from tests.support.aws import DESCRIPTOR
+from tests.support.world import SKEW_S, World
+
+AGAIN = {(source, to) for (source, event), to in TABLE.items() if event in OPERATORS}
+"""What an operator may do to a job that has ended."""
+
+
+@dataclass
+class Promises:
+    """Looks at all jobs, and remembers how it saw them."""
+
+    world: World
+    accepted: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+    """Jobs whose deletion was asked for; they may be gone."""
+    seen: dict[str, Head] = field(default_factory=dict)
+    looked: int = 0
+
+    def __post_init__(self) -> None:
+        self._conditions = recovery.store(self.world.aws.clients)
+
+    def heads(self) -> dict[str, Head]:
+        """Every job in the table."""
+        dynamodb = self.world.aws.clients.make("dynamodb")
+        found = dynamodb.scan(
+            TableName=DESCRIPTOR.jobs_table,
+            FilterExpression="sk = :job",
+            ExpressionAttributeValues={":job": {"S": "JOB"}},
+            ProjectionExpression="job_id",
+        )["Items"]
+        ids = sorted(item["job_id"]["S"] for item in found)
+        return {head.job_id: head for head in self.world.aws.jobs.heads(ids, consistent=True)}
+
+    def look(self) -> None:
+        """Check all jobs as they are now."""
+        heads = self.heads()
+        lost = self.accepted - self.deleted - set(heads)
+        assert not lost, f"accepted and gone: {lost}"
+        messages = self._messages()
+        listed = self._listed()
+        cared_for = self.world.pace.alive()
+        for head in heads.values():
+            self._history(head)
+            self._limits(head)
+            if not head.ended:
+                waits_for = listed.get(head.job_id, set()) & cared_for
+                reached = head.job_id in messages or bool(waits_for) or self._wakes(head)
+                assert reached, f"nobody will ever see {head.job_id} again: {_told(head)}"
+                if head.state is State.BLOCKED and head.job_id not in messages:
+                    assert head.condition in waits_for, f"{head.job_id} is in no list"
+        self.seen = heads
+        self.looked += 1
+
+    def all_ended(self) -> bool:
+        """Whether nothing is left to do."""
+        return all(head.ended for head in self.heads().values())
+
+    def _history(self, head: Head) -> None:
+        """The timeline only grows, along the table's arrows; who has ended stays so."""
+        states = [step.state for step in head.timeline]
+        assert all(b in TRANSITIONS[a] for a, b in pairwise(states)), (head.job_id, states)
+        assert states.count(State.ACTIVE) == head.epoch, f"{head.job_id} lost a claim"
+        for a, b in pairwise(head.timeline):
+            assert b.at_ms >= a.at_ms - SKEW_S * 1000, f"{head.job_id} went back in time"
+        before = self.seen.get(head.job_id)
+        if before is None:
+            return
+        old = before.timeline
+        assert head.timeline[: len(old)] == old, f"{head.job_id} rewrote its history"
+        if before.ended and len(states) > len(old):
+            assert (before.state, states[len(old)]) in AGAIN, f"{head.job_id} left {before.state}"
+
+    def _limits(self, head: Head) -> None:
+        states = [step.state for step in head.timeline]
+        again = sum((a, b) in AGAIN and b is State.PENDING for a, b in pairwise(states))
+        assert head.attempt <= head.spec.retry.max_attempts, f"{head.job_id}: too many attempts"
+        if not head.spec.restartable:
+            starts = self.world.starts.get(head.job_id, 0)
+            assert starts <= 1 + again, f"{head.job_id} started {starts} times"
+
+    def _messages(self) -> set[str]:
+        found = set()
+        for body in self.world.queues.bodies():
+            try:
+                found.add(decode(body).job_id)
+            except NotOurs:
+                continue  # a command in an inbox
+        return found
+
+    def _listed(self) -> dict[str, set[str]]:
+        """The conditions that have each job in their list, unless they are closed."""
+        listed: dict[str, set[str]] = {}
+        for condition in {str(e.input["condition"]) for e in self.world.pace.executions.values()}:
+            row = self._conditions.get(condition)
+            if row is not None and row.phase is not Phase.CLOSED:
+                for entry in self._conditions.oldest(condition, 1000):
+                    listed.setdefault(entry.job_id, set()).add(condition)
+        return listed
+
+    def _wakes(self, head: Head) -> bool:
+        """Whether its row in `wake` moves it on: to its lane, or to its end once that is due.
+
+        Before its deadline a job that waits needs more than the row that will expire it.
+        """
+        if head.wake_at_ms is None or head.state is State.ACTIVE:
+            return False
+        if head.wake_at_ms == head.deadline_ms:
+            return head.deadline_ms <= (self.world.clock.now + SKEW_S) * 1000
+        return head.state in {State.SCHEDULED, State.PENDING}
+
+
+def _told(head: Head) -> str:
+    """A job's story, for whoever looks for the end of it."""
+    steps = "; ".join(f"{s.at_ms} {s.state} {s.agent or ''} {s.reason}" for s in head.timeline)
+    return f"{steps} (wake {head.wake_at_ms}, deadline {head.deadline_ms})"
