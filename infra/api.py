@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import cast
 
 import jsii
 from aws_cdk import CfnOutput, Stack
@@ -105,7 +106,7 @@ class ApiStack(Stack):
             disable_execute_api_endpoint=True if config.domain else None,
         )
         stage = self._stage(api)
-        self._routes(api, functions)
+        self._routes(api, functions, stage)
         outputs = {"ApiUrl": stage.url, "ApiId": api.api_id}
         if identity is not None:
             outputs["UserPoolId"] = identity.pool.user_pool_id
@@ -250,7 +251,10 @@ class ApiStack(Stack):
         )
 
     def _routes(
-        self, api: apigatewayv2.HttpApi, functions: Mapping[FunctionName, Function]
+        self,
+        api: apigatewayv2.HttpApi,
+        functions: Mapping[FunctionName, Function],
+        stage: apigatewayv2.HttpStage,
     ) -> None:
         authorizer = authorizers.HttpJwtAuthorizer(
             "Tokens", self._gate.issuer, jwt_audience=list(self._gate.audience)
@@ -273,3 +277,14 @@ class ApiStack(Stack):
                     "AwsSolutions-APIG4",
                     OPEN,
                 )
+            stage.node.add_dependency(*added)  # it names each route that it throttles
+        throttled = {
+            route.key: {
+                "ThrottlingRateLimit": route.rate.per_second,
+                "ThrottlingBurstLimit": route.rate.burst,
+            }
+            for route in ROUTES
+        }
+        cast("apigatewayv2.CfnStage", stage.node.default_child).add_property_override(
+            "RouteSettings", throttled
+        )

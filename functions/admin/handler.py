@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json
 
 from joblane import __version__
 from joblane.aws.again import ALL_QUEUES, Again, Progress, Selection, is_restart_cursor
@@ -29,19 +29,18 @@ from joblane.login import Login
 from joblane.message import JOB_ID_PATTERN, Command
 from joblane.names import AGENT_NAME_PATTERN, LANES, Lane, dead_letter_name, lane_name
 from joblane.principal import AnyAccess
+from joblane.queries import PageQuery, WorkQuery
 from joblane.queues import QueueSettings, SettingsInput, SettingsView, settings_view
 from joblane.retention import Retention
+from joblane.views import AgentDetail, AgentView, Drained, LaneView, QueuePage, QueueView
 from joblane.web import (
-    PAGE_MAX,
     Application,
     Problem,
     conflicts,
-    decode_cursor,
-    encode_cursor,
-    invalid,
+    go_on,
     listing,
     once,
-    page_limit,
+    place,
     success,
     wrong,
 )
@@ -71,37 +70,6 @@ class Settings(BaseModel):
     retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
 
 
-class AgentView(BaseModel):
-    """An agent as the API answers it."""
-
-    name: str
-    alive: bool
-    """Whether it still holds the lease on its jobs."""
-    last_seen_at: str
-    threads: int
-    running: int
-    queues: tuple[str, ...]
-    isolation: str
-    version: str
-
-
-class LaneView(BaseModel):
-    """One lane: how many messages SQS counts in it, and in its dead-letter queue."""
-
-    lane: Lane
-    visible: int
-    in_flight: int
-    delayed: int
-    dead_letters: int
-
-
-class QueueView(BaseModel):
-    """A queue as the API answers it; its lanes in the order in which agents serve them."""
-
-    name: str
-    lanes: tuple[LaneView, ...]
-
-
 class Operator:
     """What the routes do, over the stores they are handed."""
 
@@ -126,11 +94,25 @@ class Operator:
         now_ms = self.now_ms()
         return [_agent(row, now_ms) for row in rows], following
 
-    def drain(self, name: str) -> AgentView:
-        """Tell an agent to leave. Raises Problem 404 and 409: there is nobody to tell."""
+    def agent(self, tenant: str, name: str) -> AgentDetail:
+        """Read one agent, and those of its jobs that are this tenant's. Raises Problem 404."""
+        row = self._agent_row(name)
+        heads = self._jobs.heads(row.jobs)
+        return AgentDetail(
+            **_agent(row, self.now_ms()).model_dump(),
+            started_at=rfc3339(row.since_ms),
+            jobs=tuple(job_view(head) for head in heads if head.tenant == tenant),
+        )
+
+    def _agent_row(self, name: str) -> AgentRow:
         row = self._agents.get(name) if re.match(AGENT_NAME_PATTERN, name) else None
         if row is None:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such agent")
+        return row
+
+    def drain(self, name: str) -> AgentView:
+        """Tell an agent to leave. Raises Problem 404 and 409: there is nobody to tell."""
+        row = self._agent_row(name)
         view = _agent(row, self.now_ms())
         if not view.alive or not self._lanes.tell(name, Command(command="drain")):
             raise Problem(
@@ -153,7 +135,12 @@ class Operator:
         return settings_view(self._set.get(queue), self._settings.threads[queue], tenant)
 
     def set_queue(
-        self, tenant: str, who: str, queue: str, body: str, if_match: str | None
+        self,
+        tenant: str,
+        who: str,
+        queue: str,
+        wanted: SettingsInput,
+        if_match: str | None,
     ) -> SettingsView:
         """Replace a queue's settings, if they are the ones that the caller has seen.
 
@@ -161,10 +148,6 @@ class Operator:
         longer than it takes to read the new one. Raises Problem 400, 404, 412 and 428.
         """
         self._require(tenant, queue)
-        try:
-            wanted = SettingsInput.model_validate_json(body)
-        except ValidationError as error:
-            raise invalid(error) from None
         seen = _version(if_match)
         over = self._set.get(queue).version if seen is None else seen
         now_ms = self.now_ms()
@@ -268,35 +251,34 @@ def routes(app: Application, operator: Operator) -> None:
 
     @app.route("GET /v1/login")
     def login() -> Response[str]:
-        app.query()
         return success(operator.login)
 
     @app.route("GET /v1/agents")
     def agents() -> Response[str]:
         app.tenant()
-        query = app.query("limit", "next")
-        limit = page_limit(query.get("limit"))
-        after = decode_cursor(query.get("next"), lambda key: re.match(AGENT_NAME_PATTERN, key))
-        found, following = operator.agents(limit, after)
-        return listing(found, limit, encode_cursor(following) if following else None)
+        query = app.parameters(PageQuery)
+        after = place(query, lambda key: re.match(AGENT_NAME_PATTERN, key))
+        found, following = operator.agents(query.limit, after)
+        return listing(found, query, following)
+
+    @app.route("GET /v1/agents/{agent}")
+    def agent(agent: str) -> Response[str]:
+        return success(operator.agent(app.tenant(), agent))
 
     @app.route("POST /v1/agents/{agent}/drain")
     def drain(agent: str) -> Response[str]:
-        app.query()
         app.tenant()
         view = operator.drain(agent)
         note = f"{agent} takes no more jobs, hands back what does not end in time, and leaves"
-        return success({**view.model_dump(), "note": note}, HTTPStatus.ACCEPTED)
+        return success(Drained(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)
 
     @app.route("GET /v1/queues")
     def queues() -> Response[str]:
-        app.query()
-        found = operator.queues(app.tenant())
-        return listing(found, len(found), None)
+        found = tuple(operator.queues(app.tenant()))
+        return success(QueuePage(entries=found, limit=len(found), next=None))
 
     @app.route("GET /v1/queues/{queue}")
     def one_queue(queue: str) -> Response[str]:
-        app.query()
         return success(operator.queue(app.tenant(), queue))
 
 
@@ -308,39 +290,28 @@ def setting_routes(app: Application, operator: Operator) -> None:
 
     @app.route("GET /v1/queues/{queue}/settings")
     def settings(queue: str) -> Response[str]:
-        app.query()
         return tagged(operator.queue_settings(app.tenant(), queue))
 
     @app.route("PUT /v1/queues/{queue}/settings")
     def set_settings(queue: str) -> Response[str]:
-        app.query()
-        event = app.resolver.current_event
-        return tagged(
-            operator.set_queue(
-                app.tenant(),
-                str(app.principal()),
-                queue,
-                app.body(MAX_SETTINGS_BYTES),
-                event.headers.get("if-match"),
-            )
-        )
+        who = str(app.principal())
+        wanted = app.read(SettingsInput, MAX_SETTINGS_BYTES)
+        seen = app.header("if-match")
+        return tagged(operator.set_queue(app.tenant(), who, queue, wanted, seen))
 
 
 def letter_routes(app: Application, operator: Operator) -> None:
     """Bind the routes of dead letters, and of doing it again."""
 
     def move(job_id: str) -> tuple[Head, int]:
-        app.query()
         return operator.job(app.tenant(), job_id), operator.now_ms()
 
     @app.route("GET /v1/dlq")
     def dead() -> Response[str]:
-        query = app.query("limit", "next")
-        limit = page_limit(query.get("limit"))
-        before = decode_cursor(query.get("next"), lambda key: re.match(JOB_ID_PATTERN, key))
-        heads, following = operator.dead(app.tenant(), limit, before)
-        entries = (job_view(head) for head in heads)
-        return listing(entries, limit, encode_cursor(following) if following else None)
+        query = app.parameters(PageQuery)
+        before = place(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        heads, following = operator.dead(app.tenant(), query.limit, before)
+        return listing((job_view(head) for head in heads), query, following)
 
     @app.route("POST /v1/dlq/{job_id}/replay")
     def replay(job_id: str) -> Response[str]:
@@ -360,34 +331,33 @@ def letter_routes(app: Application, operator: Operator) -> None:
 
     @app.route("POST /v1/queues/{queue}/requeue")
     def requeue(queue: str) -> Response[str]:
-        query = app.query("type", "limit", "next")
-        limit = page_limit(query.get("limit"), default=PAGE_MAX)
-        before = decode_cursor(query.get("next"), lambda key: re.match(JOB_ID_PATTERN, key))
-        selection = operator.selection(app.tenant(), queue, query.get("type"))
-        done = operator.again.requeue(selection, operator.now_ms(), limit=limit, before=before)
-        return success(_progress("requeued", done))
+        query = app.parameters(WorkQuery)
+        before = place(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        selection = operator.selection(app.tenant(), queue, query.type)
+        now_ms = operator.now_ms()
+        done = operator.again.requeue(selection, now_ms, limit=query.limit, before=before)
+        return success(_progress("requeued", done, query))
 
     @app.route("POST /v1/queues/{queue}/restart-failed")
     def restart_failed(queue: str) -> Response[str]:
-        query = app.query("type", "limit", "next")
-        limit = page_limit(query.get("limit"), default=PAGE_MAX)
-        after = decode_cursor(query.get("next"), is_restart_cursor)
-        selection = operator.selection(app.tenant(), queue, query.get("type"))
+        query = app.parameters(WorkQuery)
+        after = place(query, is_restart_cursor)
+        selection = operator.selection(app.tenant(), queue, query.type)
         now_ms = operator.now_ms()
         done = operator.again.restart_failed(
-            selection, app.asked("restarted", now_ms), now_ms, limit=limit, after=after
+            selection, app.asked("restarted", now_ms), now_ms, limit=query.limit, after=after
         )
-        return success(_progress("restarted", done))
+        return success(_progress("restarted", done, query))
 
 
-def _progress(name: str, progress: Progress) -> dict[str, Any]:
+def _progress(name: str, progress: Progress, query: PageQuery) -> dict[str, Any]:
     """The answer of a route that does a page of work."""
     refused = [{"id": job_id, "detail": why} for job_id, why in progress.refused.items()]
     return {
         "examined": progress.examined,
         name: progress.done,
         "refused": refused,
-        "next": encode_cursor(progress.following) if progress.following else None,
+        "next": go_on(query, progress.following),
     }
 
 

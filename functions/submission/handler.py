@@ -28,12 +28,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from http import HTTPStatus
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import BotoCoreError, ClientError
-from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json
 from ulid import ULID
 
 from joblane.aws.clients import Clients
@@ -42,6 +42,7 @@ from joblane.aws.lanes import MAX_DELAY_S, LaneQueue, Lanes
 from joblane.aws.logs import LogStore
 from joblane.aws.operations import Gone, Operations
 from joblane.aws.payloads import MAX_DATA_BYTES, PayloadLost, Payloads, is_large
+from joblane.aws.search import Found, search
 from joblane.aws.settings import SettingsStore
 from joblane.head import Head, job_view, submitted
 from joblane.lifecycle import Event, State
@@ -57,6 +58,7 @@ from joblane.model import (
 from joblane.names import LANES, Lane
 from joblane.output import Output
 from joblane.principal import AnyAccess
+from joblane.queries import ListJobs, LogQuery
 from joblane.queues import UNSET, explained
 from joblane.retention import PAYLOAD_START_DAYS, Retention
 from joblane.secret_names import allowed
@@ -65,12 +67,10 @@ from joblane.web import (
     Application,
     Problem,
     conflicts,
-    decode_cursor,
-    encode_cursor,
-    invalid,
     listing,
     once,
-    page_limit,
+    parsed,
+    place,
     success,
     wrong,
 )
@@ -118,22 +118,22 @@ class Submitter:
             (queue, lane): lanes.lane(queue, lane) for queue in settings.queues for lane in LANES
         }
 
-    def submit(self, tenant: str, body: str) -> Head:
-        """Accept one job. Raises Problem 400 naming each wrong field."""
-        head = self._payloads.keep(self._judge(tenant, body))
+    def submit(self, tenant: str, spec: Submission) -> Head:
+        """Accept one job. Raises Problem 400 for a queue that it may not use."""
+        head = self._payloads.keep(self._judge(tenant, spec))
         if (delay_s := _delay_s(head)) is not None:
             message = Message(job_id=head.job_id, tenant=tenant)
             self._lane(head).send(message, delay_s)
         self._jobs.put_new(head)
         return head
 
-    def submit_batch(self, tenant: str, body: str) -> list[Head | Problem]:
+    def submit_batch(self, tenant: str, batch: Batch) -> list[Head | Problem]:
         """Accept many jobs, each judged for itself: heads and problems in the order given.
 
         All messages are sent before the first job is put, so an answer that is an error as a
         whole (503) leaves messages without jobs, which agents discard, and no job.
         """
-        judged = [self._judged(tenant, job) for job in _parse(Batch, body).jobs]
+        judged = [self._judged(tenant, job) for job in batch.jobs]
         heads = [entry for entry in judged if isinstance(entry, Head)]
         lanes: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
         for head in heads:
@@ -155,14 +155,14 @@ class Submitter:
 
     def _judged(self, tenant: str, job: object) -> Head | Problem:
         try:
-            return self._payloads.keep(self._judge(tenant, json.dumps(job)))
+            spec = parsed(Submission, json.dumps(job))
+            return self._payloads.keep(self._judge(tenant, spec))
         except Problem as problem:
             return problem
         except (ClientError, BotoCoreError):
             return _unavailable("was not accepted; submit it again")
 
-    def _judge(self, tenant: str, body: str) -> Head:
-        spec = _parse(Submission, body)
+    def _judge(self, tenant: str, spec: Submission) -> Head:
         self._check_secrets(tenant, spec)
         spec = spec.model_copy(update={"queue": self._route(tenant, spec)})
         now_ms = self.now_ms()
@@ -228,10 +228,11 @@ class Submitter:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
         return head
 
-    def jobs(self, tenant: str, limit: int, before: str | None) -> tuple[list[Head], str | None]:
-        """Read a page of jobs, newest first; what TTL has not yet deleted is left out."""
-        heads, following = self._jobs.page(tenant, limit=limit, before=before)
-        return [head for head in heads if not self._past(head)], following
+    def jobs(self, tenant: str, query: ListJobs, before: str | None) -> Found:
+        """Read a page of jobs, newest first. Raises Problem 400 for a queue it may not use."""
+        if query.queue is not None:
+            self._require(tenant, query.queue)
+        return search(self._jobs, tenant, query, before, self._clock())
 
     def views(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
         """Show jobs; one read tells whether the queues of those that wait are paused.
@@ -245,11 +246,14 @@ class Submitter:
         ]
 
     def _route(self, tenant: str, spec: Submission) -> str:
-        open_to = [q for q, only in self._settings.queues.items() if not only or tenant in only]
         queue = spec.queue or self._settings.default_queue
+        self._require(tenant, queue)
+        return queue
+
+    def _require(self, tenant: str, queue: str) -> None:
+        open_to = [q for q, only in self._settings.queues.items() if not only or tenant in only]
         if queue not in open_to:
             raise wrong("queue", f"is unknown; this tenant may use {', '.join(open_to) or 'none'}")
-        return queue
 
     def _past(self, head: Head) -> bool:
         return head.expires_at is not None and head.expires_at <= self._clock()
@@ -257,16 +261,6 @@ class Submitter:
     def now_ms(self) -> int:
         """The time, in Unix milliseconds."""
         return int(self._clock() * 1000)
-
-
-_Model = TypeVar("_Model", Batch, Submission)
-
-
-def _parse(model: type[_Model], body: str) -> _Model:
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise invalid(error) from None
 
 
 def _delay_s(head: Head) -> int | None:
@@ -299,45 +293,45 @@ def routes(app: Application, submitter: Submitter) -> None:
 
     @app.route("POST /v1/jobs")
     def submit() -> Response[str]:
-        head = submitter.submit(app.tenant(), app.body(MAX_BODY_BYTES))
+        head = submitter.submit(app.tenant(), app.read(Submission, MAX_BODY_BYTES))
         where = {"Location": f"/v1/jobs/{head.job_id}"}
         return success(job_view(head), HTTPStatus.ACCEPTED, where)
 
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
-        app.query()
-        answers = submitter.submit_batch(app.tenant(), app.body(MAX_BODY_BYTES))
+        answers = submitter.submit_batch(app.tenant(), app.read(Batch, MAX_BODY_BYTES))
         return success({"entries": [_entry(answer) for answer in answers]})
 
     @app.route("GET /v1/jobs")
     def jobs() -> Response[str]:
-        query = app.query("limit", "next")
-        limit = page_limit(query.get("limit"))
-        before = decode_cursor(query.get("next"), lambda key: re.match(JOB_ID_PATTERN, key))
-        heads, following = submitter.jobs(app.tenant(), limit, before)
-        return listing(
-            submitter.views(heads),
-            limit,
-            encode_cursor(following) if following else None,
-        )
+        query = app.parameters(ListJobs)
+        before = place(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        found = submitter.jobs(app.tenant(), query, before)
+        return listing(submitter.views(found.heads), query, found.following)
 
     @app.route("GET /v1/jobs/{job_id}")
     def job(job_id: str) -> Response[str]:
-        app.query()
         head = submitter.whole(submitter.job(app.tenant(), job_id))
         (view,) = submitter.views([head], whole=True)
         return success(view)
 
+    @app.route("GET /v1/jobs/{job_id}/logs")
+    def logs(job_id: str) -> Response[str]:
+        head = submitter.job(app.tenant(), job_id)
+        return submitter.output.answer(app, head, app.parameters(LogQuery))
+
+
+def move_routes(app: Application, submitter: Submitter) -> None:
+    """Bind the routes with which a job's owner ends it, starts it again or puts it away."""
+
     @app.route("DELETE /v1/jobs/{job_id}")
     def delete(job_id: str) -> Response[str]:
-        app.query()
         with conflicts():
             submitter.delete(submitter.job(app.tenant(), job_id))
         return Response(int(HTTPStatus.NO_CONTENT), body="")
 
     @app.route("POST /v1/jobs/{job_id}/cancel")
     def cancel(job_id: str) -> Response[str]:
-        app.query()
         now_ms = submitter.now_ms()
         head = submitter.job(app.tenant(), job_id)
         with conflicts():
@@ -347,7 +341,6 @@ def routes(app: Application, submitter: Submitter) -> None:
 
     @app.route("POST /v1/jobs/{job_id}/retry")
     def retry(job_id: str) -> Response[str]:
-        app.query()
         now_ms = submitter.now_ms()
         head = submitter.job(app.tenant(), job_id)
         with conflicts():
@@ -356,17 +349,27 @@ def routes(app: Application, submitter: Submitter) -> None:
             )
         return success(job_view(back), HTTPStatus.ACCEPTED)
 
-    @app.route("GET /v1/jobs/{job_id}/logs")
-    def logs(job_id: str) -> Response[str]:
-        query = app.query("limit", "next")
-        return submitter.output.answer(app, submitter.job(app.tenant(), job_id), query)
+    def show(job_id: str, *, hidden: bool) -> Response[str]:
+        head = submitter.job(app.tenant(), job_id)
+        with conflicts():
+            return success(job_view(submitter.operations.hide(head, hidden=hidden)))
+
+    @app.route("POST /v1/jobs/{job_id}/hide")
+    def hide(job_id: str) -> Response[str]:
+        return show(job_id, hidden=True)
+
+    @app.route("POST /v1/jobs/{job_id}/unhide")
+    def unhide(job_id: str) -> Response[str]:
+        return show(job_id, hidden=False)
 
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     app = Application(settings.access, Logger())
     jobs = JobStore(clients.make("dynamodb"), settings.jobs_table)
-    routes(app, Submitter(settings, jobs, clients, clock))
+    submitter = Submitter(settings, jobs, clients, clock)
+    routes(app, submitter)
+    move_routes(app, submitter)
     return app
 
 

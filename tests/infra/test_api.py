@@ -53,8 +53,20 @@ def test_the_stage_is_throttled_and_logged_and_no_origin_is_let_in(production: D
         "ThrottlingBurstLimit": 1000,
         "ThrottlingRateLimit": 500,
     }
+    assert {
+        route.key: {
+            "ThrottlingRateLimit": route.rate.per_second,
+            "ThrottlingBurstLimit": route.rate.burst,
+        }
+        for route in ROUTES
+    } == stage["RouteSettings"]
     assert {"request_id", "status", "subject"} <= set(logged)
     assert "CorsConfiguration" not in production.one("AWS::ApiGatewayV2::Api")
+
+
+def test_the_stage_waits_for_the_routes_that_it_throttles(production: Deployment) -> None:
+    (stage,) = production.resources("AWS::ApiGatewayV2::Stage").values()
+    assert set(production.resources("AWS::ApiGatewayV2::Route")) <= set(stage["DependsOn"])
 
 
 def test_functions_run_as_configured(production: Deployment, laptop: Deployment) -> None:

@@ -1,12 +1,9 @@
 """The routes of conditions: what blocks a tenant's jobs, and its applications up or down."""
 
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
-from typing import Literal
 from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
-from pydantic import BaseModel, ValidationError
 
 from joblane.aws.directory import AppStore, Directory, Listed
 from joblane.conditions import (
@@ -19,51 +16,11 @@ from joblane.conditions import (
     unscoped,
 )
 from joblane.head import rfc3339
-from joblane.model import field_problems
-from joblane.web import (
-    Application,
-    Problem,
-    decode_cursor,
-    encode_cursor,
-    listing,
-    page_limit,
-    success,
-    wrong,
-)
+from joblane.queries import PageQuery
+from joblane.views import AppView, ConditionView
+from joblane.web import Application, listing, place, success, wrong
 
 MAX_DECLARATION_BYTES = 4096
-
-
-class ConditionView(BaseModel):
-    """A condition that jobs of the caller's tenant wait for, as the API answers it."""
-
-    name: str
-    kind: str
-    since_at: str
-    """When the tenant's job that waits longest was blocked."""
-    waiting: int
-    """How many of the tenant's jobs wait, among the hundred that have waited longest."""
-    more: bool
-    """Whether more jobs wait than those hundred, so that `waiting` is the least it can be."""
-    reason: str
-    """What the last test saw."""
-    tests: int
-    """How often it was tested since a job was last let go for the first time."""
-    next_test_at: str | None
-    """When it is tested next; absent until its execution has begun."""
-    policy: str
-    gives_up_at: str
-    """When the job that waits longest fails, if the condition still blocks then."""
-
-
-class AppView(BaseModel):
-    """What is declared of an application."""
-
-    name: str
-    state: Literal["up", "down"]
-    reason: str
-    until_at: str | None
-    """When a declaration that it is down ends by itself."""
 
 
 class Conditions:
@@ -125,15 +82,13 @@ def condition_routes(app: Application, conditions: Conditions) -> None:
 
     @app.route("GET /v1/conditions")
     def listed() -> Response[str]:
-        query = app.query("limit", "next")
-        limit = page_limit(query.get("limit"))
-        after = decode_cursor(query.get("next"), _is_condition)
-        found, following = conditions.page(app.tenant(), limit, after)
-        return listing(found, limit, encode_cursor(following) if following else None)
+        query = app.parameters(PageQuery)
+        after = place(query, _is_condition)
+        found, following = conditions.page(app.tenant(), query.limit, after)
+        return listing(found, query, following)
 
     @app.route("PUT /v1/conditions/{condition}")
     def declare(condition: str) -> Response[str]:
-        app.query()
         tenant = app.tenant()
         name = unquote(condition)
         try:
@@ -143,12 +98,7 @@ def condition_routes(app: Application, conditions: Conditions) -> None:
         if kind != "app" or unscoped(name) != name:
             problem = "must be app: and the name of an application; the other kinds are tested"
             raise wrong("condition", problem)
-        try:
-            declared = Declaration.model_validate_json(app.body(MAX_DECLARATION_BYTES))
-        except ValidationError as error:
-            problems = field_problems(error)
-            detail = "; ".join(f"{p.field}: {p.problem}" for p in problems)
-            raise Problem(HTTPStatus.BAD_REQUEST, detail, problems) from None
+        declared = app.read(Declaration, MAX_DECLARATION_BYTES)
         asked = app.asked(f"declared {declared.state}", conditions.now_ms())
         why = f"{declared.reason} ({asked})" if declared.reason else asked
         return success(conditions.declare(tenant, name, declared, why))

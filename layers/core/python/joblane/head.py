@@ -146,6 +146,8 @@ class Head:
     """Why the attempt that runs was asked to end; None when nobody did."""
     aside: Aside | None = None
     """Where the whole submission is, if it is not here."""
+    hidden: bool = False
+    """Whether lists leave it out."""
 
     @property
     def queue(self) -> str:
@@ -293,6 +295,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         requires=spec.requires,
         condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
+        hidden=head.hidden,
         created_at=rfc3339(head.timeline[0].at_ms),
         started_at=rfc3339(starts[0].at_ms) if starts else None,
         ended_at=rfc3339(head.timeline[-1].at_ms) if head.ended else None,

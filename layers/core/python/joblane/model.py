@@ -4,7 +4,6 @@ Validation says which field is wrong and what is allowed, and never repeats the 
 payload may hold what its owner would not like to find in a log.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -24,6 +23,7 @@ from joblane.conditions import ConditionName
 from joblane.lifecycle import Outcome, State
 from joblane.names import Lane, Name
 from joblane.secret_names import parse as parse_secret
+from joblane.strict import printable
 from joblane.times import unix_ms
 
 MAX_BODY_BYTES = 3_000_000
@@ -320,6 +320,8 @@ class Job(BaseModel):
     """What a blocked job waits for."""
     cancel_requested: str | None
     """Why the attempt that runs was asked to end."""
+    hidden: bool
+    """Whether lists leave it out."""
     created_at: str
     started_at: str | None
     ended_at: str | None
@@ -382,7 +384,7 @@ def field_problems(error: ValidationError) -> list[FieldProblem]:
 
 
 def _path(place: tuple[str | int, ...]) -> str:
-    return ".".join(_printable(str(part)) for part in place if part != "[key]") or "body"
+    return ".".join(printable(str(part)) for part in place if part != "[key]") or "body"
 
 
 def _problem(entry: ErrorDetails) -> str:
@@ -397,8 +399,3 @@ def _problem(entry: ErrorDetails) -> str:
             return f"must have at most {entry['ctx']['max_length']} item(s)"
     message = entry["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return message[:1].lower() + message[1:]
-
-
-def _printable(part: str) -> str:
-    """Keep a field's name, cut short and without control characters: it is the caller's text."""
-    return re.sub(r"[^\x20-\x7e]", "?", part)[:64]

@@ -78,7 +78,7 @@ def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -
         expires_at=expires_at if step.state in ENDED else None,
         wake_at_ms=_wake_after(head, event, step),
     )
-    return after if event not in _RESTARTS else replace(after, cancel_requested=None)
+    return after if event not in _RESTARTS else replace(after, cancel_requested=None, hidden=False)
 
 
 def _wake_after(head: Head, event: Event, step: Step) -> int | None:

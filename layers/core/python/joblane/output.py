@@ -1,7 +1,7 @@
 """The route of a job's output: a page of JSON, or by `Accept` a stream of events."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from http import HTTPStatus
 
@@ -14,8 +14,9 @@ from joblane.aws.logs import LogStore
 from joblane.head import Head
 from joblane.logs import Cursor
 from joblane.model import LOG_PAGE_MAX
+from joblane.queries import LOG_PAGE_DEFAULT, LogQuery
 from joblane.sse import EVENT_STREAM, come_back
-from joblane.web import Application, page_limit, success, wrong
+from joblane.web import Application, success, wrong
 
 LAST_EVENT_ID = "Last-Event-ID"
 
@@ -43,17 +44,15 @@ class Output:
     def _logs(self) -> LogStore:
         return self._make_logs()  # a client that most cold starts never need
 
-    def answer(self, app: Application, head: Head, query: Mapping[str, str]) -> Response[str]:
-        """Answer a request for a job's output with `limit` and `next` of its query.
+    def answer(self, app: Application, head: Head, query: LogQuery) -> Response[str]:
+        """Answer a request for a job's output.
 
         Raises Problem 400 naming a parameter or header that is not ours.
         """
         if _wants_events(app.header("accept")):
-            limit = page_limit(query.get("limit"), default=LOG_PAGE_MAX, most=LOG_PAGE_MAX)
-            return self._events(app, head, query, limit)
-        limit = page_limit(query.get("limit"), default=100, most=LOG_PAGE_MAX)
+            return self._events(app, head, query, query.limit or LOG_PAGE_MAX)
         try:
-            return self._page(head, _cursor(query.get("next")), limit)
+            return self._page(head, _cursor(query.next), query.limit or LOG_PAGE_DEFAULT)
         except ValueError as error:
             raise wrong("next", f"{error}; pass what the last page returned") from None
 
@@ -69,14 +68,12 @@ class Output:
             }
         )
 
-    def _events(
-        self, app: Application, head: Head, query: Mapping[str, str], limit: int
-    ) -> Response[str]:
+    def _events(self, app: Application, head: Head, query: LogQuery, limit: int) -> Response[str]:
         # A reader that comes back repeats its query and adds the header.
         seen = app.header(LAST_EVENT_ID.lower())
         name = "next" if not seen else LAST_EVENT_ID
         try:
-            cursor = _cursor(seen or query.get("next"))
+            cursor = _cursor(seen or query.next)
             if seen and cursor.was_told_end(head):
                 return Response(int(HTTPStatus.NO_CONTENT), body="")
             events = LogEvents(self._jobs, self._logs, self._clock, self._sleep)

@@ -5,11 +5,34 @@ table, and `joblane.web.Application.route` binds a handler only to one of them, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, Literal
 
+from pydantic import BaseModel
+
 from joblane.access import Scope
+from joblane.conditions import Declaration
+from joblane.login import Login
+from joblane.model import Batch, Cancelled, Job, Submission
+from joblane.queries import ListJobs, LogQuery, NoQuery, PageQuery, Query, WorkQuery
+from joblane.queues import SettingsInput, SettingsView
+from joblane.views import (
+    AgentDetail,
+    AgentPage,
+    AppView,
+    BatchAnswer,
+    ConditionPage,
+    Drained,
+    Health,
+    JobPage,
+    LogPage,
+    QueuePage,
+    QueueView,
+    Requeued,
+    Restarted,
+)
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
@@ -17,8 +40,23 @@ FunctionName = Literal["submission", "admin"]
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """What API Gateway lets through of one route, over all callers; more is answered 429."""
+
+    per_second: int
+    burst: int
+    """Requests at once, on top of what has been let through lately."""
+
+
+READS: Final = Rate(200, 400)
+WRITES: Final = Rate(200, 400)
+SWEEPS: Final = Rate(10, 20)
+"""A request here reads or writes up to a hundred jobs, or asks SQS twice for each lane."""
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
-    """A path of the API, the function behind it, and the scope a caller needs."""
+    """A path of the API, the function behind it, the scope a caller needs, and its contract."""
 
     method: Method
     path: str
@@ -28,31 +66,164 @@ class Route:
     """None leaves the route open to anyone, with or without a token."""
     summary: str
     """One line for people: what it does."""
+    _: KW_ONLY
+    answer: type[BaseModel] | None = None
+    """Body of a success; None for one without a body."""
+    status: HTTPStatus = HTTPStatus.OK
+    query: type[Query] = NoQuery
+    body: type[BaseModel] | None = None
+    """None for a request without a body."""
+    errors: tuple[HTTPStatus, ...] = ()
+    """What can go wrong beside what `problems` derives: 409 where a job's state decides."""
+    rate: Rate = READS
 
     @property
     def key(self) -> str:
         """API Gateway's name of it: `GET /v1/jobs/{job_id}`."""
         return f"{self.method} {self.path}"
 
+    @property
+    def problems(self) -> tuple[HTTPStatus, ...]:
+        """Every status with which this route answers when it does not succeed."""
+        found = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR, *self.errors}
+        found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
+        if self.scope is not None:
+            found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+        if "{" in self.path:
+            found.add(HTTPStatus.NOT_FOUND)
+        if self.body is not None:
+            found.add(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return tuple(sorted(found))
+
 
 ROUTES: Final = (
-    Route("POST", "/v1/jobs", "submission", "jobs.submit", "Submit a job"),
-    Route("POST", "/v1/jobs/batch", "submission", "jobs.submit", "Submit up to 100 jobs"),
-    Route("GET", "/v1/jobs", "submission", "jobs.read", "List jobs, newest first"),
-    Route("GET", "/v1/jobs/{job_id}", "submission", "jobs.read", "Read a job"),
-    Route("GET", "/v1/jobs/{job_id}/logs", "submission", "jobs.read", "Read a job's output"),
-    Route("DELETE", "/v1/jobs/{job_id}", "submission", "jobs.cancel", "Delete a job"),
-    Route("POST", "/v1/jobs/{job_id}/cancel", "submission", "jobs.cancel", "Cancel a job"),
-    Route("POST", "/v1/jobs/{job_id}/retry", "submission", "jobs.submit", "Start a job again"),
-    Route("GET", "/v1/dlq", "admin", "admin.read", "List dead jobs, newest first"),
-    Route("POST", "/v1/dlq/{job_id}/replay", "admin", "admin.mutate", "Start a dead job again"),
-    Route("POST", "/v1/dlq/{job_id}/dismiss", "admin", "admin.mutate", "Take a dead job off"),
+    Route(
+        "POST",
+        "/v1/jobs",
+        "submission",
+        "jobs.submit",
+        "Submit a job",
+        body=Submission,
+        answer=Job,
+        status=HTTPStatus.ACCEPTED,
+        rate=WRITES,
+    ),
+    Route(
+        "POST",
+        "/v1/jobs/batch",
+        "submission",
+        "jobs.submit",
+        "Submit up to 100 jobs",
+        body=Batch,
+        answer=BatchAnswer,
+        rate=SWEEPS,
+    ),
+    Route(
+        "GET",
+        "/v1/jobs",
+        "submission",
+        "jobs.read",
+        "List jobs, newest first",
+        query=ListJobs,
+        answer=JobPage,
+    ),
+    Route("GET", "/v1/jobs/{job_id}", "submission", "jobs.read", "Read a job", answer=Job),
+    Route(
+        "GET",
+        "/v1/jobs/{job_id}/logs",
+        "submission",
+        "jobs.read",
+        "Read a job's output",
+        query=LogQuery,
+        answer=LogPage,
+    ),
+    Route(
+        "DELETE",
+        "/v1/jobs/{job_id}",
+        "submission",
+        "jobs.cancel",
+        "Delete a job",
+        status=HTTPStatus.NO_CONTENT,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=WRITES,
+    ),
+    Route(
+        "POST",
+        "/v1/jobs/{job_id}/cancel",
+        "submission",
+        "jobs.cancel",
+        "Cancel a job",
+        answer=Cancelled,
+        status=HTTPStatus.ACCEPTED,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=WRITES,
+    ),
+    Route(
+        "POST",
+        "/v1/jobs/{job_id}/retry",
+        "submission",
+        "jobs.submit",
+        "Start a job again",
+        answer=Job,
+        status=HTTPStatus.ACCEPTED,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=WRITES,
+    ),
+    *(
+        Route(
+            "POST",
+            f"/v1/jobs/{{job_id}}/{verb}",
+            "submission",
+            "jobs.cancel",
+            summary,
+            answer=Job,
+            errors=(HTTPStatus.CONFLICT,),
+            rate=WRITES,
+        )
+        for verb, summary in (
+            ("hide", "Leave a job that has ended out of lists"),
+            ("unhide", "Show a hidden job in lists again"),
+        )
+    ),
+    Route(
+        "GET",
+        "/v1/dlq",
+        "admin",
+        "admin.read",
+        "List dead jobs, newest first",
+        query=PageQuery,
+        answer=JobPage,
+    ),
+    Route(
+        "POST",
+        "/v1/dlq/{job_id}/replay",
+        "admin",
+        "admin.mutate",
+        "Start a dead job again",
+        answer=Job,
+        status=HTTPStatus.ACCEPTED,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=WRITES,
+    ),
+    Route(
+        "POST",
+        "/v1/dlq/{job_id}/dismiss",
+        "admin",
+        "admin.mutate",
+        "Take a dead job off",
+        answer=Job,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=WRITES,
+    ),
     Route(
         "POST",
         "/v1/queues/{queue}/requeue",
         "admin",
         "admin.mutate",
         "Send a fresh message for each job that waits, a page at a time",
+        query=WorkQuery,
+        answer=Requeued,
+        rate=SWEEPS,
     ),
     Route(
         "POST",
@@ -60,33 +231,95 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Start each job that failed or is dead again, a page at a time",
+        query=WorkQuery,
+        answer=Restarted,
+        rate=SWEEPS,
     ),
-    Route("GET", "/v1/conditions", "admin", "admin.read", "List conditions that jobs wait for"),
+    Route(
+        "GET",
+        "/v1/agents",
+        "admin",
+        "admin.read",
+        "List agents",
+        query=PageQuery,
+        answer=AgentPage,
+    ),
+    Route(
+        "GET",
+        "/v1/agents/{agent}",
+        "admin",
+        "admin.read",
+        "Read an agent and the jobs that it runs",
+        answer=AgentDetail,
+    ),
+    Route(
+        "GET",
+        "/v1/conditions",
+        "admin",
+        "admin.read",
+        "List conditions that jobs wait for",
+        query=PageQuery,
+        answer=ConditionPage,
+    ),
     Route(
         "PUT",
         "/v1/conditions/{condition}",
         "admin",
         "admin.mutate",
         "Declare an application up or down",
+        body=Declaration,
+        answer=AppView,
+        rate=WRITES,
     ),
-    Route("GET", "/v1/agents", "admin", "admin.read", "List agents"),
     Route(
         "POST",
         "/v1/agents/{agent}/drain",
         "admin",
         "admin.mutate",
         "Have an agent hand its jobs back and leave",
+        answer=Drained,
+        status=HTTPStatus.ACCEPTED,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=WRITES,
     ),
-    Route("GET", "/v1/queues", "admin", "admin.read", "List queues with the lengths of lanes"),
-    Route("GET", "/v1/queues/{queue}", "admin", "admin.read", "Read a queue"),
     Route(
-        "GET", "/v1/queues/{queue}/settings", "admin", "admin.read", "Read the settings of a queue"
+        "GET",
+        "/v1/queues",
+        "admin",
+        "admin.read",
+        "List queues with the lengths of lanes",
+        answer=QueuePage,
+        rate=SWEEPS,
+    ),
+    Route("GET", "/v1/queues/{queue}", "admin", "admin.read", "Read a queue", answer=QueueView),
+    Route(
+        "GET",
+        "/v1/queues/{queue}/settings",
+        "admin",
+        "admin.read",
+        "Read the settings of a queue",
+        answer=SettingsView,
     ),
     Route(
-        "PUT", "/v1/queues/{queue}/settings", "admin", "admin.mutate", "Set the settings of a queue"
+        "PUT",
+        "/v1/queues/{queue}/settings",
+        "admin",
+        "admin.mutate",
+        "Set the settings of a queue",
+        body=SettingsInput,
+        answer=SettingsView,
+        errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+        rate=WRITES,
     ),
-    Route("GET", "/v1/health", "admin", None, "Say that the API is up"),
-    Route("GET", "/v1/login", "admin", None, "Say where to log in, and as which client"),
+    Route("GET", "/v1/health", "admin", None, "Say that the API is up", answer=Health),
+    Route(
+        "GET",
+        "/v1/login",
+        "admin",
+        None,
+        "Say where to log in, and as which client",
+        answer=Login,
+    ),
 )
 
 BY_KEY: Final[Mapping[str, Route]] = MappingProxyType({route.key: route for route in ROUTES})

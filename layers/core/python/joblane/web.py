@@ -1,16 +1,15 @@
 """What the HTTP functions share: problems, who asks, paging, one log line a request."""
 
-import base64
 import binascii
 import gc
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, ParamSpec
+from traceback import extract_tb
+from typing import Any, ParamSpec, TypeVar
 
 from aws_lambda_powertools.event_handler.api_gateway import (
     APIGatewayHttpResolver,
@@ -23,19 +22,32 @@ from pydantic import BaseModel, ValidationError
 from joblane.access import Scope
 from joblane.aws.jobs import Refused
 from joblane.aws.operations import Gone
+from joblane.cursors import NotACursor, decode_cursor, encode_cursor
 from joblane.head import rfc3339
 from joblane.model import FieldProblem, field_problems
 from joblane.moves import NotAllowed
 from joblane.principal import Access, NotAdmitted, Principal
+from joblane.queries import NoQuery, PageQuery, Query
 from joblane.routes import BY_KEY, Route
+from joblane.strict import NotStrict, check, printable
 
 Params = ParamSpec("Params")
+Model = TypeVar("Model", bound=BaseModel)
+AQuery = TypeVar("AQuery", bound=Query)
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 
-PAGE_DEFAULT = 10
-PAGE_MAX = 100
+SECURITY_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Strict-Transport-Security": "max-age=63072000",
+    "X-Content-Type-Options": "nosniff",
+}
+"""With every answer, unless it has its own: what OWASP's REST Security Cheat Sheet asks of an API.
+
+No CORS header is ever sent, so no script of another origin reads an answer.
+"""
 
 
 class Problem(Exception):
@@ -58,7 +70,7 @@ def wrong(name: str, problem: str) -> Problem:
 
 
 def invalid(error: ValidationError) -> Problem:
-    """Make the problem of a body that is not what it should be: 400, each wrong field named."""
+    """Make the problem of a request that is not what it should be: 400, each wrong field named."""
     problems = field_problems(error)
     detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
     return Problem(HTTPStatus.BAD_REQUEST, detail, problems)
@@ -89,19 +101,24 @@ class Application:
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
     bound: list[Route] = field(default_factory=list)
     """The routes that have a handler here."""
+    _query: Query = field(default_factory=NoQuery)
+    """Parameters of the request that is being answered."""
 
     def __post_init__(self) -> None:
+        self.resolver.exception_handler(Exception)(self._defect)
         self.resolver.exception_handler(Problem)(self._problem)
         self.resolver.exception_handler([ClientError, BotoCoreError])(self._aws_trouble)
         self.resolver.not_found(self._no_route)
 
     def handle(self, event: dict[str, Any], context: object) -> dict[str, Any]:
         """Answer one API Gateway event (payload format 2.0)."""
+        request_id = event["requestContext"]["requestId"]
+        self.logger.append_keys(request_id=request_id)
         answer = self.resolver.resolve(event, context)  # type: ignore[arg-type] # Powertools' own context type
-        request = event["requestContext"]
+        own = answer.get("headers") or {}
+        answer["headers"] = {**SECURITY_HEADERS, **own, "X-Request-Id": request_id}
         self.logger.info(
             "request",
-            request_id=request["requestId"],
             route=event.get("routeKey"),
             status=answer["statusCode"],
             subject=self.claims(event).get("sub"),
@@ -120,7 +137,8 @@ class Application:
     ) -> Callable[[Callable[Params, Response[str]]], Callable[Params, Response[str]]]:
         """Bind a handler to a route of `joblane.routes`, such as `GET /v1/jobs/{job_id}`.
 
-        Raises KeyError for one that is not there: it would have no scope.
+        The request's parameters are read before the handler is called, which finds them in
+        `parameters`. Raises KeyError for a route that is not there: it would have no scope.
         """
         route = BY_KEY[key]
         path = route.path.replace("{", "<").replace("}", ">")
@@ -130,6 +148,7 @@ class Application:
             def admitted(*args: Params.args, **kwargs: Params.kwargs) -> Response[str]:
                 if route.scope is not None:
                     self._admit(route.scope)
+                self._query = self._parameters(route.query)
                 return handler(*args, **kwargs)
 
             self.resolver.route(path, route.method)(admitted)
@@ -164,13 +183,33 @@ class Application:
         """Say in a timeline who did what, and when: `cancelled by machine ci at 2026-...`."""
         return f"{done} by {self.principal()} at {rfc3339(now_ms)}"
 
-    def query(self, *known: str) -> dict[str, str]:
-        """Query parameters of this request; Problem 400 for one that the route does not know."""
+    def _parameters(self, model: type[Query]) -> Query:
         given = self.resolver.current_event.query_string_parameters
-        for name in given:
-            if name not in known:
-                raise wrong(printable(name), f"is unknown; this route takes {', '.join(known)}")
-        return dict(given)
+        if unknown := [name for name in given if name not in model.model_fields]:
+            takes = ", ".join(model.model_fields) or "none"
+            raise wrong(printable(unknown[0]), f"is unknown; this route takes {takes}")
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            raise invalid(error) from None
+
+    def parameters(self, model: type[AQuery]) -> AQuery:
+        """Query parameters of this request; `model` is the one that its route names."""
+        if not isinstance(self._query, model):
+            raise TypeError(f"this route takes {type(self._query).__name__}")
+        return self._query
+
+    def read(self, model: type[Model], most: int) -> Model:
+        """The request's body as a model.
+
+        Raises Problem 413 above `most` bytes, and 400 naming each wrong field.
+        """
+        text = self.body(most)
+        try:
+            check(text)
+        except NotStrict as error:
+            raise wrong("body", str(error)) from None
+        return parsed(model, text)
 
     def header(self, name: str) -> str | None:
         """A header of this request, by its name in small letters."""
@@ -214,6 +253,18 @@ class Application:
         """Log what AWS said, which the caller is not told."""
         self.logger.error("aws call failed", error=str(error))
 
+    def _defect(self, error: Exception) -> Response[str]:
+        """Answer what nobody foresaw; an error's message is not logged: it may hold values."""
+        frames = extract_tb(error.__traceback__)
+        where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
+        self.logger.error("unexpected error", kind=type(error).__name__, where=where)
+        return self._answer(
+            Problem(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "this is a defect of Joblane's; tell your operators the request's id",
+            )
+        )
+
     def _aws_trouble(self, error: Exception) -> Response[str]:
         """Say that trying again is right; what AWS said goes to the log, not to the caller."""
         self.log_trouble(error)
@@ -249,44 +300,35 @@ def success(
     return Response(int(status), JSON, text, headers=dict(headers or {}))
 
 
-def listing(entries: Iterable[BaseModel], limit: int, following: str | None) -> Response[str]:
-    """Make the answer of a list: `{entries, limit, next}`."""
+def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | None) -> Response[str]:
+    """Make the answer of a list, `{entries, limit, next}`; `following` is where to go on."""
     return success(
         {
             "entries": [entry.model_dump(mode="json") for entry in entries],
-            "limit": limit,
-            "next": following,
+            "limit": query.limit,
+            "next": go_on(query, following),
         }
     )
 
 
-def page_limit(given: str | None, *, default: int = PAGE_DEFAULT, most: int = PAGE_MAX) -> int:
-    """The `limit` parameter. Raises Problem 400 unless it is 1 to `most`."""
-    if given is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,4}", given) or not 1 <= int(given) <= most:
-        raise wrong("limit", f"must be a whole number from 1 to {most}")
-    return int(given)
+def go_on(query: PageQuery, following: str | None) -> str | None:
+    """Make the `next` of a page; None at the end."""
+    return None if following is None else encode_cursor(following, query.bound)
 
 
-def encode_cursor(key: str) -> str:
-    """Make the `next` of a list from the key it ended with."""
-    return base64.urlsafe_b64encode(key.encode()).decode("ascii").rstrip("=")
-
-
-def decode_cursor(given: str | None, is_key: Callable[[str], object]) -> str | None:
-    """Inverse of `encode_cursor`. Raises Problem 400 unless `is_key` accepts what it holds."""
-    if given is None:
+def place(query: PageQuery, is_key: Callable[[str], object]) -> str | None:
+    """Where a page begins, from its `next`. Raises Problem 400 unless it came from this list."""
+    if query.next is None:
         return None
     try:
-        key = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)).decode("ascii")
-    except (binascii.Error, ValueError):
-        key = ""
-    if not is_key(key):
-        raise wrong("next", "is not a cursor of this list; pass what its last page returned")
-    return key
+        return decode_cursor(query.next, is_key, query.bound)
+    except NotACursor as error:
+        raise wrong("next", str(error)) from None
 
 
-def printable(text: str) -> str:
-    """The caller's text, cut short and without control characters."""
-    return re.sub(r"[^\x20-\x7e]", "?", text)[:64]
+def parsed(model: type[Model], text: str) -> Model:
+    """Read JSON that is known to be strict. Raises Problem 400 naming each wrong field."""
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise invalid(error) from None

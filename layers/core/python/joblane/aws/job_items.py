@@ -66,6 +66,7 @@ def to_item(head: Head, spec: str | None = None) -> Item:
         "wake": None if head.wake_at_ms is None else text(wake_shard(head.job_id)),
         "wake_at": _number(head.wake_at_ms),
         "attention": text(attention(head.tenant, head.state)) if waits else None,
+        "hidden": {"BOOL": True} if head.hidden else None,
         "spec": _text(spec),
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
@@ -112,6 +113,7 @@ def from_item(item: Item, data: Item) -> Head:
         condition=_maybe(item, "condition"),
         cancel_requested=_maybe(item, "cancel_requested"),
         aside=_aside(data),
+        hidden="hidden" in item,
     )
 
 

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from joblane.aws.job_items import DATA, Item, attention, from_item, key, number, text
 from joblane.head import Head, Step
+from joblane.ids import before_id
 from joblane.lifecycle import State
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _CONDITION_FAILED = "ConditionalCheckFailedException"
 _BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
+_FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
 
 
 class Refused(Exception):
@@ -67,24 +69,29 @@ class JobTable:
         }
         return [heads[job_id] for job_id in job_ids if job_id in heads]
 
-    def page(self, tenant: str, *, limit: int, before: str | None) -> tuple[list[Head], str | None]:
-        """Read a tenant's jobs, newest first: at most `limit`, older than the id `before`.
+    def page(
+        self, tenant: str, *, limit: int, before: str | None, since: str | None = None
+    ) -> tuple[list[Head], str | None]:
+        """Read a tenant's jobs, newest first: at most `limit`, with ids below `before`.
 
-        Two requests a page (keys, then a batch of heads) however long the table is. Returns
-        the id to go on from, or None at the end.
+        `since` is the least id that is wanted. Two requests a page (keys, then a batch of
+        heads) however long the table is. Returns the id to go on from, or None at the end.
         """
-        ids, following = self._ids("by_tenant", "tenant", tenant, limit=limit, before=before)
+        ids, following = self._ids(
+            "by_tenant", "tenant", tenant, limit=limit, before=before, since=since
+        )
         return self.heads(ids), following
 
     def attention_page(
-        self, tenant: str, state: State, *, limit: int, before: str | None
+        self, tenant: str, state: State, *, limit: int, before: str | None, since: str | None = None
     ) -> tuple[list[Head], str | None]:
         """Read a tenant's jobs in one of the states that need attention, newest first.
 
         As `page`. The index lags by moments: a job that has just moved on is left out.
         """
+        partition = attention(tenant, state)
         ids, following = self._ids(
-            "attention", "attention", attention(tenant, state), limit=limit, before=before
+            "attention", "attention", partition, limit=limit, before=before, since=since
         )
         return [head for head in self.heads(ids) if head.state is state], following
 
@@ -109,21 +116,32 @@ class JobTable:
         ids = [row["job_id"]["S"] for row in answer["Items"]]
         return self.heads(ids, consistent=True), answer.get("LastEvaluatedKey")
 
-    def _ids(
-        self, index: str, name: str, value: str, *, limit: int, before: str | None
+    def _ids(  # noqa: PLR0913 - the parts of a Query
+        self,
+        index: str,
+        name: str,
+        value: str,
+        *,
+        limit: int,
+        before: str | None,
+        since: str | None,
     ) -> tuple[list[str], str | None]:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "IndexName": index,
-            "KeyConditionExpression": f"{name} = :value",
-            "ExpressionAttributeValues": {":value": text(value)},
-            "ScanIndexForward": False,
-            "Limit": limit,
-        }
-        if before is not None:
-            request["KeyConditionExpression"] += " AND job_id < :before"
-            request["ExpressionAttributeValues"][":before"] = text(before)
-        answer = self._client.query(**request)
+        newest = _LAST_ID if before is None else before_id(before)
+        oldest = since or _FIRST_ID
+        if newest is None or newest < oldest:
+            return [], None
+        answer = self._client.query(
+            TableName=self._table,
+            IndexName=index,
+            KeyConditionExpression=f"{name} = :value AND job_id BETWEEN :oldest AND :newest",
+            ExpressionAttributeValues={
+                ":value": text(value),
+                ":oldest": text(oldest),
+                ":newest": text(newest),
+            },
+            ScanIndexForward=False,
+            Limit=limit,
+        )
         ids = [row["job_id"]["S"] for row in answer["Items"]]
         return ids, ids[-1] if "LastEvaluatedKey" in answer and ids else None
 

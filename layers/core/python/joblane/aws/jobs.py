@@ -233,6 +233,29 @@ class JobStore(JobTable):
             )
         )
 
+    def set_hidden(self, head: Head, *, hidden: bool) -> Head:
+        """Leave a job that has ended out of lists, or show it again: one write.
+
+        Conditional on that head's state and epoch, so that no job hides that was started again
+        meanwhile:
+
+            API                          table                      API
+            reads failed, epoch 1
+                                         pending           <------  move: retry, shown
+            set_hidden if failed, 1      refused
+
+        Raises Refused with the job as it stands.
+        """
+        condition = Condition(
+            "#state = :before AND #epoch = :epoch",
+            {":before": text(head.state), ":epoch": number(head.epoch)},
+        )
+        after = replace(head, hidden=hidden)
+        sets, removes = change(head, after)
+        if sets or removes:
+            self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
+        return after
+
     def rearm(self, head: Head, now_ms: int) -> None:
         """Say when the requeue function looks at a job again, now that it has been dealt with.
 

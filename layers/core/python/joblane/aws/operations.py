@@ -81,6 +81,22 @@ class Operations:
                 head = refusal.head
         raise AssertionError("the last turn returns or raises")
 
+    def hide(self, head: Head, *, hidden: bool) -> Head:
+        """Leave a job that has ended out of lists, or show it again; once done, it stays done.
+
+        Raises NotAllowed for one that has not ended, and Refused and Gone as `move`.
+        """
+        if not head.ended:
+            raise NotAllowed(
+                f"a job that is {head.state} cannot be hidden; lists show what goes on"
+            )
+        try:
+            return self._jobs.set_hidden(head, hidden=hidden)
+        except Refused as refusal:
+            if refusal.head is None:
+                raise Gone from refusal
+            raise
+
     def tell(self, head: Head, why: str) -> Answered:
         """Ask for the end of an active job: note it on the job, then tell its agent.
 

@@ -1,0 +1,257 @@
+"""Lists of jobs: filters, cursors that survive writes, and a price that no filter can raise."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ulid import ULID
+
+from functions.submission.handler import Settings, build
+from joblane.aws.clients import Clients
+from joblane.aws.jobs import Facts
+from joblane.aws.search import EXAMINED_MAX
+from joblane.head import Step, submitted
+from joblane.ids import before_id, first_id
+from joblane.lifecycle import Outcome, State
+from joblane.times import rfc3339
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, Meter, new_session
+from tests.support.jobs import submission
+from tests.support.requests import Api
+
+BEGAN_S = 1_800_000_000
+
+
+@pytest.fixture(name="meter")
+def _meter() -> Meter:
+    return Meter()
+
+
+@pytest.fixture(name="clock")
+def _clock() -> Iterator[float]:
+    """A second passes with every look at it."""
+    return map(float, count(BEGAN_S))
+
+
+@pytest.fixture(name="api")
+def _api(aws: Cloud, meter: Meter, clock: Iterator[float]) -> Api:
+    session = new_session()
+    meter.attach(session, aws.clients.make("dynamodb"))
+    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    return Api(build(settings, Clients(session), lambda: next(clock)))
+
+
+def submit(api: Api, **fields: object) -> str:
+    status, job = api("POST", "/v1/jobs", {"command": ["true"], **fields})
+    assert 202 == status
+    return str(job["id"])
+
+
+def put(aws: Cloud, number: int, **fields: object) -> str:
+    """A job of second `number`, straight into the table."""
+    job_id = str(ULID.from_timestamp((BEGAN_S + number) * 1000))
+    aws.jobs.put_new(submitted(job_id, "acme", submission(**fields), (BEGAN_S + number) * 1000))
+    return job_id
+
+
+def end(aws: Cloud, job_id: str, state: State) -> None:
+    head = aws.jobs.claim(job_id, "i-1", BEGAN_S * 1000)
+    outcome = Outcome.SUCCEEDED if state is State.COMPLETED else Outcome.FAILED
+    aws.jobs.settle(head, Step(state, BEGAN_S * 1000, 1, "ended"), Facts(outcome))
+
+
+def listed(api: Api, **query: str) -> list[str]:
+    """Every page of a list."""
+    found: list[str] = []
+    more: dict[str, str] = {}
+    while True:
+        status, page = api("GET", "/v1/jobs", query={"limit": "3", **query, **more})
+        assert 200 == status, page
+        assert len(page["entries"]) <= 3
+        found += [job["id"] for job in page["entries"]]
+        if page["next"] is None:
+            return found
+        more = {"next": page["next"]}
+
+
+def refused(api: Api, **query: str) -> list[tuple[str, str]]:
+    status, problem = api("GET", "/v1/jobs", query=query)
+    assert 400 == status, problem
+    return [(error["field"], error["problem"]) for error in problem["errors"]]
+
+
+def test_each_filter_lets_through_what_it_names_and_all_must_hold(aws: Cloud, api: Api):
+    plain = submit(api)
+    typed = submit(api, type="sleep", params={"ms": 0}, command=[])
+    bulk = submit(api, queue="bulk", labels={"team": "web"})
+    done = submit(api, labels={"team": "web"})
+    end(aws, done, State.COMPLETED)
+    assert [done, bulk, typed, plain] == listed(api)
+    assert [done] == listed(api, state="completed")
+    assert [typed] == listed(api, type="sleep")
+    assert [bulk] == listed(api, queue="bulk")
+    assert [done, bulk] == listed(api, label="team=web")
+    assert [bulk] == listed(api, label="team=web", state="pending")
+    assert [] == listed(api, queue="bulk", state="completed")
+
+
+def test_since_takes_in_its_moment_and_until_leaves_it_out(aws: Cloud, api: Api):
+    ids = [put(aws, second) for second in range(8)]
+
+    def at(second: int) -> str:
+        return rfc3339((BEGAN_S + second) * 1000)
+
+    assert ids[:1:-1] == listed(api, since=at(2))
+    assert ids[4::-1] == listed(api, until=at(5))
+    assert ids[4:1:-1] == listed(api, since=at(2), until=at(5))
+    assert [] == listed(api, since=at(5), until=at(5))
+    assert [] == listed(api, until="0001-01-01T00:00:00Z")
+    assert [] == listed(api, since="9999-12-31T23:59:59Z")
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ({"state": "sleeping"}, "'dead'"),
+        ({"queue": "nowhere"}, "default, bulk"),
+        ({"queue": "No Where"}, "pattern"),
+        ({"since": "yesterday"}, "2026-11-21T02:07:09Z"),
+        ({"until": "2026-02-30T00:00:00Z"}, "exists"),
+        ({"label": "team"}, "pattern"),
+        ({"hidden": "yes"}, "true or false"),
+        ({"type": ""}, "pattern"),
+    ],
+)
+def test_an_invalid_filter_is_named_with_what_is_allowed(
+    api: Api, query: dict[str, str], problem: str
+):
+    ((field, said),) = refused(api, **query)
+    assert [field] == list(query)
+    assert problem in said
+
+
+def test_states_that_need_attention_come_from_their_index(aws: Cloud, api: Api, meter: Meter):
+    dead = [put(aws, second) for second in range(5)]
+    for job_id in dead:
+        end(aws, job_id, State.DEAD)
+    for second in range(5, 150):
+        put(aws, second)
+    meter.calls.clear()
+    assert dead[::-1] == listed(api, state="dead")
+    assert {"dynamodb.Query": 2, "dynamodb.BatchGetItem": 2} == meter.calls
+
+
+def test_a_filter_that_matches_rarely_costs_a_bounded_page_and_still_finds_all(
+    aws: Cloud, api: Api, meter: Meter
+):
+    oldest = put(aws, 0, labels={"team": "web"})
+    for second in range(1, EXAMINED_MAX + 10):
+        put(aws, second)
+    meter.calls.clear()
+    status, page = api("GET", "/v1/jobs", query={"label": "team=web"})
+    assert (200, []) == (status, page["entries"])
+    assert {"dynamodb.Query": 5, "dynamodb.BatchGetItem": 5} == meter.calls
+    query = {"label": "team=web", "next": page["next"]}
+    assert [oldest] == [job["id"] for job in api("GET", "/v1/jobs", query=query)[1]["entries"]]
+
+
+def test_a_cursor_goes_on_from_its_place_whatever_is_written_meanwhile(aws: Cloud, api: Api):
+    before = [put(aws, second) for second in range(6)]
+    page = api("GET", "/v1/jobs", query={"limit": "3"})[1]
+    assert before[:2:-1] == [job["id"] for job in page["entries"]]
+    put(aws, 100)
+    assert 204 == api.raw("DELETE", f"/v1/jobs/{before[3]}")["statusCode"]  # where it goes on from
+    end(aws, before[1], State.COMPLETED)
+    rest = api("GET", "/v1/jobs", query={"limit": "3", "next": page["next"]})[1]
+    assert before[2::-1] == [job["id"] for job in rest["entries"]]
+
+
+def test_a_cursor_is_good_for_its_own_filters_only(aws: Cloud, api: Api):
+    for second in range(4):
+        put(aws, second)
+    after = api("GET", "/v1/jobs", query={"limit": "1", "state": "pending"})[1]["next"]
+    ((field, said),) = refused(api, next=after, state="active")
+    assert "next" == field
+    assert "other filters" in said
+    assert 400 == api("GET", "/v1/jobs", query={"next": after})[0]
+    query = {"next": after, "state": "pending", "limit": "2"}
+    assert 200 == api("GET", "/v1/jobs", query=query)[0]
+
+
+def test_a_page_costs_the_same_however_many_jobs_there_are(aws: Cloud, api: Api, meter: Meter):
+    def cost() -> tuple[dict[str, int], int]:
+        meter.calls.clear()
+        page = api("GET", "/v1/jobs", query={"limit": "10"})[1]
+        assert 10 == len(page["entries"])
+        return dict(meter.calls), len(json.dumps(page["entries"]))
+
+    for second in range(20):
+        put(aws, second)
+    few = cost()
+    for second in range(20, 220):
+        put(aws, second)
+    assert few == cost()
+    # keys, heads, and the settings of the queues in which they wait
+    assert {"dynamodb.Query": 1, "dynamodb.BatchGetItem": 2} == few[0]
+
+
+def test_a_hidden_job_is_left_out_of_lists_until_it_is_shown_or_started_again(
+    aws: Cloud, api: Api, meter: Meter
+):
+    kept, away = submit(api), submit(api)
+    end(aws, away, State.FAILED)
+    before = meter.write_units
+    status, job = api("POST", f"/v1/jobs/{away}/hide")
+    assert (200, True) == (status, job["hidden"])
+    assert 1 == meter.write_units - before
+    assert [kept] == listed(api)
+    assert [] == listed(api, state="failed")
+    assert [away, kept] == listed(api, hidden="true")
+    assert api("GET", f"/v1/jobs/{away}")[1]["hidden"] is True
+    assert 200 == api("POST", f"/v1/jobs/{away}/hide")[0]  # once more changes nothing
+    assert 1 == meter.write_units - before
+    api("POST", f"/v1/jobs/{away}/unhide")
+    assert [away, kept] == listed(api)
+    api("POST", f"/v1/jobs/{away}/hide")
+    assert 202 == api("POST", f"/v1/jobs/{away}/retry")[0]
+    assert [away, kept] == listed(api)
+
+
+def test_a_job_that_has_not_ended_cannot_be_hidden(api: Api):
+    job_id = submit(api)
+    status, problem = api("POST", f"/v1/jobs/{job_id}/hide")
+    assert 409 == status
+    assert "pending" in problem["detail"]
+    assert [job_id] == listed(api)
+
+
+def test_hiding_loses_against_a_job_that_was_started_again(aws: Cloud, api: Api):
+    job_id = submit(api)
+    end(aws, job_id, State.FAILED)
+    seen = aws.jobs.get(job_id)
+    assert seen is not None
+    api("POST", f"/v1/jobs/{job_id}/retry")
+    with pytest.raises(Exception, match="the job is pending"):
+        aws.jobs.set_hidden(seen, hidden=True)
+
+
+@pytest.mark.parametrize("limit", ["1", "2", "3"])
+def test_pages_of_every_size_hold_the_same_jobs(aws: Cloud, api: Api, limit: str):
+    ids = [put(aws, second, labels={"odd": str(second % 2)}) for second in range(12)]
+    assert ids[::-2] == listed(api, label="odd=1", limit=limit)
+
+
+IDS = st.integers(0, (1 << 128) - 1)
+
+
+@given(IDS, st.integers(-(1 << 50), 1 << 50))
+def test_ids_are_places_in_time(number: int, at_ms: int):
+    job_id = str(ULID.from_int(number))
+    below = before_id(job_id)
+    assert (number == 0) == (below is None)
+    if below is not None:
+        assert number - 1 == int(ULID.from_str(below))
+        assert below < job_id
+    assert first_id(at_ms) <= first_id(at_ms + 1)
