@@ -27,12 +27,11 @@ def compose(app: App, config: Config, assets: Assets) -> None:
     for needed in (data, lanes, identity):
         if needed is not None:
             api.add_stack_dependency(needed)
-    recovery = RecoveryStack(app, f"{config.name}-recovery", config=config, assets=assets)
-    for needed in (data, lanes):
-        recovery.add_stack_dependency(needed)
     upkeep = UpkeepStack(app, f"{config.name}-upkeep", config=config, assets=assets)
     for needed in (data, lanes):
         upkeep.add_stack_dependency(needed)
+    recovery = RecoveryStack(app, f"{config.name}-recovery", config=config, assets=assets)
+    recovery.add_stack_dependency(upkeep)  # which depends on the others
     for name, fleet in config.fleets.items():
         stack = FleetStack(
             app,

@@ -116,3 +116,18 @@ class Function(Construct):
             "AwsSolutions-L1",
             "The runtime is configuration: the layer's wheels must match it, also on a laptop.",
         )
+
+    def keep_failures(self, queue_arn: str, *, retries: int, max_age_s: int) -> None:
+        """Send what nobody waits for, and what failed every time, to a queue instead of nowhere.
+
+        Lambda itself sends it, with the rights of this function's role.
+        """
+        lambda_.CfnEventInvokeConfig(
+            self,
+            "Failures",
+            function_name=self.function.function_name,
+            qualifier="$LATEST",
+            maximum_retry_attempts=retries,
+            maximum_event_age_in_seconds=max_age_s,
+            destination_config={"onFailure": {"destination": queue_arn}},
+        )

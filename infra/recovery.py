@@ -6,17 +6,17 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.function import Function, Grant
+from infra.function import Function, Grant, core_layer
 from infra.policies import acknowledge, log_retention, removal
 from infra.recovery_machine import definition
 from infra.resources import Resources
-from joblane.config import Config, recovery_name, table_name
+from joblane.config import Config, recovery_name, recovery_rule_name, table_name
 
 
 class RecoveryStack(Stack):
@@ -32,26 +32,14 @@ class RecoveryStack(Stack):
 
     def _function(self, config: Config, assets: Assets) -> Function:
         resources = Resources(self, config)
-        # The same wheels as the API's layer. A layer's ARN ends in its version, so it cannot be
-        # found by name, and an export would tie the two stacks together.
-        layer = lambda_.LayerVersion(
-            self,
-            "Core",
-            layer_version_name=f"{recovery_name(config.name)}-core",
-            description="The package joblane and what it imports",
-            code=lambda_.Code.from_asset(str(assets.layer)),
-            compatible_runtimes=[
-                lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON)
-            ],
-            compatible_architectures=[lambda_.Architecture.custom(config.functions.architecture)],
-            removal_policy=removal(config),
-        )
         return Function(
             self,
             "recovery",
             config=config,
             code=assets.functions / "recovery",
-            layer=layer,
+            # A layer's ARN ends in its version, so it cannot be found by name, and an export would
+            # tie the stacks together: each has a layer of its own.
+            layer=core_layer(self, config, assets),
             environment={
                 "JOBLANE_DEPLOYMENT": config.name,
                 "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
@@ -82,7 +70,10 @@ class RecoveryStack(Stack):
                     (resources.table("conditions"),),
                 ),
                 Grant(("dynamodb:Query",), (resources.table("agents"),)),
-                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+                Grant(
+                    ("sqs:SendMessage",),
+                    (*resources.lanes(config.queues), resources.alternate()),
+                ),
                 Grant(("states:StartExecution",), (resources.recovery_machine(),)),
             ],
         )
@@ -132,21 +123,35 @@ class RecoveryStack(Stack):
         )
 
     def _successor(self, config: Config, function: Function) -> None:
-        """Tell the function of executions that failed, so that another goes on."""
+        """Tell the function of executions that failed, so that another goes on.
+
+        Jobs wait for ever on a condition whose execution nobody follows, so an event that could
+        not be handed over, or failed every time, goes to `alternate` and an operator hears of it.
+        """
+        resources = Resources(self, config)
+        function.keep_failures(resources.alternate(), retries=2, max_age_s=6 * 3600)
         events.Rule(
             self,
             "Failed",
-            rule_name=f"{recovery_name(config.name)}-failed",
+            rule_name=recovery_rule_name(config.name),
             description="An execution of the recovery state machine ended before its time",
             event_pattern=events.EventPattern(
                 source=["aws.states"],
                 detail_type=["Step Functions Execution Status Change"],
                 detail={
                     "status": ["FAILED", "TIMED_OUT", "ABORTED"],
-                    "stateMachineArn": [Resources(self, config).recovery_machine()],
+                    "stateMachineArn": [resources.recovery_machine()],
                 },
             ),
-            targets=[targets.LambdaFunction(function.function, max_event_age=Duration.hours(24))],
+            targets=[
+                targets.LambdaFunction(
+                    function.function,
+                    max_event_age=Duration.hours(24),
+                    dead_letter_queue=sqs.Queue.from_queue_arn(
+                        self, "Alternate", resources.alternate()
+                    ),
+                )
+            ],
         )
 
 

@@ -20,6 +20,7 @@ from joblane.config import (
     lane_name,
     log_group_name,
     recovery_name,
+    recovery_rule_name,
     table_name,
 )
 
@@ -117,6 +118,12 @@ class Resources:
             resource="stateMachine",
             resource_name=recovery_name(self._config.name),
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def recovery_rule(self) -> str:
+        """ARN of the rule that sees executions of that machine fail."""
+        return self._stack.format_arn(
+            service="events", resource="rule", resource_name=recovery_rule_name(self._config.name)
         )
 
     def recovery_function(self) -> str:

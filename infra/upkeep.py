@@ -5,6 +5,7 @@ import json
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
@@ -46,9 +47,10 @@ class UpkeepStack(Stack):
             "JOBLANE_QUEUE_URL_PREFIX": self._resources.queue_url_prefix(),
             "JOBLANE_RETENTION": config.retention.model_dump_json(),
         }
-        self._every_minute(self._requeue(), self._alternate())
+        alternate = self._alternate()
+        self._every_minute(self._requeue(), alternate)
         self._letters(self._topic())
-        self._instance_ends(self._instance_end())
+        self._instance_ends(self._instance_end(), alternate)
 
     def _alternate(self) -> sqs.Queue:
         alternate = sqs.Queue(
@@ -61,6 +63,15 @@ class UpkeepStack(Stack):
             enforce_ssl=True,
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             removal_policy=removal(self._config),
+        )
+        alternate.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("events.amazonaws.com")],
+                actions=["sqs:SendMessage"],
+                resources=[alternate.queue_arn],
+                # This rule stands in another stack, whose own words the queue does not hear.
+                conditions={"ArnEquals": {"aws:SourceArn": self._resources.recovery_rule()}},
+            )
         )
         acknowledge(
             alternate, "AwsSolutions-SQS3", "It is where events go that could go nowhere else."
@@ -114,15 +125,7 @@ class UpkeepStack(Stack):
 
     def _every_minute(self, requeue: Function, alternate: sqs.Queue) -> None:
         """Call it every minute. A call that fails is not repeated: the next one does its work."""
-        lambda_.CfnEventInvokeConfig(
-            self,
-            "RequeueFailures",
-            function_name=requeue.function.function_name,
-            qualifier="$LATEST",
-            maximum_retry_attempts=0,
-            maximum_event_age_in_seconds=60,
-            destination_config={"onFailure": {"destination": alternate.queue_arn}},
-        )
+        requeue.keep_failures(alternate.queue_arn, retries=0, max_age_s=60)
         rule = events.Rule(
             self,
             "EveryMinute",
@@ -153,12 +156,19 @@ class UpkeepStack(Stack):
                     (resources.table("agents"),),
                 ),
                 Grant(("dynamodb:GetItem",), (resources.table("jobs"),)),
-                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+                Grant(
+                    ("sqs:SendMessage",),
+                    (*resources.lanes(config.queues), resources.alternate()),
+                ),
             ],
         )
 
-    def _instance_ends(self, instance_end: Function) -> None:
-        """Call it when EC2 reports that an instance of this account is no more."""
+    def _instance_ends(self, instance_end: Function, alternate: sqs.Queue) -> None:
+        """Call it when EC2 reports that an instance of this account is no more.
+
+        An event that is lost all the same costs time only: the lease ends by itself.
+        """
+        instance_end.keep_failures(alternate.queue_arn, retries=2, max_age_s=3600)
         rule = events.Rule(
             self,
             "InstanceEnds",
@@ -169,7 +179,7 @@ class UpkeepStack(Stack):
                 detail={"state": ["terminated", "stopped"]},
             ),
         )
-        rule.add_target(targets.LambdaFunction(instance_end.function))
+        rule.add_target(targets.LambdaFunction(instance_end.function, dead_letter_queue=alternate))
 
     def _letters(self, topic: sns.Topic) -> None:
         config, resources = self._config, self._resources

@@ -4,13 +4,16 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from joblane.aws.clients import Clients
-from scripts.local.cloud import Cloud
+from joblane.names import dead_letter_name, lane_name, topic_name
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http, Run
 from tests.e2e.test_jobs import submit, wait_for
 
@@ -116,6 +119,81 @@ def test_one_bad_entry_does_not_sink_a_batch(http: Http):
     assert 2 == len(accepted)
     for job_id in accepted:
         wait_for(http, job_id, "completed")
+
+
+@pytest.fixture(name="told")
+def _told(clients: Clients) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """An operator's queue, subscribed to the topic; waits for a notification with a text in it."""
+    sns, sqs = clients.make("sns"), clients.make("sqs")
+    url = sqs.create_queue(QueueName="operator")["QueueUrl"]
+    topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:{topic_name(DEPLOYMENT)}"
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:operator"
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "sns.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": arn,
+        "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    subscription = sns.subscribe(
+        TopicArn=topic, Protocol="sqs", Endpoint=arn, ReturnSubscriptionArn=True
+    )
+
+    def wait(part: str) -> dict[str, Any]:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            answer = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1)
+            for message in answer.get("Messages", []):
+                body: dict[str, Any] = json.loads(message["Body"])
+                if part in body["Message"]:
+                    return {"subject": body["Subject"], **json.loads(body["Message"])}
+        raise AssertionError(f"nobody was told of {part}")
+
+    yield wait
+    sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
+    sqs.delete_queue(QueueUrl=url)
+
+
+def test_an_operator_is_told_of_a_message_that_is_not_ours(
+    clients: Clients, told: Callable[[str], dict[str, Any]]
+):
+    sqs = clients.make("sqs")
+    lane = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, "default", "default"))["QueueUrl"]
+    sqs.send_message(QueueUrl=lane, MessageBody="not-a-job-of-ours")
+    notice = told("not-a-job-of-ours")
+    assert "a message that is not ours" in notice["subject"]
+    assert notice["queue"] == dead_letter_name(DEPLOYMENT, "default", "default")
+    assert "letter#" in notice["kept"]
+
+
+def test_an_operator_is_told_of_a_job_whose_receives_are_exhausted(
+    cloud: Cloud, http: Http, clients: Clients, told: Callable[[str], dict[str, Any]]
+):
+    """SQS itself moves the message; the lane allows one receive for as long as this takes."""
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+    sqs = clients.make("sqs")
+    lane = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, "bulk", "low"))["QueueUrl"]
+    usual = sqs.get_queue_attributes(QueueUrl=lane, AttributeNames=["RedrivePolicy"])["Attributes"]
+    once = json.dumps({**json.loads(usual["RedrivePolicy"]), "maxReceiveCount": 1})
+    sqs.set_queue_attributes(QueueUrl=lane, Attributes={"RedrivePolicy": once})
+    try:
+        job_id = submit(http, "true", queue="bulk", priority="low")
+        for _ in range(2):
+            sqs.receive_message(QueueUrl=lane, VisibilityTimeout=0, WaitTimeSeconds=0)
+        notice = told(job_id)
+    finally:
+        sqs.set_queue_attributes(
+            QueueUrl=lane, Attributes={"RedrivePolicy": usual["RedrivePolicy"]}
+        )
+    assert f"job {job_id} is dead" in notice["subject"]
+    assert (job_id, "demo") == (notice["job_id"], notice["tenant"])
+    assert "no agent finished with it" in notice["reason"]
+    assert f"joblane dlq replay {job_id}" in notice["next"]
+    job = http("GET", f"/v1/jobs/{job_id}").json()
+    assert ("dead", notice["reason"]) == (job["state"], job["reason"])
 
 
 def test_ec2_reports_the_end_of_an_instance_and_its_job_runs_elsewhere_in_seconds(

@@ -81,7 +81,7 @@ ALLOWED = {
         (CONDITIONS,),
     )
     | {("dynamodb:Query", AGENTS), ("states:StartExecution", MACHINE)}
-    | every(("sqs:SendMessage",), LANES),
+    | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
     "Machine": TRACES
     | {("lambda:InvokeFunction", "the function Recovery")}
     | every(LOG_DELIVERY, ("*",))
@@ -105,7 +105,7 @@ ALLOWED = {
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instanceend",))
     | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
     | {("dynamodb:GetItem", JOBS)}
-    | every(("sqs:SendMessage",), LANES),
+    | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),

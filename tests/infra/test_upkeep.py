@@ -26,13 +26,61 @@ def test_only_the_end_of_an_instance_frees_jobs(production: Deployment) -> None:
     } == rule["EventPattern"]
 
 
+def failures(deployment: Deployment, stack: str, function: str) -> Any:
+    """What becomes of a function's asynchronous calls that fail."""
+    found = deployment.properties("AWS::Lambda::EventInvokeConfig", stack)
+    (config,) = [c for c in found if c["FunctionName"]["Ref"].startswith(function)]
+    return config
+
+
+def test_every_event_that_nobody_waits_for_ends_in_alternate_if_it_fails(
+    production: Deployment,
+) -> None:
+    """Rules that cannot hand over, and functions that fail every time."""
+    every_rule = production.properties("AWS::Events::Rule")
+    assert 3 == len(every_rule)
+    for rule in every_rule:
+        for target in rule["Targets"]:
+            assert is_alternate(production, target["DeadLetterConfig"]["Arn"])
+    for stack, function in (
+        ("upkeep", "Requeue"),
+        ("upkeep", "Instanceend"),
+        ("recovery", "Recovery"),
+    ):
+        config = failures(production, stack, function)
+        assert is_alternate(production, config["DestinationConfig"]["OnFailure"]["Destination"])
+
+
+def test_alternate_takes_what_the_rule_of_recovery_could_not_deliver(
+    production: Deployment,
+) -> None:
+    statements = [
+        statement
+        for policy in production.properties("AWS::SQS::QueuePolicy", "upkeep")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "ArnEquals" in statement.get("Condition", {})
+    ]
+    sources = [str(s["Condition"]["ArnEquals"]["aws:SourceArn"]) for s in statements]
+    assert [True] == [
+        ":rule/joblane-recovery-failed" in source for source in sources if "Join" in source
+    ]
+    assert 3 == len(sources)
+
+
+def is_alternate(deployment: Deployment, arn: Any) -> bool:
+    """Whether an ARN is that of the queue `alternate`, by reference or by name."""
+    (alternate,) = deployment.resources("AWS::SQS::Queue", "upkeep")
+    by_name = "Fn::Join" in arn and arn["Fn::Join"][1][-1].endswith(":joblane-alternate")
+    return bool(by_name) or arn == {"Fn::GetAtt": [alternate, "Arn"]}
+
+
 def test_requeue_runs_every_minute_and_its_failures_go_to_alternate(
     production: Deployment,
 ) -> None:
     rule = rules(production)["Joblane: do what has become due"]
     (target,) = rule["Targets"]
     (alternate,) = production.resources("AWS::SQS::Queue", "upkeep")
-    invoke = production.one("AWS::Lambda::EventInvokeConfig", "upkeep")
+    invoke = failures(production, "upkeep", "Requeue")
 
     assert ("rate(1 minute)", "ENABLED") == (rule["ScheduleExpression"], rule["State"])
     assert {"Fn::GetAtt": [alternate, "Arn"]} == target["DeadLetterConfig"]["Arn"]
@@ -77,7 +125,7 @@ def test_upkeep_is_told_what_it_serves(production: Deployment) -> None:
 def test_alternate_is_kept_and_refuses_plain_http_and_strangers(production: Deployment) -> None:
     queue = production.one("AWS::SQS::Queue", "upkeep")
     policy = production.one("AWS::SQS::QueuePolicy", "upkeep")
-    refused, events = policy["PolicyDocument"]["Statement"]
+    refused, *allowed = policy["PolicyDocument"]["Statement"]
 
     assert ("joblane-alternate", 14 * 24 * 3600) == (
         queue["QueueName"],
@@ -87,9 +135,11 @@ def test_alternate_is_kept_and_refuses_plain_http_and_strangers(production: Depl
         refused["Effect"],
         refused["Condition"],
     )
-    assert ("Allow", {"Service": "events.amazonaws.com"}, "sqs:SendMessage") == (
-        events["Effect"],
-        events["Principal"],
-        events["Action"],
-    )
-    assert "ArnEquals" in events["Condition"]
+    assert allowed
+    for events in allowed:
+        assert ("Allow", {"Service": "events.amazonaws.com"}, "sqs:SendMessage") == (
+            events["Effect"],
+            events["Principal"],
+            events["Action"],
+        )
+        assert "ArnEquals" in events["Condition"]

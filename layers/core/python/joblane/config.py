@@ -24,6 +24,7 @@ from joblane.names import (
     lane_name,
     log_group_name,
     recovery_name,
+    recovery_rule_name,
     table_name,
     topic_name,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "lane_name",
     "log_group_name",
     "recovery_name",
+    "recovery_rule_name",
     "table_name",
     "topic_name",
 ]

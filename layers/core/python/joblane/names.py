@@ -52,6 +52,11 @@ def recovery_name(deployment: str) -> str:
     return f"{deployment}-recovery"
 
 
+def recovery_rule_name(deployment: str) -> str:
+    """Name of the EventBridge rule that sees executions of that machine fail."""
+    return f"{recovery_name(deployment)}-failed"
+
+
 def alternate_name(deployment: str) -> str:
     """Name of the SQS queue for events that nothing could route."""
     return f"{deployment}-alternate"
