@@ -12,14 +12,18 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
+from ec2_agent import configuration
 from ec2_agent.agent import Agent
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
 from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
+from ec2_agent.state.files import Files
+from ec2_agent.state.keeper import Keeper, Place, StateUnavailable
 from joblane import __version__
 from joblane.aws.clients import Clients
 from joblane.config import Descriptor, descriptor_name
@@ -50,6 +54,10 @@ def _run(options: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    try:
+        configured = configuration.read(options.config)
+    except configuration.BadConfiguration as wrong:
+        raise CannotStart(str(wrong)) from None
     clients = Clients()
     settings = Settings(
         name=options.name,
@@ -61,6 +69,8 @@ def _run(options: argparse.Namespace) -> int:
         drain_s=options.drain_s,
         fleet=options.fleet,
         version=__version__,
+        directory=configuration.state_directory(options.deployment, options.name),
+        state=configured.state,
     )
     try:
         launcher = Launcher(
@@ -73,11 +83,24 @@ def _run(options: argparse.Namespace) -> int:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
     with launcher:
         try:
-            # It counts from here, where its first heartbeat is next: see `joblane.shares`.
-            settings = replace(settings, since_ms=int(time.time() * 1000))
-            return asyncio.run(Agent(settings, clients, launcher, _metadata()).run())
+            return asyncio.run(_work(settings, clients, launcher))
+        except StateUnavailable as error:
+            raise CannotStart(str(error)) from None
         except (BotoCoreError, ClientError) as error:
             raise CannotStart(f"cannot announce this agent: {error}") from None
+
+
+async def _work(settings: Settings, clients: Clients, launcher: Launcher) -> int:
+    """Be an agent while there is a state service."""
+    table = settings.descriptor.agents_table
+    keeper = Keeper(Place(Files(settings.directory), settings.name, table), settings.state)
+    await keeper.start()
+    try:
+        # It counts from here, where its first heartbeat is next: see `joblane.shares`.
+        settings = replace(settings, since_ms=int(time.time() * 1000))
+        return await Agent(settings, clients, launcher, keeper, _metadata()).run()
+    finally:
+        await keeper.stop()
 
 
 def _metadata() -> Metadata | None:
@@ -153,6 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", prog="joblane agent", help="run an agent on this host")
     run.add_argument("--deployment", default="joblane", help="its name in joblane.toml")
+    run.add_argument("--config", type=Path, metavar="FILE", help="TOML (docs/PROTOCOL.md)")
     run.add_argument(
         "--name",
         type=_agent_name,

@@ -27,6 +27,7 @@ from ec2_agent.notices import Kind, Metadata, Notice, watch
 from ec2_agent.report import Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
+from ec2_agent.state.keeper import Keeper
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.conditions import ConditionStore
@@ -54,9 +55,13 @@ class Agent:
         settings: Settings,
         clients: Clients,
         launcher: Launcher,
+        keeper: Keeper,
         metadata: Metadata | None = None,
     ) -> None:
-        """Compose the parts; without `metadata` nobody asks for notices of the instance's end."""
+        """Compose the parts around a state service that has been started.
+
+        Without `metadata` nobody asks for notices of the instance's end.
+        """
         self._settings = settings
         descriptor = settings.descriptor
         dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs", LONG_POLL)
@@ -115,6 +120,8 @@ class Agent:
         self._intake = Intake(lanes, self._free, self._admit, time.time, time.monotonic)
         store = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
         self._caps = Caps(settings, store, self._intake.changed.set)
+        self._keeper = keeper
+        keeper.on_change = self._intake.changed.set
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
@@ -140,6 +147,7 @@ class Agent:
             asyncio.create_task(self._lease.keep(), name="lease"),
             asyncio.create_task(self._caps.keep(), name="caps"),
             asyncio.create_task(self._flight.keep(), name="flight"),
+            asyncio.create_task(self._keeper.keep(), name="state"),
             asyncio.create_task(self._inbox.run(inbox), name="inbox"),
         ]
         if self._metadata is not None:
@@ -199,7 +207,7 @@ class Agent:
     def _free(self) -> Mapping[str, int]:
         """Free slots by queue."""
         queues = self._settings.descriptor.queues
-        if self._leaving.is_set() or not self._lease.held:
+        if self._leaving.is_set() or not self._lease.held or self._keeper.trouble:
             return dict.fromkeys(queues, 0)
         left = self._settings.threads - self._taken.total()
         return {name: min(left, self._caps.of(name) - self._taken[name]) for name in queues}

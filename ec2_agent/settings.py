@@ -1,8 +1,10 @@
 """What an agent is told at its start, read once and handed down."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from ec2_agent.sandbox import Isolation
+from ec2_agent.state.settings import StateSettings
 from joblane.config import Descriptor
 
 
@@ -24,3 +26,6 @@ class Settings:
     fleet: str | None
     """The fleet of joblane.toml whose Auto Scaling group this instance belongs to."""
     version: str
+    directory: Path
+    """Where this agent, and no other, keeps its files."""
+    state: StateSettings

@@ -44,6 +44,7 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     env = {**kept, **ministack.environment(), "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}"}
     if endpoint is not None:
         env["AWS_ENDPOINT_URL"] = endpoint
+    env["STATE_DIRECTORY"] = str(run_dir / "state")
     command = [str(joblane), "agent", "--deployment", deployment, "--name", name]
     command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
     command += ["--drain-s", str(DRAIN_S)]

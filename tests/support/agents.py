@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ec2_agent.attempt import Attempt
 from ec2_agent.claiming import Claimer, Stores
@@ -12,6 +13,7 @@ from ec2_agent.flight import Flight, Held
 from ec2_agent.report import Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
+from ec2_agent.state.settings import StateSettings
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.conditions import ConditionStore
@@ -38,6 +40,8 @@ def settings(name: str = "agent-1") -> Settings:
         drain_s=5,
         fleet=None,
         version="test",
+        directory=Path("/nonexistent"),
+        state=StateSettings(backend="memory"),
     )
 
 

@@ -1,0 +1,99 @@
+"""`python -m ec2_agent.state`: keep records until standard input ends.
+
+The agent starts this (`keeper.py`) and holds the other end of standard input: when the agent ends,
+however it ends, so does this. `ready` on standard output says that the socket is there. A lock
+beside the socket lets one service a directory run.
+"""
+
+import argparse
+import fcntl
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ec2_agent.state.backend import Backend, BackendError
+from ec2_agent.state.files import EX_CANTCREAT, EX_TEMPFAIL, Files
+from ec2_agent.state.rounds import Rounds
+from ec2_agent.state.server import Server
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code, 0 at the ordinary end."""
+    options = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s state: %(message)s",
+        stream=sys.stderr,
+    )
+    log = logging.getLogger(__name__)
+    files = Files(options.directory)
+    try:
+        lock = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.error("another state service holds %s", files.lock)  # noqa: TRY400
+        return EX_TEMPFAIL
+    except OSError as error:
+        log.error("%s", error)  # noqa: TRY400 - a person reads it
+        return EX_CANTCREAT
+    try:
+        backend = _backend(options)
+        listener = _listen(files.socket)
+    except (BackendError, OSError) as error:
+        log.error("%s", error)  # noqa: TRY400
+        return EX_CANTCREAT
+    log.info("backend %s, socket %s", options.backend, files.socket)
+    rounds = Rounds(backend, options.sync_interval)
+    server = Server(options.backend, rounds, listener, threaded=options.backend == "dynamodb")
+    print("ready", flush=True)  # noqa: T201 - the agent waits for it
+    server.run(sys.stdin.fileno())
+    # While the lock is still ours: a successor binds a socket of its own.
+    files.socket.unlink(missing_ok=True)
+    log.info("ended with the agent")
+    return 0
+
+
+def _backend(options: argparse.Namespace) -> Backend:
+    """Open the backend, importing only what it needs."""
+    if options.backend == "memory":
+        from ec2_agent.state.memory import MemoryBackend  # noqa: PLC0415
+
+        return MemoryBackend()
+    if options.backend == "dynamodb":
+        from ec2_agent.state.dynamodb import connect  # noqa: PLC0415 - botocore is 20 MB
+
+        return connect(table=options.table, owner=options.owner, region=options.region)
+    from ec2_agent.state.local import LocalBackend  # noqa: PLC0415
+
+    return LocalBackend(Files(options.directory).database, sync_interval=options.sync_interval)
+
+
+def _listen(path: Path) -> socket.socket:
+    """Bind the socket for this user alone; what a dead service left behind is replaced."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    listener.listen(128)
+    return listener
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ec2_agent.state", description=__doc__)
+    parser.add_argument("--directory", type=Path, required=True, help="of socket, lock and file")
+    parser.add_argument("--backend", choices=("memory", "local", "dynamodb"), required=True)
+    parser.add_argument("--sync-interval", type=float, default=0.0, help="seconds; 0: each commit")
+    parser.add_argument("--table", help="the agents table, for dynamodb")
+    parser.add_argument("--owner", help="the agent's name, for dynamodb")
+    parser.add_argument("--region", help="for dynamodb (default: environment, instance metadata)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

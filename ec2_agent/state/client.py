@@ -1,0 +1,232 @@
+"""What the agent calls: the state service's operations, repeated where that is safe.
+
+Everything is safe to repeat: a write carries its version, so the second of two equal ones is
+answered as the first (`records.py`), and reads change nothing. What is not repeated is what would
+fail again: a refusal that is not `passing`.
+
+It belongs to one event loop. An asynchronous client fits the agent, whose decisions are all made
+on its loop: a thousand operations that wait for twenty connections are a thousand small tasks
+rather than a thousand threads, and a task that is cancelled gives its connection back.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ec2_agent.state.pool import NotReached, Pool, Stats
+from ec2_agent.state.protocol import MAX_FRAME, record_from, record_json
+from ec2_agent.state.records import BATCH, Record, Result, Verb
+from ec2_agent.state.settings import StateSettings
+
+__all__ = ["NotReached", "StateClient", "StateRefused", "Stats"]
+
+FRAME_ROOM = MAX_FRAME // 2
+"""Bytes of bodies in one request: JSON writes a quotation mark as two bytes."""
+
+log = logging.getLogger(__name__)
+
+
+class StateRefused(Exception):
+    """The service refused a request. `code` is one of `protocol.CODES`."""
+
+    def __init__(self, code: str, text: str, *, passing: bool) -> None:
+        super().__init__(text)
+        self.code = code
+        self.passing = passing
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a service is."""
+
+    pid: int
+    why: str | None
+    """What is wrong with its backend; None when all is well."""
+
+
+class StateClient:
+    """Records, kept by the state service."""
+
+    def __init__(self, path: Path, settings: StateSettings) -> None:
+        self._settings = settings
+        self._pool = Pool(path, settings)
+        self._later: dict[tuple[str, str], Record] = {}
+        self._sources: list[Callable[[], Iterable[Record]]] = []
+        self._sending: asyncio.Task[None] | None = None
+        self._sent = asyncio.Condition()
+
+    async def create(self, records: Sequence[Record]) -> list[Result]:
+        """Store new records. Raises StateRefused or NotReached, and so does every call here."""
+        return await self._write(Verb.CREATE, records)
+
+    async def update(self, records: Sequence[Record]) -> list[Result]:
+        """Replace records that are there, each by a newer version."""
+        return await self._write(Verb.UPDATE, records)
+
+    async def delete(self, records: Sequence[Record]) -> list[Result]:
+        """Remove records; their versions must be newer than what is there."""
+        return await self._write(Verb.DELETE, records)
+
+    async def sync(self, records: Sequence[Record]) -> list[Result]:
+        """Make records be as they are here, unless what is there is newer."""
+        return await self._write(Verb.SYNC, records)
+
+    async def get(self, kind: str, ids: Sequence[str]) -> list[Record]:
+        """Read records, in the order of `ids`, without those that are not there."""
+        found: list[Record] = []
+        for start in range(0, len(ids), BATCH):
+            some = list(ids[start : start + BATCH])
+            answer = await self._ask("get", {"kind": kind, "ids": some})
+            found += [record_from(value) for value in answer["records"]]
+        return found
+
+    async def list_all(self, kind: str) -> AsyncIterator[Record]:
+        """Read all records of a kind in the order of their ids, a page at a time."""
+        after: str | None = None
+        while True:
+            fields = {"kind": kind} if after is None else {"kind": kind, "after": after}
+            answer = await self._ask("list", fields)
+            for value in answer["records"]:
+                yield record_from(value)
+            after = answer["next"]
+            if after is None:
+                return
+
+    async def health(self) -> Health:
+        """How the service is, asked once."""
+        answer = await self._ask("health", {}, retries=0)
+        why = None if answer["status"] == "ok" else f"{answer['code']}: {answer['why']}"
+        return Health(answer["pid"], why)
+
+    def later(self, record: Record) -> bool:
+        """Let a record be stored some time soon; nobody waits for it.
+
+        A newer version replaces one of the same record that still waits. When `buffer` records
+        wait, others are turned away and False is returned: the caller keeps what it wanted
+        stored, or does without.
+        """
+        key = (record.kind, record.id)
+        waiting = self._later.get(key)
+        if waiting is None and len(self._later) >= self._settings.buffer:
+            return False
+        if waiting is None or waiting.version < record.version:
+            self._later[key] = record
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_later(), name="state, later updates")
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """Records that `later` has not stored yet."""
+        return len(self._later)
+
+    async def flush(self) -> None:
+        """Wait until what `later` was given is stored."""
+        async with self._sent:
+            await self._sent.wait_for(lambda: not self._later)
+
+    def resync_from(self, source: Callable[[], Iterable[Record]]) -> None:
+        """Name what must be there when the service comes back, perhaps without its memory."""
+        self._sources.append(source)
+
+    async def resync(self) -> None:
+        """Tell a service that has just started what is known here."""
+        records = [record for source in self._sources for record in source()]
+        if records:
+            results = await self.sync(records)
+            log.info("state service: %d record(s) told again", len(results))
+
+    def stats(self) -> Stats:
+        """Count what the pool has done."""
+        return self._pool.stats()
+
+    async def close(self) -> None:
+        """Store what waits, for `shutdown_timeout` at most, and close all connections."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.shutdown_timeout):
+                await self.flush()
+        if self._sending is not None:
+            self._sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sending
+        if self._later:
+            log.warning("%d later update(s) were not stored", len(self._later))
+        self._pool.close()
+
+    async def _write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
+        results: list[Result] = []
+        for batch in _batches(records):
+            answer = await self._ask(verb, {"records": [record_json(r) for r in batch]})
+            results += [Result(value) for value in answer["results"]]
+        return results
+
+    async def _send_later(self) -> None:
+        """Send what waits, the longest waiting first, until nothing does."""
+        while self._later:
+            batch = next(_batches(list(self._later.values())[:BATCH]))
+            try:
+                await self.sync(batch)
+            except NotReached as error:
+                log.warning("later updates wait for the state service: %s", error)
+                await asyncio.sleep(self._settings.reconnect)
+                continue
+            except StateRefused as refusal:
+                if refusal.code not in ("bad_request", "too_large"):
+                    log.warning("later updates wait for the state service: %s", refusal)
+                    await asyncio.sleep(self._settings.reconnect)
+                    continue
+                log.error("%d later update(s) cannot be stored: %s", len(batch), refusal)  # noqa: TRY400
+            for record in batch:
+                key = (record.kind, record.id)
+                if self._later.get(key) is record:  # else a newer version came meanwhile
+                    del self._later[key]
+        self._sending = None
+        async with self._sent:
+            self._sent.notify_all()
+
+    async def _ask(
+        self, op: str, fields: dict[str, Any], retries: int | None = None
+    ) -> dict[str, Any]:
+        most = self._settings.retries if retries is None else retries
+        for tries in count():
+            try:
+                answer = await self._pool.ask(op, fields)
+                if "error" not in answer:
+                    return answer
+                error = answer["error"]
+                refusal = StateRefused(error["code"], error["message"], passing=error["passing"])
+                if not refusal.passing or tries >= most:
+                    raise refusal
+            except TimeoutError:
+                if tries >= most:
+                    raise NotReached("no answer in time") from None
+            except NotReached:
+                if tries >= most:
+                    raise
+            await asyncio.sleep(_pause(self._settings, tries))
+        raise AssertionError("count ended")
+
+
+def _pause(settings: StateSettings, tries: int) -> float:
+    """Seconds before the next try: four times as long each time."""
+    return min(settings.retry_max, settings.retry_min * 4.0**tries)
+
+
+def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
+    """Cut into requests of at most `BATCH` records and about `FRAME_ROOM` bytes, in order."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        own = len((record.body or "").encode())
+        if batch and (len(batch) == BATCH or size + own > FRAME_ROOM):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += own
+    if batch:
+        yield batch

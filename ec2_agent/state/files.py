@@ -1,0 +1,36 @@
+"""What the state service has on disk, and what its exit codes say."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+EX_CANTCREAT = 73
+"""sysexits.h: its files or its table cannot be used; another try meets the same."""
+EX_TEMPFAIL = 75
+"""sysexits.h: another service still holds the directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of one service, in a directory of the agent's own."""
+
+    directory: Path
+
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return self.directory / "state.sock"
+
+    @property
+    def lock(self) -> Path:
+        """Locked while a service runs."""
+        return self.directory / "state.lock"
+
+    @property
+    def database(self) -> Path:
+        """The records of the backend `local`; SQLite puts `-wal` and `-shm` beside it."""
+        return self.directory / "state.db"
+
+    @property
+    def log(self) -> Path:
+        """What it has to say."""
+        return self.directory / "state.log"

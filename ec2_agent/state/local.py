@@ -1,0 +1,188 @@
+"""Records in an SQLite file: the default. An acknowledged write survives the service's death.
+
+What survives more than that depends on `sync_interval` (seconds):
+
+    0      each commit is synced to the disk before it is acknowledged: an acknowledged write
+           survives a power cut as well
+    n > 0  commits go to the kernel at once and to the disk every n seconds: a power cut or a
+           kernel crash takes the last n seconds of acknowledged writes, never the file's order
+
+Either way a kill at any moment leaves a file that opens by itself (SQLite's write-ahead log).
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ec2_agent.state.backend import BackendError
+from ec2_agent.state.records import Record, Result, Write, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = 1
+
+LOW_BYTES = 64 * 1024 * 1024
+"""Free space below which the disk counts as full: what runs must still be able to end."""
+
+WAL_BYTES = 4 * 1024 * 1024
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS records (
+  kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, body TEXT, expires_at INTEGER,
+  PRIMARY KEY (kind, id)
+) WITHOUT ROWID
+"""
+_ENDING = "CREATE INDEX IF NOT EXISTS ending ON records (expires_at) WHERE expires_at IS NOT NULL"
+_COLUMNS = "kind, id, version, body, expires_at"
+_SEEN = "body IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"
+
+
+class LocalBackend:
+    """Keeps records in one file."""
+
+    def __init__(self, path: Path, *, sync_interval: float) -> None:
+        """Open or make the file. Raises BackendError: it cannot be used, and why."""
+        self._path = path
+        self._synced_at_commit = sync_interval <= 0
+        self._unsynced = False
+        self._failing = False
+        with _told(path):
+            # The server's loop opens it, its worker uses it: never both.
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            mode = "FULL" if self._synced_at_commit else "NORMAL"
+            self._db.execute(f"PRAGMA synchronous = {mode}")
+            self._db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+            schema = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if schema > SCHEMA:
+                raise BackendError(
+                    "unusable",
+                    f"{path} was written by a newer version of Joblane (schema {schema}, this "
+                    f"one knows {SCHEMA}); upgrade this agent, or give it another state directory",
+                    passing=False,
+                )
+            self._db.execute(_CREATE)
+            self._db.execute(_ENDING)
+            self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    def write(self, writes: Sequence[Write], now: float) -> list[Result]:
+        """See Backend: one transaction, so many writes that wait together cost one sync."""
+        with self._transaction():
+            results = [self._write(write, now) for write in writes]
+        self._unsynced = not self._synced_at_commit
+        return results
+
+    @contextmanager
+    def _transaction(self) -> "Iterator[None]":
+        with _told(self._path):
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._failing = True
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+                raise
+        self._failing = False
+
+    def _write(self, write: Write, now: float) -> Result:
+        new = write.record
+        row = self._db.execute(
+            f"SELECT {_COLUMNS} FROM records WHERE kind = ? AND id = ?",  # noqa: S608 - our own
+            (new.kind, new.id),
+        ).fetchone()
+        result, store = decide(write, Record(*row) if row else None, now)
+        if store:
+            self._db.execute(
+                f"INSERT OR REPLACE INTO records ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
+                (new.kind, new.id, new.version, new.body, new.expires_at),
+            )
+        return result
+
+    def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
+        """See Backend."""
+        with _told(self._path):
+            rows = (
+                self._db.execute(
+                    f"SELECT {_COLUMNS} FROM records WHERE kind = ? AND id = ? AND {_SEEN}",  # noqa: S608
+                    (kind, id_, int(now)),
+                ).fetchone()
+                for id_ in ids
+            )
+            return [Record(*row) for row in rows if row]
+
+    def list(
+        self, kind: str, after: str | None, limit: int, now: float
+    ) -> tuple[list[Record], str | None]:
+        """See Backend."""
+        with _told(self._path):
+            rows = self._db.execute(
+                f"SELECT {_COLUMNS} FROM records WHERE kind = ? AND id > ? AND {_SEEN} "  # noqa: S608
+                "ORDER BY id LIMIT ?",
+                (kind, after or "", int(now), limit + 1),
+            ).fetchall()
+        page = [Record(*row) for row in rows[:limit]]
+        return page, page[-1].id if len(rows) > limit else None
+
+    def check(self) -> None:
+        """See Backend: how much room is left, and after a failure whether a write works again."""
+        if self._failing:
+            with self._transaction():
+                self._db.execute(f"PRAGMA user_version = {SCHEMA}")  # writes a page
+        with _told(self._path):
+            room = os.statvfs(self._path.parent)
+        free = room.f_bavail * room.f_frsize
+        if free < LOW_BYTES:
+            raise BackendError(
+                "storage_full",
+                f"{self._path.parent} has {free // 1024 // 1024} MB left, less than the "
+                f"{LOW_BYTES // 1024 // 1024} MB that jobs which run now may need to be reported",
+                passing=False,
+            )
+
+    def tidy(self, now: float) -> None:
+        """See Backend."""
+        with _told(self._path):
+            self._db.execute("DELETE FROM records WHERE expires_at <= ?", (int(now),))
+
+    def sync(self) -> None:
+        """See Backend."""
+        if self._unsynced:
+            with _told(self._path):
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._unsynced = False
+
+    def close(self) -> None:
+        """See Backend."""
+        with _told(self._path):
+            self._db.close()
+
+
+@contextmanager
+def _told(path: Path) -> "Iterator[None]":
+    """Say in words what SQLite and the disk refuse."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says which file operation
+        if code == sqlite3.SQLITE_FULL:
+            raise BackendError(
+                "storage_full", f"the disk of {path} is full", passing=False
+            ) from None
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise BackendError("busy", f"{path} is locked by another", passing=True) from None
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise BackendError(
+                "unusable",
+                f"{path} is damaged ({error}); move it away: the outcomes that wait in it are "
+                "lost then, and their jobs are taken over when their leases end",
+                passing=False,
+            ) from None
+        raise BackendError("storage_failed", f"{path}: {error}", passing=False) from None
+    except OSError as error:
+        raise BackendError("storage_failed", f"{path}: {error}", passing=False) from None

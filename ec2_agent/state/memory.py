@@ -1,0 +1,56 @@
+"""Records in the memory of the state service: gone with it, and sent again by the agent.
+
+For agents that need not remember anything over a restart, and for tests.
+"""
+
+from collections.abc import Sequence
+
+from ec2_agent.state.records import Record, Result, Write, decide
+
+
+class MemoryBackend:
+    """Keeps records in a dictionary."""
+
+    def __init__(self) -> None:
+        self._records: dict[tuple[str, str], Record] = {}
+
+    def write(self, writes: Sequence[Write], now: float) -> list[Result]:
+        """See Backend."""
+        results = []
+        for write in writes:
+            key = (write.record.kind, write.record.id)
+            result, store = decide(write, self._records.get(key), now)
+            if store:
+                self._records[key] = write.record
+            results.append(result)
+        return results
+
+    def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
+        """See Backend."""
+        found = (self._records.get((kind, id_)) for id_ in ids)
+        return [record for record in found if record is not None and not record.gone(now)]
+
+    def list(
+        self, kind: str, after: str | None, limit: int, now: float
+    ) -> tuple[list[Record], str | None]:
+        """See Backend."""
+        of_kind = (record for record in self._records.values() if record.kind == kind)
+        seen = sorted(
+            (r for r in of_kind if not r.gone(now) and (after is None or r.id > after)),
+            key=lambda record: record.id,
+        )
+        page = seen[:limit]
+        return page, page[-1].id if len(seen) > limit else None
+
+    def check(self) -> None:
+        """See Backend."""
+
+    def tidy(self, now: float) -> None:
+        """See Backend."""
+        self._records = {k: r for k, r in self._records.items() if not r.forgotten(now)}
+
+    def sync(self) -> None:
+        """See Backend."""
+
+    def close(self) -> None:
+        """See Backend."""

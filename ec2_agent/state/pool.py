@@ -1,0 +1,207 @@
+"""Connections to the state service, kept and shared within one event loop."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ec2_agent.state.protocol import frame, is_ours
+from ec2_agent.state.settings import StateSettings
+
+
+class NotReached(Exception):
+    """The service did not answer; whether it did what was asked is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a pool has done."""
+
+    pool_size: int
+    """Connections that there may be."""
+    active: int
+    """In use now."""
+    available: int
+    """Open and idle now."""
+    acquisitions: int
+    """Times that somebody was given one."""
+    creations: int
+    """Times that one was made for that."""
+    errors: int
+    """Times that one could not be made or broke, time-outs aside."""
+    timeouts: int
+    """Times that one could not be made or did not answer in time."""
+    health_checks: int
+    """Times that an idle one was tried first."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection; requests may overlap, and are told apart by their ids."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._unread = bytearray()
+        self._ids = count(1)
+        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what asyncio promises
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._unread += data
+        while (end := self._unread.find(b"\n")) >= 0:
+            line = bytes(self._unread[:end])
+            del self._unread[: end + 1]
+            try:
+                answer = json.loads(line)
+                future = self._asked.get(answer["id"])
+            except (ValueError, KeyError, TypeError):
+                self.close()  # not our service
+                return
+            if future is not None and not future.done():
+                future.set_result(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._transport = None
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(NotReached(f"the connection was cut: {exc or 'closed'}"))
+
+    @property
+    def open(self) -> bool:
+        """Whether it can be used."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def ask(self, op: str, fields: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Send a request and return its answer. Raises NotReached or TimeoutError."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise NotReached("the connection was cut")
+        number = next(self._ids)
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        transport.write(frame({"id": number, "op": op, **fields}))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await future
+        finally:
+            del self._asked[number]
+
+    def close(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+async def dial(path: Path, timeout_s: float) -> Connection:
+    """Connect, and make sure that the other end is ours. Raises NotReached or TimeoutError."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            transport, connection = await loop.create_unix_connection(Connection, str(path))
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise NotReached(f"{path}: {error}") from None
+    if not is_ours(transport.get_extra_info("socket")):
+        connection.close()
+        raise NotReached(f"{path} belongs to another user's process")
+    return connection
+
+
+class Pool:
+    """Up to `pool_size` connections, made when needed."""
+
+    def __init__(self, path: Path, settings: StateSettings) -> None:
+        self._path = path
+        self._settings = settings
+        self._permits = asyncio.Semaphore(settings.pool_size)
+        self._idle: list[Connection] = []
+        self._active: set[Connection] = set()
+        self._acquisitions = self._creations = self._errors = 0
+        self._timeouts = self._health_checks = 0
+
+    async def ask(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Send one request over one connection. Raises NotReached or TimeoutError."""
+        async with self.connection() as connection:
+            return await connection.ask(op, fields, self._settings.read_timeout)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lend a connection; one that fails its borrower is closed."""
+        async with self._permits:
+            try:
+                connection = await self._take()
+                self._acquisitions += 1
+                self._active.add(connection)
+                try:
+                    yield connection
+                except BaseException:
+                    # What it was asked may still be answered: that must not meet a stranger.
+                    connection.close()
+                    raise
+                finally:
+                    self._active.discard(connection)
+                    self._give_back(connection)
+            except TimeoutError:
+                self._timeouts += 1
+                raise
+            except NotReached:
+                self._errors += 1
+                raise
+
+    async def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if await self._still_good(connection):
+                return connection
+        connection = await dial(self._path, self._settings.dial_timeout)
+        self._creations += 1
+        return connection
+
+    async def _still_good(self, connection: Connection) -> bool:
+        if not connection.open:
+            return False
+        if time.monotonic() - connection.idle_since < self._settings.idle_after:
+            return True
+        self._health_checks += 1
+        try:
+            await connection.ask("health", {}, self._settings.idle_timeout)
+        except (NotReached, TimeoutError):
+            connection.close()
+            return False
+        return True
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.open:
+            connection.idle_since = time.monotonic()
+            self._idle.append(connection)
+
+    def stats(self) -> Stats:
+        """Count."""
+        return Stats(
+            pool_size=self._settings.pool_size,
+            active=len(self._active),
+            available=sum(connection.open for connection in self._idle),
+            acquisitions=self._acquisitions,
+            creations=self._creations,
+            errors=self._errors,
+            timeouts=self._timeouts,
+            health_checks=self._health_checks,
+        )
+
+    def close(self) -> None:
+        """Close every connection, in use or not."""
+        for connection in (*self._idle, *self._active):
+            connection.close()
+        self._idle.clear()

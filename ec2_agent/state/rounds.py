@@ -1,0 +1,150 @@
+"""What the service does with its backend: requests in rounds, and looking after it.
+
+All requests that wait make one round, and writes that follow each other in it are one call of the
+backend: one commit, however many agents' operations wait for it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from ec2_agent.state.backend import Backend, BackendError
+from ec2_agent.state.protocol import Request, frame, record_json
+from ec2_agent.state.records import Verb, prepared
+
+T = TypeVar("T")
+
+CHECK_S = 5.0
+TIDY_S = 60.0
+HUNG_S = 10.0
+"""A round that takes longer is reported as trouble."""
+
+log = logging.getLogger(__name__)
+
+
+class Rounds:
+    """Works on one backend; one thread at a time."""
+
+    def __init__(
+        self, backend: Backend, sync_interval: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._backend = backend
+        self._sync_interval = sync_interval
+        self._clock = clock
+        self._began: float | None = None
+        self._trouble: BackendError | None = None
+        self._checked = self._tidied = self._synced = time.monotonic()
+        self._unsynced = False
+
+    @property
+    def pause(self) -> float:
+        """Seconds until `look_after` has something to do."""
+        return min(CHECK_S, self._sync_interval) if self._unsynced else CHECK_S
+
+    def health(self) -> tuple[str, str] | None:
+        """What is wrong, as a code and a sentence; from any thread."""
+        trouble, began = self._trouble, self._began
+        if trouble is not None:
+            return trouble.code, str(trouble)
+        took = 0.0 if began is None else time.monotonic() - began
+        if took > HUNG_S:
+            return "unavailable", f"the backend has not answered for {took:.0f} s"
+        return None
+
+    def do(self, requests: Sequence[tuple[T, Request]]) -> list[tuple[T, bytes]]:
+        """Answer requests in order; each comes with the peer that its answer is for."""
+        self._began = time.monotonic()
+        answers = list(self._answers(requests))
+        self._began = None
+        return answers
+
+    def look_after(self) -> None:
+        """Check, sync and tidy the backend, whatever is due."""
+        now = time.monotonic()
+        if self._unsynced and now - self._synced >= self._sync_interval:
+            self._keep_up(self._backend.sync)
+            self._synced, self._unsynced = now, False
+        if now - self._checked >= CHECK_S:
+            self._keep_up(self._backend.check)
+            self._checked = now
+        if now - self._tidied >= TIDY_S:
+            self._keep_up(lambda: self._backend.tidy(self._clock()))
+            self._tidied = now
+
+    def close(self) -> None:
+        """Leave the backend in order."""
+        self._keep_up(self._backend.close)
+
+    def _answers(self, requests: Sequence[tuple[T, Request]]) -> Iterator[tuple[T, bytes]]:
+        writes: list[tuple[T, Request]] = []
+        for peer, request in requests:
+            if request.records:
+                writes.append((peer, request))
+                continue
+            yield from self._write(writes)
+            writes = []
+            yield peer, self._read(request)
+        yield from self._write(writes)
+
+    def _write(self, requests: list[tuple[T, Request]]) -> Iterator[tuple[T, bytes]]:
+        if not requests:
+            return
+        now = self._clock()
+        writes = [
+            prepared(Verb(request.op), record, now)
+            for _, request in requests
+            for record in request.records
+        ]
+        try:
+            results = iter(self._backend.write(writes, now))
+        except Exception as error:  # noqa: BLE001 - told to whoever asked
+            refusal = self._refusal(error)
+            yield from ((peer, error_frame(request.id, refusal)) for peer, request in requests)
+            return
+        self._unsynced = self._sync_interval > 0
+        self._well_again()
+        for peer, request in requests:
+            own = [next(results) for _ in request.records]
+            yield peer, frame({"id": request.id, "results": own})
+
+    def _read(self, request: Request) -> bytes:
+        now = self._clock()
+        try:
+            if request.op == "get":
+                found = self._backend.get(request.kind, request.ids, now)
+                return frame({"id": request.id, "records": [record_json(r) for r in found]})
+            page, following = self._backend.list(request.kind, request.after, request.limit, now)
+        except Exception as error:  # noqa: BLE001 - told to whoever asked
+            return error_frame(request.id, self._refusal(error))
+        records = [record_json(record) for record in page]
+        return frame({"id": request.id, "records": records, "next": following})
+
+    def _keep_up(self, call: Callable[[], None]) -> None:
+        """Do what nobody asked for; health says how it went."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - told by health
+            self._refusal(error)
+        else:
+            self._well_again()
+
+    def _refusal(self, error: Exception) -> BackendError:
+        if not isinstance(error, BackendError):
+            log.error("a defect in the backend", exc_info=error)
+            error = BackendError("internal", "a defect; the log has the trace", passing=False)
+        elif self._trouble is None or str(self._trouble) != str(error):
+            log.error("%s: %s", error.code, error)
+        self._trouble = error
+        return error
+
+    def _well_again(self) -> None:
+        if self._trouble is not None:
+            log.info("the backend works again")
+        self._trouble = None
+
+
+def error_frame(request_id: int | None, error: BackendError) -> bytes:
+    """An error's answer; without an id when not even that could be read of the request."""
+    described = {"code": error.code, "message": str(error), "passing": error.passing}
+    return frame({"id": request_id, "error": described})

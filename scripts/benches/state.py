@@ -1,0 +1,143 @@
+"""What the state service can do: `scripts/bench state [--sync-interval S]`, a few seconds.
+
+A thousand creations of 1 KB are submitted at once to the backend `local` on this machine's disk,
+over the agent's pool of 20 connections and over a connection made for each operation, no more
+than 20 of them at a time; in turns, five times each, each time with a new pool. The service is a
+process of its own, as under an agent.
+
+Two means are printed, each the median of its five runs. "operation" runs from the moment it is
+an operation's turn (20 are under way at once) to its answer, the making of a connection included.
+"since submission" has the wait for its turn in it as well: the thousandth operation waits for
+the 980 before it.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ec2_agent.state.files import Files
+from ec2_agent.state.keeper import Keeper, Place
+from ec2_agent.state.pool import Connection, Pool, dial
+from ec2_agent.state.protocol import record_json
+from ec2_agent.state.records import Record
+from ec2_agent.state.settings import StateSettings
+
+OPERATIONS = 1000
+ROUNDS = 5
+BODY = "x" * 1000
+
+Lend = Callable[[], AbstractAsyncContextManager[Connection]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A thousand operations; times are milliseconds."""
+
+    wall: float
+    operation: float
+    since_submission: float
+    slowest: float
+
+
+def main() -> int:
+    """Print both runs, and what the service weighs."""
+    parser = argparse.ArgumentParser(prog="scripts/bench state", description=__doc__)
+    parser.add_argument("--sync-interval", type=float, default=0.0)
+    settings = StateSettings(sync_interval=parser.parse_args().sync_interval)
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as directory:
+        asyncio.run(_bench(Path(directory), settings))
+    return 0
+
+
+async def _bench(directory: Path, settings: StateSettings) -> None:
+    keeper = Keeper(Place(Files(directory), owner="bench", table=""), settings)
+    await keeper.start()
+    print(f"idle: {_weight(keeper.pid)}")
+    socket = Files(directory).socket
+    pooled, unpooled = [], []
+    for n in range(ROUNDS):
+        pool = Pool(socket, settings)
+        pooled.append(await _run(f"pooled-{n}", pool.connection))
+        unpooled.append(await _run(f"unpooled-{n}", _unpooled(socket, settings)))
+        if n == 0:
+            print(f"the first pool: {pool.stats()}")
+        pool.close()
+    for name, runs in (("pooled", pooled), ("unpooled", unpooled)):
+        print(
+            f"{name + ':':<10} {OPERATIONS} in {_median(runs, 'wall'):4.0f} ms; "
+            f"operation mean {_median(runs, 'operation'):5.1f} ms; since submission mean "
+            f"{_median(runs, 'since_submission'):4.0f} ms; slowest operation of all "
+            f"{max(run.slowest for run in runs):4.0f} ms"
+        )
+    print(f"after {2 * ROUNDS * OPERATIONS} operations: {_weight(keeper.pid)}")
+    await keeper.stop()
+
+
+def _unpooled(socket: Path, settings: StateSettings) -> Lend:
+    permits = asyncio.Semaphore(settings.pool_size)
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Connection]:
+        async with permits:
+            connection = await dial(socket, settings.dial_timeout)
+            try:
+                yield connection
+            finally:
+                connection.close()
+
+    return lend
+
+
+async def _run(name: str, lend: Lend) -> Run:
+    took: list[float] = []
+    since: list[float] = []
+    began = time.perf_counter()
+
+    async def one(n: int) -> None:
+        await ready.acquire()
+        own = time.perf_counter()
+        async with lend() as connection:
+            await connection.ask("create", _fields(name, n), 10.0)
+        took.append(time.perf_counter() - own)
+        ready.release()
+        since.append(time.perf_counter() - began)
+
+    # The operation's own time begins when it is its turn, the making of a connection included.
+    ready = asyncio.Semaphore(StateSettings().pool_size)
+    async with asyncio.TaskGroup() as group:
+        for n in range(OPERATIONS):
+            group.create_task(one(n))
+    wall = time.perf_counter() - began
+    mean = statistics.mean
+    return Run(wall * 1e3, mean(took) * 1e3, mean(since) * 1e3, max(took) * 1e3)
+
+
+def _median(runs: list[Run], what: str) -> float:
+    return float(statistics.median(getattr(run, what) for run in runs))
+
+
+def _fields(run: str, n: int) -> dict[str, object]:
+    return {"records": [record_json(Record("bench", f"{run}-{n}", 1, BODY))]}
+
+
+def _weight(pid: int | None) -> str:
+    status = Path(f"/proc/{pid}/status").read_text()
+    pages = {line.split()[0]: int(line.split()[1]) for line in status.splitlines() if "Rss" in line}
+    rss = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    cpu = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+    return (
+        f"service {rss / 1024:.1f} MB RSS ({pages['RssAnon:'] / 1024:.1f} its own), {cpu:.2f} s CPU"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The agent's configuration file: its defaults, and what is said of a wrong one."""
+
+from pathlib import Path
+
+import pytest
+
+from ec2_agent.__main__ import EX_UNAVAILABLE, main
+from ec2_agent.configuration import BadConfiguration, Configuration, read, state_directory
+from ec2_agent.state.settings import StateSettings
+
+
+def test_the_defaults_are_the_ones_that_are_documented():
+    documented = {
+        "backend": "local",
+        "sync_interval": 0.0,
+        "region": None,
+        "pool_size": 20,
+        "read_timeout": 10.0,
+        "dial_timeout": 5.0,
+        "idle_after": 30.0,
+        "idle_timeout": 0.5,
+        "shutdown_timeout": 5.0,
+        "retries": 3,
+        "retry_min": 0.1,
+        "retry_max": 2.0,
+        "buffer": 10_000,
+        "start_tries": 30,
+        "start_interval": 1.0,
+        "reconnect": 5.0,
+    }
+    assert documented == read(None).state.model_dump()
+    page = (Path(__file__).parents[2] / "docs" / "PROTOCOL.md").read_text()
+    for name in documented:
+        assert f"| `{name}` |" in page
+
+
+def test_a_file_sets_what_it_names(tmp_path: Path):
+    path = tmp_path / "agent.toml"
+    path.write_text('[state]\nbackend = "memory"\npool_size = 4\n')
+    assert Configuration(state=StateSettings(backend="memory", pool_size=4)) == read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[state]\npol_size = 4\n", "state.pol_size: there is no such setting"),
+        ("[stat]\n", "stat: there is no such setting"),
+        ('[state]\nbackend = "redis"\n', "state.backend: Input should be 'memory', 'local' or"),
+        ("[state]\npool_size = 0\n", "state.pool_size: Input should be greater than or equal to 1"),
+        ("[state\n", "not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name_and_field(tmp_path: Path, text: str, said: str):
+    path = tmp_path / "agent.toml"
+    path.write_text(text)
+    with pytest.raises(BadConfiguration) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+
+
+def test_a_missing_file_stops_the_agent_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert EX_UNAVAILABLE == main(["run", "--config", str(tmp_path / "none.toml")])
+    assert f"joblane: {tmp_path / 'none.toml'}: No such file or directory\n" == (
+        capsys.readouterr().err
+    )
+
+
+def test_agents_of_one_host_keep_their_files_apart(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/private/joblane:/other")
+    assert Path("/var/lib/private/joblane/prod/a-1") == state_directory("prod", "a-1")
+    monkeypatch.delenv("STATE_DIRECTORY")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert Path("/var/lib/joblane/prod/a-2") == state_directory("prod", "a-2")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_STATE_HOME", "/home/ada/.state")
+    assert Path("/home/ada/.state/joblane/prod/a-2") == state_directory("prod", "a-2")

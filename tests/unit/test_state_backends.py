@@ -1,0 +1,321 @@
+"""One contract for every backend of the state service, and what each of them owes beside it."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ec2_agent.state.backend import Backend, BackendError
+from ec2_agent.state.dynamodb import DynamoBackend
+from ec2_agent.state.local import LocalBackend
+from ec2_agent.state.memory import MemoryBackend
+from ec2_agent.state.records import MARK_S, Record, Result, Verb, Write, prepared
+from joblane.aws.agent_records import AgentRecords
+from tests.support.aws import DESCRIPTOR, Cloud
+
+NOW = 1_795_000_000.0
+KINDS = ("memory", "local", "dynamodb")
+
+
+@pytest.fixture(name="backend", params=KINDS)
+def _backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    backend: Backend
+    if request.param == "memory":
+        backend = MemoryBackend()
+    elif request.param == "local":
+        backend = LocalBackend(tmp_path / "state.db", sync_interval=0)
+    else:
+        backend = DynamoBackend(records_of(request.getfixturevalue("aws")))
+    yield backend
+    backend.close()
+
+
+def records_of(aws: Cloud, agent: str = "agent-1") -> AgentRecords:
+    client = aws.clients.make("dynamodb")
+    return AgentRecords(client, DESCRIPTOR.agents_table, agent, sleep=lambda _: None)
+
+
+def record(id_: str = "a", version: int = 1, body: str | None = "one") -> Record:
+    return Record("outcome", id_, version, body)
+
+
+def write(backend: Backend, verb: Verb, *records: Record, now: float = NOW) -> list[Result]:
+    return backend.write([prepared(verb, each, now) for each in records], now)
+
+
+def bodies(backend: Backend, *ids: str, now: float = NOW) -> list[str | None]:
+    return [found.body for found in backend.get("outcome", ids, now)]
+
+
+def test_what_is_created_is_read_back_whole(backend: Backend):
+    full = Record("outcome", "ü-1", 3, '{"a": "ß"}', int(NOW) + 9)
+    assert [Result.DONE] == write(backend, Verb.CREATE, full)
+    assert [full] == backend.get("outcome", ["nothing", "ü-1"], NOW)
+    assert [] == backend.get("other", ["ü-1"], NOW)
+
+
+def test_a_creation_is_done_once_and_its_repetition_is_answered_alike(backend: Backend):
+    assert [Result.DONE] == write(backend, Verb.CREATE, record())
+    assert [Result.DONE] == write(backend, Verb.CREATE, record())
+    assert [Result.STALE] == write(backend, Verb.CREATE, record(body="another"))
+    assert [Result.EXISTS] == write(backend, Verb.CREATE, record(version=2, body="another"))
+    assert ["one"] == bodies(backend, "a")
+
+
+def test_an_update_needs_a_record_and_a_newer_version(backend: Backend):
+    assert [Result.ABSENT] == write(backend, Verb.UPDATE, record())
+    write(backend, Verb.CREATE, record())
+    assert [Result.DONE] == write(backend, Verb.UPDATE, record(version=3, body="three"))
+    assert [Result.STALE] == write(backend, Verb.UPDATE, record(version=2, body="two"))
+    assert [Result.DONE] == write(backend, Verb.UPDATE, record(version=3, body="three"))
+    assert ["three"] == bodies(backend, "a")
+
+
+def test_a_late_write_does_not_bring_back_what_was_deleted(backend: Backend):
+    write(backend, Verb.CREATE, record())
+    assert [Result.DONE] == write(backend, Verb.DELETE, record(version=2))
+    assert [] == bodies(backend, "a")
+    assert [Result.STALE] == write(backend, Verb.CREATE, record())
+    assert [Result.ABSENT] == write(backend, Verb.UPDATE, record(version=3))
+    assert [] == bodies(backend, "a")
+    assert [Result.DONE] == write(backend, Verb.CREATE, record(version=3, body="anew"))
+    assert ["anew"] == bodies(backend, "a")
+
+
+def test_deleting_twice_or_what_was_never_there_is_fine_and_an_old_deletion_is_not(
+    backend: Backend,
+):
+    assert [Result.DONE] == write(backend, Verb.DELETE, record("b", version=4))
+    assert [Result.DONE] == write(backend, Verb.DELETE, record("b", version=4))
+    assert [Result.STALE] == write(backend, Verb.CREATE, record("b", version=4))
+    write(backend, Verb.CREATE, record(version=5))
+    assert [Result.STALE] == write(backend, Verb.DELETE, record(version=4))
+    assert ["one"] == bodies(backend, "a")
+
+
+def test_sync_makes_it_so_whatever_is_there(backend: Backend):
+    write(backend, Verb.CREATE, record("old", version=1), record("newer", version=7))
+    assert [Result.DONE, Result.DONE, Result.STALE, Result.DONE] == write(
+        backend,
+        Verb.SYNC,
+        record("new", body="new"),
+        record("old", version=2, body="two"),
+        record("newer", version=6, body="six"),
+        record("gone", version=2, body=None),
+    )
+    assert ["new", "two", "one"] == bodies(backend, "new", "old", "newer", "gone")
+
+
+def test_writes_of_one_record_in_one_batch_are_done_in_order(backend: Backend):
+    writes = [
+        prepared(Verb.CREATE, record(), NOW),
+        prepared(Verb.UPDATE, record(version=2, body="two"), NOW),
+        prepared(Verb.DELETE, record(version=3), NOW),
+        prepared(Verb.CREATE, record(version=4, body="four"), NOW),
+    ]
+    assert [Result.DONE] * 4 == backend.write(writes, NOW)
+    assert ["four"] == bodies(backend, "a")
+
+
+def test_what_has_expired_is_not_seen_and_may_be_written_anew(backend: Backend):
+    ending = Record("outcome", "a", 9, "one", int(NOW) + 10)
+    write(backend, Verb.CREATE, ending)
+    assert ["one"] == bodies(backend, "a", now=NOW + 9)
+    assert [] == bodies(backend, "a", now=NOW + 10)
+    assert ([], None) == backend.list("outcome", None, 25, NOW + 10)
+    assert [Result.ABSENT] == write(backend, Verb.UPDATE, record(version=10), now=NOW + 10)
+    assert [Result.DONE] == write(backend, Verb.CREATE, record(version=1), now=NOW + 10)
+
+
+def test_the_mark_of_a_deletion_ends(backend: Backend):
+    write(backend, Verb.DELETE, record(version=2))
+    backend.tidy(NOW + MARK_S - 1)
+    assert [Result.STALE] == write(backend, Verb.CREATE, record(), now=NOW + MARK_S - 1)
+    backend.tidy(NOW + MARK_S)
+    assert [Result.DONE] == write(backend, Verb.CREATE, record(), now=NOW + MARK_S)
+
+
+def test_a_list_is_read_in_pages_in_order_and_holds_one_kind(backend: Backend):
+    ids = [f"{n:03d}" for n in range(60)]
+    for start in range(0, 60, 25):
+        write(backend, Verb.CREATE, *(record(id_) for id_ in reversed(ids[start : start + 25])))
+    write(backend, Verb.DELETE, record("031", version=2))
+    write(backend, Verb.CREATE, Record("outcomf", "x", 1, "x"), Record("outcom", "x", 1, "x"))
+    seen: list[str] = []
+    after, pages = None, 0
+    while True:
+        page, after = backend.list("outcome", after, 25, NOW)
+        seen += [found.id for found in page]
+        pages += 1
+        if after is None:
+            break
+    assert [id_ for id_ in ids if id_ != "031"] == seen
+    assert pages <= 4
+
+
+def test_a_healthy_backend_says_nothing(backend: Backend):
+    write(backend, Verb.CREATE, record())
+    backend.check()
+    backend.sync()
+
+
+WRITES = st.lists(
+    st.builds(
+        lambda verb, id_, version, body: prepared(
+            verb,
+            Record("k", id_, version, body if verb is not Verb.SYNC or version % 2 else None),
+            NOW,
+        ),
+        st.sampled_from(Verb),
+        st.sampled_from("ab"),
+        st.integers(1, 5),
+        st.sampled_from(["x", "y"]),
+    ),
+    max_size=12,
+)
+
+
+@given(writes=WRITES)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_backend_does_the_same(writes: list[Write], aws: Cloud, tmp_path_factory: Any):
+    """Whatever comes, in whatever order: the table's conditions are the rule in `records`."""
+    local = LocalBackend(tmp_path_factory.mktemp("state") / "state.db", sync_interval=1)
+    memory = MemoryBackend()
+    table = DynamoBackend(records_of(aws, agent=f"agent-{time.monotonic_ns()}"))
+    expected = memory.write(writes, NOW)
+    assert expected == local.write(writes, NOW)
+    assert expected == table.write(writes, NOW)
+    assert memory.list("k", None, 25, NOW) == local.list("k", None, 25, NOW)
+    assert memory.list("k", None, 25, NOW) == table.list("k", None, 25, NOW)
+    local.close()
+
+
+@given(writes=WRITES, data=st.data())
+def test_a_write_that_was_done_changes_nothing_when_it_comes_again(
+    writes: list[Write], data: st.DataObject
+):
+    """A writer counts its versions up; what the network delays or repeats is one of them."""
+    backend = MemoryBackend()
+    done = []
+    for n, each in enumerate(writes, 1):
+        write = replace(each, record=replace(each.record, version=n))
+        if backend.write([write], NOW) == [Result.DONE]:
+            done.append(write)
+        before = backend.list("k", None, 25, NOW)
+        if done:
+            backend.write(data.draw(st.lists(st.sampled_from(done), max_size=3)), NOW)
+        assert before == backend.list("k", None, 25, NOW)
+
+
+# local
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path):
+    path = tmp_path / "state.db"
+    path.write_bytes(b"not a database, but somebody's" * 100)
+    with pytest.raises(BackendError, match="is damaged") as caught:
+        LocalBackend(path, sync_interval=0)
+    assert "unusable" == caught.value.code
+    assert path.read_bytes().startswith(b"not a database")
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path):
+    path = tmp_path / "state.db"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 7")
+    db.close()
+    with pytest.raises(BackendError, match="newer version of Joblane"):
+        LocalBackend(path, sync_interval=0)
+
+
+def test_a_full_database_stores_nothing_of_the_batch_says_so_and_recovers(tmp_path: Path):
+    backend = LocalBackend(tmp_path / "state.db", sync_interval=0)
+    write(backend, Verb.CREATE, record())
+    db: sqlite3.Connection = backend._db  # noqa: SLF001 - the only way to a full file of any size
+    db.execute("PRAGMA max_page_count = 6")
+    with pytest.raises(BackendError, match="is full") as caught:
+        write(backend, Verb.CREATE, record("small"), record("big", body="x" * 100_000))
+    assert ("storage_full", False) == (caught.value.code, caught.value.passing)
+    assert [] == bodies(backend, "small", "big")
+    assert ["one"] == bodies(backend, "a")
+    db.execute("PRAGMA max_page_count = 1000000")
+    backend.check()
+    assert [Result.DONE] == write(backend, Verb.CREATE, record("big", body="x" * 100_000))
+    backend.close()
+
+
+def test_a_disk_that_is_nearly_full_is_trouble_before_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    backend = LocalBackend(tmp_path / "state.db", sync_interval=0)
+    monkeypatch.setattr("ec2_agent.state.local.LOW_BYTES", 2**62)
+    with pytest.raises(BackendError, match="MB left") as caught:
+        backend.check()
+    assert "storage_full" == caught.value.code
+    backend.close()
+
+
+# dynamodb
+
+
+def failing(aws: Cloud, code: str, times: int) -> DynamoBackend:
+    """A backend whose first puts are answered with an error of DynamoDB."""
+    client = aws.clients.make("dynamodb")
+    left = [times]
+
+    def hook(**_: Any) -> None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise ClientError({"Error": {"Code": code, "Message": "made up"}}, "PutItem")
+
+    client.meta.events.register("before-call.dynamodb.PutItem", hook)
+    records = AgentRecords(client, DESCRIPTOR.agents_table, "agent-1", sleep=lambda _: None)
+    return DynamoBackend(records)
+
+
+def test_what_a_throttled_table_did_not_take_is_tried_again(aws: Cloud):
+    backend = failing(aws, "ThrottlingException", 30)
+    many = [record(f"{n:02d}") for n in range(25)]
+    assert [Result.DONE] * 25 == write(backend, Verb.CREATE, *many)
+    assert 25 == len(backend.list("outcome", None, 25, NOW)[0])
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "passing"),
+    [
+        ("ThrottlingException", "busy", True),
+        ("InternalServerError", "busy", True),
+        ("AccessDeniedException", "denied", False),
+        ("ResourceNotFoundException", "unusable", False),
+    ],
+)
+def test_what_dynamodb_refuses_has_a_code(aws: Cloud, code: str, expected: str, passing: bool):  # noqa: FBT001
+    backend = failing(aws, code, 4)
+    with pytest.raises(BackendError) as caught:
+        write(backend, Verb.CREATE, record())
+    assert (expected, passing) == (caught.value.code, caught.value.passing)
+    backend.check()  # looks again, and finds it well
+
+
+def test_records_of_agents_are_apart_and_no_listing_of_agents_meets_them(aws: Cloud):
+    for agent in ("agent-1", "agent-2"):
+        backend = DynamoBackend(records_of(aws, agent))
+        assert [Result.DONE] == write(backend, Verb.CREATE, record(body=agent))
+    assert ["agent-2"] == bodies(backend, "a")
+    assert ([], None) == aws.agents.page(limit=100, after=None)
+
+
+def test_the_mark_of_a_deletion_is_left_to_the_tables_ttl(aws: Cloud):
+    backend = DynamoBackend(records_of(aws))
+    write(backend, Verb.CREATE, record())
+    write(backend, Verb.DELETE, record(version=2))
+    (item,) = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.agents_table)["Items"]
+    assert str(int(NOW) + MARK_S) == item["expires_at"]["N"]
+    assert "body" not in item
