@@ -3,7 +3,7 @@
 from tests.infra.synthesis import Deployment
 
 HOLDS_DATA = {
-    "AWS::DynamoDB::Table": 6,
+    "AWS::DynamoDB::Table": 7,
     "AWS::S3::Bucket": 2,
     "AWS::SQS::Queue": 7,
     "AWS::Cognito::UserPool": 1,
