@@ -141,6 +141,7 @@ class Client:
         restartable: bool | None = None,
         retry: Mapping[str, Any] | None = None,
         labels: Mapping[str, str] | None = None,
+        items: int | None = None,
         run_at: str | None = None,
         deadline: str | None = None,
     ) -> Job:
@@ -166,6 +167,7 @@ class Client:
             "restartable": restartable,
             "retry": retry,
             "labels": labels,
+            "items": items,
             "run_at": run_at,
             "deadline": deadline,
         }

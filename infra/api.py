@@ -178,6 +178,7 @@ class ApiStack(Stack):
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_SETTINGS_TABLE": table_name(config.name, "settings"),
+                "JOBLANE_COUNTERS_TABLE": table_name(config.name, "counters"),
                 "JOBLANE_THREADS": json.dumps(
                     {name: queue.threads for name, queue in config.queues.items()}
                 ),
@@ -185,6 +186,8 @@ class ApiStack(Stack):
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
+                Grant(("dynamodb:Query",), (resources.table("counters"),)),
+                Grant(("cloudwatch:GetMetricData",), ("*",)),  # it knows no resources
                 Grant(
                     (
                         "dynamodb:BatchGetItem",

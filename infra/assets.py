@@ -21,7 +21,15 @@ from joblane.config import Config
 
 Architecture = Literal["arm64", "x86_64"]
 
-FUNCTIONS = ("submission", "admin", "requeue", "dead_letter", "recovery", "instance_end")
+FUNCTIONS = (
+    "submission",
+    "admin",
+    "requeue",
+    "dead_letter",
+    "recovery",
+    "instance_end",
+    "projector",
+)
 """Folders of `functions/` that become Lambda functions."""
 
 AGENT_PYTHON = "3.12"

@@ -8,6 +8,7 @@ from infra.data import DataStack
 from infra.fleet import FleetStack
 from infra.identity import IdentityStack
 from infra.lanes import LanesStack
+from infra.projection import ProjectionStack
 from infra.recovery import RecoveryStack
 from infra.upkeep import UpkeepStack
 from joblane.config import Config
@@ -32,6 +33,10 @@ def compose(app: App, config: Config, assets: Assets) -> None:
         upkeep.add_stack_dependency(needed)
     recovery = RecoveryStack(app, f"{config.name}-recovery", config=config, assets=assets)
     recovery.add_stack_dependency(upkeep)  # which depends on the others
+    projection = ProjectionStack(
+        app, f"{config.name}-projection", config=config, assets=assets, jobs=data.jobs
+    )
+    projection.add_stack_dependency(upkeep)
     for name, fleet in config.fleets.items():
         stack = FleetStack(
             app,

@@ -39,6 +39,7 @@ TABLES: dict[str, tuple[Key, Key | None]] = {
     "conditions": (("condition", _TEXT), ("sk", _TEXT)),
     "types": (("type", _TEXT), None),
     "settings": (("queue", _TEXT), None),
+    "counters": (("series", _TEXT), ("at_minute", _NUMBER)),
     "audit": (("tenant", _TEXT), ("id", _TEXT)),
 }
 """Each table with its partition key and, where it has one, its sort key."""
@@ -60,6 +61,7 @@ class DataStack(Stack):
             name: self._table(config, name, partition, sort)
             for name, (partition, sort) in TABLES.items()
         }
+        self.jobs = tables["jobs"]
         for index, (partition, sort) in JOB_INDEXES.items():
             tables["jobs"].add_global_secondary_index(
                 index_name=index,
@@ -139,6 +141,7 @@ class DataStack(Stack):
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             # The account's aws/dynamodb key: no monthly fee, and its use shows in CloudTrail.
             encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if name == "jobs" else None,
             time_to_live_attribute=TTL_ATTRIBUTE,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True

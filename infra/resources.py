@@ -22,6 +22,7 @@ from joblane.config import (
     recovery_name,
     recovery_rule_name,
     table_name,
+    topic_name,
 )
 
 INBOXES = "Each agent makes its own inbox: the prefix is exact, the agents are all of it."
@@ -68,6 +69,10 @@ class Resources:
     def alternate(self) -> str:
         """ARN of the queue for events that nothing could route."""
         return self._queue(alternate_name(self._config.name))
+
+    def topic(self) -> str:
+        """ARN of the topic that tells operators what needs them."""
+        return self._stack.format_arn(service="sns", resource=topic_name(self._config.name))
 
     def inboxes(self) -> str:
         """ARN pattern of the inboxes that agents make for themselves."""

@@ -99,6 +99,10 @@ class JobOptions:
         list[str] | None,
         typer.Option(metavar="K=V", help="Label to find the job by; may be repeated."),
     ] = None
+    items: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Things of yours that it does, to be counted."),
+    ] = None
 
     def submit(self, client: "Client", *, attempts: int | None = None) -> "Job":
         """Submit it; `attempts` holds when the options say nothing. Raises `JoblaneError`."""
@@ -133,6 +137,7 @@ class JobOptions:
             restartable=None if self.restart else False,
             retry=retry or None,
             labels=_pairs("--label", self.label),
+            items=self.items,
             run_at=self.run_at,
             deadline=self.deadline,
         )

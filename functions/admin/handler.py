@@ -18,21 +18,20 @@ from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.directory import AppStore, Directory
 from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import LaneQueue, Lanes
+from joblane.aws.lanes import Lanes
 from joblane.aws.operations import Operations
-from joblane.aws.settings import Outrun, SettingsStore, Sharing
 from joblane.condition_routes import Conditions, condition_routes
 from joblane.conditions import AnyPolicy
 from joblane.head import Head, job_view, rfc3339
 from joblane.lifecycle import Event, State
 from joblane.login import Login
 from joblane.message import JOB_ID_PATTERN, Command
-from joblane.names import AGENT_NAME_PATTERN, LANES, Lane, dead_letter_name, lane_name
+from joblane.names import AGENT_NAME_PATTERN
 from joblane.principal import AnyAccess
 from joblane.queries import PageQuery, WorkQuery
-from joblane.queues import QueueSettings, SettingsInput, SettingsView, settings_view
+from joblane.queue_routes import Board, Queues, Tables, queue_routes
 from joblane.retention import Retention
-from joblane.views import AgentDetail, AgentView, Drained, LaneView, QueuePage, QueueView
+from joblane.views import AgentDetail, AgentView, Drained
 from joblane.web import (
     Application,
     Problem,
@@ -42,11 +41,7 @@ from joblane.web import (
     once,
     place,
     success,
-    wrong,
 )
-
-MAX_SETTINGS_BYTES = 4096
-"""Largest body of settings: they are three short fields."""
 
 
 class Settings(BaseModel):
@@ -63,6 +58,7 @@ class Settings(BaseModel):
     """Policy of each kind of condition that does not have the default one."""
     queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
     settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
+    counters_table: Annotated[str, Field(alias="JOBLANE_COUNTERS_TABLE")]
     threads: Annotated[Json[dict[str, int]], Field(alias="JOBLANE_THREADS")]
     """What joblane.toml declares for each queue."""
     access: Annotated[Json[AnyAccess], Field(alias="JOBLANE_ACCESS")]
@@ -81,8 +77,6 @@ class Operator:
         self._agents = AgentStore(dynamodb, settings.agents_table)
         self._sqs = clients.make("sqs")
         self._jobs = JobStore(dynamodb, settings.jobs_table)
-        self._set = SettingsStore(dynamodb, settings.settings_table)
-        self._sharing = Sharing(self._set, self._agents)
         lanes = Lanes(self._sqs, settings.queue_url_prefix, settings.deployment)
         self._lanes = lanes
         self.operations = Operations(self._jobs, lanes, settings.retention)
@@ -120,60 +114,6 @@ class Operator:
             )
         return view
 
-    def queues(self, tenant: str) -> list[QueueView]:
-        """Measure the queues that a tenant may use: two requests a lane."""
-        return [self.queue(tenant, queue) for queue in self._open_to(tenant)]
-
-    def queue(self, tenant: str, queue: str) -> QueueView:
-        """Measure one queue. Raises Problem 404."""
-        self._require(tenant, queue)
-        return QueueView(name=queue, lanes=tuple(self._lane(queue, lane) for lane in LANES))
-
-    def queue_settings(self, tenant: str, queue: str) -> SettingsView:
-        """Read a queue's settings. Raises Problem 404."""
-        self._require(tenant, queue)
-        return settings_view(self._set.get(queue), self._settings.threads[queue], tenant)
-
-    def set_queue(
-        self,
-        tenant: str,
-        who: str,
-        queue: str,
-        wanted: SettingsInput,
-        if_match: str | None,
-    ) -> SettingsView:
-        """Replace a queue's settings, if they are the ones that the caller has seen.
-
-        `cluster_threads` are shared out at once, so that no agent goes by an old limit for
-        longer than it takes to read the new one. Raises Problem 400, 404, 412 and 428.
-        """
-        self._require(tenant, queue)
-        seen = _version(if_match)
-        over = self._set.get(queue).version if seen is None else seen
-        now_ms = self.now_ms()
-        after = QueueSettings(
-            run_jobs=wanted.run_jobs,
-            threads=wanted.threads,
-            cluster_threads=wanted.cluster_threads,
-            version=over + 1,
-            changed_ms=now_ms,
-            changed_by=who,
-            tenant=tenant,
-            shares=self._sharing.among_all(queue, wanted.cluster_threads, now_ms),
-        )
-        try:
-            self._set.put(queue, after, over=over)
-        except Outrun:
-            raise Problem(
-                HTTPStatus.PRECONDITION_FAILED,
-                "somebody else has set this queue since; read its settings and decide again",
-            ) from None
-        return settings_view(after, self._settings.threads[queue], tenant)
-
-    def _require(self, tenant: str, queue: str) -> None:
-        if queue not in self._open_to(tenant):
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
-
     def selection(self, tenant: str, queue: str, job_type: str | None) -> Selection:
         """Which jobs an operator means. Raises Problem 404 for a queue it may not use."""
         if queue != ALL_QUEUES and queue not in self._open_to(tenant):
@@ -201,32 +141,6 @@ class Operator:
 
     def _open_to(self, tenant: str) -> list[str]:
         return [q for q, only in self._settings.queues.items() if not only or tenant in only]
-
-    def _lane(self, queue: str, lane: Lane) -> LaneView:
-        prefix, deployment = self._settings.queue_url_prefix, self._settings.deployment
-        held = LaneQueue(self._sqs, prefix + lane_name(deployment, queue, lane)).lengths()
-        dead = LaneQueue(self._sqs, prefix + dead_letter_name(deployment, queue, lane)).lengths()
-        return LaneView(
-            lane=lane,
-            visible=held.visible,
-            in_flight=held.in_flight,
-            delayed=held.delayed,
-            dead_letters=dead.visible,
-        )
-
-
-def _version(if_match: str | None) -> int | None:
-    """The version that an `If-Match` names; None for `*`, any. Raises Problem 400 and 428."""
-    if if_match is None:
-        raise Problem(
-            HTTPStatus.PRECONDITION_REQUIRED,
-            "the header If-Match is required: the ETag of the settings that you have seen, or *",
-        )
-    if if_match == "*":
-        return None
-    if not re.fullmatch(r'"[0-9]{1,15}"', if_match):
-        raise wrong("If-Match", 'must be an ETag of these settings, such as "3", or *')
-    return int(if_match.strip('"'))
 
 
 def _agent(row: AgentRow, now_ms: int) -> AgentView:
@@ -271,33 +185,6 @@ def routes(app: Application, operator: Operator) -> None:
         view = operator.drain(agent)
         note = f"{agent} takes no more jobs, hands back what does not end in time, and leaves"
         return success(Drained(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)
-
-    @app.route("GET /v1/queues")
-    def queues() -> Response[str]:
-        found = tuple(operator.queues(app.tenant()))
-        return success(QueuePage(entries=found, limit=len(found), next=None))
-
-    @app.route("GET /v1/queues/{queue}")
-    def one_queue(queue: str) -> Response[str]:
-        return success(operator.queue(app.tenant(), queue))
-
-
-def setting_routes(app: Application, operator: Operator) -> None:
-    """Bind the routes of what operators set while the deployment runs."""
-
-    def tagged(settings: SettingsView) -> Response[str]:
-        return success(settings, headers={"ETag": f'"{settings.version}"'})
-
-    @app.route("GET /v1/queues/{queue}/settings")
-    def settings(queue: str) -> Response[str]:
-        return tagged(operator.queue_settings(app.tenant(), queue))
-
-    @app.route("PUT /v1/queues/{queue}/settings")
-    def set_settings(queue: str) -> Response[str]:
-        who = str(app.principal())
-        wanted = app.read(SettingsInput, MAX_SETTINGS_BYTES)
-        seen = app.header("if-match")
-        return tagged(operator.set_queue(app.tenant(), who, queue, wanted, seen))
 
 
 def letter_routes(app: Application, operator: Operator) -> None:
@@ -366,7 +253,14 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> A
     app = Application(settings.access, Logger())
     operator = Operator(settings, clients, clock)
     routes(app, operator)
-    setting_routes(app, operator)
+    board = Board(
+        clients,
+        Queues(settings.queues, settings.threads, settings.queue_url_prefix, settings.deployment),
+        Tables(settings.settings_table, settings.agents_table, settings.counters_table),
+        clock,
+        app.logger,
+    )
+    queue_routes(app, board)
     letter_routes(app, operator)
     dynamodb = clients.make("dynamodb")
     conditions = Conditions(

@@ -48,6 +48,7 @@ _ENVIRONMENT = {
     "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",
     "JOBLANE_QUEUES": '{"default": []}',
     "JOBLANE_SETTINGS_TABLE": "joblane-settings",
+    "JOBLANE_COUNTERS_TABLE": "joblane-counters",
     "JOBLANE_THREADS": "{}",
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_RETENTION": "{}",

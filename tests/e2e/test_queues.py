@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -59,3 +60,35 @@ def test_a_pause_holds_jobs_and_a_cap_lets_them_go_two_at_a_time(cloud: Cloud, u
     times = [(job["started_at"], job["ended_at"]) for job in jobs]
     at_once = [sum(s <= start < e for s, e in times) for start, _ in times]
     assert 2 == max(at_once)
+
+
+@pytest.mark.usefixtures("agent")
+def test_real_jobs_make_the_rates_move_for_their_own_tenant(http: Http, as_other: Http):
+    before, other = hour(http), hour(as_other)
+    ids = [submit(http, "true", queue="bulk", items=3) for _ in range(4)]
+    ids += [submit(http, "sh", "-c", "exit 65", queue="bulk")]
+    for job_id in ids:
+        wait_for(http, job_id, "completed", "failed")
+    end = time.monotonic() + 10
+    while (now := hour(http))["completed"]["items"] < before["completed"]["items"] + 12:
+        assert time.monotonic() < end, now
+        time.sleep(0.2)
+    moved = {
+        kind: {unit: now[kind][unit] - before[kind][unit] for unit in ("jobs", "items")}
+        for kind in ("submitted", "started", "completed", "failed", "retried")
+    }
+    assert {
+        "submitted": {"jobs": 5, "items": 13},
+        "started": {"jobs": 5, "items": 13},
+        "completed": {"jobs": 4, "items": 12},
+        "failed": {"jobs": 1, "items": 1},
+        "retried": {"jobs": 0, "items": 0},
+    } == moved
+    assert other == hour(as_other)
+
+
+def hour(http: Http) -> dict[str, Any]:
+    """What happened in the last hour."""
+    activity: list[dict[str, Any]] = http("GET", "/v1/queues/bulk").json()["activity"]
+    kinds = ("submitted", "started", "completed", "failed", "retried")
+    return {kind: activity[-1][kind] for kind in kinds}

@@ -128,6 +128,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         | {
             "JOBLANE_AGENTS_TABLE",
             "JOBLANE_CONDITIONS_TABLE",
+            "JOBLANE_COUNTERS_TABLE",
             "JOBLANE_LOGIN",
             "JOBLANE_POLICIES",
             "JOBLANE_THREADS",

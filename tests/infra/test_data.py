@@ -15,6 +15,7 @@ KEYS = {
     "joblane-conditions": [("condition", "HASH"), ("sk", "RANGE")],
     "joblane-types": [("type", "HASH")],
     "joblane-settings": [("queue", "HASH")],
+    "joblane-counters": [("series", "HASH"), ("at_minute", "RANGE")],
     "joblane-audit": [("tenant", "HASH"), ("id", "RANGE")],
 }
 INDEXES = {
@@ -47,7 +48,7 @@ def test_what_changes_is_indexed_by_keys_only(production: Deployment) -> None:
     (of_audit,) = found.pop("joblane-audit")["GlobalSecondaryIndexes"]
     assert [("job", "HASH"), ("id", "RANGE")] == schema(of_audit["KeySchema"])
     assert of_audit["Projection"] == {"ProjectionType": "ALL"}
-    assert len(found) == 5
+    assert len(found) == 6
     assert not any("GlobalSecondaryIndexes" in table for table in found.values())
 
 
@@ -64,13 +65,20 @@ def test_nobody_changes_or_deletes_a_row_of_the_audit_trail(production: Deployme
     assert not any("ResourcePolicy" in table for table in found.values())
 
 
-def test_only_the_time_to_wake_is_a_number(production: Deployment) -> None:
+def test_only_jobs_has_a_stream_and_it_shows_what_was_before(production: Deployment) -> None:
+    found = tables(production)
+    streams = {n: t["StreamSpecification"] for n, t in found.items() if "StreamSpecification" in t}
+    assert {"joblane-jobs": {"StreamViewType": "NEW_AND_OLD_IMAGES"}} == streams
+
+
+def test_only_times_to_sort_by_are_numbers(production: Deployment) -> None:
     kinds = {
         (name, attribute["AttributeName"]): attribute["AttributeType"]
         for name, table in tables(production).items()
         for attribute in table["AttributeDefinitions"]
     }
-    assert {("joblane-jobs", "wake_at")} == {key for key, kind in kinds.items() if kind == "N"}
+    numbers = {key for key, kind in kinds.items() if kind == "N"}
+    assert {("joblane-jobs", "wake_at"), ("joblane-counters", "at_minute")} == numbers
     assert {"S", "N"} == set(kinds.values())
 
 

@@ -14,6 +14,7 @@ INBOXES = ("sqs:joblane-inbox-*",)
 JOBS = "dynamodb:table/joblane-jobs"
 AGENTS = "dynamodb:table/joblane-agents"
 SETTINGS = "dynamodb:table/joblane-settings"
+COUNTERS = "dynamodb:table/joblane-counters"
 CONDITIONS = "dynamodb:table/joblane-conditions"
 MACHINE = "states:stateMachine:joblane-recovery"
 PAYLOADS = "s3:joblane-<>-<>/*"
@@ -56,6 +57,7 @@ ALLOWED = {
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
+    | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
     | {("dynamodb:GetItem", AGENTS)}
@@ -106,6 +108,14 @@ ALLOWED = {
     | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
     | {("dynamodb:GetItem", JOBS)}
     | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
+    "Projector": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Projector",))
+    | every(
+        ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
+        ("the stream of jobs",),
+    )
+    | {("dynamodb:ListStreams", "*"), ("dynamodb:UpdateItem", COUNTERS)}
+    | {("sqs:SendMessage", ALTERNATE)},
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
@@ -151,6 +161,7 @@ STACK_OF = {
     "Requeue": "upkeep",
     "Deadletter": "upkeep",
     "Instanceend": "upkeep",
+    "Projector": "projection",
     "Agent": "fleet-main",
 }
 
@@ -177,6 +188,10 @@ def short(resource: Any) -> str:
     if "Ref" in resource:
         assert resource["Ref"].startswith("DeadLetters")
         return "the topic"
+    if "Fn::ImportValue" in resource:
+        assert "JobsTable" in resource["Fn::ImportValue"]
+        assert "StreamArn" in resource["Fn::ImportValue"]
+        return "the stream of jobs"
     if "Fn::GetAtt" in resource:
         name = resource["Fn::GetAtt"][0]
         if "Logs" in name:

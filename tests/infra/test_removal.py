@@ -3,11 +3,11 @@
 from tests.infra.synthesis import Deployment
 
 HOLDS_DATA = {
-    "AWS::DynamoDB::Table": 7,
+    "AWS::DynamoDB::Table": 8,
     "AWS::S3::Bucket": 2,
     "AWS::SQS::Queue": 7,
     "AWS::Cognito::UserPool": 1,
-    "AWS::Logs::LogGroup": 9,
+    "AWS::Logs::LogGroup": 10,
 }
 """Types that hold something of the user's, with how many production has of each."""
 

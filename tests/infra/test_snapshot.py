@@ -14,7 +14,7 @@ from tests.infra.synthesis import Deployment, Template
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "JOBLANE_UPDATE_SNAPSHOT"
-STACKS = ("data", "lanes", "identity", "api", "upkeep", "recovery", "fleet-main")
+STACKS = ("data", "lanes", "identity", "api", "upkeep", "recovery", "projection", "fleet-main")
 
 
 def normalised(template: Template) -> str:

@@ -68,6 +68,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
     "JOBLANE_QUEUE_NAMES": '["default", "bulk"]',
     "JOBLANE_THREADS": '{"default": 8, "bulk": 8}',
+    "JOBLANE_COUNTERS_TABLE": table_name(NAME, "counters"),
     "JOBLANE_SETTINGS_TABLE": table_name(NAME, "settings"),
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_RETENTION": Retention().model_dump_json(),
@@ -249,6 +250,15 @@ def _make(clients: Clients) -> None:
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": "queue", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "queue", "AttributeType": "S"}],
+    )
+    dynamodb.create_table(
+        TableName=table_name(NAME, "counters"),
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=_schema("series", "at_minute"),
+        AttributeDefinitions=[
+            {"AttributeName": "series", "AttributeType": "S"},
+            {"AttributeName": "at_minute", "AttributeType": "N"},
+        ],
     )
     dynamodb.create_table(
         TableName=AUDIT_TABLE,

@@ -290,6 +290,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         restartable=spec.restartable,
         retry=spec.retry,
         labels=spec.labels,
+        items=spec.items,
         run_at=spec.run_at,
         deadline=spec.deadline,
         requires=spec.requires,

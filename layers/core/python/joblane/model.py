@@ -206,6 +206,8 @@ class Submission(_Input):
     restartable: bool = True
     retry: Retry = Retry()
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = {}
+    items: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1
+    """How many things of its owner's it does, such as tickets: queues are counted in these too."""
     run_at: Moment | None = None
     """The job does not start before; a moment that has passed means now."""
     deadline: Moment | None = None
@@ -313,6 +315,7 @@ class Job(BaseModel):
     restartable: bool
     retry: Retry
     labels: dict[str, str]
+    items: int
     run_at: str | None
     deadline: str | None
     requires: tuple[str, ...]

@@ -8,9 +8,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from joblane.activity import Activity
 from joblane.lifecycle import State
 from joblane.model import FieldProblem, Job, LogRecord
 from joblane.names import Lane
+from joblane.queues import SettingsView
 
 
 class View(BaseModel):
@@ -112,16 +114,27 @@ class LaneView(View):
 
     lane: Lane
     visible: int
+    """Jobs that wait for an agent."""
     in_flight: int
+    """Jobs that run, or wait for another attempt."""
     delayed: int
+    """Jobs whose `run_at` comes within 15 minutes."""
     dead_letters: int
+    oldest_s: int | None
+    """Age of the oldest message that is not deleted, of a job that waits or runs; null when
+    CloudWatch has no figure for it."""
+    oldest_at: str | None
+    """When SQS measured that: it reports once a minute."""
 
 
 class QueueView(View):
-    """A queue; its lanes in the order in which agents serve them."""
+    """A queue as the API answers it; its lanes in the order in which agents serve them."""
 
     name: str
     lanes: tuple[LaneView, ...]
+    settings: SettingsView
+    activity: tuple[Activity, ...]
+    """What happened to the caller's own jobs, over 1, 5 and 60 minutes."""
 
 
 class QueuePage(View):

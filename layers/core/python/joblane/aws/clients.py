@@ -11,6 +11,7 @@ from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
+    from mypy_boto3_cloudwatch.client import CloudWatchClient
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_logs.client import CloudWatchLogsClient
@@ -48,6 +49,10 @@ class Clients:
     def make(
         self, service: Literal["autoscaling"], config: Config = QUICK
     ) -> "AutoScalingClient": ...
+    @overload
+    def make(
+        self, service: Literal["cloudwatch"], config: Config = QUICK
+    ) -> "CloudWatchClient": ...
     @overload
     def make(self, service: Literal["dynamodb"], config: Config = QUICK) -> "DynamoDBClient": ...
     @overload

@@ -68,6 +68,9 @@ def to_item(head: Head, spec: str | None = None) -> Item:
         "attention": text(attention(head.tenant, head.state)) if waits else None,
         "hidden": {"BOOL": True} if head.hidden else None,
         "spec": _text(spec),
+        # Beside a submission that was stored aside, what the projector needs of it.
+        "queue": text(head.queue) if spec is None else None,
+        "items": number(head.spec.items) if spec is None and head.spec.items > 1 else None,
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
 

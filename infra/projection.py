@@ -1,0 +1,128 @@
+"""The projection stack: what is made of the stream of jobs, which so far is counters."""
+
+import json
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.assets import Assets
+from infra.function import Function, Grant, core_layer
+from infra.resources import Resources
+from joblane.config import Config, table_name
+
+TIMEOUT_S = 29
+
+BATCH = 1000
+WINDOW_S = 5
+"""A batch is handed over when it is full or so old: rates are behind by that, and a quiet queue
+costs a call every 5 s at most."""
+
+RETRIES = 5
+MAX_AGE_S = 3600
+"""An older change is in none of the windows that anybody sees."""
+
+LATE_MS = 5 * 60 * 1000
+
+_STATES = (("active",), ("completed",), ("failed", "dead"), ("retry",))
+"""Changes into these are counted, and new jobs: `joblane.aws.activity.KINDS`."""
+
+
+def patterns() -> list[dict[str, object]]:
+    """Return the filters: new jobs, and changes from other states into one that counts.
+
+    Five are as many as Lambda allows.
+    """
+    job = {"Keys": {"sk": {"S": ["JOB"]}}}
+    changes: list[dict[str, object]] = [
+        {
+            "eventName": ["MODIFY"],
+            "dynamodb": {
+                **job,
+                "NewImage": {"state": {"S": list(states)}},
+                "OldImage": {"state": {"S": [{"anything-but": list(states)}]}},
+            },
+        }
+        for states in _STATES
+    ]
+    return [{"eventName": ["INSERT"], "dynamodb": job}, *changes]
+
+
+class ProjectionStack(Stack):
+    """The projector, and the alarm that tells when it falls behind."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: Config,
+        assets: Assets,
+        jobs: dynamodb.ITable,
+    ) -> None:
+        super().__init__(scope, construct_id, description="Joblane: counters of queues")
+        if jobs.table_stream_arn is None:
+            raise ValueError("the jobs table has no stream")
+        resources = Resources(self, config)
+        projector = Function(
+            self,
+            "projector",
+            config=config,
+            code=assets.functions / "projector",
+            layer=core_layer(self, config, assets),
+            environment={
+                "JOBLANE_DEPLOYMENT": config.name,
+                "JOBLANE_COUNTERS_TABLE": table_name(config.name, "counters"),
+                "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
+            },
+            timeout_s=TIMEOUT_S,
+            grants=[
+                Grant(
+                    (
+                        "dynamodb:DescribeStream",
+                        "dynamodb:GetRecords",
+                        "dynamodb:GetShardIterator",
+                    ),
+                    (jobs.table_stream_arn,),
+                ),
+                # Lambda wants it of every reader of a stream, and it knows no resources.
+                Grant(("dynamodb:ListStreams",), ("*",)),
+                Grant(("dynamodb:UpdateItem",), (resources.table("counters"),)),
+                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+            ],
+        )
+        mapping = lambda_.CfnEventSourceMapping(
+            self,
+            "Stream",
+            function_name=projector.function.function_name,
+            event_source_arn=jobs.table_stream_arn,
+            starting_position="LATEST",
+            batch_size=BATCH,
+            maximum_batching_window_in_seconds=WINDOW_S,
+            bisect_batch_on_function_error=True,
+            maximum_retry_attempts=RETRIES,
+            maximum_record_age_in_seconds=MAX_AGE_S,
+            destination_config={"onFailure": {"destination": resources.alternate()}},
+            filter_criteria={
+                "filters": [{"pattern": json.dumps(pattern)} for pattern in patterns()]
+            },
+        )
+        mapping.node.add_dependency(projector)  # Lambda tries the role before it takes the stream
+        late = cloudwatch.Alarm(
+            self,
+            "Late",
+            alarm_description="Rates of queues are old: the projector falls behind its stream",
+            metric=projector.function.metric(
+                "IteratorAge", statistic="Maximum", period=Duration.minutes(1)
+            ),
+            threshold=LATE_MS,
+            evaluation_periods=5,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+        topic = sns.Topic.from_topic_arn(self, "Topic", resources.topic())
+        late.add_alarm_action(actions.SnsAction(topic))
