@@ -33,7 +33,7 @@ RATE_LIMIT = 500
 BURST_LIMIT = 1000
 """Requests a second and at once that the stage lets through, over all tenants."""
 
-OPEN = "Open to anyone: says `ok`, or where to log in, and nothing of any tenant."
+OPEN = "Open to anyone: says `ok`, where to log in, or what the API is; nothing of any tenant."
 """Why a route may ask for no token."""
 
 

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, ConfigDict, Field, Json
 
-from joblane import __version__
+import joblane
 from joblane.aws.again import ALL_QUEUES, Again, Progress, Selection, is_restart_cursor
 from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
@@ -33,6 +34,7 @@ from joblane.queue_routes import Board, Queues, Tables, queue_routes
 from joblane.retention import Retention
 from joblane.views import AgentDetail, AgentView, Drained
 from joblane.web import (
+    JSON,
     Application,
     Problem,
     conflicts,
@@ -42,6 +44,8 @@ from joblane.web import (
     place,
     success,
 )
+
+CACHEABLE = "public, max-age=3600"
 
 
 class Settings(BaseModel):
@@ -161,11 +165,17 @@ def routes(app: Application, operator: Operator) -> None:
 
     @app.route("GET /v1/health")
     def health() -> Response[str]:
-        return success({"status": "ok", "version": __version__})
+        return success({"status": "ok", "version": joblane.__version__})
 
     @app.route("GET /v1/login")
     def login() -> Response[str]:
         return success(operator.login)
+
+    @app.route("GET /v1/openapi.json")
+    def contract() -> Response[str]:
+        # Packed with the layer, and read by no other request.
+        text = Path(joblane.__file__).with_name("openapi.json").read_text(encoding="utf-8")
+        return Response(int(HTTPStatus.OK), JSON, text, headers={"Cache-Control": CACHEABLE})
 
     @app.route("GET /v1/agents")
     def agents() -> Response[str]:

@@ -12,7 +12,7 @@ def test_every_route_but_two_asks_for_a_token_with_its_scope(production: Deploym
     (authorizer,) = production.resources("AWS::ApiGatewayV2::Authorizer")
 
     open_to_all = {route.key for route in ROUTES if route.scope is None}
-    assert {"GET /v1/health", "GET /v1/login"} == open_to_all
+    assert {"GET /v1/health", "GET /v1/login", "GET /v1/openapi.json"} == open_to_all
     assert {
         route.key: ("JWT", [f"joblane/{route.scope}"], {"Ref": authorizer})
         if route.scope

@@ -6,6 +6,7 @@ from typing import Any
 
 from joblane.access import API_AUDIENCE, SCOPES
 from joblane.web import Application
+from tests.support import contract
 
 ALL = " ".join(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)
 """The scope claim of a token that carries them all."""
@@ -64,4 +65,6 @@ class Api:
             event["queryStringParameters"] = dict(query)
         if body is not None:
             event["body"] = body if isinstance(body, str) else json.dumps(body)
-        return self._application.handle(event, None)
+        answer = self._application.handle(event, None)
+        contract.check(method, path, answer)
+        return answer

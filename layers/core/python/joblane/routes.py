@@ -24,6 +24,7 @@ from joblane.views import (
     AppView,
     BatchAnswer,
     ConditionPage,
+    Contract,
     Drained,
     Health,
     JobPage,
@@ -76,6 +77,8 @@ class Route:
     errors: tuple[HTTPStatus, ...] = ()
     """What can go wrong beside what `problems` derives: 409 where a job's state decides."""
     rate: Rate = READS
+    streams: bool = False
+    """Whether it also answers Server-Sent Events, to those who ask for them by `Accept`."""
 
     @property
     def key(self) -> str:
@@ -136,6 +139,7 @@ ROUTES: Final = (
         "Read a job's output",
         query=LogQuery,
         answer=LogPage,
+        streams=True,
     ),
     Route(
         "DELETE",
@@ -310,6 +314,14 @@ ROUTES: Final = (
         answer=SettingsView,
         errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
         rate=WRITES,
+    ),
+    Route(
+        "GET",
+        "/v1/openapi.json",
+        "admin",
+        None,
+        "Describe this API",
+        answer=Contract,
     ),
     Route("GET", "/v1/health", "admin", None, "Say that the API is up", answer=Health),
     Route(

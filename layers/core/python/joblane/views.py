@@ -213,6 +213,14 @@ class Restarted(_Work):
     restarted: int
 
 
+class Contract(View):
+    """An OpenAPI document: this one."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="allow")
+
+    openapi: str
+
+
 class ProblemDocument(View):
     """An error as RFC 9457 has it."""
 
