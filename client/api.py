@@ -20,6 +20,7 @@ from urllib.parse import quote
 from client.connection import Connection
 from client.errors import ConfigError, InputError, WaitTimeoutError
 from client.follow import Edge, News, Policy, drive, follow_log
+from client.queues import QueueCalls
 from client.wire import JobJson, JobPage, LogPage, LogRecord, as_object, job_json, log_page
 from client.wire import record as read_record
 from client.wire import rows as read_rows
@@ -89,7 +90,7 @@ class Job:
         return self._client.logs(self.id, follow=follow)
 
 
-class Client:
+class Client(QueueCalls):
     """Talks to the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
 
     `token` is the bearer token. Raises `ConfigError` when either cannot be one.
@@ -363,10 +364,6 @@ class Client:
         body = {"state": state, **({"reason": reason} if reason else {})}
         path = f"/v1/conditions/{quote(app, safe='')}"
         return as_object(self._connection.post(path, body, method="PUT"), "a declaration")
-
-    def queues(self) -> dict[str, Any]:
-        """Read the queues and their lanes."""
-        return as_object(self._connection.get("/v1/queues"), "a list of queues")
 
     def drain(self, agent: str) -> dict[str, Any]:
         """Have an agent hand its jobs back and leave; returns it as it was.

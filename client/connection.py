@@ -110,7 +110,14 @@ class Connection:
         )
         return self._send(request)
 
-    def post(self, path: str, body: Mapping[str, Any], *, method: str = "POST") -> Any:  # noqa: ANN401 - JSON
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        method: str = "POST",
+        if_match: str | None = None,
+    ) -> Any:  # noqa: ANN401 - JSON
         """Answer the JSON of a POST or PUT; sent again only if the connection was refused.
 
         Raises `InputError` when `body` cannot be written as JSON in UTF-8.
@@ -125,7 +132,10 @@ class Connection:
             method,
             path,
             content=content,
-            headers={"Content-Type": "application/json"},
+            headers={
+                "Content-Type": "application/json",
+                **({} if if_match is None else {"If-Match": if_match}),
+            },
             extensions={"retry": RETRY_UNSENT},
         )
         return self._send(request)

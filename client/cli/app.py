@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from client.cli import change, conditions, exits, host, out, read, submit
+from client.cli import change, conditions, exits, host, out, queues, read, submit
 from client.errors import ConfigError, JoblaneError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ app = typer.Typer(
 )
 submit.add_to(app)
 read.add_to(app)
+queues.add_to(app)
 change.add_to(app)
 conditions.add_to(app)
 host.add_to(app)

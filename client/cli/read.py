@@ -1,4 +1,4 @@
-"""The verbs that read: `ls`, `get`, `logs`, `queues`, `agents`, `health`."""
+"""The verbs that read: `ls`, `get`, `logs`, `agents`, `health`."""
 
 import shutil
 import sys
@@ -75,13 +75,6 @@ def logs(
                 show([record])
 
 
-def queues(ctx: typer.Context, *, json: Json = False) -> None:
-    """List the queues and how much waits in their lanes."""
-    with ctx.obj.connect() as client:
-        answer = client.queues()
-    _listing(answer, "no queues", as_json=json)
-
-
 def agents(ctx: typer.Context, *, json: Json = False) -> None:
     """List the agents that reported lately."""
     with ctx.obj.connect() as client:
@@ -129,5 +122,5 @@ def screen() -> render.Screen:
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs."""
-    for verb in (ls, get, logs, queues, agents, health):
+    for verb in (ls, get, logs, agents, health):
         app.command(verb.__name__)(verb)

@@ -1,4 +1,4 @@
-"""`ls`, `get`, `queues`, `agents`, `health`: tables for people, JSON for programs."""
+"""`ls`, `get`, `agents`, `health`: tables for people, JSON for programs."""
 
 import json
 import os
@@ -14,20 +14,6 @@ from client.render import Screen
 from tests.unit.client.conftest import Joblane, Spawn
 from tests.unit.client.fake_api import FakeApi, Fault
 
-QUEUES = {
-    "entries": [
-        {
-            "name": "default",
-            "lanes": [
-                {"lane": "high", "visible": 1, "in_flight": 2},
-                {"lane": "low", "visible": 0, "in_flight": 0},
-            ],
-        },
-        {"name": "bare", "lanes": []},
-    ],
-    "limit": 2,
-    "next": None,
-}
 AGENTS = {
     "entries": [
         {
@@ -102,18 +88,6 @@ def test_get_survives_a_job_of_another_age(api: FakeApi, joblane: Joblane) -> No
     assert b"hibernating" in ran.stdout
     api.answers["/v1/jobs"] = answer({"entries": [odd]})
     assert joblane("ls").code == 0
-
-
-def test_queues_are_a_row_a_lane(api: FakeApi, joblane: Joblane) -> None:
-    api.answers["/v1/queues"] = answer(QUEUES)
-    lines = [line.split() for line in joblane("queues").stdout.decode().splitlines()]
-    assert lines == [
-        ["NAME", "LANE", "VISIBLE", "IN", "FLIGHT", "LANES"],
-        ["default", "high", "1", "2", "-"],
-        ["default", "low", "0", "0", "-"],
-        ["bare", "-", "-", "-", "-"],
-    ]
-    assert json.loads(joblane("queues", "--json").stdout) == QUEUES
 
 
 def test_agents_show_how_long_ago_they_were_seen(api: FakeApi, joblane: Joblane) -> None:
