@@ -138,11 +138,12 @@ def test_the_live_view_fits_the_terminal_and_gives_it_back(api: FakeApi) -> None
     """A real terminal of 10 rows, 40 queues; it ends when the API refuses."""
     many = {"entries": [{**QUEUE, "name": f"queue-{n}"} for n in range(40)]}
     api.faults.extend([answer(many), problem(403, "Forbidden")])
+    kept = {name: v for name, v in os.environ.items() if name not in {"COLUMNS", "LINES"}}
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 80, 0, 0))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, "queues", "--watch"],
-        env={**os.environ, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "x", "TERM": "xterm"},
+        env={**kept, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "x", "TERM": "xterm"},
         stdin=theirs,
         stdout=theirs,
         stderr=subprocess.PIPE,
