@@ -10,7 +10,6 @@ Every call raises a `client.errors.JoblaneError`; reads have been retried before
 client is not for two threads at once.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -18,9 +17,12 @@ from typing import Any, Literal, Self, cast
 from urllib.parse import quote
 
 from client.connection import Connection
-from client.errors import ConfigError, InputError, WaitTimeoutError
+from client.credentials import Credential, Given
+from client.errors import InputError, WaitTimeoutError
 from client.follow import Edge, News, Policy, drive, follow_log
+from client.profiles import Asked, Target, target
 from client.queues import QueueCalls
+from client.transport import Certificate
 from client.wire import JobJson, JobPage, LogPage, LogRecord, as_object, job_json, log_page
 from client.wire import record as read_record
 from client.wire import rows as read_rows
@@ -93,20 +95,32 @@ class Job:
 class Client(QueueCalls):
     """Talks to the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
 
-    `token` is the bearer token. Raises `ConfigError` when either cannot be one.
+    `token` is the bearer token, or where one comes from. Raises `ConfigError` when either cannot
+    be one.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
-        self._connection = Connection(url, token)
+    def __init__(
+        self,
+        url: str,
+        token: str | Credential | None = None,
+        certificate: Certificate | None = None,
+    ) -> None:
+        credential = Given(token) if token is None or isinstance(token, str) else token
+        self._connection = Connection(url, credential, certificate)
         self._newborn: set[str] = set()
 
     @classmethod
     def from_env(cls) -> "Client":
-        """Read `JOBLANE_URL` and `JOBLANE_TOKEN`. Raises `ConfigError` without the first."""
-        url = os.environ.get("JOBLANE_URL")
-        if not url:
-            raise ConfigError("JOBLANE_URL is not set")
-        return cls(url, os.environ.get("JOBLANE_TOKEN"))
+        """Use what the environment or a profile says, see `client.profiles`.
+
+        Raises `ConfigError` when neither names an API.
+        """
+        return cls.of(target(Asked()))
+
+    @classmethod
+    def of(cls, found: Target) -> "Client":
+        """Use an API that `client.profiles.target` has found."""
+        return cls(found.url, found.credential, found.certificate)
 
     def __enter__(self) -> Self:
         return self

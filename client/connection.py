@@ -6,17 +6,15 @@ saw it. Until the API takes an Idempotency-Key, anything more could submit a job
 """
 
 import json
-import re
 import ssl
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any
 
 import httpx
 from httpx_retries import Retry, RetryTransport
 
+from client.credentials import Credential
 from client.errors import (
     AccessError,
     AnswerError,
@@ -31,11 +29,10 @@ from client.errors import (
     ThrottledError,
     UnreachableError,
 )
+from client.transport import Certificate, base_url, transport
 
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 """Seconds. API Gateway itself gives up after 30."""
-
-MAX_PORT = 65_535
 
 BRIEF_TIMEOUT = httpx.Timeout(15.0, connect=5.0)
 """For a read that its caller repeats anyway, and that should notice soon when nobody answers."""
@@ -72,25 +69,48 @@ RETRY_UNSENT = _RetryUnsent(
 )
 
 
-class Connection:
-    """Sends requests to the API at `url` with the bearer token `token`.
+class _Bearer(httpx.Auth):
+    """Sends the credential's token, and once more with another one after a 401.
 
-    Raises `ConfigError` when either cannot be one.
+    The API did nothing for a request that it answered so, hence a submission may be repeated.
     """
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self.url = _base_url(url)
-        headers = {"Accept": "application/json", "User-Agent": "joblane-client"}
-        if token:
-            if not token.isascii() or not token.isprintable() or " " in token:
-                raise ConfigError("the token (JOBLANE_TOKEN) holds characters that none can have")
-            headers["Authorization"] = f"Bearer {token}"
-        self._has_token = bool(token)
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        token = self._credential.token()
+        _authorize(request, token)
+        response = yield request
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            other = self._credential.renewed(token)
+            if other is not None:
+                _authorize(request, other)
+                yield request
+
+
+def _authorize(request: httpx.Request, token: str | None) -> None:
+    if token:
+        request.headers["Authorization"] = f"Bearer {token}"
+
+
+class Connection:
+    """Sends requests to the API at `url`, as whoever the credential says.
+
+    Raises `ConfigError` when the URL or the certificate cannot be one.
+    """
+
+    def __init__(
+        self, url: str, credential: Credential, certificate: Certificate | None = None
+    ) -> None:
+        self.url = base_url(url)
+        self._credential = credential
         self._http = httpx.Client(
             base_url=self.url,
-            headers=headers,
+            auth=_Bearer(credential),
+            headers={"Accept": "application/json", "User-Agent": "joblane-client"},
             timeout=TIMEOUT,
-            transport=RetryTransport(_transport(self.url), RETRY_READ),
+            transport=RetryTransport(transport(self.url, certificate), RETRY_READ),
         )
 
     def close(self) -> None:
@@ -193,55 +213,11 @@ class Connection:
         return error
 
     def _hint(self, kind: type[ApiError], problem: Mapping[str, Any]) -> str:
-        if kind is AccessError and not self._has_token:
-            return "; JOBLANE_TOKEN is not set"
-        if kind is AccessError:
-            return "; has JOBLANE_TOKEN expired, or does it lack a scope?"
+        if kind is AccessError and "detail" not in problem:
+            return f"; {self._credential.hint}"
         if kind is NotFoundError and "title" not in problem:
             return f"; is {self.url} (JOBLANE_URL) a Joblane API?"
         return ""
-
-
-def _base_url(text: str) -> str:
-    try:
-        url = httpx.URL(text.strip())
-    except (httpx.InvalidURL, ValueError, TypeError) as error:
-        raise ConfigError(f"JOBLANE_URL is not a URL: {error}") from error
-    if url.scheme not in {"http", "https"} or not re.fullmatch(r"[\w.:-]+", url.host):
-        raise ConfigError("JOBLANE_URL must start with http:// or https:// and name a host")
-    if url.port is not None and not 0 < url.port <= MAX_PORT:
-        raise ConfigError(f"the port in JOBLANE_URL must be 1 to {MAX_PORT}")
-    if url.query or url.fragment:
-        raise ConfigError("JOBLANE_URL must not have a query or a fragment")
-    return str(url).rstrip("/")
-
-
-def _transport(base_url: str) -> httpx.HTTPTransport:
-    """Make the transport; httpx leaves the proxy to whoever brings their own.
-
-    A connection without TLS gets an empty store of certificates: it needs none, and reading
-    the usual one takes 60 ms of a command that should answer at once.
-    """
-    url = httpx.URL(base_url)
-    verify: bool | ssl.SSLContext = True
-    if url.scheme == "http":
-        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    proxy = None
-    if not _is_loopback(url.host) and not urllib.request.proxy_bypass(url.host):
-        proxy = urllib.request.getproxies().get(url.scheme)
-    try:
-        return httpx.HTTPTransport(verify=verify, proxy=proxy)
-    except (httpx.InvalidURL, ValueError) as error:
-        raise ConfigError(f"the proxy in the environment cannot be used: {error}") from error
-    except (OSError, ImportError) as error:
-        raise ConfigError(f"the connection cannot be set up: {error}") from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _unreachable(url: str, error: httpx.TransportError) -> JoblaneError:

@@ -2,6 +2,7 @@
 
     JoblaneError
     ├── ConfigError             the URL or the token cannot be one; nothing was sent
+    ├── LoginError              no token is to be had: refused, expired, the login page was left
     ├── InputError              what should be sent cannot be: not text, not JSON, not an id
     ├── UnreachableError    *   no answer: refused, cut off, timed out
     ├── AnswerError             an answer that is not Joblane's: wrong URL, a proxy's page
@@ -34,6 +35,10 @@ class JoblaneError(Exception):
 
 class ConfigError(JoblaneError):
     """The URL, the token or another setting cannot be used; nothing was sent."""
+
+
+class LoginError(JoblaneError):
+    """No token is to be had: the issuer refused, the login expired or was left."""
 
 
 class InputError(JoblaneError):

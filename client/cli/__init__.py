@@ -3,6 +3,7 @@
 app.py      the commands, the global options, errors to exit codes
 submit.py   run, submit
 read.py     ls, get, logs, queues, agents, health
+login.py    login, logout
 host.py     agent, doctor: hand over to `ec2_agent`
 watch.py    following a log on a terminal
 exits.py    exit codes

@@ -3,17 +3,18 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from client.cli import change, conditions, exits, host, out, queues, read, submit
-from client.errors import ConfigError, JoblaneError
+from client.cli import change, conditions, exits, host, login, out, queues, read, submit
+from client.errors import JoblaneError
 
 if TYPE_CHECKING:
     from client.api import Client
+    from client.profiles import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +22,21 @@ class Settings:
     """The global options."""
 
     url: str | None
-    token: str | None
+    token: str | None = field(repr=False)
+    profile: str | None
+
+    def asked(self) -> "Asked":
+        """Return what the command line says of the API and of who asks it."""
+        from client.profiles import Asked  # noqa: PLC0415 - help and usage errors need no HTTP
+
+        return Asked(self.url, self.token, self.profile)
 
     def connect(self) -> "Client":
         """Make the client that a verb works with. Raises `ConfigError`."""
-        from client.api import Client  # noqa: PLC0415 - help and usage errors need no HTTP
+        from client.api import Client  # noqa: PLC0415 - as above
+        from client.profiles import target  # noqa: PLC0415
 
-        if not self.url:
-            raise ConfigError(
-                "JOBLANE_URL is not set; scripts/up writes .local/env, so: . .local/env"
-            )
-        return Client(self.url, self.token)
+        return Client.of(target(self.asked()))
 
 
 class Verbs(TyperGroup):
@@ -67,6 +72,7 @@ read.add_to(app)
 queues.add_to(app)
 change.add_to(app)
 conditions.add_to(app)
+login.add_to(app)
 host.add_to(app)
 
 
@@ -82,16 +88,19 @@ def _version(*, wanted: bool) -> None:
 def options(
     ctx: typer.Context,
     *,
-    url: Annotated[
-        str | None, typer.Option(envvar="JOBLANE_URL", help="Base URL of the API.")
-    ] = None,
+    # The environment is read in client.profiles: what was typed goes before a profile.
+    url: Annotated[str | None, typer.Option(help="Base URL of the API. [JOBLANE_URL]")] = None,
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="JOBLANE_TOKEN",
-            help="Bearer token; better in the environment, where `ps` does not show it.",
+            help="Bearer token; better in the environment, where `ps` does not show it. "
+            "[JOBLANE_TOKEN]",
             show_default=False,
         ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Profile of ~/.config/joblane/config.toml. [JOBLANE_PROFILE]"),
     ] = None,
     _version: Annotated[
         bool,
@@ -108,7 +117,7 @@ def options(
     `joblane run -- CMD` submits a job, follows its output and exits with its exit code.
     Every verb takes --json for programs and has its own --help.
     """
-    ctx.obj = Settings(url, token)
+    ctx.obj = Settings(url, token, profile)
 
 
 def call(args: Sequence[str]) -> int:

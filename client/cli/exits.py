@@ -8,6 +8,7 @@ from client.errors import (
     ConfigError,
     InputError,
     JoblaneError,
+    LoginError,
     NotFoundError,
     RequestError,
 )
@@ -38,8 +39,8 @@ Exit codes
    69  the API cannot be reached, fails, or stayed away for too long
    74  the output cannot be written
    76  what answered is not a Joblane API
-   77  the token is missing, expired or lacks a scope (401, 403)
-   78  JOBLANE_URL or JOBLANE_TOKEN is missing or cannot be used
+   77  not logged in, or the token expired or lacks a scope (401, 403)
+   78  the URL, the token, the profile or its files are missing or cannot be used
   130  interrupted (Ctrl-C)
   141  whoever read the output has gone"""
 
@@ -58,6 +59,7 @@ _BY_CLASS: Final[tuple[tuple[type[JoblaneError], int], ...]] = (
     (InputError, REFUSED),
     (RequestError, REFUSED),
     (AccessError, NOT_ALLOWED),
+    (LoginError, NOT_ALLOWED),
     (NotFoundError, NOT_FOUND),
     (AnswerError, BAD_ANSWER),
     (JoblaneError, UNAVAILABLE),

@@ -209,10 +209,12 @@ def test_another_tenants_job_is_as_absent_as_one_that_never_was(
     assert 200 == http("GET", f"/v1/jobs/{job_id}").status_code
 
 
-def test_every_other_kind_of_parameter_belongs_to_no_tenant():
-    """A route with an id of another kind needs a test like the one above."""
+def test_every_kind_of_parameter_is_known_to_belong_to_a_tenant_or_to_none():
+    """A route with an id of a new kind of thing that tenants own needs a test like the above."""
+    owned = {"job_id": "the test above", "condition": "tests/unit/test_condition_routes.py"}
+    shared = {"queue", "agent"}
     kinds = {name for route in ROUTES for name in re.findall(r"\{([a-z_]+)\}", route.path)}
-    assert {"job_id", "queue"} == kinds
+    assert {*owned, *shared} == kinds
 
 
 def test_timelines_name_the_person_and_the_machine(

@@ -1,9 +1,23 @@
 """A person at a browser: opens the login page, types name and password, follows the redirect."""
 
+import fcntl
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import unescape
+from pathlib import Path
 
 import httpx
+
+
+@contextmanager
+def login_ports() -> Iterator[None]:
+    """Have the ports of `joblane login` for oneself: they are the same for all tests at once."""
+    lock = Path(tempfile.gettempdir()) / "joblane-tests-login-ports.lock"
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def log_in(url: str, name: str, password: str) -> str:

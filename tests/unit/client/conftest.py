@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,15 @@ def _brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait 1.5 s at most over all retries of a request instead of 6."""
     for retry in (RETRY_READ, RETRY_UNSENT):
         monkeypatch.setattr(retry, "backoff_factor", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the profiles and logins of whoever runs the tests out of them."""
+    for name in [name for name in os.environ if name.startswith("JOBLANE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture

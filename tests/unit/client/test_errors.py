@@ -142,7 +142,8 @@ def test_no_url_says_where_it_comes_from(joblane: Joblane, monkeypatch: pytest.M
     ran = joblane("ls")
     assert ran.code == 78
     assert one_line(ran.said) == (
-        "JOBLANE_URL is not set; scripts/up writes .local/env, so: . .local/env"
+        "JOBLANE_URL is not set and there is no profile; joblane --url URL login makes one "
+        "(scripts/up writes .local/env, so: . .local/env)"
     )
 
 
@@ -152,7 +153,10 @@ def test_no_token_is_told_when_the_api_wants_one(
     monkeypatch.delenv("JOBLANE_TOKEN")
     api.faults.append(gateway(401, "Unauthorized"))
     ran = joblane("ls")
-    assert (ran.code, one_line(ran.said)) == (77, "401 Unauthorized; JOBLANE_TOKEN is not set")
+    assert (ran.code, one_line(ran.said)) == (
+        77,
+        "401 Unauthorized; nobody is logged in: `joblane login`, or set JOBLANE_TOKEN",
+    )
 
 
 @pytest.mark.parametrize("token", ["a b", "é", "x\ny"])
