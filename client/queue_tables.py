@@ -62,14 +62,16 @@ def queue(entry: Fields, now: datetime, screen: render.Screen) -> str:
     windows = [
         [
             f"{window.get('minutes')} min",
-            *(_rates(window, kind) for kind in KINDS),
+            *(_count(window, kind) for kind in KINDS),
             _wait(window),
         ]
         for window in _list(entry, "activity")
     ]
     headings = ["LAST", *(kind.upper() for kind in KINDS), "MEAN WAIT"]
     lines += ["", render.table(headings, windows, screen)]
-    return "\n".join([*lines, "", "your jobs a minute; (items a minute) where they differ"])
+    return "\n".join(
+        [*lines, "", "your jobs, (items) where they differ, from the beginning of a minute on"]
+    )
 
 
 def _row(queue: Fields, *, wide: bool) -> list[object]:
@@ -109,9 +111,9 @@ def _age(lane: Fields, now: datetime) -> str | None:
     return f"{render.duration(seconds)} ({render.since(lane.get('oldest_at'), now)} ago)"
 
 
-def _rates(window: Fields, kind: str) -> str | None:
-    jobs, items = (_rate(window, kind, unit) for unit in ("jobs", "items"))
-    return jobs if items == jobs else f"{jobs} ({items})"
+def _count(window: Fields, kind: str) -> str:
+    jobs, items = (_part(window, kind).get(unit) for unit in ("jobs", "items"))
+    return render.printable(jobs) if items == jobs else f"{jobs} ({items})"
 
 
 def _rate(window: Fields, kind: str, unit: str) -> str | None:

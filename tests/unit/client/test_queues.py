@@ -89,7 +89,7 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
     assert "threads      8 (joblane.toml)" in text
     assert "by client-1, version 4" in text
     assert ["default", "20", "2", "1", "0", "3m05s"] in [x.split()[:6] for x in text.splitlines()]
-    assert ["60", "min", "9", "9", "9", "(27)", "0", "0", "1.5s"] in [
+    assert ["60", "min", "540", "540", "540", "(1620)", "0", "0", "1.5s"] in [
         line.split() for line in text.splitlines()
     ]
     assert json.loads(joblane("queues", "default", "--json").stdout) == QUEUE

@@ -111,7 +111,7 @@ class CounterStore:
     def read(self, tenant: str, queue: str, since: int) -> dict[int, Tally]:
         """Read a tenant's counters of one queue from the minute `since` on, by minute.
 
-        One request for each megabyte: an hour of a million jobs is about a tenth of that.
+        One request for each megabyte: an hour of a million jobs is about a fifth of that.
         """
         request: dict[str, Any] = {
             "TableName": self._table,
