@@ -214,16 +214,18 @@ def letter_routes(app: Application, operator: Operator) -> None:
     def replay(job_id: str) -> Response[str]:
         head, now_ms = move(job_id)
         why = app.asked("replayed", now_ms)
-        with conflicts():
-            head = operator.operations.restart(head, Event.REPLAY, why, now_ms)
+        exact = app.matches(head)
+        with conflicts(exact=exact):
+            head = operator.operations.restart(head, Event.REPLAY, why, now_ms, exact=exact)
         return success(job_view(head), HTTPStatus.ACCEPTED)
 
     @app.route("POST /v1/dlq/{job_id}/dismiss")
     def dismiss(job_id: str) -> Response[str]:
         head, now_ms = move(job_id)
         why = app.asked("dismissed", now_ms)
-        with conflicts():
-            head = operator.operations.decide(head, Event.DISMISS, why, now_ms)
+        exact = app.matches(head)
+        with conflicts(exact=exact):
+            head = operator.operations.decide(head, Event.DISMISS, why, now_ms, exact=exact)
         return success(job_view(head))
 
     @app.route("POST /v1/queues/{queue}/requeue")

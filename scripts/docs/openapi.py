@@ -65,6 +65,30 @@ _REQUEST_ID = {
     }
 }
 
+_IDEMPOTENCY_KEY: Json = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Sent again with the same key within 24 hours, the request makes no second "
+    "job: the answer is the job that it made, as it is by then, with `Idempotency-Replayed: "
+    "true`. With another body it is answered 422, and 409 if that job has been deleted.",
+    "schema": {
+        "type": "string",
+        "pattern": r"^[!#-\[\]-~]([ !#-\[\]-~]{0,253}[!#-\[\]-~])?$",
+    },
+    "example": "8e03978e-40d5-43dd-bc93-6894a57f9324",
+}
+
+_IF_MATCH: Json = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "description": "ETag of the job as you have seen it: if it has changed since, nothing is done "
+    "and the answer is 412.",
+    "schema": {"type": "string", "pattern": r'^(\*|"[0-9a-f]{16}")$'},
+    "example": '"6f9ab3dd2f1c0a57"',
+}
+
 _BY_THE_GATEWAY_TOO = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -162,7 +186,7 @@ class _Operation:
             "summary": route.summary,
             "tags": [_tag(route)],
         }
-        if parameters := [*self._path(), *self._query()]:
+        if parameters := [*self._path(), *self._query(), *self._headers()]:
             operation["parameters"] = parameters
         if route.body is not None:
             content = self._content(route.body, "validation")
@@ -197,6 +221,12 @@ class _Operation:
             if (default := given.pop("default", None)) is not None:
                 given["default"] = default
             yield {**parameter, "schema": _not_null(given)}
+
+    def _headers(self) -> Iterator[Json]:
+        if self._route.idempotent:
+            yield _IDEMPOTENCY_KEY
+        if self._route.conditional:
+            yield _IF_MATCH
 
     def _success(self) -> Json:
         route = self._route

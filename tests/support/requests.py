@@ -30,9 +30,10 @@ class Api:
         path: str,
         body: object = None,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
         """Ask; returns status and the decoded JSON body."""
-        answer = self.raw(method, path, body, query)
+        answer = self.raw(method, path, body, query, headers)
         return answer["statusCode"], json.loads(answer["body"])
 
     def raw(

@@ -6,6 +6,7 @@ can be derived is not stored: the reason, the times and the agent of each step s
 the timeline.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,7 @@ __all__ = [
     "rfc3339",
     "short_reason",
     "submitted",
+    "version",
     "waits_in_lane",
     "with_step",
 ]
@@ -148,6 +150,12 @@ class Head:
     """Where the whole submission is, if it is not here."""
     hidden: bool = False
     """Whether lists leave it out."""
+    once: str | None = None
+    """Names the row of the Idempotency-Key that it was submitted with."""
+    resubmit_of: str | None = None
+    """Id of the job that this one does again."""
+    resubmitted_as: str | None = None
+    """Id of the job that does this one again, the latest."""
 
     @property
     def queue(self) -> str:
@@ -174,6 +182,14 @@ class Head:
             policy=RetryPolicy(retry.max_attempts, retry.backoff_s),
             restartable=self.spec.restartable,
         )
+
+
+def version(head: Head) -> str:
+    """A text that is another one after every change of a job: the content of its ETag."""
+    steps = [step.encode() for step in head.timeline]
+    rest = (head.state, head.epoch, head.next_at_ms, head.condition, head.cancel_requested)
+    seen = repr((*rest, head.hidden, head.resubmitted_as, head.wake_at_ms, steps))
+    return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def short_reason(reason: str) -> str:
@@ -297,6 +313,8 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
         hidden=head.hidden,
+        resubmit_of=head.resubmit_of,
+        resubmitted_as=head.resubmitted_as,
         created_at=rfc3339(head.timeline[0].at_ms),
         started_at=rfc3339(starts[0].at_ms) if starts else None,
         ended_at=rfc3339(head.timeline[-1].at_ms) if head.ended else None,

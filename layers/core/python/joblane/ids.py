@@ -11,6 +11,19 @@ def first_id(at_ms: int) -> str:
     return str(ULID.from_int(min(max(at_ms, 0), _LAST_MS) << _RANDOM_BITS))
 
 
+def block_of_ids(at_ms: int, dice: int) -> str:
+    """The first of 128 ids of one millisecond that follow each other: those of a batch.
+
+    `dice` is 80 random bits, of which the last 7 count the jobs.
+    """
+    return str(ULID.from_int((at_ms << _RANDOM_BITS) | (dice >> 7 << 7)))
+
+
+def nth_id(first: str, number: int) -> str:
+    """The id that stands `number` places behind."""
+    return str(ULID.from_int(int(ULID.from_str(first)) + number))
+
+
 def before_id(job_id: str) -> str | None:
     """The id just below, whether a job has it or not; None below the least one.
 

@@ -325,6 +325,10 @@ class Job(BaseModel):
     """Why the attempt that runs was asked to end."""
     hidden: bool
     """Whether lists leave it out."""
+    resubmit_of: str | None
+    """Id of the job that this one does again."""
+    resubmitted_as: str | None
+    """Id of the job that does this one again; the latest, if there are several."""
     created_at: str
     started_at: str | None
     ended_at: str | None

@@ -77,6 +77,10 @@ class Route:
     errors: tuple[HTTPStatus, ...] = ()
     """What can go wrong beside what `problems` derives: 409 where a job's state decides."""
     rate: Rate = READS
+    idempotent: bool = False
+    """Whether it takes an Idempotency-Key."""
+    conditional: bool = False
+    """Whether it takes If-Match."""
     streams: bool = False
     """Whether it also answers Server-Sent Events, to those who ask for them by `Accept`."""
 
@@ -92,6 +96,10 @@ class Route:
         found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
         if self.scope is not None:
             found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+        if self.idempotent:
+            found |= {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
+        if self.conditional:
+            found.add(HTTPStatus.PRECONDITION_FAILED)
         if "{" in self.path:
             found.add(HTTPStatus.NOT_FOUND)
         if self.body is not None:
@@ -107,6 +115,7 @@ ROUTES: Final = (
         "jobs.submit",
         "Submit a job",
         body=Submission,
+        idempotent=True,
         answer=Job,
         status=HTTPStatus.ACCEPTED,
         rate=WRITES,
@@ -118,6 +127,7 @@ ROUTES: Final = (
         "jobs.submit",
         "Submit up to 100 jobs",
         body=Batch,
+        idempotent=True,
         answer=BatchAnswer,
         rate=SWEEPS,
     ),
@@ -150,6 +160,7 @@ ROUTES: Final = (
         status=HTTPStatus.NO_CONTENT,
         errors=(HTTPStatus.CONFLICT,),
         rate=WRITES,
+        conditional=True,
     ),
     Route(
         "POST",
@@ -161,6 +172,7 @@ ROUTES: Final = (
         status=HTTPStatus.ACCEPTED,
         errors=(HTTPStatus.CONFLICT,),
         rate=WRITES,
+        conditional=True,
     ),
     Route(
         "POST",
@@ -171,6 +183,18 @@ ROUTES: Final = (
         answer=Job,
         status=HTTPStatus.ACCEPTED,
         errors=(HTTPStatus.CONFLICT,),
+        rate=WRITES,
+        conditional=True,
+    ),
+    Route(
+        "POST",
+        "/v1/jobs/{job_id}/resubmit",
+        "submission",
+        "jobs.submit",
+        "Submit a job that has ended again, under a new id",
+        idempotent=True,
+        answer=Job,
+        status=HTTPStatus.ACCEPTED,
         rate=WRITES,
     ),
     *(
@@ -208,6 +232,7 @@ ROUTES: Final = (
         status=HTTPStatus.ACCEPTED,
         errors=(HTTPStatus.CONFLICT,),
         rate=WRITES,
+        conditional=True,
     ),
     Route(
         "POST",
@@ -218,6 +243,7 @@ ROUTES: Final = (
         answer=Job,
         errors=(HTTPStatus.CONFLICT,),
         rate=WRITES,
+        conditional=True,
     ),
     Route(
         "POST",

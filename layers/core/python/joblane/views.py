@@ -60,7 +60,7 @@ class Accepted(View):
 class NotAccepted(View):
     """Entry of a batch that did not become a job."""
 
-    status: Literal[400, 413, 503]
+    status: Literal[400, 409, 413, 503]
     detail: str
     errors: tuple[FieldProblem, ...]
 

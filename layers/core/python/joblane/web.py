@@ -3,6 +3,7 @@
 import binascii
 import gc
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +23,10 @@ from pydantic import BaseModel, ValidationError
 from joblane.access import Scope
 from joblane.aws.jobs import Refused
 from joblane.aws.operations import Gone
+from joblane.aws.repeats import Once
+from joblane.aws.repeats import once as once_of
 from joblane.cursors import NotACursor, decode_cursor, encode_cursor
-from joblane.head import rfc3339
+from joblane.head import Head, rfc3339, version
 from joblane.model import FieldProblem, field_problems
 from joblane.moves import NotAllowed
 from joblane.principal import Access, NotAdmitted, Principal
@@ -76,9 +79,15 @@ def invalid(error: ValidationError) -> Problem:
     return Problem(HTTPStatus.BAD_REQUEST, detail, problems)
 
 
+CHANGED = "it has changed since you read it; read it again and decide again"
+
+
 @contextmanager
-def conflicts() -> Iterator[None]:
-    """Answer an operation that a job's state does not allow: 409, or 404 once it is deleted."""
+def conflicts(*, exact: bool = False) -> Iterator[None]:
+    """Answer an operation that a job's state does not allow: 409, or 404 once it is deleted.
+
+    `exact`: the caller had named a version, and somebody was faster: 412.
+    """
     try:
         yield
     except NotAllowed as refusal:
@@ -86,6 +95,8 @@ def conflicts() -> Iterator[None]:
     except Gone:
         raise Problem(HTTPStatus.NOT_FOUND, "there is no such job") from None
     except Refused as refusal:
+        if exact:
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, CHANGED) from None
         raise Problem(
             HTTPStatus.CONFLICT, f"{refusal}, and changed while this was done; look and try again"
         ) from None
@@ -216,6 +227,36 @@ class Application:
         value: str | None = self.resolver.current_event.headers.get(name)
         return value
 
+    def matches(self, head: Head) -> bool:
+        """Whether the caller named this version of the job by If-Match; False if none at all.
+
+        Raises Problem 412 if it named others only.
+        """
+        given = self.header("if-match")
+        if given is None or given.strip() == "*":
+            return False
+        if etag(head) not in [tag.strip() for tag in given.split(",")]:
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, CHANGED)
+        return True
+
+    def once(self) -> Once | None:
+        """The Idempotency-Key of this request, which makes it one that is done once.
+
+        The key is a string as the IETF's draft has it, `"8e03978e"`, or the same without the
+        quotes, as most clients send it. Raises Problem 400 for anything else.
+        """
+        given = self.header("idempotency-key")
+        if given is None:
+            return None
+        name = given[1:-1] if len(given) > 1 and given[0] == given[-1] == '"' else given
+        if not re.fullmatch(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,255}", name) or name != name.strip():
+            raise wrong(
+                "Idempotency-Key",
+                "must be 1 to 255 printable ASCII characters without quotes and backslashes",
+            )
+        event = self.resolver.current_event
+        return once_of(self.tenant(), name, (event.http_method, event.path, event.body or ""))
+
     def body(self, most: int) -> str:
         """The request's body as text; Problem 413 above `most` bytes."""
         event = self.resolver.current_event
@@ -288,6 +329,11 @@ def once(build: Callable[[], Application]) -> Application:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def etag(head: Head) -> str:
+    """The ETag of a job."""
+    return f'"{version(head)}"'
 
 
 def success(

@@ -67,6 +67,9 @@ def to_item(head: Head, spec: str | None = None) -> Item:
         "wake_at": _number(head.wake_at_ms),
         "attention": text(attention(head.tenant, head.state)) if waits else None,
         "hidden": {"BOOL": True} if head.hidden else None,
+        "once": _text(head.once),
+        "resubmit_of": _text(head.resubmit_of),
+        "resubmitted_as": _text(head.resubmitted_as),
         "spec": _text(spec),
         # Beside a submission that was stored aside, what the projector needs of it.
         "queue": text(head.queue) if spec is None else None,
@@ -117,6 +120,9 @@ def from_item(item: Item, data: Item) -> Head:
         cancel_requested=_maybe(item, "cancel_requested"),
         aside=_aside(data),
         hidden="hidden" in item,
+        once=_maybe(item, "once"),
+        resubmit_of=_maybe(item, "resubmit_of"),
+        resubmitted_as=_maybe(item, "resubmitted_as"),
     )
 
 

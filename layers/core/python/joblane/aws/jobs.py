@@ -5,6 +5,7 @@ time-line of the race that each condition settles stands beside it.
 """
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from botocore.exceptions import ClientError
 
@@ -52,8 +53,8 @@ class Letter:
 class JobStore(JobTable):
     """Reads and writes jobs."""
 
-    def put_new(self, head: Head) -> None:
-        """Store a job that was just submitted.
+    def put_new(self, head: Head) -> Head:
+        """Store a job that was just submitted, and return it as it is in the table.
 
         A long submission goes aside into the DATA item, which is written first: a head in the
         table always finds its data. What is too long for that too is in S3 by now (`payloads`).
@@ -63,22 +64,70 @@ class JobStore(JobTable):
                                          active, epoch 1   <------  claim
             put again (SDK's retry)  ->  refused by the condition
 
-        Ids are random, so whatever is there already was written by the first try.
+        Ids are random, so whatever is there already was written by the first try, or for the
+        same Idempotency-Key (`joblane.aws.repeats`).
         """
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=self._new_item(head),
+                ConditionExpression="attribute_not_exists(job_id)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            old = refusal_of(error)
+            return self._complete(old) if old else head
+        return head
+
+    def put_resubmitted(self, head: Head) -> Head:
+        """Store a job that does another one again, and name it there: both or neither.
+
+        A transaction costs twice the write units of its parts, for what is done by hand and
+        now and then. Returns the job as it is in the table; raises Refused if the other one is
+        gone.
+        """
+        if head.resubmit_of is None:
+            raise ValueError(f"job {head.job_id} does no other one again")
+        try:
+            self._client.transact_write_items(
+                TransactItems=[
+                    {
+                        "Put": {
+                            "TableName": self._table,
+                            "Item": self._new_item(head),
+                            "ConditionExpression": "attribute_not_exists(job_id)",
+                            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                        }
+                    },
+                    {
+                        "Update": {
+                            "TableName": self._table,
+                            "Key": key(head.resubmit_of),
+                            "UpdateExpression": "SET resubmitted_as = :new",
+                            "ConditionExpression": "attribute_exists(job_id)",
+                            "ExpressionAttributeValues": {":new": text(head.job_id)},
+                        }
+                    },
+                ]
+            )
+        except self._client.exceptions.TransactionCanceledException as error:
+            ours, other = error.response["CancellationReasons"]
+            if "Item" in ours:
+                return self._complete(cast("Item", ours["Item"]))
+            if other.get("Code") == "ConditionalCheckFailed":
+                raise Refused(None) from error
+            raise
+        return head
+
+    def _new_item(self, head: Head) -> Item:
+        """The head's item; its submission has gone into DATA if it is long."""
         spec = head.spec.model_dump_json(exclude_defaults=True)
         inline = head.aside is None and len(spec.encode()) <= INLINE_SPEC_BYTES
         if not inline:
             starts_ms = head.next_at_ms or head.timeline[0].at_ms
             data = to_data(head, spec, starts_ms // 1000 + DATA_DAYS * 86_400)
             self._client.put_item(TableName=self._table, Item=data)
-        try:
-            self._client.put_item(
-                TableName=self._table,
-                Item=to_item(head, spec if inline else None),
-                ConditionExpression="attribute_not_exists(job_id)",
-            )
-        except ClientError as error:
-            refusal_of(error)
+        return to_item(head, spec if inline else None)
 
     def claim(self, job_id: str, agent: str, now_ms: int) -> Head:
         """Take a waiting job for `agent`: one write. Raises Refused with the job as it stands.
@@ -215,19 +264,22 @@ class JobStore(JobTable):
         self._transition(head.job_id, [step], condition, sets=sets, removes=removes)
         return after
 
-    def request_cancel(self, job_id: str, reason: str) -> Head:
+    def request_cancel(self, job_id: str, reason: str, epoch: int | None = None) -> Head:
         """Note on an active job that its attempt is to end, before its agent is told.
 
-        `reason` should name the moment: equal reasons are taken for one request. Raises
-        Refused with the job as it stands: it is not active, or was asked to end before.
+        `reason` should name the moment: equal reasons are taken for one request. `epoch` asks
+        for the end of that attempt only. Raises Refused with the job as it stands: it is not
+        active, or was asked to end before.
         """
+        holds = "#state = :active AND attribute_not_exists(#cancel_requested)"
+        values = {":active": text(State.ACTIVE)}
+        if epoch is not None:
+            holds += " AND #epoch = :epoch"
+            values[":epoch"] = number(epoch)
         return self._complete(
             self._update(
                 job_id,
-                Condition(
-                    "#state = :active AND attribute_not_exists(#cancel_requested)",
-                    {":active": text(State.ACTIVE)},
-                ),
+                Condition(holds, values),
                 lambda old: old.get("cancel_requested") == text(reason),
                 sets={"cancel_requested": text(reason)},
             )
@@ -268,19 +320,27 @@ class JobStore(JobTable):
         except Refused:
             return
 
-    def delete(self, job_id: str) -> None:
+    def delete(self, job_id: str, seen: Head | None = None) -> None:
         """Delete a job that is not running; an agent that gets its message discards it.
 
         The head goes first, so that no reader finds one without its submission. A crash in
-        between leaves the DATA item to its own TTL. Raises Refused: active, or not there.
+        between leaves the DATA item to its own TTL. `seen` deletes the job only as it was seen.
+        Raises Refused: active, or not there, or seen otherwise.
         """
+        holds = "attribute_exists(job_id) AND #state <> :active"
+        names = {"#state": "state"}
+        values = {":active": text(State.ACTIVE)}
+        if seen is not None:
+            holds += " AND #state = :seen AND #epoch = :epoch"
+            names["#epoch"] = "epoch"
+            values |= {":seen": text(seen.state), ":epoch": number(seen.epoch)}
         try:
             gone = self._client.delete_item(
                 TableName=self._table,
                 Key=key(job_id),
-                ConditionExpression="attribute_exists(job_id) AND #state <> :active",
-                ExpressionAttributeNames={"#state": "state"},
-                ExpressionAttributeValues={":active": text(State.ACTIVE)},
+                ConditionExpression=holds,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
                 ReturnValues="ALL_OLD",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )["Attributes"]

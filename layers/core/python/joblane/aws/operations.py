@@ -47,36 +47,42 @@ class Operations:
                 raise Gone from refusal
             raise
 
-    def decide(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
+    def decide(
+        self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False
+    ) -> Head:
         """Make a transition, whatever state the job is in by the time of the write.
 
-        Raises NotAllowed and Gone, and Refused if it moves on every time.
+        `exact` makes it from the state of `head` or not at all. Raises NotAllowed and Gone,
+        and Refused if it moves on every time.
         """
-        for turn in range(1, TURNS + 1):
+        turns = 1 if exact else TURNS
+        for turn in range(1, turns + 1):
             try:
                 return self.move(head, event, why, now_ms)
             except Refused as refusal:
-                if refusal.head is None or turn == TURNS:
+                if refusal.head is None or turn == turns:
                     raise
                 head = refusal.head
         raise AssertionError("the last turn returns or raises")
 
-    def cancel(self, head: Head, why: str, now_ms: int) -> Answered:
+    def cancel(self, head: Head, why: str, now_ms: int, *, exact: bool = False) -> Answered:
         """Cancel a job that waits at once; have the agent of one that runs end it.
 
         Raises NotAllowed with a sentence: it has ended, or was asked to end before; in the
         second case its agent is told again, for whoever died between the write and the message.
+        `exact` as in `decide`: of a job that runs, the attempt that `head` shows.
         """
-        for turn in range(1, TURNS + 1):
+        turns = 1 if exact else TURNS
+        for turn in range(1, turns + 1):
             try:
                 if head.state is State.ACTIVE:
-                    return self.tell(head, why)
+                    return self.tell(head, why, exact=exact)
                 ended = self.move(head, Event.CANCEL, why, now_ms)
                 return Answered(ended, "cancelled before it ran, or between two attempts")
             except Refused as refusal:
                 if refusal.head is None:
                     raise Gone from refusal
-                if turn == TURNS:
+                if turn == turns:
                     raise
                 head = refusal.head
         raise AssertionError("the last turn returns or raises")
@@ -97,7 +103,7 @@ class Operations:
                 raise Gone from refusal
             raise
 
-    def tell(self, head: Head, why: str) -> Answered:
+    def tell(self, head: Head, why: str, *, exact: bool = False) -> Answered:
         """Ask for the end of an active job: note it on the job, then tell its agent.
 
             API                          table                      agent
@@ -112,9 +118,10 @@ class Operations:
         """
         before: str | None = None
         try:
-            head = self._jobs.request_cancel(head.job_id, why)
+            head = self._jobs.request_cancel(head.job_id, why, head.epoch if exact else None)
         except Refused as refusal:
-            if refusal.head is None or refusal.head.state is not State.ACTIVE:
+            other = refusal.head is not None and exact and refusal.head.epoch != head.epoch
+            if refusal.head is None or refusal.head.state is not State.ACTIVE or other:
                 raise
             head, before = refusal.head, refusal.head.cancel_requested
         agent = head.agent or "?"
@@ -128,7 +135,9 @@ class Operations:
             raise NotAllowed(f"the job was asked to end already ({before}); {note}")
         return Answered(head, note)
 
-    def restart(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
+    def restart(
+        self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False
+    ) -> Head:
         """Retry or replay a job that has ended: the row, then its message.
 
         In this order, because an agent deletes the message of a job that has ended. A row
@@ -142,7 +151,7 @@ class Operations:
 
         Raises NotAllowed, Refused and Gone as `decide`.
         """
-        back = self.decide(head, event, why, now_ms)
+        back = self.decide(head, event, why, now_ms, exact=exact)
         self.send(back, now_ms)
         return back
 

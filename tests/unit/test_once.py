@@ -1,0 +1,302 @@
+"""Idempotency-Key, resubmit, If-Match: what is sent twice or too late doubles nothing."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions.submission.handler import Settings, build
+from joblane.aws.clients import Clients
+from joblane.aws.jobs import Facts, JobStore
+from joblane.aws.repeats import WINDOW_S
+from joblane.head import Step
+from joblane.lifecycle import Outcome, State
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, Meter, new_session
+from tests.support.requests import Api
+
+JOB = {"command": ["true"]}
+KEY = {"idempotency-key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+@pytest.fixture(name="clock")
+def _clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(name="meter")
+def _meter() -> Meter:
+    return Meter()
+
+
+@pytest.fixture(name="api")
+def _api(aws: Cloud, clock: Clock, meter: Meter) -> Api:
+    session = new_session()
+    meter.attach(session, aws.clients.make("dynamodb"))
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), Clients(session), clock))
+
+
+def ids(api: Api) -> list[str]:
+    page = api("GET", "/v1/jobs", query={"limit": "100", "hidden": "true"})[1]
+    return [job["id"] for job in page["entries"]]
+
+
+def end(aws: Cloud, job_id: str, state: State = State.COMPLETED) -> None:
+    head = aws.jobs.claim(job_id, "i-1", 1)
+    outcome = Outcome.SUCCEEDED if state is State.COMPLETED else Outcome.FAILED
+    aws.jobs.settle(head, Step(state, 2, 1, "ended"), Facts(outcome))
+
+
+def test_a_request_that_is_sent_again_answers_the_job_that_it_made(aws: Cloud, api: Api):
+    first = api.raw("POST", "/v1/jobs", JOB, headers=KEY)
+    assert "Idempotency-Replayed" not in first["headers"]
+    (job_id,) = ids(api)
+    end(aws, job_id)
+    again = api.raw("POST", "/v1/jobs", JOB, headers=KEY)
+    assert "true" == again["headers"]["Idempotency-Replayed"]
+    assert first["headers"]["Location"] == again["headers"]["Location"]
+    assert (202, [job_id]) == (again["statusCode"], ids(api))
+    assert '"completed"' in again["body"]
+
+
+def test_a_key_costs_one_write_unit_and_nothing_without_it(api: Api, meter: Meter):
+    api("POST", "/v1/jobs", JOB)
+    assert (2, 0) == (meter.write_units, meter.reads)
+    api("POST", "/v1/jobs", JOB, headers=KEY)
+    assert (2 + 2 + 1, 0) == (meter.write_units, meter.reads)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/jobs", {"command": ["false"]}),
+        ("POST", "/v1/jobs/batch", {"jobs": [JOB]}),
+    ],
+)
+def test_a_key_that_was_used_with_another_request_is_refused(
+    api: Api, method: str, path: str, body: object
+):
+    api("POST", "/v1/jobs", JOB, headers=KEY)
+    status, problem = api(method, path, body, headers=KEY)
+    assert 422 == status
+    assert "another request" in problem["detail"]
+    assert 1 == len(ids(api))
+
+
+def test_keys_of_two_tenants_have_nothing_to_do_with_each_other(aws: Cloud, api: Api):
+    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    other = Api(build(settings, aws.clients, time.time), "client-other")
+    mine, theirs = (each("POST", "/v1/jobs", JOB, headers=KEY)[1] for each in (api, other))
+    assert mine["id"] != theirs["id"]
+
+
+def test_a_quoted_key_is_the_same_key(api: Api):
+    for key in ("abc", '"abc"'):
+        api("POST", "/v1/jobs", JOB, headers={"idempotency-key": key})
+    assert 1 == len(ids(api))
+
+
+@pytest.mark.parametrize("key", ["", '""', "a" * 256, "a\nb", "é", 'a"b', "a\\b", " a"])
+def test_a_key_that_is_none_is_named(api: Api, key: str):
+    status, problem = api("POST", "/v1/jobs", JOB, headers={"idempotency-key": key})
+    assert (400, "Idempotency-Key") == (status, problem["errors"][0]["field"])
+    assert [] == ids(api)
+
+
+def test_a_day_later_the_key_is_free_again(api: Api, clock: Clock):
+    api("POST", "/v1/jobs", JOB, headers=KEY)
+    clock.now += WINDOW_S - 1
+    api("POST", "/v1/jobs", JOB, headers=KEY)
+    assert 1 == len(ids(api))
+    clock.now += 2
+    assert 202 == api("POST", "/v1/jobs", {"command": ["other"]}, headers=KEY)[0]
+    assert 2 == len(ids(api))
+
+
+def test_a_refused_request_leaves_its_key_free(api: Api):
+    assert 400 == api("POST", "/v1/jobs", {"command": []}, headers=KEY)[0]
+    assert 202 == api("POST", "/v1/jobs", JOB, headers=KEY)[0]
+
+
+@pytest.mark.parametrize("lost", ["SendMessage", "PutItem"])
+def test_what_a_crash_left_undone_the_next_request_does(
+    aws: Cloud, api: Api, lost: str, monkeypatch: pytest.MonkeyPatch
+):
+    class Killed(BaseException):
+        """As if Lambda had stopped the process."""
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if lost == "PutItem":
+            patch.setattr(JobStore, "put_new", kill)
+        else:
+            patch.setattr("joblane.aws.lanes.LaneQueue.send", kill)
+        with pytest.raises(Killed):
+            api.raw("POST", "/v1/jobs", JOB, headers=KEY)
+    assert [] == ids(api)
+    status, job = api("POST", "/v1/jobs", JOB, headers=KEY)
+    assert (202, [job["id"]]) == (status, ids(api))
+    answer = aws.clients.make("sqs").receive_message(
+        QueueUrl=f"{PREFIX}joblane-default-default", MaxNumberOfMessages=10
+    )
+    assert {True} == {job["id"] in message["Body"] for message in answer["Messages"]}
+
+
+def test_two_at_once_make_one_job(api: Api, monkeypatch: pytest.MonkeyPatch):
+    """The second comes when the first has its ids and nothing else."""
+    put = JobStore.put_new
+    seen: list[Any] = []
+
+    def late(store: JobStore, head: Any) -> Any:
+        if not seen:
+            seen.append(None)
+            seen.append(api("POST", "/v1/jobs", JOB, headers=KEY))
+        return put(store, head)
+
+    monkeypatch.setattr(JobStore, "put_new", late)
+    status, job = api("POST", "/v1/jobs", JOB, headers=KEY)
+    assert [(202, job["id"])] == [(seen[1][0], seen[1][1]["id"])]
+    assert (202, [job["id"]]) == (status, ids(api))
+
+
+def test_a_deleted_job_is_not_made_again(api: Api):
+    job_id = api("POST", "/v1/jobs", JOB, headers=KEY)[1]["id"]
+    assert 204 == api.raw("DELETE", f"/v1/jobs/{job_id}")["statusCode"]
+    status, problem = api("POST", "/v1/jobs", JOB, headers=KEY)
+    assert (409, []) == (status, ids(api))
+    assert "deleted" in problem["detail"]
+
+
+def test_a_batch_that_is_sent_again_makes_only_what_is_missing(aws: Cloud, api: Api):
+    batch = {"jobs": [JOB, {"command": []}, {"command": ["b"]}, {"command": ["c"]}]}
+    first = api("POST", "/v1/jobs/batch", batch, headers=KEY)[1]["entries"]
+    made = [entry["job"]["id"] for entry in first if "job" in entry]
+    assert made == sorted(made)
+    assert made[::-1] == ids(api)
+    api.raw("DELETE", f"/v1/jobs/{made[0]}")  # by somebody: stays deleted
+    for sk in ("JOB",):  # as if the first had been killed before this one
+        aws.clients.make("dynamodb").delete_item(
+            TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": made[1]}, "sk": {"S": sk}}
+        )
+    answer = api.raw("POST", "/v1/jobs/batch", batch, headers=KEY)
+    assert "true" == answer["headers"]["Idempotency-Replayed"]
+    entries = api("POST", "/v1/jobs/batch", batch, headers=KEY)[1]["entries"]
+    assert [409, 400, 202, 202] == [entry["status"] for entry in entries]
+    assert made[:0:-1] == ids(api)
+
+
+def test_a_job_that_is_resubmitted_is_linked_both_ways(aws: Cloud, api: Api):
+    fields = {"command": ["x", "y" * 2000], "labels": {"a": "b"}, "queue": "bulk"}
+    old = api("POST", "/v1/jobs", fields)[1]
+    end(aws, old["id"], State.FAILED)
+    answer = api.raw("POST", f"/v1/jobs/{old['id']}/resubmit")
+    assert 202 == answer["statusCode"]
+    new = api("GET", answer["headers"]["Location"])[1]
+    assert ("pending", old["id"], None) == (
+        new["state"],
+        new["resubmit_of"],
+        new["resubmitted_as"],
+    )
+    for field in ("command", "labels", "queue", "retry", "timeout_s"):
+        assert api("GET", f"/v1/jobs/{old['id']}")[1][field] == new[field]
+    old = api("GET", f"/v1/jobs/{old['id']}")[1]
+    assert ("failed", new["id"]) == (old["state"], old["resubmitted_as"])
+
+
+def test_a_job_that_has_not_ended_or_is_too_late_is_not_resubmitted(api: Api):
+    job_id = api("POST", "/v1/jobs", JOB)[1]["id"]
+    assert 409 == api("POST", f"/v1/jobs/{job_id}/resubmit")[0]
+    late = api("POST", "/v1/jobs", {**JOB, "deadline": "2020-01-01T00:00:00Z"})[1]
+    assert 409 == api("POST", f"/v1/jobs/{late['id']}/resubmit")[0]
+    assert 2 == len(ids(api))
+
+
+def test_a_resubmission_that_is_sent_again_makes_one_job(aws: Cloud, api: Api):
+    old = api("POST", "/v1/jobs", JOB)[1]["id"]
+    end(aws, old)
+    new = [api("POST", f"/v1/jobs/{old}/resubmit", headers=KEY)[1]["id"] for _ in range(2)]
+    assert new[0] == new[1]
+    assert {new[0], old} == set(ids(api))
+
+
+def test_no_link_stands_if_the_old_job_was_deleted_meanwhile(aws: Cloud, api: Api):
+    old = api("POST", "/v1/jobs", JOB)[1]["id"]
+    end(aws, old)
+    head = aws.jobs.get(old)
+    assert head is not None
+    aws.jobs.delete(old)
+    new = replace(head, job_id="01ARZ3NDEKTSV4RRFFQ69G5FAV", resubmit_of=old)
+    with pytest.raises(Exception, match="no such job"):
+        aws.jobs.put_resubmitted(new)
+    assert [] == ids(api)
+
+
+def etag(api: Api, job_id: str) -> str:
+    return str(api.raw("GET", f"/v1/jobs/{job_id}")["headers"]["ETag"])
+
+
+def test_an_operator_who_saw_an_older_version_changes_nothing(aws: Cloud, api: Api):
+    job_id = api("POST", "/v1/jobs", JOB)[1]["id"]
+    seen = etag(api, job_id)
+    end(aws, job_id, State.FAILED)
+    for method, path in (
+        ("POST", f"/v1/jobs/{job_id}/cancel"),
+        ("POST", f"/v1/jobs/{job_id}/retry"),
+        ("DELETE", f"/v1/jobs/{job_id}"),
+    ):
+        answer = api.raw(method, path, headers={"if-match": seen})
+        assert 412 == answer["statusCode"], path
+    assert "failed" == api("GET", f"/v1/jobs/{job_id}")[1]["state"]
+    fresh = {"if-match": f'"0000000000000000", {etag(api, job_id)}'}
+    assert 202 == api("POST", f"/v1/jobs/{job_id}/retry", headers=fresh)[0]
+    assert 202 == api("POST", f"/v1/jobs/{job_id}/cancel", headers={"if-match": "*"})[0]
+
+
+def test_a_write_that_somebody_else_overtakes_is_refused_too(
+    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    job_id = api("POST", "/v1/jobs", JOB)[1]["id"]
+    seen = {"if-match": etag(api, job_id)}
+    move = JobStore.move
+
+    def late(store: JobStore, *args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        aws.jobs.claim(job_id, "i-1", 1)
+        return move(store, *args, **options)
+
+    monkeypatch.setattr(JobStore, "move", late)
+    assert 412 == api("POST", f"/v1/jobs/{job_id}/cancel", headers=seen)[0]
+    job = api("GET", f"/v1/jobs/{job_id}")[1]
+    assert ("active", None) == (job["state"], job["cancel_requested"])
+
+
+def test_every_change_of_a_job_changes_its_etag(aws: Cloud, api: Api):
+    job_id = api("POST", "/v1/jobs", JOB)[1]["id"]
+    tags = [etag(api, job_id)]
+    assert tags[0] == etag(api, job_id)
+    aws.jobs.claim(job_id, "i-1", 1)
+    tags.append(etag(api, job_id))
+    aws.jobs.request_cancel(job_id, "why")
+    tags.append(etag(api, job_id))
+    head = aws.jobs.get(job_id)
+    assert head is not None
+    aws.jobs.settle(head, Step(State.CANCELLED, 2, 1, "ended"), Facts(Outcome.CANCELLED))
+    tags.append(etag(api, job_id))
+    api("POST", f"/v1/jobs/{job_id}/hide")
+    tags.append(etag(api, job_id))
+    api("POST", f"/v1/jobs/{job_id}/resubmit")
+    tags.append(etag(api, job_id))
+    assert len(tags) == len(set(tags))
