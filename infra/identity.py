@@ -1,22 +1,11 @@
 """The identity stack: the user pool, its scopes and groups, and where tokens are fetched."""
 
-from collections.abc import Mapping
-
 from aws_cdk import Aws, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from infra.policies import acknowledge, removal
-from joblane.config import API_AUDIENCE, ROLES, SCOPES, Config, Scope, group_name
-
-_DESCRIPTIONS: Mapping[Scope, str] = {
-    "jobs.submit": "Submit jobs",
-    "jobs.read": "Read jobs and their logs",
-    "jobs.cancel": "Cancel jobs",
-    "admin.read": "See queues and agents",
-    "admin.mutate": "Change queues, replay and dismiss dead jobs",
-    "admin.stream": "Follow events of the whole deployment",
-}
+from joblane.config import API_AUDIENCE, MEANING, ROLES, SCOPES, Config, group_name
 
 
 class IdentityStack(Stack):
@@ -52,7 +41,7 @@ class IdentityStack(Stack):
             "use long passwords and a second factor.",
         )
         scopes = [
-            cognito.ResourceServerScope(scope_name=scope, scope_description=_DESCRIPTIONS[scope])
+            cognito.ResourceServerScope(scope_name=scope, scope_description=MEANING[scope])
             for scope in SCOPES
         ]
         self.pool.add_resource_server(

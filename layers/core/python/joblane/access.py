@@ -23,6 +23,18 @@ Role = Literal["reader", "developer", "operator", "admin"]
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
+MEANING: Final[Mapping[Scope, str]] = MappingProxyType(
+    {
+        "jobs.submit": "Submit jobs, and start them again",
+        "jobs.read": "Read jobs and their logs",
+        "jobs.cancel": "Cancel, hide and delete jobs",
+        "admin.read": "See queues, agents, conditions and dead jobs",
+        "admin.mutate": "Change queues, drain agents, replay and dismiss dead jobs",
+        "admin.stream": "Follow events of the whole deployment",
+    }
+)
+"""What each scope opens, as a person who is asked to agree to it reads it."""
+
 API_AUDIENCE: Final = "joblane"
 """Identifier of the OAuth resource server: a token's scope reads `joblane/jobs.read`."""
 

@@ -8,7 +8,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from joblane.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, SCOPES, Role, Scope, group_name
+from joblane.access import (
+    API_AUDIENCE,
+    LOGIN_CALLBACKS,
+    MEANING,
+    ROLES,
+    SCOPES,
+    Role,
+    Scope,
+    group_name,
+)
 from joblane.conditions import AnyPolicy
 from joblane.names import (
     LANES,
@@ -37,6 +46,7 @@ __all__ = [
     "LANES",
     "LEAVING_HOOK",
     "LOGIN_CALLBACKS",
+    "MEANING",
     "ROLES",
     "ROUTES",
     "SCOPES",
