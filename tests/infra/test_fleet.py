@@ -23,7 +23,7 @@ def template_data(deployment: Deployment) -> dict[str, Any]:
 def test_a_deployment_without_fleets_has_no_stack_for_one(
     production: Deployment, laptop: Deployment
 ) -> None:
-    stacks = ("data", "lanes", "identity", "api", "upkeep", "recovery")
+    stacks = ("data", "lanes", "identity", "api", "upkeep", "recovery", "projection")
     core = {f"joblane-{stack}" for stack in stacks}
     assert core | {"joblane-fleet-main"} == set(production.templates)
     assert core == set(laptop.templates)
