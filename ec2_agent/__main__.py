@@ -22,6 +22,7 @@ from ec2_agent.agent import Agent
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
 from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
+from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files
 from ec2_agent.state.keeper import Keeper, Place, StateUnavailable
 from joblane import __version__
@@ -86,6 +87,8 @@ def _run(options: argparse.Namespace) -> int:
             return asyncio.run(_work(settings, clients, launcher))
         except StateUnavailable as error:
             raise CannotStart(str(error)) from None
+        except (NotReached, StateRefused) as error:
+            raise CannotStart(f"cannot read this agent's journal: {error}") from None
         except (BotoCoreError, ClientError) as error:
             raise CannotStart(f"cannot announce this agent: {error}") from None
 

@@ -10,7 +10,8 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -22,9 +23,10 @@ from ec2_agent.flight import Flight, Held
 from ec2_agent.group import Group
 from ec2_agent.inbox import Inbox
 from ec2_agent.intake import Intake, LanePair
+from ec2_agent.journal import Journal
 from ec2_agent.lease import Lease
 from ec2_agent.notices import Kind, Metadata, Notice, watch
-from ec2_agent.report import Tools
+from ec2_agent.report import Report, Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.state.keeper import Keeper
@@ -43,6 +45,9 @@ from joblane.names import LANES, inbox_name, recovery_name, table_name
 
 TROUBLE_S = 5
 """How long a message rests whose job could not be claimed, because AWS did not answer."""
+
+FLUSH_S = 10.0
+"""How long an agent that leaves goes on delivering outcomes."""
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +85,7 @@ class Agent:
             lambda_ = clients.make("lambda", LONG_POLL)
             requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self._taken: Counter[str] = Counter()
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: set[asyncio.Task[object]] = set()
         self._attempts: set[Attempt] = set()
         self._leaving = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -89,6 +94,11 @@ class Agent:
         self._scaled_in = False
         self._flight = Flight(time.time)
         self._claimer = Claimer(settings, Stores(jobs, agents, conditions), self._flight, time.time)
+        report = Report(jobs, conditions, self._flight, lambda url: LaneQueue(sqs, url))
+        self._report = report
+        self._keeper = keeper
+        self._journal = Journal(keeper.client, report, time.time)
+        keeper.client.resync_from(self._journal.records)
         self._tools = Tools(
             jobs=jobs,
             payloads=Payloads(lambda: s3, descriptor.bucket),
@@ -100,6 +110,7 @@ class Agent:
                 clients.make("secretsmanager"), clients.make("ssm"), descriptor.name
             ),
             flight=self._flight,
+            journal=self._journal,
             retention=descriptor.retention,
             clock=time.time,
             dice=random.Random(),  # noqa: S311 - jitter, not a secret
@@ -120,19 +131,22 @@ class Agent:
         self._intake = Intake(lanes, self._free, self._admit, time.time, time.monotonic)
         store = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
         self._caps = Caps(settings, store, self._intake.changed.set)
-        self._keeper = keeper
         keeper.on_change = self._intake.changed.set
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
 
         A second signal hurries: running jobs are interrupted at once, and open polls are not
-        waited for. Raises what AWS says if the agent cannot even announce itself.
+        waited for. Raises what AWS says if the agent cannot even announce itself, and what the
+        state service says if its journal cannot be read.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._leave)
+        for finished in await self._journal.recover():
+            self._flight.add(self._report.held(finished.letter))
         await self._lease.begin()
+        self._journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await self._caps.begin()
         inbox = await self._inbox.open()
         log.info(
@@ -159,7 +173,15 @@ class Agent:
         for task in broken:  # a loop never ends by itself: this is a defect of ours
             log.error("the %s loop ended", task.get_name(), exc_info=task.exception())
         await self._drain()
-        await self._lease.end()
+        if await self._journal.flush(FLUSH_S):
+            await self._lease.end()
+        else:
+            # No goodbye: it would hand jobs that have ended to others, to be run again.
+            log.error(
+                "%d outcome(s) stay in the journal for the next agent of this name: %s",
+                self._journal.waiting,
+                self._journal.trouble,
+            )
         if self._scaled_in:
             await self._group.let_go()
         for task in (*loops, leaving):
@@ -202,20 +224,25 @@ class Agent:
         Whoever finds a job active here that no heartbeat lists takes it over
         (`AgentRow.holds`), so a job is listed before its claim and until its report.
         """
-        return [*self._claimer.claiming, *(attempt.head.job_id for attempt in self._attempts)]
+        return [
+            *self._claimer.claiming,
+            *(attempt.head.job_id for attempt in self._attempts),
+            *self._journal.job_ids,
+        ]
 
     def _free(self) -> Mapping[str, int]:
         """Free slots by queue."""
         queues = self._settings.descriptor.queues
         if self._leaving.is_set() or not self._lease.held or self._keeper.trouble:
             return dict.fromkeys(queues, 0)
-        left = self._settings.threads - self._taken.total()
+        # A job is taken only if there is room for its outcome, should AWS not take that.
+        left = min(self._settings.threads, self._journal.room) - self._taken.total()
         return {name: min(left, self._caps.of(name) - self._taken[name]) for name in queues}
 
     def _admit(self, held: Held) -> None:
         """Take a slot for a message; a message without a slot goes back to its lane."""
         if self._free()[held.queue] <= 0:
-            work = self._flight.give_back(held, 0)
+            work: Coroutine[Any, Any, object] = self._flight.give_back(held, 0)
         else:
             self._taken[held.queue] += 1
             self._flight.add(held)

@@ -21,10 +21,11 @@ from ec2_agent.decisions import (
     of_blocking,
     sandbox_spec,
 )
+from ec2_agent.finished import End, finish
 from ec2_agent.flight import Held
 from ec2_agent.line import Line, Listener
 from ec2_agent.output import Capture, Shipper
-from ec2_agent.report import RETRY_S, Report, Tools
+from ec2_agent.report import RETRY_S, Tools, letter_of
 from ec2_agent.sandbox import Ending, Sandbox, SandboxRefused
 from ec2_agent.secret_env import NotStarted, read_secret_env
 from ec2_agent.spool import Spool
@@ -97,8 +98,9 @@ class Attempt:
         records = spool.seq
         if not await shipper.finish(SHIP_TIMEOUT_S):
             log.warning("job %s: its output arrives later", head.job_id)
-        report = Report(tools, head, self._held, lambda: self._abandoned)
-        await report.write(verdict, ending, records)
+        end = End(verdict, ending, records, tools.now_ms())
+        letter = letter_of(self._held)
+        await tools.journal.put(finish(head, letter, end, tools.retention, tools.dice))
 
     async def _obstacle(self) -> Verdicted | None:
         """What keeps the job from starting, if anything that it requires does.

@@ -18,6 +18,18 @@ HAND_ON_S = 11 * 3600
 """A message is replaced when it has been held for so long: SQS lets nobody hold one for more
 than 12 h, and an hour of failing calls is borne."""
 
+_FINAL = frozenset(
+    {
+        "AWS.SimpleQueueService.MessageNotInflight",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "InvalidParameterValue",
+        "MessageNotInflight",
+        "QueueDoesNotExist",
+        "ReceiptHandleIsInvalid",
+    }
+)
+"""What SQS says of a message that is not ours to hold any more."""
+
 log = logging.getLogger(__name__)
 
 
@@ -46,18 +58,18 @@ class Flight:
         """Keep a message invisible from now on."""
         self._held[held.received.receipt] = held
 
-    async def delete(self, held: Held) -> None:
-        """Let go of a message for good: its job has ended."""
-        if self._let_go(held):
-            await _try(lambda: held.lane.delete(held.received.receipt), "delete")
+    async def delete(self, held: Held) -> bool:
+        """Let go of a message for good: its job has ended. False if SQS did not answer."""
+        if not self._let_go(held):
+            return True
+        return await _try(lambda: held.lane.delete(held.received.receipt), "delete")
 
-    async def give_back(self, held: Held, seconds: int) -> None:
-        """Let go of a message; SQS shows it again after `seconds`."""
+    async def give_back(self, held: Held, seconds: int) -> bool:
+        """Let go of a message; SQS shows it again after `seconds`. False if it did not answer."""
         if self._let_go(held):
-            await _try(lambda: held.lane.hide(held.received.receipt, seconds), "give back")
-        else:
-            # The one that replaced it may be hidden for longer; two are as good as one.
-            await _try(lambda: held.lane.send_again(held.received, seconds), "send again")
+            return await _try(lambda: held.lane.hide(held.received.receipt, seconds), "give back")
+        # The one that replaced it may be hidden for longer; two are as good as one.
+        return await _try(lambda: held.lane.send_again(held.received, seconds), "send again")
 
     async def bury(self, held: Held, reason: str) -> None:
         """Move a message that is not ours out of the way, where an operator finds it.
@@ -146,8 +158,8 @@ async def _extend(lane: LaneQueue, receipts: list[str]) -> None:
         log.warning("%d message(s) could not be kept invisible", len(refused))
 
 
-async def _try(call: Callable[[], None], what: str) -> None:
-    """Tell SQS something that is only a courtesy.
+async def _try(call: Callable[[], None], what: str) -> bool:
+    """Tell SQS something that is only a courtesy. False if it did not answer, or throttles.
 
     Without it the message comes back by itself, and is disposed of by what the table says.
     """
@@ -155,3 +167,6 @@ async def _try(call: Callable[[], None], what: str) -> None:
         await in_thread(call, what)
     except (BotoCoreError, ClientError) as error:
         log.warning("%s of a message failed; it will come back by itself: %s", what, error)
+        # A receipt that is of no use any more is none in an hour either.
+        return isinstance(error, ClientError) and error.response["Error"]["Code"] in _FINAL
+    return True

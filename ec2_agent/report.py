@@ -1,32 +1,34 @@
-"""The end of an attempt: its outcome written, then its message let go, in that order."""
+"""Reports how attempts ended: the outcome to the table, then the message let go, in that order."""
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
-from ec2_agent.decisions import Verdicted, expires_at, of_told, usage_json
+from ec2_agent.finished import Finished, Letter, Way
 from ec2_agent.flight import Flight, Held
-from ec2_agent.sandbox import Ending, Launcher
+from ec2_agent.journal import Journal, Undelivered
+from ec2_agent.sandbox import Launcher
 from joblane.aws.conditions import ConditionStore
-from joblane.aws.jobs import Facts, JobStore, Refused
+from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
 from joblane.aws.payloads import Payloads
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.config import Retention
-from joblane.head import Head, Step
-from joblane.lifecycle import ENDED, Settlement, State, settle
+from joblane.head import Head
+from joblane.lifecycle import State
 
 T = TypeVar("T")
 
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+_OWN_FAULT = frozenset({"ItemCollectionSizeLimitExceededException", "ValidationException"})
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ class Tools:
     launcher: Launcher
     secrets: SecretStore
     flight: Flight
+    journal: Journal
     retention: Retention
     clock: Callable[[], float]
     """Unix seconds."""
@@ -54,83 +57,81 @@ class Tools:
         return int(self.clock() * 1000)
 
 
+def letter_of(held: Held) -> Letter:
+    """Write a message down, so that it can be let go of after a restart."""
+    return Letter(held.queue, held.lane.url, held.dead_letters.url, held.received, held.since)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Reports one attempt."""
+    """Brings outcomes to AWS; the journal's courier.
 
-    tools: Tools
-    head: Head
-    held: Held
-    abandoned: Callable[[], bool]
-    """Whether the lease is lost: what has not been written by then is not written any more."""
+        agent                        table                      lane
+        settle  ---------------->    completed
+        (killed here)                                           message seen again
+                                     refused: ended  <------    another agent claims
+                                                     ------>    deletes it
 
-    async def write(self, verdict: Verdicted, ending: Ending | None, records: int) -> None:
-        """Write the outcome, then let go of the message: in this order nothing is lost.
+    A blocked job goes into its condition's list in between; whoever is killed before that
+    leaves a message that finds it blocked, and joins it then (`claiming.py`).
+    """
 
-            agent                        table                      lane
-            settle  ---------------->    completed
-            (killed here)                                           message seen again
-                                         refused: ended  <------    another agent claims
-                                                         ------>    deletes it
+    jobs: JobStore
+    conditions: ConditionStore | None
+    flight: Flight
+    lane: Callable[[str], LaneQueue]
+    """The queue of an address."""
 
-        A blocked job goes into its condition's list in between; whoever is killed before that
-        leaves a message that finds it blocked, and joins it then (`claiming.py`).
-        """
-        try:
-            settlement = await self._settle(verdict, ending, records)
-        except Refused as refusal:
-            if self.abandoned() or not _asked_to_end(refusal.head, self.head.epoch):
-                log.warning("job %s: stale_completion_ignored, %s", self.head.job_id, refusal)
-                self.tools.flight.abandon(self.held)
-                return
-            # Somebody asked for the end while the attempt came to its own: not tried again.
-            told = of_told(self.head, self.tools.now_ms(), verdict.why)
-            await self.write(told, ending, records)
-            return
-        log.info("job %s attempt %d: %s", self.head.job_id, self.head.attempt, settlement.reason)
-        if settlement.state in ENDED or settlement.state is State.BLOCKED:
-            await self.tools.flight.delete(self.held)
-        else:
-            await self.tools.flight.give_back(self.held, int(settlement.delay_s))
+    def held(self, letter: Letter) -> Held:
+        """The message that was written down."""
+        lane, dead_letters = self.lane(letter.lane_url), self.lane(letter.dead_letters_url)
+        return Held(lane, dead_letters, letter.queue, letter.received, letter.since)
 
-    async def _settle(self, verdict: Verdicted, ending: Ending | None, records: int) -> Settlement:
-        """Write the outcome, however long AWS takes. Raises Refused: the job has moved on."""
-        head, tools = self.head, self.tools
-        attempt = replace(head.current_attempt(), started=ending is not None)
-        settlement = settle(verdict.outcome, verdict.why, attempt, tools.dice)
-        now_ms = tools.now_ms()
-        number = head.attempt if settlement.counted else head.attempt - 1
-        step = Step(settlement.state, now_ms, number, settlement.reason, records=records)
-        ended = settlement.state in ENDED
-        again = settlement.state is State.RETRY
-        facts = Facts(
-            outcome=verdict.outcome,
-            exit_code=ending.exit_code if ending else None,
-            signal=ending.signal if ending else None,
-            usage_json=usage_json(ending.usage) if ending else None,
-            next_at_ms=now_ms + int(settlement.delay_s * 1000) if again else None,
-            expires_at=expires_at(settlement.state, tools.retention, now_ms) if ended else None,
-        )
-        condition, conditions = verdict.condition, tools.conditions
-        if settlement.state is State.BLOCKED and condition is not None and conditions is not None:
-            blocked = await self._insist(lambda: tools.jobs.block(head, step, condition, facts))
-            await self._insist(lambda: conditions.join(condition, blocked, now_ms))
-        else:
-            await self._insist(lambda: tools.jobs.settle(head, step, facts))
-        return settlement
-
-    async def _insist(self, call: Callable[[], T]) -> T:
-        """Make a call until AWS answers, or the lease is lost: Refused then."""
-        for tries in count():
+    async def settle(self, finished: Finished) -> Way | None:
+        """Write an outcome: see Courier."""
+        head = finished.head
+        for way in (finished.way, finished.if_told):
             try:
-                return await in_thread(call, "report")
-            except (BotoCoreError, ClientError) as error:
-                if self.abandoned():
-                    raise Refused(None) from error
-                if tries == 0:
-                    log.warning("job %s: outcome waits for AWS: %s", self.head.job_id, error)
-                await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
-        raise AssertionError("count ended")
+                await self._write(head, way)
+            except Refused as refusal:
+                if way is finished.way and _asked_to_end(refusal.head, head.epoch):
+                    continue  # somebody asked for the end while it came by itself
+                if _is_written(refusal.head, finished.if_told):
+                    return finished.if_told  # before a restart
+                log.warning("job %s: stale_completion_ignored, %s", head.job_id, refusal)
+                return None
+            log.info("job %s attempt %d: %s", head.job_id, head.attempt, way.step.reason)
+            return way
+        return None
+
+    async def let_go(self, finished: Finished, way: Way | None) -> bool:
+        """Let go of the job's message: see Courier."""
+        held = self.held(finished.letter)
+        if way is None:
+            self.flight.abandon(held)
+            return True
+        if way.hide_s is None:
+            return await self.flight.delete(held)
+        return await self.flight.give_back(held, way.hide_s)
+
+    async def _write(self, head: Head, way: Way) -> None:
+        condition, conditions = way.condition, self.conditions
+        if way.step.state is State.BLOCKED and condition is not None and conditions is not None:
+            blocked = await _told(lambda: self.jobs.block(head, way.step, condition, way.facts))
+            await _told(lambda: conditions.join(condition, blocked, way.step.at_ms))
+        else:
+            await _told(lambda: self.jobs.settle(head, way.step, way.facts))
+
+
+async def _told(call: Callable[[], T]) -> T:
+    """Make a call. Raises Refused and Undelivered."""
+    try:
+        return await in_thread(call, "report")
+    except BotoCoreError as error:
+        raise Undelivered(str(error)) from None
+    except ClientError as error:
+        own_fault = error.response["Error"]["Code"] in _OWN_FAULT
+        raise Undelivered(str(error), own_fault=own_fault) from None
 
 
 def _asked_to_end(head: Head | None, epoch: int) -> bool:
@@ -141,3 +142,8 @@ def _asked_to_end(head: Head | None, epoch: int) -> bool:
         and head.epoch == epoch
         and head.cancel_requested is not None
     )
+
+
+def _is_written(head: Head | None, way: Way) -> bool:
+    """Whether a job's last step is this one."""
+    return head is not None and head.timeline[-1].encode() == way.step.encode()

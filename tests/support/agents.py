@@ -3,18 +3,23 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.attempt import Attempt
 from ec2_agent.claiming import Claimer, Stores
+from ec2_agent.finished import Finished
 from ec2_agent.flight import Flight, Held
-from ec2_agent.report import Tools
+from ec2_agent.journal import Journal, Store
+from ec2_agent.report import Report, Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
+from ec2_agent.state.backend import Backend
+from ec2_agent.state.memory import MemoryBackend
+from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
 from ec2_agent.state.settings import StateSettings
-from joblane.aws.agents import AgentStore
+from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore
@@ -45,6 +50,46 @@ def settings(name: str = "agent-1") -> Settings:
     )
 
 
+class DirectStore:
+    """The state service's records without its process."""
+
+    def __init__(self, backend: Backend | None = None) -> None:
+        self.backend = backend or MemoryBackend()
+
+    async def create(self, records: Sequence[Record]) -> list[Result]:
+        """See StateClient."""
+        return self.write(Verb.CREATE, records)
+
+    def later(self, record: Record) -> bool:
+        """See StateClient; here it is at once."""
+        self.write(Verb.SYNC, [record])
+        return True
+
+    async def list_all(self, kind: str) -> AsyncIterator[Record]:
+        """See StateClient."""
+        after: str | None = None
+        while True:
+            page, after = self.backend.list(kind, after, BATCH, time.time())
+            for record in page:
+                yield record
+            if after is None:
+                return
+
+    def write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
+        """Do writes."""
+        now = time.time()
+        return self.backend.write([prepared(verb, record, now) for record in records], now)
+
+
+class Prompt(Journal):
+    """A journal whose outcomes are delivered when `put` returns: these parts run by hand."""
+
+    async def put(self, finished: Finished) -> None:
+        """Store and deliver."""
+        await super().put(finished)
+        await self.flush()
+
+
 @dataclass
 class Parts:
     """Claimer and attempts of one agent, driven by hand."""
@@ -55,6 +100,8 @@ class Parts:
     clock: Callable[[], float] = time.time
     conditions: ConditionStore | None = None
     requirements: Requirements | None = None
+    store: Store | None = None
+    """Where outcomes are kept; a place of their own if there is none."""
 
     def __post_init__(self) -> None:
         dynamodb = self.clients.make("dynamodb")
@@ -62,12 +109,32 @@ class Parts:
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         self.flight = Flight(self.clock)
+        report = Report(
+            self.jobs, self.conditions, self.flight, lambda url: LaneQueue(self.sqs, url)
+        )
+        self.journal = Prompt(self.store or DirectStore(), report, self.clock)
         self.claimer = Claimer(
             settings(self.name),
             Stores(self.jobs, self.agents, self.conditions),
             self.flight,
             self.clock,
         )
+
+    def take_up(self) -> int:
+        """Deliver what an earlier life of this agent has left; returns how much that was."""
+
+        async def work() -> int:
+            found = await self.journal.recover()
+            now_ms = int(self.clock() * 1000)
+            jobs = tuple(self.journal.job_ids)
+            self.agents.beat(
+                AgentRow(self.name, now_ms, now_ms, 1, 0, ("default",), "full", "1", jobs)
+            )
+            self.journal.resume()
+            await self.journal.flush()
+            return len(found)
+
+        return asyncio.run(work())
 
     def receive(self, lane: Lane = "default") -> Held | None:
         """Take one message from a lane."""
@@ -96,6 +163,7 @@ class Parts:
                 self.clients.make("secretsmanager"), self.clients.make("ssm"), DESCRIPTOR.name
             ),
             flight=self.flight,
+            journal=self.journal,
             retention=DESCRIPTOR.retention,
             clock=self.clock,
             dice=random.Random(1),

@@ -10,9 +10,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ec2_agent.attempt import Attempt
 from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Verdicted, of_blocking, of_told
+from ec2_agent.finished import End, finish
 from ec2_agent.flight import Flight, Held
 from ec2_agent.lease import MARGIN_S
-from ec2_agent.report import Report, Tools
+from ec2_agent.report import Report, Tools, letter_of
 from ec2_agent.sandbox import Ending, Usage
 from joblane.aws.agents import LEASE_S, AgentRow, AgentStore
 from joblane.aws.jobs import JobStore
@@ -23,7 +24,7 @@ from joblane.head import Head
 from joblane.lifecycle import Outcome
 from joblane.message import decode_command
 from joblane.names import LANES, inbox_name
-from tests.support.agents import settings
+from tests.support.agents import DirectStore, Prompt, settings
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
 from tests.support.recovery import store
 
@@ -83,6 +84,7 @@ class SimAgent:
             self._flight,
             self.clock,
         )
+        report = Report(self._jobs, conditions, self._flight, lambda url: LaneQueue(self._sqs, url))
         self._tools = Tools(
             jobs=self._jobs,
             payloads=cast("Any", None),
@@ -92,6 +94,7 @@ class SimAgent:
             launcher=cast("Any", None),
             secrets=cast("Any", None),
             flight=self._flight,
+            journal=Prompt(DirectStore(), report, self.clock),
             retention=DESCRIPTOR.retention,
             clock=self.clock,
             dice=self.world.dice,
@@ -188,8 +191,11 @@ class SimAgent:
         if self.cut_off:
             return
         self.running.remove(job)
-        report = Report(self._tools, job.attempt.head, job.held, lambda: False)
-        asyncio.run(report.write(verdict, ENDING if started else None, 0))
+        tools = self._tools
+        end = End(verdict, ENDING if started else None, 0, tools.now_ms())
+        letter = letter_of(job.held)
+        finished = finish(job.attempt.head, letter, end, tools.retention, tools.dice)
+        asyncio.run(tools.journal.put(finished))
 
     def finish_due(self) -> None:
         """Report the jobs whose time is over."""

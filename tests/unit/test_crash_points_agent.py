@@ -1,17 +1,24 @@
-"""An agent killed after every single AWS call that it makes between a message and its end.
+"""An agent killed after every single call that it makes between a message and its end.
 
-The calls are not listed here: a hook counts them, so one that is added is visited as well. After
-each kill another agent goes on with what SQS shows it, as it would after the dead one's lease.
+Calls to AWS and writes to the journal are not listed here: hooks count them, so one that is added
+is visited as well. After each kill either the instance is gone, its journal with it, and another
+agent goes on with what SQS shows it, as it would after the dead one's lease; or the agent comes
+back under its name and finds its journal.
 """
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from ec2_agent.finished import Finished
+from ec2_agent.journal import KIND
 from ec2_agent.sandbox import Launcher, Sandbox, Spec
+from ec2_agent.state.backend import Backend
+from ec2_agent.state.memory import MemoryBackend
+from ec2_agent.state.records import BATCH, Record, Result, Verb
 from joblane.aws.agents import LEASE_S, AgentRow
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
@@ -19,7 +26,7 @@ from joblane.aws.payloads import Payloads
 from joblane.head import Head, submitted
 from joblane.lifecycle import State
 from joblane.message import Message
-from tests.support.agents import Parts
+from tests.support.agents import DirectStore, Parts
 from tests.support.aws import DESCRIPTOR, Cloud, new_session
 from tests.support.jobs import JOB, submission
 
@@ -45,19 +52,35 @@ def _launcher() -> Iterator[CountingLauncher]:
         yield launcher
 
 
-def mortal(point: int) -> Clients:
-    """Clients of an agent that is dead once its n-th call has been answered."""
-    session = new_session()
-    answered = 0
+class Death:
+    """Comes once the n-th call of an agent has been answered."""
 
-    def die(**_: Any) -> None:
-        nonlocal answered
-        answered += 1
-        if answered >= point:
+    def __init__(self, point: int) -> None:
+        self._left = point
+
+    def __call__(self, **_: Any) -> None:
+        """Count a call."""
+        self._left -= 1
+        if self._left <= 0:
             raise Killed
 
-    session.get_component("event_emitter").register("after-call", die)
-    return Clients(session)
+    def clients(self) -> Clients:
+        """Clients whose calls count."""
+        session = new_session()
+        session.get_component("event_emitter").register("after-call", self)
+        return Clients(session)
+
+    def store(self, backend: Backend) -> DirectStore:
+        """A journal whose writes count."""
+        death = self
+
+        class Mortal(DirectStore):
+            def write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
+                results = super().write(verb, records)
+                death()
+                return results
+
+        return Mortal(backend)
 
 
 def live(parts: Parts) -> None:
@@ -83,16 +106,23 @@ def survivors(aws: Cloud, launcher: Launcher) -> Head | None:
     raise AssertionError(f"the message does not come to an end: {head}")
 
 
-def run_with_death_at(aws: Cloud, launcher: Launcher, point: int, spec: dict[str, Any]) -> bool:
-    """One job under an agent that dies at `point`; returns whether it came to that."""
+def submit(aws: Cloud, spec: dict[str, Any]) -> None:
+    """Submit the job, and let agent-1 be alive."""
     now_ms = int(time.time() * 1000)
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
     lane.send(Message(job_id=JOB, tenant="acme"))
     payloads = Payloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
     aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**spec), now_ms)))
     aws.agents.beat(AgentRow("agent-1", 0, now_ms, 1, 0, ("default",), "full", "1"))
+
+
+def one_life(launcher: Launcher, point: int, backend: Backend) -> bool:
+    """Let agent-1 take up its journal and a message; returns whether it died at `point`."""
+    death = Death(point)
+    parts = Parts(death.clients(), launcher, name="agent-1", store=death.store(backend))
     try:
-        live(Parts(mortal(point), launcher, name="agent-1"))
+        parts.take_up()
+        live(parts)
     except Killed:
         return True
     return False
@@ -124,8 +154,8 @@ def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_no
     visited = 0
     for point in range(1, 100):
         launcher.starts = 0
-        died = run_with_death_at(aws, launcher, point, SPECS[name])
-        if not died:
+        submit(aws, SPECS[name])
+        if not one_life(launcher, point, MemoryBackend()):
             break
         visited += 1
         make_visible()
@@ -141,4 +171,49 @@ def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_no
         assert head.state in expected, f"killed after call {point}: {head.timeline[-1].reason}"
         aws.jobs.delete(JOB)
     print(f"crash points visited, {name}: {visited}")
-    assert visited >= 4  # receive, claim, settle, delete at least
+    assert visited >= 6  # receive, claim, store, settle, delete, remove at least
+
+
+def outcome_in(backend: Backend) -> Finished | None:
+    """What the journal holds."""
+    records, _ = backend.list(KIND, None, BATCH, time.time())
+    assert len(records) <= 1
+    return Finished.decode(records[0].body or "") if records else None
+
+
+@pytest.mark.parametrize("name", ["restartable", "not restartable", "failing"])
+def test_an_agent_that_comes_back_delivers_what_it_had_stored_and_runs_nothing_again(
+    aws: Cloud, launcher: CountingLauncher, name: str
+):
+    """Killed at any call, and once more at any call of the life that takes up the journal."""
+    kept = 0
+    for point in range(1, 100):
+        for again in range(1, 100):
+            backend = MemoryBackend()
+            launcher.starts = 0
+            submit(aws, SPECS[name])
+            if not one_life(launcher, point, backend):
+                assert kept >= 3 * (name != "failing")  # stored, settled, let go of
+                print(f"lives that took up a journal, {name}: {kept}")
+                return
+            stored, starts = outcome_in(backend), launcher.starts
+            died_again = stored is not None and again < 5 and one_life(launcher, again, backend)
+            third = Parts(aws.clients, launcher, name="agent-1", store=DirectStore(backend))
+            third.take_up()
+            make_visible()
+            head = survivors(aws, launcher)
+            where = f"killed after call {point}, then {again}: {head}"
+            assert head is not None, where
+            assert head.ended, where
+            assert outcome_in(backend) is None, where
+            if stored is not None:
+                kept += 1
+                # The attempt that had ended was not made again: its line stands, once.
+                line = stored.way.step.encode()
+                assert 1 == [step.encode() for step in head.timeline].count(line), where
+                more = 1 if name == "failing" and stored.way.step.state is State.RETRY else 0
+                assert starts + more == launcher.starts, where
+            aws.jobs.delete(JOB)
+            if not died_again:
+                break
+    raise AssertionError("it never lives to the end")

@@ -47,8 +47,8 @@ class AgentRow:
     def holds(self, job_id: str, claimed_ms: int, now_ms: int) -> bool:
         """Whether a job that was claimed in this agent's name at `claimed_ms` still runs there.
 
-        An agent that crashed and came back under its name beats on, but does not run what its
-        earlier life had claimed. Nor does one run a job whose claim was written while the
+        An agent that crashed and came back under its name beats on, but of what its earlier life
+        had claimed it holds only what it lists: what it found in its journal. Nor does one run a job whose claim was written while the
         answer to it was lost; it shows by a heartbeat that does not list the job:
 
             agent                        table                      others
@@ -61,9 +61,11 @@ class AgentRow:
 
         Both times are by the agent's own clock.
         """
-        if not self.alive(now_ms) or claimed_ms < self.since_ms:
+        if not self.alive(now_ms):
             return False
-        return job_id in self.jobs or self.beat_ms - claimed_ms <= UNLISTED_MS
+        if job_id in self.jobs:
+            return True
+        return claimed_ms >= self.since_ms and self.beat_ms - claimed_ms <= UNLISTED_MS
 
 
 class AgentStore:
