@@ -40,11 +40,18 @@ from joblane.aws.payloads import Payloads
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.aws.settings import SettingsStore
+from joblane.head import rfc3339
 from joblane.message import Command
 from joblane.names import LANES, inbox_name, recovery_name, table_name
 
 TROUBLE_S = 5
 """How long a message rests whose job could not be claimed, because AWS did not answer."""
+
+WAITING_S = 5.0
+"""An outcome that has waited for longer is told of."""
+
+MOST_TROUBLE = 500
+"""Characters of trouble in a heartbeat."""
 
 FLUSH_S = 10.0
 """How long an agent that leaves goes on delivering outcomes."""
@@ -116,7 +123,13 @@ class Agent:
             dice=random.Random(),  # noqa: S311 - jitter, not a secret
         )
         self._lease = Lease(
-            settings, agents, time.time, _boottime, self._running, self._on_lease_lost
+            settings,
+            agents,
+            time.time,
+            _boottime,
+            self._running,
+            self._trouble,
+            self._on_lease_lost,
         )
         lanes = {
             (queue, lane): LanePair(
@@ -229,6 +242,18 @@ class Agent:
             *(attempt.head.job_id for attempt in self._attempts),
             *self._journal.job_ids,
         ]
+
+    def _trouble(self) -> str | None:
+        """Why no work is taken, and what waits to be reported, in one line."""
+        journal, why = self._journal, []
+        if self._keeper.trouble:
+            why.append(f"takes no jobs: {self._keeper.trouble}")
+        if journal.waiting and journal.oldest_s >= WAITING_S:
+            what = f"{journal.waiting} outcome(s) wait since {rfc3339(journal.since_ms or 0)}"
+            why.append(f"{what}: {journal.trouble or 'their messages are still held'}")
+            if journal.room <= self._taken.total():
+                why.append("takes no jobs: the journal is full")
+        return "; ".join(why)[:MOST_TROUBLE] or None
 
     def _free(self) -> Mapping[str, int]:
         """Free slots by queue."""

@@ -127,6 +127,12 @@ class Journal:
         return min((e.finished.way.step.at_ms for e in self._entries()), default=None)
 
     @property
+    def oldest_s(self) -> float:
+        """For how many seconds the oldest of them has waited."""
+        since_ms = self.since_ms
+        return 0.0 if since_ms is None else self._clock() - since_ms / 1000
+
+    @property
     def job_ids(self) -> list[str]:
         """Jobs whose outcomes wait: nobody else may take them for lost."""
         return [e.finished.head.job_id for e in self._entries() if not e.settled.is_set()]

@@ -50,6 +50,8 @@ class Lease:
     """Seconds of a clock that nobody sets, and that goes on while the machine sleeps."""
     running: Callable[[], Iterable[str]]
     """Ids of the jobs that run now."""
+    trouble: Callable[[], str | None]
+    """Why the agent takes no work, or what waits to be reported; None while all is well."""
     on_lost: Callable[[], None]
     """Called when the lease can no longer be relied on, with every failing beat."""
 
@@ -102,6 +104,7 @@ class Lease:
             queues=tuple(self.settings.descriptor.queues),
             isolation=self.settings.isolation,
             version=self.settings.version,
+            trouble=self.trouble(),
         )
         await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

@@ -157,6 +157,7 @@ def _agent(row: AgentRow, now_ms: int) -> AgentView:
         queues=row.queues,
         isolation=row.isolation,
         version=row.version,
+        trouble=row.trouble,
     )
 
 

@@ -72,6 +72,7 @@ def _agent() -> dict[str, Any]:
         "queues": ("default",),
         "isolation": "full",
         "version": __version__,
+        "trouble": None,
     }
 
 

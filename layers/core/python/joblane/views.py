@@ -83,6 +83,8 @@ class AgentView(View):
     queues: tuple[str, ...]
     isolation: str
     version: str
+    trouble: str | None = None
+    """Why it takes no work, or what of it waits to be reported; null while all is well."""
 
 
 class AgentPage(View):

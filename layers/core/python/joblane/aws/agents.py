@@ -39,6 +39,8 @@ class AgentRow:
     jobs: tuple[str, ...] = ()
     """Ids of the jobs that ran or were being claimed then, and of those whose end was not
     reported yet: what to free when the instance ends without a word."""
+    trouble: str | None = None
+    """Why it takes no work or cannot report what it did; None while all is well."""
 
     def alive(self, now_ms: int) -> bool:
         """Whether the jobs that it has claimed are still its own."""
@@ -48,8 +50,9 @@ class AgentRow:
         """Whether a job that was claimed in this agent's name at `claimed_ms` still runs there.
 
         An agent that crashed and came back under its name beats on, but of what its earlier life
-        had claimed it holds only what it lists: what it found in its journal. Nor does one run a job whose claim was written while the
-        answer to it was lost; it shows by a heartbeat that does not list the job:
+        had claimed it holds only what it lists: what it found in its journal. Nor does one run a
+        job whose claim was written while the answer to it was lost; it shows by a heartbeat that
+        does not list the job:
 
             agent                        table                      others
             lists the job
@@ -77,10 +80,12 @@ class AgentStore:
 
     def beat(self, row: AgentRow) -> None:
         """Renew an agent's lease: no index, no read, a write unit for every 30 jobs or so."""
+        told = {} if row.trouble is None else {"trouble": {"S": row.trouble}}
         self._client.put_item(
             TableName=self._table,
             Item={
                 **_key(row.name),
+                **told,
                 "since": {"N": str(row.since_ms)},
                 "beat": {"N": str(row.beat_ms)},
                 "threads": {"N": str(row.threads)},
@@ -170,4 +175,5 @@ def _row(item: Mapping[str, Any]) -> AgentRow:
         isolation=item["isolation"]["S"],
         version=item["version"]["S"],
         jobs=tuple(entry["S"] for entry in item["jobs"]["L"]),
+        trouble=item["trouble"]["S"] if "trouble" in item else None,
     )
