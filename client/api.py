@@ -13,13 +13,14 @@ client is not for two threads at once.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, Unpack, cast
 from urllib.parse import quote
 
 from client.connection import Connection
 from client.credentials import Credential, Given
 from client.errors import InputError, WaitTimeoutError
 from client.follow import Edge, News, Policy, drive, follow_log
+from client.moves import Filters, Moves, job_path, parameters
 from client.profiles import Asked, Target, target
 from client.queues import QueueCalls
 from client.transport import Certificate
@@ -92,7 +93,7 @@ class Job:
         return self._client.logs(self.id, follow=follow)
 
 
-class Client(QueueCalls):
+class Client(Moves, QueueCalls):
     """Talks to the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
 
     `token` is the bearer token, or where one comes from. Raises `ConfigError` when either cannot
@@ -159,6 +160,7 @@ class Client(QueueCalls):
         items: int | None = None,
         run_at: str | None = None,
         deadline: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Job:
         """Submit a job. What is None is left to the API's defaults.
 
@@ -167,7 +169,9 @@ class Client(QueueCalls):
         `2026-11-21T02:00:00Z`; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
         values the agent reads when the job starts. Raises `RequestError` with one entry in
         `fields` for each field that the API refused. Sent once: after `UnreachableError` or
-        `ServerError` look at `list()` before submitting again.
+        `ServerError` look at `list()` before submitting again. With an `idempotency_key` (one
+        for each job, such as a UUID; it costs one write unit) it is sent again until it is
+        answered, and makes one job.
         """
         if isinstance(command, str):
             raise InputError('the command must be a list of words, such as ["echo", "hello"]')
@@ -188,21 +192,28 @@ class Client(QueueCalls):
         }
         body = {name: value for name, value in fields.items() if value is not None}
         job = Job(
-            self, job_json(self._connection.post("/v1/jobs", {"command": list(command), **body}))
+            self,
+            job_json(
+                self._connection.post(
+                    "/v1/jobs", {"command": list(command), **body}, idempotency_key=idempotency_key
+                )
+            ),
         )
         self._newborn.add(job.id)
         return job
 
     def get(self, job_id: str) -> Job:
         """Read one job. Raises `NotFoundError`."""
-        return Job(self, job_json(self._connection.get(_job(job_id))))
+        return Job(self, job_json(self._connection.get(job_path(job_id))))
 
-    def list(self, limit: int | None = None) -> Iterator[Job]:
+    def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Iterator[Job]:
         """Yield the newest jobs first, at most `limit`; pages are fetched as they are needed."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:
-            page = self.list_page(limit=LIST_MAX if left is None else left, cursor=cursor)
+            page = self.list_page(
+                limit=LIST_MAX if left is None else left, cursor=cursor, **filters
+            )
             entries = page["entries"][:left]
             yield from (Job(self, entry) for entry in entries)
             left = None if left is None else left - len(entries)
@@ -210,12 +221,19 @@ class Client(QueueCalls):
             if not cursor:
                 return
 
-    def list_page(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> JobPage:
-        """Read one page of jobs, at most 100, from `cursor` (the `next` of the page before)."""
-        return self._page("/v1/jobs", limit, cursor)
+    def list_page(
+        self, *, limit: int = LIST_MAX, cursor: str | None = None, **filters: Unpack[Filters]
+    ) -> JobPage:
+        """Read one page of jobs, at most 100, from `cursor` (the `next` of the page before).
 
-    def _page(self, path: str, limit: int, cursor: str | None) -> JobPage:
-        params: dict[str, str | int] = {"limit": min(limit, LIST_MAX)}
+        A page with filters may be short, even empty, and still have a `next`.
+        """
+        return self._page("/v1/jobs", limit, cursor, parameters(filters))
+
+    def _page(
+        self, path: str, limit: int, cursor: str | None, more: Mapping[str, str] | None = None
+    ) -> JobPage:
+        params: dict[str, str | int] = {"limit": min(limit, LIST_MAX), **(more or {})}
         if cursor:
             params["next"] = cursor
         page = as_object(self._connection.get(path, params), "a list of jobs")
@@ -259,7 +277,7 @@ class Client(QueueCalls):
         params: dict[str, str | int] = {"limit": limit}
         if cursor:
             params["next"] = cursor
-        return log_page(self._connection.get(f"{_job(job_id)}/logs", params, retry=retry))
+        return log_page(self._connection.get(f"{job_path(job_id)}/logs", params, retry=retry))
 
     def _log_pages(self, job_id: str) -> Iterator[LogPage]:
         cursor: str | None = None
@@ -295,7 +313,7 @@ class Client(QueueCalls):
         state: str | None = None
 
         def ask() -> Job:
-            path = _job(job_id)
+            path = job_path(job_id)
             return Job(self, job_json(self._connection.get(path, retry=False)))
 
         def judge(job: Job) -> News:
@@ -316,15 +334,29 @@ class Client(QueueCalls):
 
         Raises `RequestError` (409) when it has ended, or was asked to end before.
         """
-        return self._move(f"{_job(job_id)}/cancel")
+        return self._move(f"{job_path(job_id)}/cancel")
 
     def retry(self, job_id: str) -> Job:
         """Start a failed or dead job again, counters reset. Raises `RequestError` (409)."""
-        return self._move(f"{_job(job_id)}/retry")
+        return self._move(f"{job_path(job_id)}/retry")
+
+    def resubmit(self, job_id: str, *, idempotency_key: str | None = None) -> Job:
+        """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
+        job = Job(self, self.resubmit_json(job_id, idempotency_key))
+        self._newborn.add(job.id)
+        return job
+
+    def hide(self, job_id: str) -> Job:
+        """Leave a job that has ended out of lists. Raises `RequestError` (409)."""
+        return self._move(f"{job_path(job_id)}/hide")
+
+    def unhide(self, job_id: str) -> Job:
+        """Show a hidden job in lists again."""
+        return self._move(f"{job_path(job_id)}/unhide")
 
     def delete(self, job_id: str) -> None:
         """Delete a job that is not running. Raises `RequestError` (409) for one that is."""
-        self._connection.act("DELETE", _job(job_id))
+        self._connection.act("DELETE", job_path(job_id))
 
     def dead_letters(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> JobPage:
         """Read one page of dead jobs, newest first; as `list_page`."""
@@ -332,11 +364,11 @@ class Client(QueueCalls):
 
     def replay(self, job_id: str) -> Job:
         """Start a dead job again, counters reset. Raises `RequestError` (409)."""
-        return self._move(f"{_job(job_id, 'dlq')}/replay")
+        return self._move(f"{job_path(job_id, 'dlq')}/replay")
 
     def dismiss(self, job_id: str) -> Job:
         """Take a dead job off the list for good. Raises `RequestError` (409)."""
-        return self._move(f"{_job(job_id, 'dlq')}/dismiss")
+        return self._move(f"{job_path(job_id, 'dlq')}/dismiss")
 
     def requeue(self, queue: str, job_type: str | None = None) -> Iterator[dict[str, Any]]:
         """Send a fresh message for every job that waits in `queue` (`_all`: in any).
@@ -394,13 +426,3 @@ class Client(QueueCalls):
     def health(self) -> dict[str, Any]:
         """Ask whether the API is up; needs no token."""
         return as_object(self._connection.get("/v1/health"), "a report of health")
-
-
-def _job(job_id: str, under: str = "jobs") -> str:
-    """Path of a job. An empty or dotted id would be another path."""
-    if not job_id.strip("."):
-        raise InputError(f"{job_id!r} is not the id of a job")
-    try:
-        return f"/v1/{under}/{quote(job_id, safe='')}"
-    except UnicodeEncodeError as error:
-        raise InputError("the id of a job is plain text") from error

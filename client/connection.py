@@ -2,7 +2,7 @@
 
 Reads are sent again after a refused or broken connection, 429 and 5xx, some seconds long. A
 submission is sent again only when the connection itself could not be made: then the API never
-saw it. Until the API takes an Idempotency-Key, anything more could submit a job twice.
+saw it. With an Idempotency-Key, which makes it one that is done once, it is retried like a read.
 """
 
 import json
@@ -49,6 +49,18 @@ RETRY_READ = Retry(
     total_timeout=10.0,
 )
 """Waits of about 0.3, 0.6, 1.2 and 2.4 s, or what Retry-After asks for, 10 s at most in all."""
+
+RETRY_ONCE = Retry(
+    total=4,
+    allowed_methods=["POST"],
+    status_forcelist=[429, 500, 502, 503, 504],
+    retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, httpx.TimeoutException],
+    backoff_factor=0.2,
+    backoff_jitter=0.5,
+    max_backoff_wait=5.0,
+    total_timeout=45.0,
+)
+"""For a request with an Idempotency-Key, which is done once however often it is sent."""
 
 NO_RETRY = Retry(total=0)
 
@@ -137,8 +149,11 @@ class Connection:
         *,
         method: str = "POST",
         if_match: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
         """Answer the JSON of a POST or PUT; sent again only if the connection was refused.
+
+        With an `idempotency_key` it is sent again like a read: the API does it once.
 
         Raises `InputError` when `body` cannot be written as JSON in UTF-8.
         """
@@ -155,18 +170,30 @@ class Connection:
             headers={
                 "Content-Type": "application/json",
                 **({} if if_match is None else {"If-Match": if_match}),
+                **_key_header(idempotency_key),
             },
-            extensions={"retry": RETRY_UNSENT},
+            extensions={"retry": RETRY_ONCE if idempotency_key else RETRY_UNSENT},
         )
         return self._send(request)
 
-    def act(self, method: str, path: str, params: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
+    def act(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Any:  # noqa: ANN401 - JSON
         """Answer the JSON of a POST or DELETE without a body, None for an answer without one.
 
-        Sent again only if the connection was refused.
+        Sent again only if the connection was refused; with an `idempotency_key` as `post`.
         """
         request = self._http.build_request(
-            method, path, params=params, extensions={"retry": RETRY_UNSENT}
+            method,
+            path,
+            params=params,
+            headers=_key_header(idempotency_key),
+            extensions={"retry": RETRY_ONCE if idempotency_key else RETRY_UNSENT},
         )
         return self._send(request)
 
@@ -218,6 +245,15 @@ class Connection:
         if kind is NotFoundError and "title" not in problem:
             return f"; is {self.url} (JOBLANE_URL) a Joblane API?"
         return ""
+
+
+def _key_header(key: str | None) -> dict[str, str]:
+    """The header of an Idempotency-Key. Raises `InputError` for what no header can hold."""
+    if key is None:
+        return {}
+    if not key.isascii() or not key.isprintable() or not key.strip():
+        raise InputError("an idempotency key is printable ASCII, such as a UUID")
+    return {"Idempotency-Key": key}
 
 
 def _unreachable(url: str, error: httpx.TransportError) -> JoblaneError:

@@ -39,6 +39,39 @@ def retry(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
     _tell(job, job.reason, as_json=json)
 
 
+def resubmit(
+    ctx: typer.Context,
+    job_id: JobId,
+    *,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Submit once, however often it is sent within a day."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Submit a job that has ended again, under a new id; prints that."""
+    with ctx.obj.connect() as client:
+        job = client.resubmit(job_id, idempotency_key=idempotency_key)
+    if json:
+        out.document(job.data)
+    else:
+        out.text(job.id)
+
+
+def hide(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+    """Leave a job that has ended out of `ls`; `ls --hidden` shows it."""
+    with ctx.obj.connect() as client:
+        job = client.hide(job_id)
+    _tell(job, "hidden", as_json=json)
+
+
+def unhide(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+    """Show a hidden job in `ls` again."""
+    with ctx.obj.connect() as client:
+        job = client.unhide(job_id)
+    _tell(job, "shown in lists again", as_json=json)
+
+
 def delete(ctx: typer.Context, job_id: JobId) -> None:
     """Delete a job that is not running."""
     with ctx.obj.connect() as client:
@@ -131,6 +164,6 @@ def _work(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs."""
-    for verb in (cancel, retry, delete, requeue, restart_failed):
+    for verb in (cancel, retry, resubmit, hide, unhide, delete, requeue, restart_failed):
         app.command(verb.__name__.replace("_", "-"))(verb)
     app.add_typer(letters, name="dlq")

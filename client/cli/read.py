@@ -3,7 +3,7 @@
 import shutil
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,23 +11,54 @@ from client import render
 from client.cli import exits, out
 from client.cli.submit import GiveUp, Json
 
+if TYPE_CHECKING:
+    from client.moves import Filters
+
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.", show_default=False)]
 
 
-def ls(
+def ls(  # noqa: PLR0913 - the filters of the API
     ctx: typer.Context,
     *,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="Most jobs to list.")] = 20,
     after: Annotated[
         str | None, typer.Option("--next", help="Go on after the page that named this cursor.")
     ] = None,
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="K=V", help="Only jobs with this label.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only jobs submitted then or later; UTC.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only jobs submitted before; UTC.")
+    ] = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Hidden jobs too.")] = False,
     json: Json = False,
 ) -> None:
-    """List the newest jobs."""
+    """List the newest jobs; all filters must hold.
+
+    A filter that few jobs match looks through many, 500 a request; Ctrl-C ends it. Times are
+    written as 2026-11-21T02:00:00Z.
+    """
     entries: list[Any] = []
+    filters: Filters = {
+        "state": state,
+        "type": type_,
+        "queue": queue,
+        "label": label,
+        "since": since,
+        "until": until,
+        "hidden": hidden,
+    }
     with ctx.obj.connect() as client:
         while len(entries) < limit:
-            page = client.list_page(limit=limit - len(entries), cursor=after)
+            page = client.list_page(limit=limit - len(entries), cursor=after, **filters)
             entries += page["entries"]
             after = page.get("next")
             if not after:
@@ -75,10 +106,23 @@ def logs(
                 show([record])
 
 
-def agents(ctx: typer.Context, *, json: Json = False) -> None:
-    """List the agents that reported lately."""
+def agents(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Show this agent and what it runs.")
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """List the agents that reported lately, or show one and the jobs that it runs."""
     with ctx.obj.connect() as client:
-        answer = client.agents()
+        answer = client.agents() if name is None else client.agent(name)
+    if name is not None and not json:
+        running = answer.pop("jobs", [])
+        for field, value in answer.items():
+            out.text(f"{field:<12} {render.printable(value)}")
+        out.text(render.jobs(running, datetime.now(UTC), screen()))
+        return
     _listing(answer, "no agents; start one here with: joblane agent", as_json=json)
 
 

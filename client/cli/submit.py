@@ -104,6 +104,14 @@ class JobOptions:
         typer.Option(metavar="N", min=1, help="Things of yours that it does, to be counted."),
     ] = None
 
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Submit once, however often it is sent within a day; such as a UUID.",
+        ),
+    ] = None
+
     def submit(self, client: "Client", *, attempts: int | None = None) -> "Job":
         """Submit it; `attempts` holds when the options say nothing. Raises `JoblaneError`."""
         try:
@@ -140,6 +148,7 @@ class JobOptions:
             items=self.items,
             run_at=self.run_at,
             deadline=self.deadline,
+            idempotency_key=self.idempotency_key,
         )
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from client import Client
-from client.errors import RequestError
+from client.errors import InputError, RequestError
 from tests.unit.client.conftest import Joblane
 from tests.unit.client.fake_api import CUT, FakeApi, Fault, problem
 
@@ -20,6 +20,9 @@ CONFLICT = problem(409, "Conflict", detail="a job that is completed cannot be ca
 VERBS = [
     (("cancel", "01J"), "/v1/jobs/01J/cancel", b"01J cancelled: cancelled at once\n"),
     (("retry", "01J"), "/v1/jobs/01J/retry", b"01J cancelled: because\n"),
+    (("resubmit", "01J"), "/v1/jobs/01J/resubmit", b"01J\n"),
+    (("hide", "01J"), "/v1/jobs/01J/hide", b"01J cancelled: hidden\n"),
+    (("unhide", "01J"), "/v1/jobs/01J/unhide", b"01J cancelled: shown in lists again\n"),
     (("dlq", "replay", "01J"), "/v1/dlq/01J/replay", b"01J cancelled: because\n"),
     (("dlq", "dismiss", "01J"), "/v1/dlq/01J/dismiss", b"01J cancelled: because\n"),
 ]
@@ -109,3 +112,28 @@ def test_the_sdk_raises_what_was_refused(api: FakeApi) -> None:
     with Client(api.url) as joblane, pytest.raises(RequestError) as refused:
         joblane.cancel("01J")
     assert 409 == refused.value.status
+
+
+def test_a_submission_with_a_key_is_sent_again_under_it(api: FakeApi, joblane: Joblane) -> None:
+    api.faults += [CUT, problem(503, "Service Unavailable")]
+    ran = joblane("submit", "--idempotency-key", "k-1", "--", "true")
+    assert 0 == ran.code, ran.said
+    sent = [request for request in api.requests if request.method == "POST"]
+    assert ["k-1"] * 3 == [request.headers["Idempotency-Key"] for request in sent]
+    assert 1 == len(api.jobs)
+
+
+def test_a_batch_answers_each_entry(api: FakeApi) -> None:
+    entries = [{"status": 202, "job": JOB}, {"status": 400, "detail": "x", "errors": []}]
+    api.answers["/v1/jobs/batch"] = ok({"entries": entries})
+    with Client(api.url, "secret") as client:
+        assert entries == client.submit_batch([{"command": ["true"]}, {}], idempotency_key="k")
+    assert {"jobs": [{"command": ["true"]}, {}]} == api.requests[-1].body
+    assert "k" == api.requests[-1].headers["Idempotency-Key"]
+
+
+@pytest.mark.parametrize("key", ["", " ", "a\nb", "\u00e9"])
+def test_a_key_that_no_header_can_hold_is_refused_here(api: FakeApi, key: str) -> None:
+    with Client(api.url, "secret") as client, pytest.raises(InputError, match="ASCII"):
+        client.submit(["true"], idempotency_key=key)
+    assert [] == api.requests

@@ -157,3 +157,29 @@ def test_a_terminal_gets_colours_unless_it_asks_for_none(api: FakeApi, spawn: Sp
 )
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
     assert render.duration(seconds) == text
+
+
+def test_filters_are_sent_as_the_api_takes_them(api: FakeApi, joblane: Joblane) -> None:
+    api.add("01J")
+    ran = joblane("ls", "--state", "dead", "--type", "sleep", "--queue", "q", "--label", "a=b")
+    assert 0 == ran.code, ran.said
+    sent = {"limit": "20", "state": "dead", "type": "sleep", "queue": "q", "label": "a=b"}
+    assert sent == api.requests[-1].query
+    joblane("ls", "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--hidden")
+    assert {
+        "limit": "20",
+        "since": "2026-01-01T00:00:00Z",
+        "until": "2026-01-02T00:00:00Z",
+        "hidden": "true",
+    } == api.requests[-1].query
+
+
+def test_one_agent_is_shown_with_what_it_runs(api: FakeApi, joblane: Joblane) -> None:
+    job = api.add("01J", state="active").data
+    answer = {"name": "i-1", "alive": True, "jobs": [job]}
+    body = json.dumps(answer).encode()
+    api.answers["/v1/agents/i-1"] = (200, {"Content-Type": "application/json"}, body)
+    said = joblane("agents", "i-1").stdout.decode()
+    assert "i-1" in said
+    assert "01J" in said
+    assert answer == json.loads(joblane("agents", "i-1", "--json").stdout)
