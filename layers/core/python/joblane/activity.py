@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from joblane.times import rfc3339
 
@@ -88,12 +88,16 @@ def fold(changes: Iterable[Change]) -> dict[Series, tuple[int, Tally]]:
 class Count(BaseModel):
     """Jobs, and the items that they carry."""
 
+    model_config = ConfigDict(defer_build=True)  # a cold start need not pay for it
+
     jobs: int
     items: int
 
 
 class Activity(BaseModel):
     """What happened in a queue to the jobs of the caller's tenant, over the last minutes."""
+
+    model_config = ConfigDict(defer_build=True)
 
     minutes: int
     since: str

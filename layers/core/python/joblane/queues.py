@@ -23,7 +23,7 @@ MAX_CLUSTER_THREADS = 1_000_000
 class SettingsInput(BaseModel):
     """Body of `PUT /v1/queues/{queue}/settings`: all of it, so that nothing changes unsaid."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     run_jobs: bool
     """False pauses the queue: no agent starts a job of it; those that run go on."""
@@ -70,6 +70,8 @@ UNSET = QueueSettings()
 
 class SettingsView(BaseModel):
     """The settings of a queue as the API answers them."""
+
+    model_config = ConfigDict(defer_build=True)
 
     run_jobs: bool
     threads: int | None
