@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, cast
-from urllib.parse import quote
 
 from client.connection import Connection
 from client.credentials import Credential, Given
+from client.deployment import LIST_MAX, Deployment
 from client.errors import InputError, WaitTimeoutError
 from client.follow import Edge, News, Policy, drive, follow_log
-from client.moves import Filters, Moves, job_path, parameters
+from client.moves import Filters, Moves, because, job_path, parameters
 from client.profiles import Asked, Target, target
 from client.queues import QueueCalls
 from client.transport import Certificate
@@ -28,9 +28,6 @@ from client.wire import JobJson, JobPage, LogPage, LogRecord, as_object, job_jso
 from client.wire import record as read_record
 from client.wire import rows as read_rows
 from joblane.lifecycle import ENDED
-
-LIST_MAX = 100
-"""Most jobs in one answer of the API."""
 
 LOG_MAX = 1000
 """Most records in one answer of the API."""
@@ -93,7 +90,7 @@ class Job:
         return self._client.logs(self.id, follow=follow)
 
 
-class Client(Moves, QueueCalls):
+class Client(Moves, QueueCalls, Deployment):
     """Talks to the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
 
     `token` is the bearer token, or where one comes from. Raises `ConfigError` when either cannot
@@ -329,100 +326,49 @@ class Client(Moves, QueueCalls):
                 raise WaitTimeoutError(f"job {job_id} is {job.state} after {timeout_s} s")
         raise AssertionError("drive() ends with an ended job or an error")
 
-    def cancel(self, job_id: str) -> Job:
+    def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
         """Cancel a job that waits, or have the one that runs ended; `data["note"]` says which.
 
+        `reason`, here and below, goes into the audit trail.
         Raises `RequestError` (409) when it has ended, or was asked to end before.
         """
-        return self._move(f"{job_path(job_id)}/cancel")
+        return self._move(f"{job_path(job_id)}/cancel", reason)
 
-    def retry(self, job_id: str) -> Job:
+    def retry(self, job_id: str, *, reason: str | None = None) -> Job:
         """Start a failed or dead job again, counters reset. Raises `RequestError` (409)."""
-        return self._move(f"{job_path(job_id)}/retry")
+        return self._move(f"{job_path(job_id)}/retry", reason)
 
-    def resubmit(self, job_id: str, *, idempotency_key: str | None = None) -> Job:
+    def resubmit(
+        self, job_id: str, *, idempotency_key: str | None = None, reason: str | None = None
+    ) -> Job:
         """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
-        job = Job(self, self.resubmit_json(job_id, idempotency_key))
+        job = Job(self, self.resubmit_json(job_id, idempotency_key, reason))
         self._newborn.add(job.id)
         return job
 
-    def hide(self, job_id: str) -> Job:
+    def hide(self, job_id: str, *, reason: str | None = None) -> Job:
         """Leave a job that has ended out of lists. Raises `RequestError` (409)."""
-        return self._move(f"{job_path(job_id)}/hide")
+        return self._move(f"{job_path(job_id)}/hide", reason)
 
-    def unhide(self, job_id: str) -> Job:
+    def unhide(self, job_id: str, *, reason: str | None = None) -> Job:
         """Show a hidden job in lists again."""
-        return self._move(f"{job_path(job_id)}/unhide")
+        return self._move(f"{job_path(job_id)}/unhide", reason)
 
-    def delete(self, job_id: str) -> None:
+    def delete(self, job_id: str, *, reason: str | None = None) -> None:
         """Delete a job that is not running. Raises `RequestError` (409) for one that is."""
-        self._connection.act("DELETE", job_path(job_id))
+        self._connection.act("DELETE", job_path(job_id), because(reason))
 
     def dead_letters(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> JobPage:
         """Read one page of dead jobs, newest first; as `list_page`."""
         return self._page("/v1/dlq", limit, cursor)
 
-    def replay(self, job_id: str) -> Job:
+    def replay(self, job_id: str, *, reason: str | None = None) -> Job:
         """Start a dead job again, counters reset. Raises `RequestError` (409)."""
-        return self._move(f"{job_path(job_id, 'dlq')}/replay")
+        return self._move(f"{job_path(job_id, 'dlq')}/replay", reason)
 
-    def dismiss(self, job_id: str) -> Job:
+    def dismiss(self, job_id: str, *, reason: str | None = None) -> Job:
         """Take a dead job off the list for good. Raises `RequestError` (409)."""
-        return self._move(f"{job_path(job_id, 'dlq')}/dismiss")
+        return self._move(f"{job_path(job_id, 'dlq')}/dismiss", reason)
 
-    def requeue(self, queue: str, job_type: str | None = None) -> Iterator[dict[str, Any]]:
-        """Send a fresh message for every job that waits in `queue` (`_all`: in any).
-
-        Yields the answer for each page as it is done; stop iterating to stop.
-        """
-        return self._paged(queue, "requeue", job_type)
-
-    def restart_failed(self, queue: str, job_type: str | None = None) -> Iterator[dict[str, Any]]:
-        """Start every failed or dead job of `queue` (`_all`: of any) again; as `requeue`."""
-        return self._paged(queue, "restart-failed", job_type)
-
-    def _move(self, path: str) -> Job:
-        return Job(self, job_json(self._connection.act("POST", path)))
-
-    def _paged(self, queue: str, verb: str, job_type: str | None) -> Iterator[dict[str, Any]]:
-        path = f"/v1/queues/{quote(queue, safe='')}/{verb}"
-        params = {} if job_type is None else {"type": job_type}
-        while True:
-            answer = as_object(self._connection.act("POST", path, params), "a page of work")
-            yield answer
-            if not answer.get("next"):
-                return
-            params["next"] = str(answer["next"])
-
-    def conditions(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> dict[str, Any]:
-        """Read one page of the conditions that jobs wait for, from `cursor` on."""
-        params: dict[str, str | int] = {"limit": min(limit, LIST_MAX)}
-        if cursor:
-            params["next"] = cursor
-        return as_object(self._connection.get("/v1/conditions", params), "a list of conditions")
-
-    def declare(self, app: str, state: Literal["up", "down"], reason: str = "") -> dict[str, Any]:
-        """Declare an application (`app:<name>`) of the caller's tenant up or down.
-
-        While it is down no job goes that waits for it, for 48 h at most; the last declaration
-        holds. Raises `RequestError` for anything but an application.
-        """
-        body = {"state": state, **({"reason": reason} if reason else {})}
-        path = f"/v1/conditions/{quote(app, safe='')}"
-        return as_object(self._connection.post(path, body, method="PUT"), "a declaration")
-
-    def drain(self, agent: str) -> dict[str, Any]:
-        """Have an agent hand its jobs back and leave; returns it as it was.
-
-        Raises NotFound, and Conflict for one that has left already.
-        """
-        path = f"/v1/agents/{quote(agent, safe='')}/drain"
-        return as_object(self._connection.post(path, {}), "an agent")
-
-    def agents(self) -> dict[str, Any]:
-        """Read the agents that have reported lately."""
-        return as_object(self._connection.get("/v1/agents"), "a list of agents")
-
-    def health(self) -> dict[str, Any]:
-        """Ask whether the API is up; needs no token."""
-        return as_object(self._connection.get("/v1/health"), "a report of health")
+    def _move(self, path: str, reason: str | None) -> Job:
+        return Job(self, job_json(self._connection.act("POST", path, because(reason))))

@@ -143,56 +143,37 @@ class Connection:
         return self._send(request)
 
     def post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        *,
-        method: str = "POST",
-        if_match: str | None = None,
-        idempotency_key: str | None = None,
+        self, path: str, body: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> Any:  # noqa: ANN401 - JSON
-        """Answer the JSON of a POST or PUT; sent again only if the connection was refused.
+        """Answer the JSON of a POST; see `act`."""
+        return self.act("POST", path, body, idempotency_key=idempotency_key)
 
-        With an `idempotency_key` it is sent again like a read: the API does it once.
-
-        Raises `InputError` when `body` cannot be written as JSON in UTF-8.
-        """
-        try:
-            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        except UnicodeEncodeError as error:
-            raise InputError("the submission holds bytes that are not UTF-8 text") from error
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"the submission cannot be written as JSON: {error}") from error
-        request = self._http.build_request(
-            method,
-            path,
-            content=content,
-            headers={
-                "Content-Type": "application/json",
-                **({} if if_match is None else {"If-Match": if_match}),
-                **_key_header(idempotency_key),
-            },
-            extensions={"retry": RETRY_ONCE if idempotency_key else RETRY_UNSENT},
-        )
-        return self._send(request)
-
-    def act(
+    def act(  # noqa: PLR0913 - the parts of a request
         self,
         method: str,
         path: str,
-        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
         *,
+        params: Mapping[str, str] | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
-        """Answer the JSON of a POST or DELETE without a body, None for an answer without one.
+        """Answer the JSON of a POST, PUT or DELETE, None for an answer without any.
 
-        Sent again only if the connection was refused; with an `idempotency_key` as `post`.
+        Sent again only if the connection was refused; with an `idempotency_key` like a read: the
+        API does it once. Raises `InputError` when `body` cannot be written as JSON in UTF-8.
         """
+        headers = _key_header(idempotency_key)
+        if if_match is not None:
+            headers["If-Match"] = if_match
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         request = self._http.build_request(
             method,
             path,
             params=params,
-            headers=_key_header(idempotency_key),
+            content=None if body is None else _encoded(body),
+            headers=headers,
             extensions={"retry": RETRY_ONCE if idempotency_key else RETRY_UNSENT},
         )
         return self._send(request)
@@ -245,6 +226,15 @@ class Connection:
         if kind is NotFoundError and "title" not in problem:
             return f"; is {self.url} (JOBLANE_URL) a Joblane API?"
         return ""
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        raise InputError("the submission holds bytes that are not UTF-8 text") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the submission cannot be written as JSON: {error}") from error
 
 
 def _key_header(key: str | None) -> dict[str, str]:

@@ -50,10 +50,13 @@ class Moves:
         )
         return rows(answer)
 
-    def resubmit_json(self, job_id: str, idempotency_key: str | None = None) -> JobJson:
+    def resubmit_json(
+        self, job_id: str, idempotency_key: str | None = None, reason: str | None = None
+    ) -> JobJson:
         """Submit a job that has ended again; see `Client.resubmit`."""
         path = f"{job_path(job_id)}/resubmit"
-        return job_json(self._connection.act("POST", path, idempotency_key=idempotency_key))
+        moved = self._connection.act("POST", path, because(reason), idempotency_key=idempotency_key)
+        return job_json(moved)
 
     def agent(self, name: str) -> dict[str, Any]:
         """Read one agent, with those of its running jobs that are yours. Raises `NotFoundError`."""
@@ -61,6 +64,11 @@ class Moves:
             raise InputError(f"{name!r} is not the name of an agent")
         path = f"/v1/agents/{quote(name, safe='')}"
         return as_object(self._connection.get(path), "an agent")
+
+
+def because(reason: str | None) -> Mapping[str, str] | None:
+    """Make the body of an action: why it is done, for the audit trail."""
+    return None if reason is None else {"reason": reason}
 
 
 def job_path(job_id: str, under: str = "jobs") -> str:

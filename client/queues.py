@@ -1,5 +1,6 @@
 """Queues, as the SDK reads and sets them."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -23,11 +24,14 @@ class QueueCalls:
         """Read one queue. Raises `NotFoundError`."""
         return as_object(self._connection.get(_path(queue)), "a queue")
 
-    def set_queue(self, queue: str, **changes: bool | int | None) -> dict[str, Any]:
+    def set_queue(
+        self, queue: str, changes: Mapping[str, bool | int | None], *, reason: str | None = None
+    ) -> dict[str, Any]:
         """Change settings of a queue, and return all of them: what is not named stays.
 
         `run_jobs` False pauses it, `threads` caps each agent (None: as joblane.toml says),
-        `cluster_threads` all agents together (None: no limit). Agents see it within 30 s, and
+        `cluster_threads` all agents together (None: no limit); `reason` goes into the audit
+        trail. Agents see it within 30 s, and
         end no job for it. Raises `RequestError` (412) when somebody else sets the queue at the
         same moment: nothing has changed then.
         """
@@ -36,10 +40,11 @@ class QueueCalls:
             raise InputError(f"{unknown[0]} is no setting of a queue; {', '.join(SETTINGS)} are")
         path = f"{_path(queue)}/settings"
         now = as_object(self._connection.get(path), "settings of a queue")
-        wanted = {name: now.get(name) for name in SETTINGS} | changes
-        answer = self._connection.post(
-            path, wanted, method="PUT", if_match=f'"{now.get("version")}"'
-        )
+        wanted: dict[str, Any] = {name: now.get(name) for name in SETTINGS} | dict(changes)
+        if reason is not None:
+            wanted["reason"] = reason
+        tag = f'"{now.get("version")}"'
+        answer = self._connection.act("PUT", path, wanted, if_match=tag)
         return as_object(answer, "settings of a queue")
 
 

@@ -127,6 +127,7 @@ class ApiStack(Stack):
             environment={
                 "JOBLANE_DEPLOYMENT": config.name,
                 "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
+                "JOBLANE_AUDIT_TABLE": table_name(config.name, "audit"),
                 "JOBLANE_LOG_GROUP": log_group_name(config.name),
                 "JOBLANE_BUCKET": resources.bucket(),
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
@@ -151,6 +152,8 @@ class ApiStack(Stack):
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
                 Grant(("logs:GetLogEvents",), (resources.job_log_streams(),)),
+                Grant(("dynamodb:PutItem",), (resources.table("audit"),)),
+                Grant(("dynamodb:Query",), (resources.index("audit", "by_job"),)),
                 Grant(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (resources.payloads(),)),
             ],
         )
@@ -170,6 +173,7 @@ class ApiStack(Stack):
             environment={
                 "JOBLANE_DEPLOYMENT": config.name,
                 "JOBLANE_LOGIN": self._gate.login,
+                "JOBLANE_AUDIT_TABLE": table_name(config.name, "audit"),
                 "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
                 "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
                 "JOBLANE_CONDITIONS_TABLE": table_name(config.name, "conditions"),
@@ -188,6 +192,7 @@ class ApiStack(Stack):
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
                 Grant(("dynamodb:Query",), (resources.table("counters"),)),
                 Grant(("cloudwatch:GetMetricData",), ("*",)),  # it knows no resources
+                Grant(("dynamodb:PutItem", "dynamodb:Query"), (resources.table("audit"),)),
                 Grant(
                     (
                         "dynamodb:BatchGetItem",

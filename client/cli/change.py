@@ -20,22 +20,26 @@ Queue = Annotated[
 JobType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
 ]
+Why = Annotated[
+    str | None,
+    typer.Option("--reason", metavar="TEXT", help="Why, for the audit trail.", show_default=False),
+]
 
 
-def cancel(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+def cancel(ctx: typer.Context, job_id: JobId, *, reason: Why = None, json: Json = False) -> None:
     """Cancel a job that waits; have the one that runs ended.
 
     A job that runs gets SIGTERM, and is killed when it has not ended 10 s later.
     """
     with ctx.obj.connect() as client:
-        job = client.cancel(job_id)
+        job = client.cancel(job_id, reason=reason)
     _tell(job, str(job.data.get("note") or ""), as_json=json)
 
 
-def retry(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+def retry(ctx: typer.Context, job_id: JobId, *, reason: Why = None, json: Json = False) -> None:
     """Start a failed or dead job again: same id, counters reset."""
     with ctx.obj.connect() as client:
-        job = client.retry(job_id)
+        job = client.retry(job_id, reason=reason)
     _tell(job, job.reason, as_json=json)
 
 
@@ -47,52 +51,65 @@ def resubmit(
         str | None,
         typer.Option(metavar="KEY", help="Submit once, however often it is sent within a day."),
     ] = None,
+    reason: Why = None,
     json: Json = False,
 ) -> None:
     """Submit a job that has ended again, under a new id; prints that."""
     with ctx.obj.connect() as client:
-        job = client.resubmit(job_id, idempotency_key=idempotency_key)
+        job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
     if json:
         out.document(job.data)
     else:
         out.text(job.id)
 
 
-def hide(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+def hide(ctx: typer.Context, job_id: JobId, *, reason: Why = None, json: Json = False) -> None:
     """Leave a job that has ended out of `ls`; `ls --hidden` shows it."""
     with ctx.obj.connect() as client:
-        job = client.hide(job_id)
+        job = client.hide(job_id, reason=reason)
     _tell(job, "hidden", as_json=json)
 
 
-def unhide(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+def unhide(ctx: typer.Context, job_id: JobId, *, reason: Why = None, json: Json = False) -> None:
     """Show a hidden job in `ls` again."""
     with ctx.obj.connect() as client:
-        job = client.unhide(job_id)
+        job = client.unhide(job_id, reason=reason)
     _tell(job, "shown in lists again", as_json=json)
 
 
-def delete(ctx: typer.Context, job_id: JobId) -> None:
+def delete(ctx: typer.Context, job_id: JobId, *, reason: Why = None) -> None:
     """Delete a job that is not running."""
     with ctx.obj.connect() as client:
-        client.delete(job_id)
+        client.delete(job_id, reason=reason)
 
 
-def requeue(ctx: typer.Context, queue: Queue, *, type_: JobType = None, json: Json = False) -> None:
+def requeue(
+    ctx: typer.Context,
+    queue: Queue,
+    *,
+    type_: JobType = None,
+    reason: Why = None,
+    json: Json = False,
+) -> None:
     """Send a fresh message for every job that waits; safe at any time.
 
     Jobs do not change by it, and none runs twice: a message too many is discarded.
     """
     with ctx.obj.connect() as client:
-        _work(client.requeue(queue, type_), "requeued", as_json=json)
+        _work(client.requeue(queue, type_, reason=reason), "requeued", as_json=json)
 
 
 def restart_failed(
-    ctx: typer.Context, queue: Queue, *, type_: JobType = None, json: Json = False
+    ctx: typer.Context,
+    queue: Queue,
+    *,
+    type_: JobType = None,
+    reason: Why = None,
+    json: Json = False,
 ) -> None:
     """Start every failed or dead job again: same ids, counters reset."""
     with ctx.obj.connect() as client:
-        _work(client.restart_failed(queue, type_), "restarted", as_json=json)
+        _work(client.restart_failed(queue, type_, reason=reason), "restarted", as_json=json)
 
 
 letters = typer.Typer(
@@ -122,18 +139,22 @@ def dlq_ls(
 
 
 @letters.command("replay")
-def dlq_replay(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+def dlq_replay(
+    ctx: typer.Context, job_id: JobId, *, reason: Why = None, json: Json = False
+) -> None:
     """Start a dead job again: same id, counters reset."""
     with ctx.obj.connect() as client:
-        job = client.replay(job_id)
+        job = client.replay(job_id, reason=reason)
     _tell(job, job.reason, as_json=json)
 
 
 @letters.command("dismiss")
-def dlq_dismiss(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+def dlq_dismiss(
+    ctx: typer.Context, job_id: JobId, *, reason: Why = None, json: Json = False
+) -> None:
     """Take a dead job off the list for good."""
     with ctx.obj.connect() as client:
-        job = client.dismiss(job_id)
+        job = client.dismiss(job_id, reason=reason)
     _tell(job, job.reason, as_json=json)
 
 

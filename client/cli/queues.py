@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from client import queue_tables, render
 from client.cli import out
+from client.cli.change import Why
 from client.cli.read import screen
 from client.cli.submit import Json
 from client.errors import JoblaneError
@@ -117,21 +118,21 @@ def _full_screen() -> tuple[AbstractContextManager[object], Callable[[str], None
 
 
 @verbs.command("pause")
-def pause(ctx: typer.Context, queue: Name, *, json: Json = False) -> None:
+def pause(ctx: typer.Context, queue: Name, *, reason: Why = None, json: Json = False) -> None:
     """Let no agent start a job of a queue; those that run go on."""
     with ctx.obj.connect() as client:
-        _set(client, queue, {"run_jobs": False}, as_json=json)
+        _set(client, queue, {"run_jobs": False}, reason, as_json=json)
 
 
 @verbs.command("resume")
-def resume(ctx: typer.Context, queue: Name, *, json: Json = False) -> None:
+def resume(ctx: typer.Context, queue: Name, *, reason: Why = None, json: Json = False) -> None:
     """Let agents start jobs of a queue again."""
     with ctx.obj.connect() as client:
-        _set(client, queue, {"run_jobs": True}, as_json=json)
+        _set(client, queue, {"run_jobs": True}, reason, as_json=json)
 
 
 @verbs.command("set")
-def set_(
+def set_(  # noqa: PLR0913 - the settings
     ctx: typer.Context,
     queue: Name,
     *,
@@ -143,6 +144,7 @@ def set_(
         str | None,
         typer.Option(metavar="N", help="Most jobs of it on all agents together; none: no limit."),
     ] = None,
+    reason: Why = None,
     json: Json = False,
 ) -> None:
     """Set limits of a queue; agents see them within 30 s, and end no job for them."""
@@ -155,7 +157,7 @@ def set_(
     if not changes:
         raise typer.BadParameter("nothing to set; give --threads or --cluster-threads")
     with ctx.obj.connect() as client:
-        _set(client, queue, changes, as_json=json)
+        _set(client, queue, changes, reason, as_json=json)
 
 
 def _limit(option: str, text: str) -> int | None:
@@ -167,9 +169,14 @@ def _limit(option: str, text: str) -> int | None:
 
 
 def _set(
-    client: "Client", queue: str, changes: dict[str, bool | int | None], *, as_json: bool
+    client: "Client",
+    queue: str,
+    changes: dict[str, bool | int | None],
+    reason: str | None,
+    *,
+    as_json: bool,
 ) -> None:
-    settings = client.set_queue(queue, **changes)
+    settings = client.set_queue(queue, changes, reason=reason)
     if as_json:
         out.document(settings)
         return

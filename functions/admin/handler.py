@@ -14,8 +14,10 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, ConfigDict, Field, Json
 
 import joblane
+from joblane.audit_routes import trail_route
 from joblane.aws.again import ALL_QUEUES, Again, Progress, Selection, is_restart_cursor
 from joblane.aws.agents import AgentRow, AgentStore
+from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.directory import AppStore, Directory
 from joblane.aws.jobs import JobStore
@@ -32,6 +34,7 @@ from joblane.principal import AnyAccess
 from joblane.queries import PageQuery, WorkQuery
 from joblane.queue_routes import Board, Queues, Tables, queue_routes
 from joblane.retention import Retention
+from joblane.trail import Trail
 from joblane.views import AgentDetail, AgentView, Drained
 from joblane.web import (
     JSON,
@@ -54,6 +57,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
+    audit_table: Annotated[str, Field(alias="JOBLANE_AUDIT_TABLE")]
     agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
     jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
     queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
@@ -263,7 +267,11 @@ def _progress(name: str, progress: Progress, query: PageQuery) -> dict[str, Any]
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
-    app = Application(settings.access, Logger())
+    dynamodb = clients.make("dynamodb")
+    store = AuditStore(dynamodb, settings.audit_table)
+    trail = Trail(store, settings.retention.audit_days, clock)
+    app = Application(settings.access, Logger(), trail)
+    trail_route(app, trail)
     operator = Operator(settings, clients, clock)
     routes(app, operator)
     board = Board(
@@ -275,7 +283,6 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> A
     )
     queue_routes(app, board)
     letter_routes(app, operator)
-    dynamodb = clients.make("dynamodb")
     conditions = Conditions(
         Directory(dynamodb, settings.conditions_table),
         AppStore(dynamodb, settings.conditions_table),

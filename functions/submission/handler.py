@@ -29,6 +29,8 @@ from typing import Any
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
 
+from joblane.audit_routes import job_trail_route
+from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.head import Head, job_view
@@ -42,6 +44,7 @@ from joblane.model import (
 )
 from joblane.queries import ListJobs, LogQuery
 from joblane.submitting import Settings, Submitter
+from joblane.trail import Trail
 from joblane.web import (
     Application,
     Problem,
@@ -83,12 +86,12 @@ def routes(app: Application, submitter: Submitter) -> None:
     @app.route("POST /v1/jobs")
     def submit() -> Response[str]:
         spec = app.read(Submission, MAX_BODY_BYTES)
-        return _accepted(*submitter.submit(app.tenant(), spec, app.once()))
+        return _accepted(*submitter.submit(app.principal(), spec, app.once()))
 
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
         entries = app.read(Batch, MAX_BODY_BYTES)
-        answers, repeated = submitter.submit_batch(app.tenant(), entries, app.once())
+        answers, repeated = submitter.submit_batch(app.principal(), entries, app.once())
         headers = REPLAYED if repeated else {}
         return success({"entries": [_entry(answer) for answer in answers]}, headers=headers)
 
@@ -145,7 +148,7 @@ def move_routes(app: Application, submitter: Submitter) -> None:
     def resubmit(job_id: str) -> Response[str]:
         head = submitter.job(app.tenant(), job_id)
         with conflicts():
-            return _accepted(*submitter.resubmit(app.tenant(), head, app.once()))
+            return _accepted(*submitter.resubmit(app.principal(), head, app.once()))
 
     def show(job_id: str, *, hidden: bool) -> Response[str]:
         head = submitter.job(app.tenant(), job_id)
@@ -163,11 +166,14 @@ def move_routes(app: Application, submitter: Submitter) -> None:
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
-    app = Application(settings.access, Logger())
-    jobs = JobStore(clients.make("dynamodb"), settings.jobs_table)
-    submitter = Submitter(settings, jobs, clients, clock)
+    dynamodb = clients.make("dynamodb")
+    store = AuditStore(dynamodb, settings.audit_table)
+    trail = Trail(store, settings.retention.audit_days, clock)
+    app = Application(settings.access, Logger(), trail)
+    submitter = Submitter(settings, JobStore(dynamodb, settings.jobs_table), clients, clock)
     routes(app, submitter)
     move_routes(app, submitter)
+    job_trail_route(app, trail, submitter.find)
     return app
 
 

@@ -43,6 +43,7 @@ _ENVIRONMENT = {
     "JOBLANE_DEPLOYMENT": "joblane",
     "JOBLANE_JOBS_TABLE": "joblane-jobs",
     "JOBLANE_AGENTS_TABLE": "joblane-agents",
+    "JOBLANE_AUDIT_TABLE": "joblane-audit",
     "JOBLANE_LOG_GROUP": "/joblane/jobs",
     "JOBLANE_BUCKET": "joblane-1-us-east-1",
     "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",

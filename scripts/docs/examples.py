@@ -7,6 +7,15 @@ from pydantic import BaseModel
 
 from joblane import __version__
 from joblane.activity import activity
+from joblane.audit import (
+    AuditPage,
+    Because,
+    Record,
+    Refusal,
+    Who,
+    entry_view,
+    submission_record,
+)
 from joblane.conditions import Declaration
 from joblane.head import Head, Step, job_view, submitted, with_step
 from joblane.lifecycle import State
@@ -50,11 +59,28 @@ _COMMAND = {
 _TYPED = {"type": "sleep", "params": {"ms": 1000, "fail_first": 1}, "retry": {"max_attempts": 2}}
 
 
+_WHO = Who("person", "5e1f0c8a-1d0e-4f7a-9d52-3c1b8f1a2b3c", "ada@example.org")
+
+
 def _head() -> Head:
     spec = Submission.model_validate_json(
         Submission.model_validate({**_COMMAND, "command": ("make", "test")}).model_dump_json()
     )
-    return submitted(_JOB, "acme", spec.model_copy(update={"queue": "default"}), _AT_MS)
+    return submitted(_JOB, "acme", spec.model_copy(update={"queue": "default"}), _AT_MS, _WHO)
+
+
+def _records() -> tuple[Record, ...]:
+    cancel = Record(
+        "01KAJ5T2Q0V3XW8TQZ9M4C2N7E",
+        "acme",
+        "cancel",
+        _WHO,
+        (("job_id", _JOB),),
+        "wrong input",
+        request_id="Zb5qThX2joEEM7g=",
+        refusal=Refusal(HTTPStatus.CONFLICT, "a job that is completed cannot be cancelled"),
+    )
+    return cancel, submission_record(_JOB, "acme", _WHO)
 
 
 def _completed() -> Head:
@@ -154,6 +180,12 @@ _ANSWERS: dict[type[BaseModel], BaseModel] = {
 }
 
 EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
+    Because: {"why": {"reason": "wrong input"}},
+    AuditPage: {
+        "of a job": AuditPage(
+            entries=tuple(map(entry_view, _records())), limit=10, next=None
+        ).model_dump(mode="json")
+    },
     Submission: {"a command": _COMMAND, "a type": _TYPED},
     Batch: {"two jobs": {"jobs": [_COMMAND, _TYPED]}},
     Declaration: {"down": {"state": "down", "reason": "the database moves"}},

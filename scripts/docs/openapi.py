@@ -19,6 +19,7 @@ from pydantic.json_schema import models_json_schema
 
 from joblane import __version__
 from joblane.access import API_AUDIENCE, ROLES, SCOPES
+from joblane.audit import Because
 from joblane.message import JOB_ID_PATTERN
 from joblane.model import LogEnd, LogRecord, Submission
 from joblane.names import AGENT_NAME_PATTERN
@@ -190,7 +191,8 @@ class _Operation:
             operation["parameters"] = parameters
         if route.body is not None:
             content = self._content(route.body, "validation")
-            operation["requestBody"] = {"required": True, "content": content}
+            required = route.body is not Because
+            operation["requestBody"] = {"required": required, "content": content}
         operation["responses"] = {
             str(int(route.status)): self._success(),
             **self._events(),

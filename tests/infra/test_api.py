@@ -116,6 +116,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         "JOBLANE_QUEUE_URL_PREFIX",
         "JOBLANE_RETENTION",
         "JOBLANE_SETTINGS_TABLE",
+        "JOBLANE_AUDIT_TABLE",
         "JOBLANE_ACCESS",
         "POWERTOOLS_SERVICE_NAME",
         "PYDANTIC_DISABLE_PLUGINS",

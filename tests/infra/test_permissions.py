@@ -12,6 +12,7 @@ LANES = tuple(f"sqs:joblane-default-{lane}" for lane in ("high", "default", "low
 DEAD_LETTERS = tuple(f"{lane}-dlq" for lane in LANES)
 INBOXES = ("sqs:joblane-inbox-*",)
 JOBS = "dynamodb:table/joblane-jobs"
+AUDIT = "dynamodb:table/joblane-audit"
 AGENTS = "dynamodb:table/joblane-agents"
 SETTINGS = "dynamodb:table/joblane-settings"
 COUNTERS = "dynamodb:table/joblane-counters"
@@ -54,6 +55,7 @@ ALLOWED = {
     )
     | {("dynamodb:Query", f"{JOBS}/index/by_tenant"), ("logs:GetLogEvents", JOB_LOGS)}
     | {("dynamodb:BatchGetItem", SETTINGS)}
+    | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
@@ -61,6 +63,7 @@ ALLOWED = {
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
     | {("dynamodb:GetItem", AGENTS)}
+    | every(("dynamodb:PutItem", "dynamodb:Query"), (AUDIT,))
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (SETTINGS,))
     | every(

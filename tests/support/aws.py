@@ -149,7 +149,7 @@ def _entries(item: dict[str, Any]) -> set[tuple[str, str]]:
     """The index entries of an item: one of under a kilobyte wherever it has the index's keys."""
     return {
         (index, str([item[name] for name in keys]))
-        for index, keys in INDEXES.items()
+        for index, keys in [*INDEXES.items(), ("by_job", ("job", "id"))]
         if all(name in item for name in keys)
     }
 

@@ -231,14 +231,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(None)
 
     def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self._answer(json.loads(raw) if raw else None)
 
     def do_PUT(self) -> None:
         self.do_POST()
 
     def do_DELETE(self) -> None:
-        self._answer(None)
+        self.do_POST()
 
     def _answer(self, body: object) -> None:
         parts = urlsplit(self.path)

@@ -137,3 +137,53 @@ def test_a_key_that_no_header_can_hold_is_refused_here(api: FakeApi, key: str) -
     with Client(api.url, "secret") as client, pytest.raises(InputError, match="ASCII"):
         client.submit(["true"], idempotency_key=key)
     assert [] == api.requests
+
+
+@pytest.mark.parametrize(("verb", "path", "said"), VERBS)
+def test_a_reason_goes_along(
+    api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str, said: bytes
+) -> None:
+    api.answers[path] = ok(JOB, 202)
+    assert said == joblane(*verb, "--reason", "wrong input").stdout
+    (request,) = [request for request in api.requests if request.path == path]
+    assert {"reason": "wrong input"} == request.body
+
+
+def test_a_reason_goes_along_with_every_page_of_work(api: FakeApi, joblane: Joblane) -> None:
+    page = {"examined": 1, "requeued": 1, "refused": [], "next": None}
+    api.answers["/v1/queues/default/requeue"] = ok(page)
+    assert 0 == joblane("requeue", "default", "--reason", "lost messages").code
+    assert {"reason": "lost messages"} == api.requests[-1].body
+    api.answers["/v1/jobs/01J"] = (204, {}, b"")
+    assert 0 == joblane("delete", "01J", "--reason", "a mistake").code
+    assert ("DELETE", {"reason": "a mistake"}) == (api.requests[-1].method, api.requests[-1].body)
+
+
+ENTRY = {
+    "id": "01J",
+    "at": "2026-11-21T02:07:09.005Z",
+    "action": "cancel",
+    "by": {"kind": "person", "subject": "5e1f", "name": "ada"},
+    "target": {"job_id": "01K"},
+    "reason": "wrong input",
+    "asked": None,
+    "request_id": "r-1",
+    "refused": {"status": 409, "detail": "the job has ended"},
+}
+
+
+def test_the_trail_is_a_table_for_people_and_json_for_programs(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    page = {"entries": [ENTRY], "limit": 20, "next": "c3"}
+    api.answers["/v1/audit"] = ok(page)
+    ran = joblane("audit", "--action", "cancel", "--since", "2026-11-21T00:00:00Z")
+    assert {"limit": "20", "action": "cancel", "since": "2026-11-21T00:00:00Z"} == (
+        api.requests[-1].query
+    )
+    for words in (b"cancel", b"01K", b"ada", b"wrong input", b"409 the job has ended"):
+        assert words in ran.stdout
+    assert "--next c3" in ran.said
+    assert page == json.loads(joblane("audit", "--json").stdout)
+    api.answers["/v1/jobs/01K/audit"] = ok({**page, "entries": [], "next": None})
+    assert b"nothing was done" in joblane("audit", "01K").stdout

@@ -190,7 +190,7 @@ def test_a_collision_is_said_and_changes_nothing(api: FakeApi, joblane: Joblane)
     assert "somebody else" in ran.said
     api.faults.extend([answer(SETTINGS), problem(412, "Precondition Failed", detail=detail)])
     with Client(api.url, "x") as client, pytest.raises(RequestError):
-        client.set_queue("default", threads=4)
+        client.set_queue("default", {"threads": 4})
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ Reason = Annotated[
 class Because(BaseModel):
     """Body of an action that needs none: why it is done, for the audit trail."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     reason: Reason | None = None
 

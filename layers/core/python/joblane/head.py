@@ -10,6 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 
+from joblane.audit import Who, who_view
 from joblane.conditions import unscoped
 from joblane.lifecycle import ENDED, Attempt, Outcome, RetryPolicy, State
 from joblane.model import LISTED_CHARS, Job, Submission, Transition
@@ -33,10 +34,10 @@ __all__ = [
     "with_step",
 ]
 
-INLINE_SPEC_BYTES = 400
-"""Longest submission kept in the head. The rest of an ended job's head measures about 400 bytes
-(tests/unit/test_cost.py) and 130 more with cgroup accounting, which leaves a tenth of the
-kilobyte for longer reasons."""
+INLINE_SPEC_BYTES = 340
+"""Longest submission kept in the head. The rest of an ended job's head measures about 450 bytes
+(tests/unit/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
+submitted it, which leaves room for longer reasons."""
 
 MAX_REASON = 160
 """Characters of a reason: a sentence. More would push the head over its kilobyte."""
@@ -146,6 +147,8 @@ class Head:
     """What a blocked job waits for."""
     cancel_requested: str | None = None
     """Why the attempt that runs was asked to end; None when nobody did."""
+    submitted_by: Who | None = None
+    """None for a job that was submitted before this was kept."""
     aside: Aside | None = None
     """Where the whole submission is, if it is not here."""
     hidden: bool = False
@@ -199,7 +202,9 @@ def short_reason(reason: str) -> str:
     return reason[: MAX_REASON - 1].rsplit(" ", 1)[0] + "\u2026"
 
 
-def submitted(job_id: str, tenant: str, spec: Submission, now_ms: int) -> Head:
+def submitted(
+    job_id: str, tenant: str, spec: Submission, now_ms: int, who: Who | None = None
+) -> Head:
     """Make the head of a job that has just been accepted.
 
     It waits for its time or in its lane; one whose deadline is not in the future has ended.
@@ -226,6 +231,7 @@ def submitted(job_id: str, tenant: str, spec: Submission, now_ms: int) -> Head:
         timeline=(Step(state, now_ms, 0, reason),),
         next_at_ms=next_at_ms,
         wake_at_ms=wake_at_ms,
+        submitted_by=who,
     )
 
 
@@ -312,6 +318,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         requires=spec.requires,
         condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
+        submitted_by=who_view(head.submitted_by),
         hidden=head.hidden,
         resubmit_of=head.resubmit_of,
         resubmitted_as=head.resubmitted_as,

@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from joblane.audit import WhoView
 from joblane.conditions import ConditionName
 from joblane.lifecycle import Outcome, State
 from joblane.names import Lane, Name
@@ -321,6 +322,7 @@ class Job(BaseModel):
     requires: tuple[str, ...]
     condition: str | None
     """What a blocked job waits for."""
+    submitted_by: WhoView | None
     cancel_requested: str | None
     """Why the attempt that runs was asked to end."""
     hidden: bool

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from joblane.access import API_AUDIENCE, ROLES, SCOPES, Role, Scope
+from joblane.audit import Who
 
 Claims = Mapping[str, Any]
 
@@ -36,6 +37,11 @@ class Principal:
     role: Role | None
     """None where the issuer gives scopes and no role."""
     scopes: frozenset[Scope]
+
+    @property
+    def who(self) -> Who:
+        """Whom tables name."""
+        return Who(self.kind, self.subject, self.name)
 
     def __str__(self) -> str:
         return self.name if self.kind == "person" else f"machine {self.name}"

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from joblane.audit import Action
 from joblane.lifecycle import State
 from joblane.model import LOG_PAGE_MAX, Moment
 from joblane.names import Name
@@ -81,6 +82,17 @@ class ListJobs(PageQuery):
     """Jobs submitted before this moment."""
     hidden: Truth = False
     """Whether to list hidden jobs too."""
+
+
+class AuditQuery(PageQuery):
+    """Which entries of the audit trail to list; all filters must hold."""
+
+    action: Action | None = None
+    """Entries of this action."""
+    since: Moment | None = None
+    """Entries of this moment and later ones."""
+    until: Moment | None = None
+    """Entries of before this moment."""
 
 
 class LogQuery(Query):

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from joblane.audit import Reason
 from joblane.lifecycle import State
 from joblane.model import Job
 from joblane.shares import Shares
@@ -31,6 +32,8 @@ class SettingsInput(BaseModel):
     """Most jobs of this queue that one agent runs at once; null for what joblane.toml says."""
     cluster_threads: Annotated[int, Field(ge=0, le=MAX_CLUSTER_THREADS)] | None
     """Most jobs of this queue that all agents together run at once; null for no limit."""
+    reason: Reason | None = None
+    """Why, for the audit trail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from joblane.access import Scope
+from joblane.audit import Action, AuditPage, Because
 from joblane.conditions import Declaration
 from joblane.login import Login
 from joblane.model import Batch, Cancelled, Job, Submission
-from joblane.queries import ListJobs, LogQuery, NoQuery, PageQuery, Query, WorkQuery
+from joblane.queries import AuditQuery, ListJobs, LogQuery, NoQuery, PageQuery, Query, WorkQuery
 from joblane.queues import SettingsInput, SettingsView
 from joblane.views import (
     AgentDetail,
@@ -68,12 +69,15 @@ class Route:
     summary: str
     """One line for people: what it does."""
     _: KW_ONLY
+    action: Action | None = None
+    """What the audit trail calls it; None for what changes nothing, and for submissions: who
+    submitted a job stands in the job (decision 0513)."""
     answer: type[BaseModel] | None = None
     """Body of a success; None for one without a body."""
     status: HTTPStatus = HTTPStatus.OK
     query: type[Query] = NoQuery
     body: type[BaseModel] | None = None
-    """None for a request without a body."""
+    """None for a request without a body; `Because` may be left out altogether."""
     errors: tuple[HTTPStatus, ...] = ()
     """What can go wrong beside what `problems` derives: 409 where a job's state decides."""
     rate: Rate = READS
@@ -106,6 +110,11 @@ class Route:
             found.add(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return tuple(sorted(found))
 
+
+_HIDING: Final[tuple[tuple[Action, str], ...]] = (
+    ("hide", "Leave a job that has ended out of lists"),
+    ("unhide", "Show a hidden job in lists again"),
+)
 
 ROUTES: Final = (
     Route(
@@ -157,6 +166,8 @@ ROUTES: Final = (
         "submission",
         "jobs.cancel",
         "Delete a job",
+        action="delete",
+        body=Because,
         status=HTTPStatus.NO_CONTENT,
         errors=(HTTPStatus.CONFLICT,),
         rate=WRITES,
@@ -168,6 +179,8 @@ ROUTES: Final = (
         "submission",
         "jobs.cancel",
         "Cancel a job",
+        action="cancel",
+        body=Because,
         answer=Cancelled,
         status=HTTPStatus.ACCEPTED,
         errors=(HTTPStatus.CONFLICT,),
@@ -180,6 +193,8 @@ ROUTES: Final = (
         "submission",
         "jobs.submit",
         "Start a job again",
+        action="retry",
+        body=Because,
         answer=Job,
         status=HTTPStatus.ACCEPTED,
         errors=(HTTPStatus.CONFLICT,),
@@ -192,6 +207,8 @@ ROUTES: Final = (
         "submission",
         "jobs.submit",
         "Submit a job that has ended again, under a new id",
+        action="resubmit",
+        body=Because,
         idempotent=True,
         answer=Job,
         status=HTTPStatus.ACCEPTED,
@@ -204,14 +221,31 @@ ROUTES: Final = (
             "submission",
             "jobs.cancel",
             summary,
+            action=verb,
+            body=Because,
             answer=Job,
             errors=(HTTPStatus.CONFLICT,),
             rate=WRITES,
         )
-        for verb, summary in (
-            ("hide", "Leave a job that has ended out of lists"),
-            ("unhide", "Show a hidden job in lists again"),
-        )
+        for verb, summary in _HIDING
+    ),
+    Route(
+        "GET",
+        "/v1/jobs/{job_id}/audit",
+        "submission",
+        "jobs.read",
+        "Read who did what to a job, newest first",
+        query=PageQuery,
+        answer=AuditPage,
+    ),
+    Route(
+        "GET",
+        "/v1/audit",
+        "admin",
+        "admin.read",
+        "Read who did what, and why, newest first",
+        query=AuditQuery,
+        answer=AuditPage,
     ),
     Route(
         "GET",
@@ -228,6 +262,8 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Start a dead job again",
+        action="replay",
+        body=Because,
         answer=Job,
         status=HTTPStatus.ACCEPTED,
         errors=(HTTPStatus.CONFLICT,),
@@ -240,6 +276,8 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Take a dead job off",
+        action="dismiss",
+        body=Because,
         answer=Job,
         errors=(HTTPStatus.CONFLICT,),
         rate=WRITES,
@@ -251,6 +289,8 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Send a fresh message for each job that waits, a page at a time",
+        action="requeue",
+        body=Because,
         query=WorkQuery,
         answer=Requeued,
         rate=SWEEPS,
@@ -261,6 +301,8 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Start each job that failed or is dead again, a page at a time",
+        action="restart-failed",
+        body=Because,
         query=WorkQuery,
         answer=Restarted,
         rate=SWEEPS,
@@ -297,6 +339,7 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Declare an application up or down",
+        action="declare",
         body=Declaration,
         answer=AppView,
         rate=WRITES,
@@ -307,6 +350,8 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Have an agent hand its jobs back and leave",
+        action="drain",
+        body=Because,
         answer=Drained,
         status=HTTPStatus.ACCEPTED,
         errors=(HTTPStatus.CONFLICT,),
@@ -336,6 +381,7 @@ ROUTES: Final = (
         "admin",
         "admin.mutate",
         "Set the settings of a queue",
+        action="settings",
         body=SettingsInput,
         answer=SettingsView,
         errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),

@@ -39,7 +39,7 @@ from joblane.model import (
 from joblane.moves import NotAllowed
 from joblane.names import LANES, Lane
 from joblane.output import Output
-from joblane.principal import AnyAccess
+from joblane.principal import AnyAccess, Principal
 from joblane.queries import ListJobs
 from joblane.queues import UNSET, explained
 from joblane.retention import PAYLOAD_START_DAYS, Retention
@@ -59,6 +59,7 @@ class Settings(BaseModel):
 
     deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
     jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
+    audit_table: Annotated[str, Field(alias="JOBLANE_AUDIT_TABLE")]
     log_group: Annotated[str, Field(alias="JOBLANE_LOG_GROUP")]
     bucket: Annotated[str, Field(alias="JOBLANE_BUCKET")]
     queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
@@ -96,13 +97,13 @@ class Submitter:
         }
 
     def submit(
-        self, tenant: str, spec: Submission, once: Once | None, resubmit_of: str | None = None
+        self, by: Principal, spec: Submission, once: Once | None, resubmit_of: str | None = None
     ) -> tuple[Head, bool]:
         """Accept one job, once: returns it, and whether it had been accepted before.
 
         Raises Problem 400 for a queue that it may not use, and 409 and 422 for `once`.
         """
-        head = replace(self._judge(tenant, spec, self._ids()), resubmit_of=resubmit_of)
+        head = replace(self._judge(by, spec, self._ids()), resubmit_of=resubmit_of)
         claim = self._claim(once, head.job_id)
         if once is not None and claim.repeated:
             known = self._known(once, claim, [claim.first_id])
@@ -113,12 +114,12 @@ class Submitter:
         head = replace(head, job_id=claim.first_id, once=once.row if once else None)
         head = self._payloads.keep(head)
         if (delay_s := _delay_s(head)) is not None:
-            message = Message(job_id=head.job_id, tenant=tenant)
+            message = Message(job_id=head.job_id, tenant=by.tenant)
             self._lane(head).send(message, delay_s)
         put = self._jobs.put_new if resubmit_of is None else self._jobs.put_resubmitted
         return put(head), claim.repeated
 
-    def resubmit(self, tenant: str, head: Head, once: Once | None) -> tuple[Head, bool]:
+    def resubmit(self, by: Principal, head: Head, once: Once | None) -> tuple[Head, bool]:
         """Submit a job that has ended again, under a new id; as `submit`.
 
         Raises NotAllowed for one that has not ended, or whose deadline has passed.
@@ -132,7 +133,7 @@ class Submitter:
         except PayloadLost as lost:
             raise NotAllowed(f"what the job runs is lost: {lost}") from None
         try:
-            return self.submit(tenant, spec, once, head.job_id)
+            return self.submit(by, spec, once, head.job_id)
         except Refused as refusal:
             raise Gone from refusal
 
@@ -163,7 +164,7 @@ class Submitter:
         return {**dict.fromkeys(deleted, gone), **heads}
 
     def submit_batch(
-        self, tenant: str, batch: Batch, once: Once | None
+        self, by: Principal, batch: Batch, once: Once | None
     ) -> tuple[list[Head | Problem], bool]:
         """Accept many jobs, each judged for itself: heads and problems in the order given.
 
@@ -176,14 +177,14 @@ class Submitter:
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._known(once, claim, ids) if once and claim.repeated else {}
         judged = [
-            known.get(job_id) or self._judged(tenant, job, job_id, once)
+            known.get(job_id) or self._judged(by, job, job_id, once)
             for job_id, job in zip(ids, batch.jobs, strict=True)
         ]
         heads = [e for e in judged if isinstance(e, Head) and e.job_id not in known]
         lanes: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
         for head in heads:
             if (delay_s := _delay_s(head)) is not None:
-                message = Message(job_id=head.job_id, tenant=tenant)
+                message = Message(job_id=head.job_id, tenant=by.tenant)
                 lanes.setdefault((head.queue, head.spec.priority), []).append((message, delay_s))
         refused = {
             message.job_id
@@ -200,21 +201,22 @@ class Submitter:
         ]
         return answers, claim.repeated
 
-    def _judged(self, tenant: str, job: object, job_id: str, once: Once | None) -> Head | Problem:
+    def _judged(self, by: Principal, job: object, job_id: str, once: Once | None) -> Head | Problem:
         try:
             spec = parsed(Submission, json.dumps(job))
-            head = replace(self._judge(tenant, spec, job_id), once=once.row if once else None)
+            head = replace(self._judge(by, spec, job_id), once=once.row if once else None)
             return self._payloads.keep(head)
         except Problem as problem:
             return problem
         except (ClientError, BotoCoreError):
             return _unavailable("was not accepted; submit it again")
 
-    def _judge(self, tenant: str, spec: Submission, job_id: str) -> Head:
+    def _judge(self, by: Principal, spec: Submission, job_id: str) -> Head:
+        tenant = by.tenant
         self._check_secrets(tenant, spec)
         spec = spec.model_copy(update={"queue": self._route(tenant, spec)})
         now_ms = self.now_ms()
-        head = submitted(job_id, tenant, spec, now_ms)
+        head = submitted(job_id, tenant, spec, now_ms, by.who)
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is kept in S3, "
@@ -275,10 +277,15 @@ class Submitter:
 
     def job(self, tenant: str, job_id: str) -> Head:
         """Read one job; another tenant's is as absent as one that never was: Problem 404."""
-        head = self._jobs.get(job_id) if re.match(JOB_ID_PATTERN, job_id) else None
-        if head is None or head.tenant != tenant or self._past(head):
+        head = self.find(tenant, job_id)
+        if head is None:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
         return head
+
+    def find(self, tenant: str, job_id: str) -> Head | None:
+        """Read one job, None where `job` raises."""
+        head = self._jobs.get(job_id) if re.match(JOB_ID_PATTERN, job_id) else None
+        return None if head is None or head.tenant != tenant or self._past(head) else head
 
     def jobs(self, tenant: str, query: ListJobs, before: str | None) -> Found:
         """Read a page of jobs, newest first. Raises Problem 400 for a queue it may not use."""

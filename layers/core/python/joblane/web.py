@@ -21,6 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
 from joblane.access import Scope
+from joblane.audit import Action, Because, Record
 from joblane.aws.jobs import Refused
 from joblane.aws.operations import Gone
 from joblane.aws.repeats import Once
@@ -33,6 +34,7 @@ from joblane.principal import Access, NotAdmitted, Principal
 from joblane.queries import NoQuery, PageQuery, Query
 from joblane.routes import BY_KEY, Route
 from joblane.strict import NotStrict, check, printable
+from joblane.trail import Asked, Trail
 
 Params = ParamSpec("Params")
 Model = TypeVar("Model", bound=BaseModel)
@@ -40,6 +42,9 @@ AQuery = TypeVar("AQuery", bound=Query)
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
+
+MAX_ACTION_BYTES = 4096
+"""Largest body of an action on what is there already: a reason, some settings."""
 
 SECURITY_HEADERS = {
     "Cache-Control": "no-store",
@@ -109,6 +114,7 @@ class Application:
     access: Access
     """Who bears a token, and what it may do."""
     logger: Logger
+    trail: Trail
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
     bound: list[Route] = field(default_factory=list)
     """The routes that have a handler here."""
@@ -160,13 +166,53 @@ class Application:
                 if route.scope is not None:
                     self._admit(route.scope)
                 self._query = self._parameters(route.query)
-                return handler(*args, **kwargs)
+                return self._recorded(route, kwargs, lambda: handler(*args, **kwargs))
 
             self.resolver.route(path, route.method)(admitted)
             self.bound.append(route)
             return handler
 
         return bind
+
+    def _recorded(
+        self, route: Route, target: Mapping[str, object], call: Callable[[], Response[str]]
+    ) -> Response[str]:
+        """Write down in the audit trail what is about to be done, and then do it.
+
+        Raises what `call` raises, once that is written down as well; see decision 0513.
+        """
+        if route.action is None:
+            return call()
+        record = self.trail.begin(self._request(route, route.action, target))
+        try:
+            return call()
+        except Problem as problem:
+            self._refused(record, problem.status, problem.detail)
+            raise
+        except Exception:
+            self._refused(record, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
+            raise
+
+    def _request(self, route: Route, action: Action, target: Mapping[str, object]) -> Asked:
+        """What is asked for. Raises Problem 400 and 413 for a body that is not the route's."""
+        without = route.body in {None, Because} and not self.body(MAX_ACTION_BYTES)
+        body = Because() if without else self.read(route.body or Because, MAX_ACTION_BYTES)
+        query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
+        return Asked(
+            action=action,
+            tenant=self.tenant(),
+            who=self.principal().who,
+            target={name: printable(str(value)) for name, value in target.items()},
+            reason=getattr(body, "reason", None) or None,
+            beside=query | body.model_dump(mode="json", exclude={"reason"}),
+            request_id=self.resolver.current_event.raw_event["requestContext"]["requestId"],
+        )
+
+    def _refused(self, record: Record, status: HTTPStatus, detail: str) -> None:
+        try:
+            self.trail.refuse(record, status, detail)
+        except (ClientError, BotoCoreError) as error:
+            self.log_trouble(error)  # the record itself stands
 
     def _admit(self, scope: Scope) -> None:
         """Raise Problem 403 unless the caller holds the scope.

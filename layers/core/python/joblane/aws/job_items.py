@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from joblane.audit import Who
 from joblane.head import SAME_ATTEMPT, Aside, Head, Step
 from joblane.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.model import Submission
@@ -47,6 +48,7 @@ def wake_shard(job_id: str) -> str:
 def to_item(head: Head, spec: str | None = None) -> Item:
     """The whole item; `spec` is the submission's JSON unless that was stored aside."""
     waits = head.state in NEEDS_ATTENTION
+    who = head.submitted_by
     known = {
         "tenant": text(head.tenant),
         "state": text(head.state),
@@ -62,6 +64,7 @@ def to_item(head: Head, spec: str | None = None) -> Item:
         "expires_at": _number(head.expires_at),
         "condition": _text(head.condition),
         "cancel_requested": _text(head.cancel_requested),
+        "submitted_by": None if who is None else text(who.encode()),
         "deadline": _number(head.deadline_ms),
         "wake": None if head.wake_at_ms is None else text(wake_shard(head.job_id)),
         "wake_at": _number(head.wake_at_ms),
@@ -118,6 +121,7 @@ def from_item(item: Item, data: Item) -> Head:
         wake_at_ms=_count(item, "wake_at"),
         condition=_maybe(item, "condition"),
         cancel_requested=_maybe(item, "cancel_requested"),
+        submitted_by=Who.decode(item["submitted_by"]["S"]) if "submitted_by" in item else None,
         aside=_aside(data),
         hidden="hidden" in item,
         once=_maybe(item, "once"),

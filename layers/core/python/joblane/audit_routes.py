@@ -1,0 +1,54 @@
+"""The routes that read the audit trail: of a tenant, and of one job."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.audit import entry_view, is_record_id, submission_record
+from joblane.aws.audit import Wanted
+from joblane.head import Head
+from joblane.ids import first_id
+from joblane.queries import AuditQuery, PageQuery
+from joblane.times import unix_ms
+from joblane.trail import Trail
+from joblane.web import Application, Problem, listing, place
+
+
+def trail_route(app: Application, trail: Trail) -> None:
+    """Bind the route of a tenant's trail."""
+
+    @app.route("GET /v1/audit")
+    def audit() -> Response[str]:
+        query = app.parameters(AuditQuery)
+        before, until = place(query, is_record_id), _first(query.until)
+        if until is not None and (before is None or until < before):
+            before = until
+        wanted = Wanted(query.limit, before, _first(query.since), query.action)
+        found, following = trail.of_tenant(app.tenant(), wanted)
+        return listing(map(entry_view, found), query, following)
+
+
+def job_trail_route(
+    app: Application, trail: Trail, find: Callable[[str, str], Head | None]
+) -> None:
+    """Bind the route of a job's trail; `find` reads a job of a tenant, None if there is none."""
+
+    @app.route("GET /v1/jobs/{job_id}/audit")
+    def audit(job_id: str) -> Response[str]:
+        query = app.parameters(PageQuery)
+        before = place(query, is_record_id)
+        tenant = app.tenant()
+        head = find(tenant, job_id)
+        submitted = None
+        if head is not None:
+            submitted = submission_record(head.job_id, tenant, head.submitted_by)
+        found, following = trail.of_job(tenant, job_id, Wanted(query.limit, before), submitted)
+        if head is None and before is None and not found:
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
+        return listing(map(entry_view, found), query, following)
+
+
+def _first(moment: str | None) -> str | None:
+    """The least id that a record of a moment can have."""
+    return None if moment is None else first_id(unix_ms(moment))

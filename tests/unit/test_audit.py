@@ -1,0 +1,238 @@
+"""Who did what: each action that changes something is in the trail, whatever became of it."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from functions.admin import handler as admin
+from functions.submission import handler as submission
+from joblane.audit import ACTIONS, MAX_REASON
+from joblane.aws.operations import Operations
+from joblane.routes import ROUTES, Route
+from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.jobs import JOB
+from tests.support.requests import Api
+
+AUDITED = [route for route in ROUTES if route.action is not None]
+SUBMISSIONS = {"POST /v1/jobs", "POST /v1/jobs/batch"}
+"""What needs no record: who submitted a job stands in its head."""
+
+BODIES = {
+    "PUT /v1/queues/{queue}/settings": {
+        "run_jobs": False,
+        "threads": None,
+        "cluster_threads": None,
+    },
+    "PUT /v1/conditions/{condition}": {"state": "down"},
+}
+"""What those need that do not come without a body."""
+
+Make = Callable[..., Api]
+
+
+@pytest.fixture(name="make")
+def _make(aws: Cloud) -> Make:
+    def make(function: str, client_id: str = "client-acme") -> Api:
+        module: Any = {"admin": admin, "submission": submission}[function]
+        settings = module.Settings.model_validate(FUNCTION_ENVIRONMENT)
+        return Api(module.build(settings, aws.clients, time.time), client_id)
+
+    return make
+
+
+@pytest.fixture(name="api")
+def _api(make: Make) -> Api:
+    return make("submission")
+
+
+def trail(make: Make, client_id: str = "client-acme", **query: str) -> list[dict[str, Any]]:
+    status, page = make("admin", client_id)("GET", "/v1/audit", query=query)
+    assert 200 == status, page
+    entries: list[dict[str, Any]] = page["entries"]
+    return entries
+
+
+def of_job(api: Api, job_id: str, **query: str) -> list[dict[str, Any]]:
+    status, page = api("GET", f"/v1/jobs/{job_id}/audit", query=query)
+    assert 200 == status, page
+    entries: list[dict[str, Any]] = page["entries"]
+    return entries
+
+
+def a_job(api: Api) -> str:
+    job_id: str = api("POST", "/v1/jobs", {"command": ["true"]})[1]["id"]
+    return job_id
+
+
+def test_every_route_that_changes_something_names_its_action():
+    silent = {route.key for route in ROUTES if route.method != "GET" and route.action is None}
+    assert SUBMISSIONS == silent
+    assert not [route.key for route in AUDITED if route.method == "GET"]
+    assert sorted(ACTIONS) == sorted(str(route.action) for route in AUDITED)
+
+
+@pytest.mark.parametrize("route", AUDITED, ids=lambda route: route.key)
+def test_every_action_is_in_the_trail_before_anything_is_looked_at(make: Make, route: Route):
+    names = {"job_id": JOB, "queue": "nowhere", "agent": "nobody", "condition": "http:up"}
+    path = route.path.format(**names)
+    headers = {"if-match": "*"}
+    body = BODIES.get(route.key)
+    status = make(route.function).raw(route.method, path, body, headers=headers)["statusCode"]
+    assert status in range(400, 500)
+    (entry,) = trail(make)
+    assert (route.action, "machine", status) == (
+        entry["action"],
+        entry["by"]["kind"],
+        entry["refused"]["status"],
+    )
+    assert {name: value for name, value in names.items() if f"{{{name}}}" in route.path} == (
+        entry["target"]
+    )
+    assert "request-1" == entry["request_id"]
+
+
+def test_what_was_done_is_told_with_its_reason(make: Make, api: Api):
+    job_id = a_job(api)
+    assert 202 == api("POST", f"/v1/jobs/{job_id}/cancel", {"reason": "wrong input"})[0]
+    (entry,) = trail(make)
+    assert ("cancel", "wrong input", None) == (entry["action"], entry["reason"], entry["refused"])
+    assert 409 == api("POST", f"/v1/jobs/{job_id}/cancel")[0]
+    again, first, submitted = of_job(api, job_id)
+    assert entry == first
+    assert (None, 409) == (again["reason"], again["refused"]["status"])
+    assert "cancelled" in again["refused"]["detail"]
+    assert ("submit", job_id, entry["by"]) == (
+        submitted["action"],
+        submitted["id"],
+        submitted["by"],
+    )
+    assert api("GET", f"/v1/jobs/{job_id}")[1]["created_at"] == submitted["at"]
+
+
+def test_a_deleted_job_leaves_its_trail(make: Make, api: Api):
+    job_id = a_job(api)
+    answer = api.raw("DELETE", f"/v1/jobs/{job_id}", {"reason": "a mistake"})
+    assert 204 == answer["statusCode"]
+    (entry,) = of_job(api, job_id)
+    assert ("delete", "a mistake") == (entry["action"], entry["reason"])
+    other = make("submission", "client-other")
+    assert 404 == other("GET", f"/v1/jobs/{job_id}/audit")[0]
+
+
+@pytest.mark.parametrize("job_id", ["x", "01ARZ3NDEKTSV4RRFFQ69G5FAV"])
+def test_a_job_that_never_was_has_no_trail(api: Api, job_id: str):
+    assert 404 == api("GET", f"/v1/jobs/{job_id}/audit")[0]
+
+
+def test_a_tenant_sees_its_own_trail_only(make: Make, api: Api):
+    job_id = a_job(api)
+    other = make("submission", "client-other")
+    assert 404 == other("POST", f"/v1/jobs/{job_id}/cancel")[0]
+    assert [] == trail(make)
+    assert ["submit"] == [entry["action"] for entry in of_job(api, job_id)]
+    assert [404] == [entry["refused"]["status"] for entry in trail(make, "client-other")]
+
+
+def test_what_is_asked_for_is_kept_beside_the_target(make: Make):
+    make("admin")("POST", "/v1/queues/default/requeue", query={"type": "sleep"})
+    (entry,) = trail(make)
+    assert ({"queue": "default"}, {"type": "sleep"}) == (entry["target"], entry["asked"])
+    settings = {"run_jobs": False, "threads": None, "cluster_threads": 3}
+    why = {**settings, "reason": "maintenance"}
+    headers = {"if-match": "*"}
+    put = make("admin").raw("PUT", "/v1/queues/default/settings", why, headers=headers)
+    assert 200 == put["statusCode"]
+    assert settings == trail(make)[0]["asked"]
+    body = {"state": "down", "reason": "its disk is full"}
+    make("admin")("PUT", "/v1/conditions/http:up", body)
+    declared = trail(make)[0]
+    assert ("its disk is full", {"state": "down"}) == (declared["reason"], declared["asked"])
+
+
+BAD_REASONS = [
+    {"reason": ""},
+    {"reason": "a\nb"},
+    {"reason": 5},
+    {"reason": "x" * (MAX_REASON + 1)},
+]
+
+
+@pytest.mark.parametrize("body", [*BAD_REASONS, {"raeson": "x"}, [], "{"])
+def test_a_bad_reason_is_named_and_nothing_is_done(make: Make, api: Api, body: object):
+    job_id = a_job(api)
+    status, problem = api("POST", f"/v1/jobs/{job_id}/cancel", body)
+    assert 400 == status
+    assert problem["errors"][0]["field"] in ("reason", "raeson", "body")
+    assert [] == trail(make)
+    assert "pending" == api("GET", f"/v1/jobs/{job_id}")[1]["state"]
+
+
+def test_what_a_dying_function_did_is_in_the_trail(
+    make: Make, api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    job_id = a_job(api)
+    monkeypatch.setattr(Operations, "cancel", die)
+    with pytest.raises(Killed):
+        api("POST", f"/v1/jobs/{job_id}/cancel")
+    (entry,) = trail(make)
+    assert ("cancel", None) == (entry["action"], entry["refused"])
+
+
+def test_trouble_of_aws_is_told_as_such(make: Make, api: Api, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "InternalServerError"}}, "UpdateItem")
+
+    job_id = a_job(api)
+    monkeypatch.setattr(Operations, "cancel", fail)
+    assert 503 == api("POST", f"/v1/jobs/{job_id}/cancel")[0]
+    (entry,) = trail(make)
+    assert 503 == entry["refused"]["status"]
+
+
+def test_without_a_trail_nothing_is_done(aws: Cloud, api: Api):
+    job_id = a_job(api)
+    aws.clients.make("dynamodb").delete_table(TableName=AUDIT_TABLE)
+    assert 503 == api("POST", f"/v1/jobs/{job_id}/cancel")[0]
+    assert "pending" == api("GET", f"/v1/jobs/{job_id}")[1]["state"]
+
+
+def test_the_trail_of_a_job_is_read_in_pages_to_its_submission(api: Api):
+    job_id = a_job(api)
+    for _ in range(3):
+        api("POST", f"/v1/jobs/{job_id}/retry")
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        _, page = api("GET", f"/v1/jobs/{job_id}/audit", query={"limit": "1", **cursor})
+        seen += [entry["action"] for entry in page["entries"]]
+        if page["next"] is None:
+            break
+        cursor = {"next": page["next"]}
+    assert ["retry", "retry", "retry", "submit"] == seen
+
+
+def test_moments_and_actions_narrow_the_trail(make: Make, api: Api):
+    job_id = a_job(api)
+    api("POST", f"/v1/jobs/{job_id}/retry")
+    api("POST", f"/v1/jobs/{job_id}/cancel")
+    assert ["cancel"] == [entry["action"] for entry in trail(make, action="cancel")]
+    assert [] == trail(make, until="2020-01-01T00:00:00Z")
+    assert 2 == len(trail(make, since="2020-01-01T00:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"action": "steal"}, {"since": "yesterday"}, {"limit": "0"}, {"next": "x"}, {"by": "a"}],
+)
+def test_a_filter_that_is_none_is_named(make: Make, query: dict[str, str]):
+    status, problem = make("admin")("GET", "/v1/audit", query=query)
+    assert (400, list(query)) == (status, [error["field"] for error in problem["errors"]])
