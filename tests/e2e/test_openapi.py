@@ -1,0 +1,74 @@
+"""The deployed API against its own contract: whatever is sent, every answer is a documented one."""
+
+import json
+import subprocess
+
+import pytest
+
+from joblane.aws.clients import Clients
+from joblane.config import LANES, lane_name
+from scripts.docs.openapi import FILE
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from scripts.local.deploy import BIN
+from tests.e2e.conftest import Http
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+    "ignored_auth",
+)
+
+EXAMPLES = 15
+"""Of each operation, beside those of the document and the borders of every field."""
+
+
+@pytest.fixture(name="quiet")
+def _quiet(cloud: Cloud, clients: Clients, as_other: Http) -> object:
+    """No agent runs what is made up; afterwards no lane holds it and no queue is paused."""
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+    yield
+    queues = [queue["name"] for queue in as_other("GET", "/v1/queues").json()["entries"]]
+    for queue in queues:
+        default = {"run_jobs": True, "threads": None, "cluster_threads": None}
+        path = f"/v1/queues/{queue}/settings"
+        answer = as_other("PUT", path, json=default, headers={"If-Match": "*"})
+        assert 200 == answer.status_code
+        for lane in LANES:
+            sqs = clients.make("sqs")
+            url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, queue, lane))["QueueUrl"]
+            sqs.purge_queue(QueueUrl=url)
+
+
+def test_anyone_reads_the_contract(as_nobody: Http):
+    answer = as_nobody("GET", "/v1/openapi.json")
+    assert json.loads(FILE.read_text(encoding="utf-8")) == answer.json()
+
+
+@pytest.mark.usefixtures("quiet")
+def test_nothing_that_is_sent_is_answered_by_a_5xx_or_an_undocumented_answer(cloud: Cloud):
+    done = subprocess.run(
+        [
+            f"{BIN}/schemathesis",
+            "run",
+            str(FILE),
+            f"--url={cloud.url}",
+            f"--header=Authorization: Bearer {cloud.token('other')}",
+            "--phases=examples,coverage,fuzzing",
+            f"--max-examples={EXAMPLES}",
+            f"--checks={','.join(CHECKS)}",
+            "--seed=1",
+            "--generation-database=none",
+            "--continue-on-failure",
+            "--request-timeout=30",
+            "--no-color",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout[-20_000:] + done.stderr[-2000:]
