@@ -21,8 +21,11 @@ CHECKS = (
     "ignored_auth",
 )
 
-EXAMPLES = 15
+EXAMPLES = 10
 """Of each operation, beside those of the document and the borders of every field."""
+
+BUDGET_S = 60
+"""Fuzzing ends then, wherever it is; a slow machine tries less."""
 
 
 @pytest.fixture(name="quiet")
@@ -49,6 +52,7 @@ def test_anyone_reads_the_contract(as_nobody: Http):
 
 
 @pytest.mark.usefixtures("quiet")
+@pytest.mark.timeout(200)
 def test_nothing_that_is_sent_is_answered_by_a_5xx_or_an_undocumented_answer(cloud: Cloud):
     done = subprocess.run(
         [
@@ -59,6 +63,7 @@ def test_nothing_that_is_sent_is_answered_by_a_5xx_or_an_undocumented_answer(clo
             f"--header=Authorization: Bearer {cloud.token('other')}",
             "--phases=examples,coverage,fuzzing",
             f"--max-examples={EXAMPLES}",
+            f"--max-time={BUDGET_S}",
             f"--checks={','.join(CHECKS)}",
             "--seed=1",
             "--generation-database=none",
@@ -68,7 +73,8 @@ def test_nothing_that_is_sent_is_answered_by_a_5xx_or_an_undocumented_answer(clo
         ],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=150,
         check=False,
     )
+    print(done.stdout[-2000:])
     assert 0 == done.returncode, done.stdout[-20_000:] + done.stderr[-2000:]

@@ -102,6 +102,8 @@ class Meter:
     calls: Counter[str] = field(default_factory=Counter)
     write_units: int = 0
     reads: int = 0
+    bytes_read: int = 0
+    """What DynamoDB has answered to reads, as it came over the wire."""
     _before: dict[str, Any] = field(default_factory=dict)
     _look: Callable[[], Any] = dict
 
@@ -137,8 +139,9 @@ class Meter:
     def _delete_ended(self, **_: Any) -> None:
         self.write_units += _units(item_size(self._before)) + len(_entries(self._before))
 
-    def _read(self, **_: Any) -> None:
+    def _read(self, http_response: Any, **_: Any) -> None:
         self.reads += 1
+        self.bytes_read += len(http_response.content)
 
 
 def _units(size: int) -> int:

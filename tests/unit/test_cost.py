@@ -137,3 +137,11 @@ def test_the_output_of_a_job_costs_two_requests(meter: Meter, metered: Clients):
     run_one(metered, {"command": ["echo", "hello"]})
     assert 1 == meter.calls["logs.CreateLogStream"]
     assert 1 == meter.calls["logs.PutLogEvents"]
+
+
+def test_a_batch_asks_for_no_more_than_its_messages_and_its_puts(meter: Meter, metered: Clients):
+    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), metered, time.time))
+    status, _ = api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["true"]}] * 100})
+    assert 200 == status
+    assert {"sqs.SendMessageBatch": 10, "dynamodb.PutItem": 100} == meter.calls
+    assert 200 == meter.write_units
