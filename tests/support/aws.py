@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
+from threading import Lock
 from typing import Any
 
 import botocore.session
@@ -96,7 +97,7 @@ class Meter:
     DynamoDB charges a write by the larger of the item before and after, in whole kilobytes, and
     one unit for every index entry that is put or deleted (an entry whose key changes is both); a
     refused write costs the same, without indexes. Sizes follow the developer guide ("DynamoDB
-    item sizes and formats"). One thread at a time.
+    item sizes and formats"). Puts may come from several threads; the rest from one at a time.
     """
 
     calls: Counter[str] = field(default_factory=Counter)
@@ -106,6 +107,7 @@ class Meter:
     """What DynamoDB has answered to reads, as it came over the wire."""
     _before: dict[str, Any] = field(default_factory=dict)
     _look: Callable[[], Any] = dict
+    _lock: Lock = field(default_factory=Lock)
 
     def attach(self, session: botocore.session.Session, spare: Any) -> None:
         """Count every call of a session's clients; `spare` is a client that is not counted."""
@@ -122,10 +124,13 @@ class Meter:
             emitter.register(f"after-call.dynamodb.{operation}", self._read)
 
     def _called(self, model: Any, **_: Any) -> None:
-        self.calls[f"{model.service_model.service_name}.{model.name}"] += 1
+        with self._lock:
+            self.calls[f"{model.service_model.service_name}.{model.name}"] += 1
 
     def _put(self, params: dict[str, Any], **_: Any) -> None:
-        self.write_units += _units(item_size(params["Item"])) + len(_entries(params["Item"]))
+        units = _units(item_size(params["Item"])) + len(_entries(params["Item"]))
+        with self._lock:
+            self.write_units += units
 
     def _before_write(self, spare: Any, params: dict[str, Any], **_: Any) -> None:
         self._look = lambda: spare.get_item(TableName=params["TableName"], Key=params["Key"])
