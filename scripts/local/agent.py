@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -32,8 +33,9 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     threads: int,
     isolation: str | None,
     endpoint: str | None = None,
+    options: Sequence[str] = (),
 ) -> Process:
-    """Start `joblane agent`.
+    """Start `joblane agent`, with more `options` of its command line if there are any.
 
     `isolation` None means the best that this host can do, `endpoint` None MiniStack's own.
     """
@@ -47,7 +49,7 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     env["STATE_DIRECTORY"] = str(run_dir / "state")
     command = [str(joblane), "agent", "--deployment", deployment, "--name", name]
     command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
-    command += ["--drain-s", str(DRAIN_S)]
+    command += ["--drain-s", str(DRAIN_S), *options]
     return Process.start(f"agent-{name}", command, run_dir=run_dir, env=env)
 
 

@@ -114,11 +114,13 @@ class Cloud:
         threads: int = 4,
         isolation: str | None = None,
         endpoint: str | None = None,
+        options: Sequence[str] = (),
     ) -> Process:
         """Start an agent and return when the API lists it as alive.
 
         `isolation` None means the best that this host can do; `endpoint` is where the agent finds
-        AWS, if not at MiniStack itself. Several agents may run at once.
+        AWS, if not at MiniStack itself; `options` are more of its command line's. Several agents
+        may run at once.
         """
         agent = start_agent(
             self.ministack,
@@ -128,6 +130,7 @@ class Cloud:
             threads=threads,
             isolation=isolation,
             endpoint=endpoint,
+            options=options,
         )
         self.agents[name] = agent
         wait_until_listed(agent, name, self.url, self.token())
