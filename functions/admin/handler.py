@@ -1,5 +1,8 @@
 """Admin: what an operator looks at and does. Agents, queues, dead letters, doing it again."""
 
+import joblane.startup  # first of all: see there
+
+# isort: split
 import os
 import re
 import time

@@ -5,6 +5,9 @@ can be run again. A step of an execution that was superseded does nothing. The s
 answers agents that ask whether a job may start, and takes notice of executions that failed.
 """
 
+import joblane.startup  # noqa: F401 - first of all: see there
+
+# isort: split
 import json
 import os
 import time

@@ -18,6 +18,9 @@ batch is put job by job. A submission too large for the table is in S3 before it
 (`joblane.aws.payloads`).
 """
 
+import joblane.startup  # noqa: F401 - first of all: see there
+
+# isort: split
 import os
 import re
 import time

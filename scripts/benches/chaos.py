@@ -1,10 +1,10 @@
 """Kills what runs on an agent's host at random moments, and counts what was lost or ran twice.
 
-`scripts/bench chaos [--jobs 100] [--minutes M] [--seed N] [--json]` deploys a cloud of its own,
+`scripts/bench chaos [--jobs 100] [--minutes 0.5] [--seed N] [--json]` deploys a cloud of its own,
 submits jobs that tell a collector on this machine of every tick of theirs, and kills agent, state
-service, launcher and shims, alone and together, for half a minute or --minutes, in which it goes
-on submitting in proportion. Then it waits for what is left. The last line is one JSON object; the exit code is 1 if a job was lost
-or ran twice at once.
+service, launcher and shims, alone and together, for so many minutes, in which it goes on
+submitting in proportion. Then it waits for what is left. The last line is one JSON object; the
+exit code is 1 if a job was lost or ran twice at once.
 """
 
 import argparse
