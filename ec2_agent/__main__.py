@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -18,10 +19,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
 from ec2_agent import configuration
+from ec2_agent.adoption import Home
 from ec2_agent.agent import Agent
+from ec2_agent.kept import StateTaken, lock_state
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
 from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
+from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files
 from ec2_agent.state.keeper import Keeper, Place, StateUnavailable
@@ -74,17 +78,25 @@ def _run(options: argparse.Namespace) -> int:
         state=configured.state,
     )
     try:
+        lock_state(settings.directory)
         launcher = Launcher(
             isolation=settings.isolation,
             slots=min(settings.threads, 16),
             allow_host_network=settings.allow_host_network,
             egress=_egress(options),
+            state_dir=settings.directory,
         )
+    except StateTaken as taken:
+        raise CannotStart(str(taken)) from None
+    except OSError as failed:
+        raise CannotStart(f"{settings.directory}: {failed.strerror or failed}") from None
     except SandboxRefused as refusal:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
-    with launcher:
+    shims = Shims()
+    home = Home(launcher, shims, settings.directory / "jobs")
+    with launcher, contextlib.closing(shims):
         try:
-            return asyncio.run(_work(settings, clients, launcher))
+            return asyncio.run(_work(settings, clients, home))
         except StateUnavailable as error:
             raise CannotStart(str(error)) from None
         except (NotReached, StateRefused) as error:
@@ -93,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
             raise CannotStart(f"cannot announce this agent: {error}") from None
 
 
-async def _work(settings: Settings, clients: Clients, launcher: Launcher) -> int:
+async def _work(settings: Settings, clients: Clients, home: Home) -> int:
     """Be an agent while there is a state service."""
     table = settings.descriptor.agents_table
     keeper = Keeper(Place(Files(settings.directory), settings.name, table), settings.state)
@@ -101,7 +113,7 @@ async def _work(settings: Settings, clients: Clients, launcher: Launcher) -> int
     try:
         # It counts from here, where its first heartbeat is next: see `joblane.shares`.
         settings = replace(settings, since_ms=int(time.time() * 1000))
-        return await Agent(settings, clients, launcher, keeper, _metadata()).run()
+        return await Agent(settings, clients, home, keeper, _metadata()).run()
     finally:
         await keeper.stop()
 

@@ -6,6 +6,7 @@ runs when, and who owns what, is told in docs/ARCHITECTURE.md.
 
 import asyncio
 import logging
+import os
 import random
 import signal
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ec2_agent.adoption import Adoption, Home, Orphan
 from ec2_agent.attempt import Attempt
 from ec2_agent.caps import Caps
 from ec2_agent.claiming import Claimer, Stores
@@ -24,10 +26,10 @@ from ec2_agent.group import Group
 from ec2_agent.inbox import Inbox
 from ec2_agent.intake import Intake, LanePair
 from ec2_agent.journal import Journal
+from ec2_agent.kept import Keep, boottime
 from ec2_agent.lease import Lease
 from ec2_agent.notices import Kind, Metadata, Notice, watch
 from ec2_agent.report import Report, Tools
-from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.state.keeper import Keeper
 from joblane.aws.agents import AgentStore
@@ -66,7 +68,7 @@ class Agent:
         self,
         settings: Settings,
         clients: Clients,
-        launcher: Launcher,
+        home: Home,
         keeper: Keeper,
         metadata: Metadata | None = None,
     ) -> None:
@@ -112,7 +114,8 @@ class Agent:
             logs=LogStore(clients.make("logs"), descriptor.log_group),
             conditions=conditions,
             requirements=requirements,
-            launcher=launcher,
+            launcher=home.launcher,
+            keep=Keep(home.shims, home.jobs, lambda: self._lease.until, conditions is not None),
             secrets=SecretStore(
                 clients.make("secretsmanager"), clients.make("ssm"), descriptor.name
             ),
@@ -126,11 +129,13 @@ class Agent:
             settings,
             agents,
             time.time,
-            _boottime,
+            boottime,
             self._running,
             self._trouble,
             self._on_lease_lost,
+            self._on_renewed,
         )
+        self._adoption = Adoption(home.jobs, sqs, jobs)
         lanes = {
             (queue, lane): LanePair(
                 LaneQueue(sqs, descriptor.lane_url(queue, lane)),
@@ -150,14 +155,19 @@ class Agent:
         """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
 
         A second signal hurries: running jobs are interrupted at once, and open polls are not
-        waited for. Raises what AWS says if the agent cannot even announce itself, and what the
-        state service says if its journal cannot be read.
+        waited for. SIGHUP ends this process alone: its jobs run on, and the next process under
+        this name adopts them, if it comes before the lease is over. Raises what AWS says if the
+        agent cannot even announce itself, and what the state service says if its journal cannot
+        be read.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._leave)
+        loop.add_signal_handler(signal.SIGHUP, self._hand_over)
         for finished in await self._journal.recover():
             self._flight.add(self._report.held(finished.letter))
+        # In this order: what is adopted is listed by the heartbeat that says that we are new.
+        self._adoption.find()
         await self._lease.begin()
         self._journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await self._caps.begin()
@@ -169,6 +179,8 @@ class Agent:
             self._settings.isolation,
             ", ".join(self._settings.descriptor.queues),
         )
+        for orphan in self._adoption.orphans:
+            self._track(self._adopt(orphan))
         loops = [
             asyncio.create_task(self._intake.run(), name="intake"),
             asyncio.create_task(self._lease.keep(), name="lease"),
@@ -241,6 +253,7 @@ class Agent:
             *self._claimer.claiming,
             *(attempt.head.job_id for attempt in self._attempts),
             *self._journal.job_ids,
+            *(orphan.job_id for orphan in self._adoption.orphans),
         ]
 
     def _trouble(self) -> str | None:
@@ -272,6 +285,9 @@ class Agent:
             self._taken[held.queue] += 1
             self._flight.add(held)
             work = self._serve(held)
+        self._track(work)
+
+    def _track(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -281,14 +297,7 @@ class Agent:
         try:
             head = await self._claimer.claim(held)
             if head is not None:
-                attempt = Attempt(self._tools, head, held)
-                self._attempts.add(attempt)
-                try:
-                    if not self._lease.held:
-                        attempt.abandon()
-                    await attempt.run()
-                finally:
-                    self._attempts.discard(attempt)
+                await self._run(Attempt(self._tools, head, held))
         except (BotoCoreError, ClientError) as error:
             # Not claimed, or claimed and the answer lost: the message is seen again, and the
             # claim's conditions tell which.
@@ -296,6 +305,43 @@ class Agent:
             await self._flight.give_back(held, TROUBLE_S)
         finally:
             self._taken[held.queue] -= 1
+            self._intake.changed.set()
+
+    async def _run(self, attempt: Attempt) -> None:
+        self._attempts.add(attempt)
+        try:
+            if not self._lease.held:
+                attempt.abandon()
+            await attempt.run()
+        finally:
+            self._attempts.discard(attempt)
+
+    async def _adopt(self, orphan: Orphan) -> None:
+        """Go on with a job that this agent's earlier process had started, or end it."""
+        self._taken[orphan.held.queue] += 1
+        self._flight.add(orphan.held)
+        try:
+            waits = orphan.job_id in self._journal.job_ids
+            head = (
+                None
+                if waits
+                else await self._adoption.check(orphan, self._settings.name, self._lease)
+            )
+            if head is None:
+                if not waits:  # what the journal holds, it lets go of
+                    self._flight.abandon(orphan.held)
+                await self._adoption.end(orphan, self._tools.logs)
+                return
+            attempt = Attempt(self._tools, head, orphan.held, orphan.kept)
+            attempt.renew(self._lease.until)
+            self._attempts.add(attempt)
+            self._adoption.done(orphan)
+            if head.cancel_requested is not None:  # while nobody was here to hear of it
+                attempt.ask_to_end(Ask.TOLD)
+            await self._run(attempt)
+        finally:
+            self._adoption.done(orphan)
+            self._taken[orphan.held.queue] -= 1
             self._intake.changed.set()
 
     def _on_notice(self, notice: Notice) -> None:
@@ -321,8 +367,17 @@ class Agent:
             log.error("the lease cannot be renewed: killing %d job(s)", len(self._attempts))
         for attempt in self._attempts:
             attempt.abandon()
+        for orphan in self._adoption.orphans:
+            orphan.kill()
 
+    def _on_renewed(self, until: float) -> None:
+        for attempt in self._attempts:
+            attempt.renew(until)
+        for orphan in self._adoption.orphans:
+            orphan.renew(until)
 
-def _boottime() -> float:
-    """Seconds of a clock that nobody sets, and that goes on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    def _hand_over(self) -> None:
+        """Go at once, and leave the running jobs to the process that comes next."""
+        log.warning("leaving %d job(s) to the next agent", len(self._attempts))
+        logging.shutdown()
+        os._exit(0)

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import os
-import socket
 from dataclasses import replace
 from itertools import count
 
@@ -23,15 +21,15 @@ from ec2_agent.decisions import (
 )
 from ec2_agent.finished import End, finish
 from ec2_agent.flight import Held
-from ec2_agent.line import Line, Listener
-from ec2_agent.output import Capture, Shipper
+from ec2_agent.kept import Exit, Folder, Kept, Link, ShimLost, start
+from ec2_agent.output import Shipper
 from ec2_agent.report import RETRY_S, Tools, letter_of
-from ec2_agent.sandbox import Ending, Sandbox, SandboxRefused
+from ec2_agent.sandbox import Ending, SandboxRefused
 from ec2_agent.secret_env import NotStarted, read_secret_env
 from ec2_agent.spool import Spool
 from joblane.aws.payloads import PayloadLost
 from joblane.aws.requirements import Blocking, NoAnswer
-from joblane.conditions import requested, scoped
+from joblane.conditions import scoped
 from joblane.head import Head
 from joblane.lifecycle import Outcome
 from joblane.logs import stream_name
@@ -46,12 +44,12 @@ log = logging.getLogger(__name__)
 class Attempt:
     """A claimed job while it runs here."""
 
-    def __init__(self, tools: Tools, head: Head, held: Held) -> None:
+    def __init__(self, tools: Tools, head: Head, held: Held, kept: Kept | None = None) -> None:
+        """Take on a job that was claimed, or with `kept` one that an earlier agent had started."""
         self._tools = tools
         self.head = head
         self._held = held
-        self._sandbox: Sandbox | None = None
-        self._line: Line | None = None
+        self._kept = kept
         self._ask: Ask | None = None
         self._abandoned = False
 
@@ -62,45 +60,86 @@ class Attempt:
         """
         if self._ask is None:
             self._ask = ask
-            if self._sandbox is not None:
-                self._sandbox.stop(GRACE_S)
+            if self._kept is not None and self._kept.link is not None:
+                self._kept.link.stop(GRACE_S)
 
     def abandon(self) -> None:
         """Kill the job and say nothing: the lease is about to end, and another may own it."""
         self._abandoned = True
-        if self._sandbox is not None:
-            self._sandbox.stop(0)
+        if self._kept is not None and self._kept.link is not None:
+            self._kept.link.kill()
+
+    def renew(self, until: float) -> None:
+        """Let the job run up to then, whatever becomes of this process."""
+        if self._kept is not None and self._kept.link is not None and not self._abandoned:
+            self._kept.link.renew(until)
 
     async def run(self) -> None:
         """Run the job to its end and report it. Errors of AWS are waited out, none is raised."""
-        tools, head = self._tools, self.head  # the head as claimed: small, and enough to report
-        spool = Spool()
-        capture = Capture(spool, tools.clock)
-        stream = stream_name(head.tenant, head.job_id, head.epoch)
-        shipper = Shipper(spool, capture.written, tools.logs, stream)
-        ending: Ending | None = None
+        head = self.head  # as claimed: small, and enough to report
         try:
-            verdict = await self._obstacle() or await self._fetch()
+            verdict = None
+            if self._kept is None:
+                verdict = await self._obstacle() or await self._fetch()
             if verdict is None:
-                ending = await self._execute(capture)
-                verdict = judge(head, ending, self._ask, self._waits_for(), tools.now_ms())
+                kept = self._kept or await self._start()
+                await self._follow(head, kept)
+                return
+            started = False
         except SandboxRefused as refusal:
-            verdict = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}")
+            verdict, started = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}"), False
         except NotStarted as stopped:
-            verdict = stopped.verdict
-        finally:
-            capture.close()
+            verdict, started = stopped.verdict, False
+        except ShimLost as lost:
+            verdict, started = Verdicted(Outcome.LOST, str(lost)), True
         if self._abandoned:
-            await shipper.abandon()
-            self._tools.flight.abandon(self._held)
-            log.error("job %s: abandoned, the lease could not be renewed", head.job_id)
+            self._give_up()
             return
-        records = spool.seq
-        if not await shipper.finish(SHIP_TIMEOUT_S):
+        await self._put(head, verdict, None, 0, started=started)
+
+    async def _follow(self, head: Head, kept: Kept) -> None:
+        """Ship the output of a job that runs, wait for its end, and report it."""
+        tools, folder = self._tools, kept.folder
+        spool = Spool(folder.reader(), folder.note_shipped)
+        stream = stream_name(head.tenant, head.job_id, head.epoch)
+        grown = asyncio.Event() if kept.link is None else kept.link.grown
+        want = _nothing if kept.link is None else kept.link.want
+        shipper = Shipper(spool, grown, want, (tools.logs, stream))
+        end = await kept.end()
+        if self._abandoned or (end is not None and end.lease_lost):
+            await shipper.abandon()
+            folder.remove()
+            self._give_up()
+            return
+        if end is None:
+            verdict, ending, records = Verdicted(Outcome.LOST, "its shim was killed"), None, None
+        else:
+            ending, records = end.ending, end.records
+            verdict = judge(head, ending, self._ask, self._waits_for(end), tools.now_ms())
+        arrived = await shipper.finish(SHIP_TIMEOUT_S)
+        if not arrived:
             log.warning("job %s: its output arrives later", head.job_id)
-        end = End(verdict, ending, records, tools.now_ms())
+        await self._put(head, verdict, ending, records)
+        shipper.then(folder.remove)  # killed before that, the next agent ships and removes
+
+    async def _put(
+        self,
+        head: Head,
+        verdict: Verdicted,
+        ending: Ending | None,
+        records: int | None,
+        *,
+        started: bool = True,
+    ) -> None:
+        """Put the outcome into the journal, which brings it to AWS."""
+        tools = self._tools
+        end = End(verdict, ending, records, tools.now_ms(), started=started)
         letter = letter_of(self._held)
         await tools.journal.put(finish(head, letter, end, tools.retention, tools.dice))
+
+    def _give_up(self) -> None:
+        self._tools.flight.abandon(self._held)
+        log.error("job %s: abandoned, the lease could not be renewed", self.head.job_id)
 
     async def _obstacle(self) -> Verdicted | None:
         """What keeps the job from starting, if anything that it requires does.
@@ -139,18 +178,9 @@ class Attempt:
             await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
         raise AssertionError("count ended")
 
-    def _waits_for(self) -> Obstacle | None:
+    def _waits_for(self, end: Exit) -> Obstacle | None:
         """What the job waits for if it exits with 75; None where nobody could tell when."""
-        if self._tools.conditions is None:
-            return None
-        named = None if self._line is None else self._line.condition
-        return obstacle_of(self.head, named)
-
-    def _check_condition(self, name: str) -> None:
-        """Raise ValueError for a condition that a job may not name."""
-        if self._tools.conditions is None:
-            raise ValueError("this deployment has no recovery, so nothing can be waited for")
-        requested(name)
+        return None if self._tools.conditions is None else obstacle_of(self.head, end.condition)
 
     def _requires(self) -> tuple[str, ...]:
         return tuple(scoped(name, self.head.tenant) for name in self.head.spec.requires)
@@ -164,47 +194,30 @@ class Attempt:
         tools = self._tools
         return await read_secret_env(tools.secrets, self.head, asked, tools.now_ms)
 
-    async def _execute(self, capture: Capture) -> Ending:
-        """Run the command in its sandbox. Raises SandboxRefused if it cannot be had."""
-        spec = sandbox_spec(self.head)
+    async def _start(self) -> Kept:
+        """Start the job. Raises SandboxRefused if it cannot be, ShimLost if it came to nothing."""
+        tools, head, held = self._tools, self.head, self._held
+        spec = sandbox_spec(head)
         spec = replace(spec, env={**spec.env, **await self._secrets()})
-        stdout, stderr = capture.pipe("stdout"), capture.pipe("stderr")
-        ours, theirs = socket.socketpair()
-        self._line = Line(ours, self._check_condition, asyncio.get_running_loop().time())
-        listener = Listener(self._line)
         try:
-            with theirs:
-                sandbox = await in_thread(
-                    lambda: self._tools.launcher.start(
-                        spec, stdout=stdout, stderr=stderr, line=theirs.fileno()
-                    ),
-                    "start",
-                )
+            folder = Folder.make(tools.keep.jobs, head, held)
+        except OSError as failed:
+            raise SandboxRefused(f"its directory could not be made: {failed}") from failed
+        try:
+            shim, sandbox = await in_thread(
+                lambda: start(tools.keep, tools.launcher, spec, folder), "start"
+            )
         except BaseException:
-            listener.close()
+            folder.remove()
             raise
-        finally:
-            os.close(stdout)
-            os.close(stderr)
-        self._sandbox = sandbox
+        self._kept = kept = Kept(folder, link := Link(shim), sandbox)
         # Whoever asked us to stop while the sandbox was being made found none to stop.
         if self._abandoned:
-            sandbox.stop(0)
+            link.kill()
         elif self._ask is not None:
-            sandbox.stop(GRACE_S)
-        try:
-            await _readable(sandbox.fileno())
-            return sandbox.wait()
-        finally:
-            listener.close()
+            link.stop(GRACE_S)
+        return kept
 
 
-async def _readable(fd: int) -> None:
-    """Wait until a descriptor is readable."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(fd, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(fd)
+def _nothing(_: int) -> None:
+    """Ask nobody: the shim has gone, and its log grows no more."""

@@ -87,10 +87,12 @@ class End:
 
     verdict: Verdicted
     ending: Ending | None
-    """None when it was not started."""
-    records: int
-    """Log records that it has written."""
+    """None when it was not started, or nobody has seen its end."""
+    records: int | None
+    """Log records that it has written; None when nobody can tell."""
     at_ms: int
+    started: bool = True
+    """Whether it may have run."""
 
 
 def finish(
@@ -109,7 +111,7 @@ def finish(
 
 def _follow(head: Head, end: End, retention: Retention, dice: random.Random) -> Way:
     verdict, ending, now_ms = end.verdict, end.ending, end.at_ms
-    attempt = replace(head.current_attempt(), started=ending is not None)
+    attempt = replace(head.current_attempt(), started=end.started)
     settlement = settle(verdict.outcome, verdict.why, attempt, dice)
     number = head.attempt if settlement.counted else head.attempt - 1
     ended = settlement.state in ENDED

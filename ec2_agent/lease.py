@@ -54,11 +54,18 @@ class Lease:
     """Why the agent takes no work, or what waits to be reported; None while all is well."""
     on_lost: Callable[[], None]
     """Called when the lease can no longer be relied on, with every failing beat."""
+    on_renewed: Callable[[float], None]
+    """Called with every beat that arrived: up to when jobs may run now, on that clock."""
 
     def __post_init__(self) -> None:
         self._renewed = self.monotonic()
         self.held = True
         """False while no job may run here."""
+
+    @property
+    def until(self) -> float:
+        """Up to when jobs may run without another heartbeat, on the clock that nobody sets."""
+        return self._renewed + LEASE_S - MARGIN_S
 
     async def begin(self) -> None:
         """Beat once. Raises what AWS says: an agent that cannot say so is not alive."""
@@ -108,3 +115,4 @@ class Lease:
         )
         await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent
+        self.on_renewed(self.until)

@@ -1,8 +1,7 @@
-"""From a job's pipes to its CloudWatch Logs stream, at the job's pace and then at AWS's."""
+"""From what a job's shim writes down to its CloudWatch Logs stream, at AWS's pace."""
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -11,18 +10,8 @@ from itertools import count
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
-from ec2_agent.spool import Cutter, Spool
+from ec2_agent.spool import Spool
 from joblane.aws.logs import LogStore
-from joblane.logs import Stream
-
-READ_BYTES = 64 * 1024
-"""One read: a pipe's usual size, so that a flood on one pipe does not keep the others waiting."""
-
-PIPE_BYTES = 1024 * 1024
-"""The most a pipe can hold (fs.pipe-max-size)."""
-
-PARTIAL_AFTER_S = 0.2
-"""An unfinished line (a prompt, a progress bar) is shown after this long."""
 
 FIRST_AFTER_S = 0.02
 """Wait before the first batch: a first line is wanted at once, and seldom comes alone."""
@@ -41,96 +30,42 @@ RETRY_S = (0.5, 1.0, 2.0, 5.0)
 log = logging.getLogger(__name__)
 
 
-class Capture:
-    """Reads a job's stdout and stderr into a spool without ever letting the job wait."""
-
-    def __init__(self, spool: Spool, clock: Callable[[], float]) -> None:
-        self._spool = spool
-        self._clock = clock
-        self._open: dict[int, tuple[Stream, Cutter]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self.written = asyncio.Event()
-        """Set whenever the spool may hold something unread."""
-
-    def pipe(self, stream: Stream) -> int:
-        """Make a pipe; its read end is watched here, its write end belongs to the caller."""
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(ours, False)
-        self._open[ours] = (stream, Cutter())
-        asyncio.get_running_loop().add_reader(ours, self._readable, ours)
-        return theirs
-
-    def close(self) -> None:
-        """Take what the pipes still hold, then stop.
-
-        Every writer is dead by now; if one has passed its end of the pipe to a stranger all the
-        same, that must not keep us here.
-        """
-        for fd in tuple(self._open):
-            for _ in range(PIPE_BYTES // READ_BYTES):
-                if fd not in self._open or not self._readable(fd):
-                    break
-            self._end(fd)
-
-    def _readable(self, fd: int) -> bool:
-        """Read once. Returns whether there may be more."""
-        stream, cutter = self._open[fd]
-        try:
-            data = os.read(fd, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._end(fd)
-            return False
-        for piece in cutter.feed(data):
-            self._write(stream, piece)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PARTIAL_AFTER_S, self._flush)
-        return True
-
-    def _flush(self) -> None:
-        self._timer = None
-        for stream, cutter in self._open.values():
-            for piece in cutter.flush():
-                self._write(stream, piece)
-
-    def _end(self, fd: int) -> None:
-        if fd not in self._open:
-            return
-        stream, cutter = self._open.pop(fd)
-        asyncio.get_running_loop().remove_reader(fd)
-        os.close(fd)
-        for piece in cutter.flush():
-            self._write(stream, piece)
-        if not self._open and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _write(self, stream: Stream, piece: bytes) -> None:
-        self._spool.write(stream, piece, int(self._clock() * 1000))
-        self.written.set()
+Destination = tuple[LogStore, str]
+"""Where output goes: the store and the stream."""
 
 
 class Shipper:
     """Carries a spool to CloudWatch Logs, in order, each record until it has arrived."""
 
-    def __init__(self, spool: Spool, written: asyncio.Event, store: LogStore, stream: str) -> None:
+    def __init__(
+        self, spool: Spool, grown: asyncio.Event, want: Callable[[int], None], out: Destination
+    ) -> None:
+        """Begin. `want` asks for `grown` to be set when the file is longer than so many bytes."""
         self._spool = spool
-        self._written = written
-        self._store = store
-        self._stream = stream
+        self._grown = grown
+        self._want = want
+        self._store, self._stream = out
         self._ended = asyncio.Event()
-        self._task: asyncio.Task[None] = asyncio.create_task(self._carry(), name=f"ship {stream}")
+        self._task: asyncio.Task[None] = asyncio.create_task(self._carry(), name=f"ship {out[1]}")
 
-    async def finish(self, timeout_s: float) -> bool:
+    async def finish(self, timeout_s: float | None) -> bool:
         """Carry the rest; the output has ended. Returns whether all has arrived in time.
 
         What has not goes on in the background; the spool is closed when it is through.
         """
         self._ended.set()
-        self._written.set()
+        self._grown.set()
         done, _ = await asyncio.wait({self._task}, timeout=timeout_s)
         return bool(done)
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call when all has arrived; never if that does not come to pass."""
+
+        def through(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is None:
+                call()
+
+        self._task.add_done_callback(through)
 
     async def abandon(self) -> None:
         """Stop at once."""
@@ -140,20 +75,27 @@ class Shipper:
 
     async def _carry(self) -> None:
         try:
-            await self._written.wait()
+            await self._more()
             await self._pause(FIRST_AFTER_S)
             if self._spool.unread:  # a job without output costs no request
                 await self._insist(lambda: self._store.create(self._stream))
             while self._spool.unread or not self._ended.is_set():
-                self._written.clear()
                 while self._spool.unread:
                     batch = self._spool.read(BATCH_BYTES, BATCH_RECORDS)
                     await self._insist(partial(self._store.write, self._stream, batch))
+                    self._spool.confirm(batch[-1].seq)
                 if not self._ended.is_set():
-                    await self._written.wait()
+                    await self._more()
                     await self._pause(BATCH_EVERY_S)
         finally:
             self._spool.close()
+
+    async def _more(self) -> None:
+        """Wait until there is something to read, or nothing more to come."""
+        while not self._ended.is_set() and not self._spool.unread:
+            self._grown.clear()
+            self._want(self._spool.at)
+            await self._grown.wait()
 
     async def _pause(self, seconds: float) -> None:
         """Let output gather; its end cuts the pause short."""

@@ -12,6 +12,7 @@ from ec2_agent.calls import in_thread
 from ec2_agent.finished import Finished, Letter, Way
 from ec2_agent.flight import Flight, Held
 from ec2_agent.journal import Journal, Undelivered
+from ec2_agent.kept import Keep
 from ec2_agent.sandbox import Launcher
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore, Refused
@@ -44,6 +45,7 @@ class Tools:
     """None in a deployment without recovery: exit 75 is a failure like any other then."""
     requirements: Requirements | None
     launcher: Launcher
+    keep: Keep
     secrets: SecretStore
     flight: Flight
     journal: Journal

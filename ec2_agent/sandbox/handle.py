@@ -27,20 +27,23 @@ class Sandbox:
         pidfd: int,
         leaf: Path | None,
         bury: Callable[[bool], None],
+        past: tuple[float, float] | None = None,
     ) -> None:
         """Take over the socket and pidfd of the slot's init.
 
         `leaf` is the job's cgroup, None where it has none. `bury` is called once at the end,
-        with whether the init was killed.
+        with whether the init was killed. `past` is what an earlier holder knew: the cgroup's
+        CPU seconds and the monotonic time when the job began.
         """
         self._socket = sock
         self._pidfd = pidfd
         self._leaf = leaf
         # What the slot itself used until now is not the job's.
-        self._cpu_before = (cgroup.cpu_seconds(leaf) if leaf else None) or 0.0
-        self._began = time.monotonic()
+        before = (cgroup.cpu_seconds(leaf) if leaf and past is None else None) or 0.0
+        self._cpu_before, self._began = past or (before, time.monotonic())
         self._bury = bury
         self._stop_asked = False
+        self._released = False
         self._ending: Ending | None = None
         self._waiting = threading.Lock()
         self._closing = threading.Lock()
@@ -86,6 +89,32 @@ class Sandbox:
             if self._ending is None:
                 self._release(killed=False)
 
+    @property
+    def holdings(self) -> tuple[int, int]:
+        """The socket and the pidfd, for another process to hold."""
+        return self._socket.fileno(), self._pidfd
+
+    @property
+    def past(self) -> tuple[float, float]:
+        """What the next holder must know to count as this one would have."""
+        return self._cpu_before, self._began
+
+    @property
+    def leaf(self) -> Path | None:
+        """The job's cgroup."""
+        return self._leaf
+
+    def surrender(self) -> None:
+        """Hold it no more: another process does, and the job ends with that one.
+
+        What is left to do here is `kill`, and `bury` when the other has told of the end.
+        """
+        self._socket.close()
+
+    def bury(self, *, killed: bool) -> None:
+        """Let go of what another process held: it is over."""
+        self._release(killed=killed)
+
     def _conclude(self, message: bytes) -> Ending:
         """Make the ending of what the init said, or of what the kernel did to it."""
         if message[:1] == wire.ENDED and len(message) > wire.ENDING.size:
@@ -121,7 +150,7 @@ class Sandbox:
     def kill(self) -> None:
         """Kill the slot's init, and with it the whole sandbox; return when all is dead."""
         with self._closing:
-            if self._socket.fileno() < 0:
+            if self._released:
                 return  # it has ended and nothing is left to kill
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -129,6 +158,9 @@ class Sandbox:
 
     def _release(self, *, killed: bool) -> None:
         with self._closing:
+            if self._released:
+                return
+            self._released = True
             self._socket.close()
             os.close(self._pidfd)
         self._bury(killed)

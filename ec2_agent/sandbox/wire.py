@@ -32,7 +32,7 @@ TYPE_CHECKING = False  # the import of typing alone would add a tenth to the lau
 if TYPE_CHECKING:
     from typing import Any
 
-_ANCILLARY = socket.CMSG_SPACE(16)  # four descriptors
+_ANCILLARY = socket.CMSG_SPACE(32)  # eight descriptors
 
 
 def send(sock: socket.socket, message: "tuple[Any, ...]", fds: tuple[int, ...] = ()) -> None:

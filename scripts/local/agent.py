@@ -12,7 +12,7 @@ import httpx
 from scripts.local.deploy import BIN
 from scripts.local.emulator import MiniStack
 from scripts.local.errors import LocalError
-from scripts.local.processes import POLL_S, Process
+from scripts.local.processes import POLL_S, STATE, Process
 
 START_TIMEOUT_S = 30.0
 DRAIN_S = 5
@@ -21,7 +21,7 @@ STOP_GRACE_S = DRAIN_S + 35.0
 """It also waits for its open polls (20 s), so that none of them swallows a message, and gives
 interrupted jobs 10 s."""
 END_GRACE_S = 2.0
-"""When MiniStack ends too there is nothing to hand back; its sandboxes die with the agent."""
+"""When MiniStack ends too there is nothing to hand back; its jobs are killed after it."""
 
 
 def start_agent(  # noqa: PLR0913 - all that tells one agent from another
@@ -46,7 +46,7 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     env = {**kept, **ministack.environment(), "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}"}
     if endpoint is not None:
         env["AWS_ENDPOINT_URL"] = endpoint
-    env["STATE_DIRECTORY"] = str(run_dir / "state")
+    env["STATE_DIRECTORY"] = str(run_dir / STATE)
     command = [str(joblane), "agent", "--deployment", deployment, "--name", name]
     command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
     command += ["--drain-s", str(DRAIN_S), *options]

@@ -15,10 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ec2_agent.kept import end_process
 from scripts.local.errors import LocalError
 
 RUN_MARK = "JOBLANE_RUN_DIR"
 """Environment variable that every process of a run carries."""
+
+STATE = "state"
+"""Where a run's agents keep their files, in the run's folder."""
 
 POLL_S = 0.02
 KILL_TIMEOUT_S = 5.0
@@ -106,8 +110,19 @@ class Process:
         return " | ".join(said[-lines:]) or "it said nothing"
 
 
+def end_shims(run_dir: Path, agent: str = "*") -> None:
+    """Kill the shims of an agent that is gone, and their jobs with them.
+
+    They carry no mark, because they are to outlive their agent; their files tell who they are.
+    """
+    for file in run_dir.glob(f"{STATE}/*/{agent}/jobs/*/shim"):
+        with contextlib.suppress(OSError, ValueError):  # it ends just now, and its directory too
+            end_process(json.loads(file.read_text(encoding="utf-8")))
+
+
 def end_leftovers(run_dir: Path) -> None:
     """Kill every process that carries the mark of this run and outlived who started it."""
+    end_shims(run_dir)
     end = time.monotonic() + 5.0
     while time.monotonic() < end:
         left = list(_marked(run_dir))

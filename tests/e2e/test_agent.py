@@ -1,6 +1,7 @@
 """Agents that come, leave and die while jobs run, on the deployed stacks."""
 
 import os
+import shutil
 import signal
 import time
 
@@ -11,6 +12,7 @@ from joblane.aws.lanes import LaneQueue
 from joblane.config import lane_name
 from joblane.message import Message
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
+from scripts.local.processes import end_shims
 from tests.e2e.conftest import Http
 from tests.e2e.test_jobs import submit, wait_for
 
@@ -50,7 +52,7 @@ def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet:
     assert (1, 2, "next") == (job["attempt"], job["epoch"], job["agent"])
 
 
-def test_a_job_of_an_agent_that_was_killed_runs_again_when_it_comes_back(
+def test_a_job_of_a_host_that_was_lost_runs_again_when_its_agent_comes_back(
     quiet: Cloud, http: Http, clients: Clients
 ):
     # One slot: while it is taken no poll of its lane is open, and none can swallow the message.
@@ -59,6 +61,9 @@ def test_a_job_of_an_agent_that_was_killed_runs_again_when_it_comes_back(
     wait_for(http, job_id, "active")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait(5)
+    end_shims(quiet.run_dir, "mortal")
+    for folder in quiet.run_dir.glob("state/*/mortal"):
+        shutil.rmtree(folder)
     quiet.agents.pop("mortal")
     quiet.start_agent("mortal")
     wake(clients, job_id)  # SQS would show the first message again after two minutes

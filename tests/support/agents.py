@@ -1,7 +1,11 @@
 """An agent's parts over an AWS in this process, with a real sandbox."""
 
 import asyncio
+import atexit
+import functools
 import random
+import shutil
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +16,11 @@ from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.finished import Finished
 from ec2_agent.flight import Flight, Held
 from ec2_agent.journal import Journal, Store
+from ec2_agent.kept import Keep, boottime
 from ec2_agent.report import Report, Tools
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
+from ec2_agent.shim.pool import Shims
 from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
@@ -90,6 +96,14 @@ class Prompt(Journal):
         await self.flush()
 
 
+@functools.cache
+def shims() -> Shims:
+    """The shims of this process's tests."""
+    made = Shims()
+    atexit.register(made.close)
+    return made
+
+
 @dataclass
 class Parts:
     """Claimer and attempts of one agent, driven by hand."""
@@ -102,6 +116,7 @@ class Parts:
     requirements: Requirements | None = None
     store: Store | None = None
     """Where outcomes are kept; a place of their own if there is none."""
+    jobs_dir: Path | None = None
 
     def __post_init__(self) -> None:
         dynamodb = self.clients.make("dynamodb")
@@ -148,6 +163,13 @@ class Parts:
         self.flight.add(held)
         return asyncio.run(self.claimer.claim(held))
 
+    def keep(self) -> Keep:
+        """Shims, and a directory for their jobs."""
+        if self.jobs_dir is None:
+            self.jobs_dir = Path(tempfile.mkdtemp(prefix="joblane-jobs-"))
+            atexit.register(shutil.rmtree, self.jobs_dir, ignore_errors=True)
+        return Keep(shims(), self.jobs_dir, lambda: boottime() + 240, self.conditions is not None)
+
     def attempt(self, head: Head, held: Held) -> Attempt:
         """A claimed job, ready to run in a real sandbox."""
         if self.launcher is None:
@@ -159,6 +181,7 @@ class Parts:
             conditions=self.conditions,
             requirements=self.requirements,
             launcher=self.launcher,
+            keep=self.keep(),
             secrets=SecretStore(
                 self.clients.make("secretsmanager"), self.clients.make("ssm"), DESCRIPTOR.name
             ),

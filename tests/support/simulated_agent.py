@@ -92,6 +92,7 @@ class SimAgent:
             conditions=conditions,
             requirements=None,
             launcher=cast("Any", None),
+            keep=cast("Any", None),
             secrets=cast("Any", None),
             flight=self._flight,
             journal=Prompt(DirectStore(), report, self.clock),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.line import BURST, LINES_A_SECOND, MAX_LINE, Line
+from ec2_agent.shim.line import BURST, LINES_A_SECOND, MAX_LINE, Line
 from joblane.conditions import requested
 
 CONDITION = "http:https://x.example/health"

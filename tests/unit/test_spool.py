@@ -1,12 +1,16 @@
 """Output between pipe and CloudWatch: nothing lost, nothing torn, nothing unbounded."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.spool import MAX_RECORD, Cutter, Spool
+from ec2_agent.shim import files
+from ec2_agent.shim.log import FRAME, MAX_RECORD, Cutter, Reader, Writer
+from ec2_agent.spool import Spool
 
 
 @given(st.lists(st.binary(max_size=3 * MAX_RECORD), max_size=5))
@@ -39,40 +43,135 @@ def test_whole_lines_come_at_once_and_the_unfinished_one_waits():
     assert [] == list(cutter.flush())
 
 
-def test_records_come_back_in_order_and_count_without_gaps():
-    spool = Spool()
+class Log:
+    """A log with both of its ends."""
+
+    def __init__(self, path: Path, cap: int = 1 << 30) -> None:
+        self.path = path
+        self.writer = Writer(os.open(path, os.O_WRONLY | os.O_CREAT), cap)
+
+    def spool(self, after: int = 0) -> Spool:
+        """Read it, behind a record."""
+        return Spool(Reader(os.open(self.path, os.O_RDONLY), after), lambda _: None)
+
+
+@pytest.fixture(name="log")
+def _log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "log")
+
+
+def test_records_come_back_in_order_and_count_without_gaps(log: Log):
+    spool = log.spool()
     for n in range(10):
-        spool.write("stderr" if n % 2 else "stdout", b"line %d\n" % n, 1000 + n)
+        log.writer.write("stderr" if n % 2 else "stdout", b"line %d\n" % n, 1000 + n)
     first, rest = spool.read(10_000, 3), spool.read(10_000, 100)
     assert list(range(1, 11)) == [record.seq for record in first + rest]
     assert b"line 9\n" == rest[-1].data
+    assert ["stdout", "stderr"] == [record.stream for record in first[:2]]
     assert not spool.unread
     spool.close()
 
 
-def test_a_clock_that_steps_back_does_not_reorder_the_stream():
-    spool = Spool()
+def test_a_batch_has_one_record_at_least_and_about_what_was_asked_for(log: Log):
+    for _ in range(3):
+        log.writer.write("stdout", b"x" * 100, 1)
+    spool = log.spool()
+    assert [1, 2] == [len(spool.read(50, 100)), len(spool.read(250, 100))]
+
+
+def test_a_reader_goes_on_where_an_earlier_one_was(log: Log):
+    for n in range(5):
+        log.writer.write("stdout", b"%d" % n, 1)
+    assert [4, 5] == [record.seq for record in log.spool(3).read(100, 100)]
+    spool = log.spool(5)
+    assert not spool.unread
+    log.writer.write("stdout", b"5", 1)
+    assert [b"5"] == [record.data for record in spool.read(100, 100)]
+
+
+def test_a_clock_that_steps_back_does_not_reorder_the_stream(log: Log):
     for time_ms in (5000, 4000, 6000):
-        spool.write("stdout", b"x", time_ms)
-    assert [5000, 5000, 6000] == [record.time_ms for record in spool.read(100, 100)]
-    spool.close()
+        log.writer.write("stdout", b"x", time_ms)
+    assert [5000, 5000, 6000] == [record.time_ms for record in log.spool().read(100, 100)]
 
 
-def test_the_cap_drops_with_one_marker_and_the_disk_does_not_grow():
-    spool = Spool(cap=1024 * 1024)
+def test_the_cap_drops_with_one_marker_and_the_disk_does_not_grow(tmp_path: Path):
+    log = Log(tmp_path / "log", cap=1024 * 1024)
     for _ in range(100):
-        spool.write("stdout", b"z" * MAX_RECORD, 1)
-    records = spool.read(1 << 30, 1 << 30)
+        log.writer.write("stdout", b"z" * MAX_RECORD, 1)
+    records = log.spool().read(1 << 30, 1 << 30)
     assert "joblane" == records[-1].stream
     assert 1 == sum(record.stream == "joblane" for record in records)
     assert 1024 * 1024 <= sum(len(r.data) for r in records) < 1024 * 1024 + 2 * MAX_RECORD
-    spool.close()
+    assert len(records) == log.writer.seq
 
 
-def test_the_spool_leaves_no_name_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    spool = Spool()
-    spool.write("stdout", b"secret", 1)
-    assert [] == list(tmp_path.iterdir())
-    spool.close()
+def test_a_log_cut_at_any_byte_has_the_records_that_are_whole_and_no_others(log: Log):
+    sizes = []
+    for n in range(6):
+        log.writer.write("stdout", b"record %d" % n * n, n)
+        sizes.append(log.writer.size)
+    whole = log.path.read_bytes()
+    for cut in range(len(whole) + 1):
+        log.path.write_bytes(whole[:cut])
+        records = log.spool().read(1 << 30, 1 << 30)
+        assert list(range(1, sum(size <= cut for size in sizes) + 1)) == [r.seq for r in records]
+        after = log.spool(3)
+        assert [r.seq for r in records[3:]] == [r.seq for r in after.read(1 << 30, 100)]
+
+
+@given(st.binary(max_size=200))
+def test_garbage_behind_the_last_record_is_not_read_as_one(data: bytes):
+    if data[:8] == FRAME.pack(2, 0, 0, 0)[:8]:
+        return
+    path = Path("/dev/shm") / f"joblane-test-{os.getpid()}"
+    log = Log(path)
+    log.writer.write("stdout", b"one", 1)
+    path.write_bytes(path.read_bytes() + data)
+    assert [1] == [record.seq for record in log.spool().read(1 << 30, 100)]
+    path.unlink()
+
+
+def test_a_full_disk_costs_output_and_says_so(log: Log, monkeypatch: pytest.MonkeyPatch):
+    log.writer.write("stdout", b"before", 1)
+    real, full = os.pwrite, True
+
+    def pwrite(fd: int, data: bytes, at: int) -> int:
+        if full:
+            if at % 2:
+                real(fd, data[:5], at)
+                return 5
+            raise OSError(errno.ENOSPC, "full")
+        return real(fd, data, at)
+
+    monkeypatch.setattr("os.pwrite", pwrite)
+    for _ in range(5):
+        log.writer.write("stderr", b"lost", 2)
+    full = False
+    log.writer.write("stdout", b"after", 3)
+    records = log.spool().read(1 << 30, 100)
+    assert ["stdout", "joblane", "stdout"] == [record.stream for record in records]
+    assert b"output is missing here" in records[1].data
+
+
+def test_a_file_cut_at_any_byte_is_none_or_as_it_was(tmp_path: Path):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    value = {"ending": {"exit_code": 0, "error": "wörter"}, "records": 12, "killed": False}
+    files.write(folder, files.EXIT, value, durable=True)
+    assert [files.EXIT] == [entry.name for entry in tmp_path.iterdir()]
+    whole = (tmp_path / files.EXIT).read_bytes()
+    for cut in range(len(whole)):
+        (tmp_path / files.EXIT).write_bytes(whole[:cut])
+        assert None is files.read(folder, files.EXIT), cut
+    (tmp_path / files.EXIT).write_bytes(whole)
+    assert value == files.read(folder, files.EXIT)
+    assert None is files.read(folder, files.SPEC)
+    os.close(folder)
+
+
+def test_a_process_is_known_by_more_than_its_number():
+    me = files.identity(os.getpid())
+    assert files.lives(me)
+    assert not files.lives({**me, "started": me["started"] + 1})
+    assert not files.lives({**me, "boot": "another"})
+    assert not files.lives({**me, "pid": 1 << 22, "started": None})

@@ -4,10 +4,12 @@ One JSON object a line, one answer a line. The job is not trusted: it may write 
 never read, close the socket or share it among its children.
 """
 
-import asyncio
 import json
 import socket
-from collections.abc import Callable
+
+TYPE_CHECKING = False  # see sandbox/wire.py
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_LINE = 4096
 """Bytes of one line without its newline."""
@@ -25,7 +27,7 @@ LEFT_AT_END = 256 * 1024
 class Line:
     """Our end of one job's line."""
 
-    def __init__(self, sock: socket.socket, check: Callable[[str], object], now: float) -> None:
+    def __init__(self, sock: socket.socket, check: "Callable[[str], object]", now: float) -> None:
         """Take over `sock`, a connected stream. `now` and later times are monotonic seconds.
 
         `check` raises ValueError for a condition that may not be named; its text is the answer.
@@ -139,33 +141,3 @@ def _parse(line: bytes | None) -> str:
             raise ValueError('known is {"block": "<condition>"} alone')
         case _:
             raise ValueError("a line is one JSON object")
-
-
-class Listener:
-    """Listens to a line from the event loop."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._listen()
-
-    def close(self) -> None:
-        """Hear the rest: the job has ended."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if (fd := self._line.fileno()) >= 0:
-            self._loop.remove_reader(fd)
-        self._line.finish()
-
-    def _listen(self) -> None:
-        self._timer = None
-        self._loop.add_reader(self._line.fileno(), self._pump, self._line.fileno())
-
-    def _pump(self, fd: int) -> None:
-        pause = self._line.pump(self._loop.time())
-        if self._line.fileno() < 0:
-            self._loop.remove_reader(fd)
-        elif pause > 0:
-            self._loop.remove_reader(fd)
-            self._timer = self._loop.call_later(pause, self._listen)

@@ -1,0 +1,179 @@
+"""A job's output on disk: cut into records, appended by its shim, read by the agent.
+
+A record is a header (seq, stream, time, length) and its bytes. The last one may be cut short,
+by a killed shim or a full disk: it is not there then, and neither is anything behind it.
+"""
+
+import os
+import struct
+
+TYPE_CHECKING = False  # see sandbox/wire.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_RECORD = 32 * 1024
+"""Bytes of one record. CloudWatch takes events of 256 KB, and JSON writes a control character
+as six bytes: 32 KB stays below in the worst case."""
+
+CAP_BYTES = 50 * 1024 * 1024
+"""Output kept of one attempt; a marker stands for the rest."""
+
+FRAME = struct.Struct("<QBQI")
+"""seq, stream, time in Unix milliseconds, length."""
+
+STREAMS = ("stdout", "stderr", "joblane")
+
+
+class Cutter:
+    """Cuts one stream into pieces: whole lines where there are any, never within a character."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    @property
+    def waits(self) -> bool:
+        """Whether an unfinished line stayed behind."""
+        return bool(self._rest)
+
+    def feed(self, data: bytes) -> "Iterator[bytes]":
+        """Take what was read; yield what is complete. An unfinished line stays behind."""
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1
+        start = 0
+        while end - start > MAX_RECORD:
+            cut = data.rfind(b"\n", start, start + MAX_RECORD) + 1
+            cut = cut or _character_boundary(data, start, start + MAX_RECORD)
+            yield data[start:cut]
+            start = cut
+        if end > start:
+            yield data[start:end]
+            start = end
+        while len(data) - start > MAX_RECORD:
+            cut = _character_boundary(data, start, start + MAX_RECORD)
+            yield data[start:cut]
+            start = cut
+        self._rest = data[start:]
+
+    def flush(self) -> "Iterator[bytes]":
+        """Yield the unfinished line, if there is one."""
+        if self._rest:
+            yield self._rest
+            self._rest = b""
+
+
+class Writer:
+    """The end that the shim has: appends, and never fails because the disk does."""
+
+    def __init__(self, fd: int, cap: int = CAP_BYTES) -> None:
+        """Take over `fd`, open for writing on an empty file."""
+        self._fd = fd
+        self._room = cap
+        self._cap = cap
+        self._time_ms = 0
+        self.size = 0
+        """Bytes of the file."""
+        self.seq = 0
+        """Sequence number of the last record written."""
+        self.lost = 0
+        """Bytes that the disk did not take."""
+
+    def write(self, stream: str, data: bytes, time_ms: int) -> None:
+        """Append a record; above the cap, one marker is written and the rest is dropped."""
+        if self._room <= 0:
+            return
+        self._room -= len(data)
+        self._append(stream, data, time_ms)
+        if self._room <= 0:
+            mark = f"[output beyond {self._cap // 1024 // 1024} MB is dropped]\n".encode()
+            self._append("joblane", mark, time_ms)
+
+    def _append(self, stream: str, data: bytes, time_ms: int) -> None:
+        # CloudWatch orders a stream by time: a clock that steps back must not reorder it.
+        self._time_ms = max(self._time_ms, time_ms)
+        if self.lost and stream != "joblane":
+            mark = b"[the agent's disk was full: output is missing here]\n"
+            if not self._put("joblane", mark):
+                self.lost += len(data)
+                return
+            self.lost = 0
+        if not self._put(stream, data):
+            self.lost += len(data)
+
+    def _put(self, stream: str, data: bytes) -> bool:
+        """Write one frame in full, or nothing; False if the disk refuses it."""
+        frame = FRAME.pack(self.seq + 1, STREAMS.index(stream), self._time_ms, len(data)) + data
+        try:
+            if os.pwrite(self._fd, frame, self.size) < len(frame):
+                return False  # the next one is written over it
+        except OSError:
+            return False
+        self.seq += 1
+        self.size += len(frame)
+        return True
+
+
+class Reader:
+    """The end that the agent has: frames in order, from one on."""
+
+    def __init__(self, fd: int, after: int = 0) -> None:
+        """Take over `fd`, open for reading; records up to the number `after` are passed over."""
+        self._fd = fd
+        self._at = 0
+        self._next = 1
+        while self._next <= after and (head := self._header()) is not None:
+            self._at += FRAME.size + head[3]
+            self._next += 1
+
+    @property
+    def at(self) -> int:
+        """Bytes of the file that have been read."""
+        return self._at
+
+    @property
+    def seq(self) -> int:
+        """The last record that was read, or passed over."""
+        return self._next - 1
+
+    @property
+    def unread(self) -> bool:
+        """Whether there is another whole record."""
+        return self._header() is not None
+
+    def read(self) -> tuple[int, str, int, bytes]:
+        """Give seq, stream, time and bytes of the next record; raises EOFError at the end."""
+        head = self._header()
+        if head is None:
+            raise EOFError
+        seq, stream, time_ms, length = head
+        data = os.pread(self._fd, length, self._at + FRAME.size)
+        self._at += FRAME.size + length
+        self._next += 1
+        return seq, STREAMS[stream], time_ms, data
+
+    def next_length(self) -> int:
+        """Bytes of the next record; 0 when there is none."""
+        head = self._header()
+        return 0 if head is None else head[3]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+    def _header(self) -> tuple[int, int, int, int] | None:
+        """Give the next frame's header if the whole frame is there and is the next one."""
+        raw = os.pread(self._fd, FRAME.size, self._at)
+        if len(raw) < FRAME.size:
+            return None
+        seq, stream, time_ms, length = FRAME.unpack(raw)
+        whole = self._at + FRAME.size + length <= os.fstat(self._fd).st_size
+        if seq != self._next or stream >= len(STREAMS) or length > MAX_RECORD or not whole:
+            return None  # being written, or cut short
+        return seq, stream, time_ms, length
+
+
+def _character_boundary(data: bytes, start: int, end: int) -> int:
+    """The last place at or before `end` that is not inside a UTF-8 character."""
+    cut = end
+    while cut > start and end - cut < 4 and data[cut] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
+        cut -= 1
+    return cut if data[cut] & 0xC0 != 0x80 and cut > start else end  # noqa: PLR2004 - UTF-8

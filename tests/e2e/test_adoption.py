@@ -1,0 +1,159 @@
+"""An agent that is killed while its jobs run, and comes back: real processes, real kills."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.local.cloud import Cloud
+from tests.e2e.conftest import Http
+from tests.e2e.test_jobs import submit, wait_for
+
+COUNT = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); echo line $i; echo err $i >&2; sleep 0.1; done"
+
+
+@pytest.fixture(name="alone", autouse=True)
+def _alone(cloud: Cloud) -> None:
+    """Leave no other agent that could take the jobs."""
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+
+
+def kill(cloud: Cloud, name: str) -> None:
+    """Kill an agent as the kernel does when memory is short."""
+    agent = cloud.agents.pop(name)
+    os.kill(agent.pid, signal.SIGKILL)
+    agent.wait(5)
+
+
+def output(http: Http, job_id: str) -> dict[str, list[str]]:
+    """Lines of a job by stream, as its readers see them."""
+    deadline = time.monotonic() + 15
+    while not (page := http("GET", f"/v1/jobs/{job_id}/logs?limit=1000").json())["complete"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    lines: dict[str, list[str]] = {"stdout": [], "stderr": [], "joblane": []}
+    for entry in page["entries"]:
+        lines[entry["stream"]] += entry["text"].splitlines()
+    return lines
+
+
+def starts(job: dict[str, Any]) -> list[str]:
+    return [step["agent"] for step in job["timeline"] if step["state"] == "active"]
+
+
+def test_running_jobs_are_adopted_with_every_line_of_their_output(cloud: Cloud, http: Http):
+    cloud.start_agent("phoenix", threads=4)
+    script = COUNT.format(n=80) + '; echo \'{"block": "app:x"}\' >&3; read a <&3; echo "$a"; exit 7'
+    jobs = [submit(http, "sh", "-c", script, retry={"max_attempts": 1}) for _ in range(3)]
+    for job_id in jobs:
+        wait_for(http, job_id, "active")
+    for _ in range(2):
+        time.sleep(1)
+        kill(cloud, "phoenix")
+        time.sleep(0.5)
+        cloud.start_agent("phoenix", threads=4)
+    for job_id in jobs:
+        job = wait_for(http, job_id, "dead")
+        assert (7, ["phoenix"], 1) == (job["exit_code"], starts(job), job["epoch"])
+        lines = output(http, job_id)
+        wanted = [f"line {n}" for n in range(1, 81)]
+        assert [*wanted, '{"ok": true}'] == lines["stdout"]
+        assert [f"err {n}" for n in range(1, 81)] == lines["stderr"]
+    assert [] == jobs_on_disk(cloud)
+
+
+def test_what_ended_while_no_agent_was_there_is_reported(cloud: Cloud, http: Http):
+    cloud.start_agent("phoenix")
+    job_id = submit(http, "sh", "-c", "sleep 2; echo done", restartable=False)
+    wait_for(http, job_id, "active")
+    kill(cloud, "phoenix")
+    deadline = time.monotonic() + 10
+    while not list(cloud.run_dir.glob("state/*/phoenix/jobs/*/exit")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    cloud.start_agent("phoenix")
+    job = wait_for(http, job_id, "completed")
+    assert (0, 1) == (job["exit_code"], job["epoch"])
+    assert ["done"] == output(http, job_id)["stdout"]
+
+
+def test_a_job_whose_shim_was_killed_is_lost_and_tried_again(cloud: Cloud, http: Http):
+    cloud.start_agent("phoenix")
+    script = 'test "$JOBLANE_ATTEMPT" = 2 || sleep 4747.5'
+    job_id = submit(http, "sh", "-c", script)
+    once = submit(http, "sleep", "4747.5", restartable=False)
+    for each in (job_id, once):
+        wait_for(http, each, "active")
+    deadline = time.monotonic() + 10
+    while len(shims := shims_of(cloud)) < 2:
+        assert time.monotonic() < deadline
+    for pid in shims:
+        os.kill(pid, signal.SIGKILL)
+    job = wait_for(http, job_id, "completed")
+    assert 2 == job["attempt"]
+    assert "its shim was killed" in str(job["timeline"])
+    assert "not restartable" in wait_for(http, once, "failed")["reason"]
+    assert not any("4747.5" in line for line in commands())
+
+
+def test_a_job_that_was_cancelled_while_no_agent_was_there_ends_when_it_comes(
+    cloud: Cloud, http: Http
+):
+    cloud.start_agent("phoenix")
+    job_id = submit(http, "sleep", "4748.5")
+    wait_for(http, job_id, "active")
+    kill(cloud, "phoenix")
+    http("POST", f"/v1/jobs/{job_id}/cancel")
+    cloud.start_agent("phoenix")
+    wait_for(http, job_id, "cancelled")
+    assert not any("4748.5" in line for line in commands())
+
+
+def test_a_job_that_somebody_else_has_taken_over_is_killed_and_not_reported(
+    cloud: Cloud, http: Http
+):
+    cloud.start_agent("phoenix")
+    script = 'test "$JOBLANE_ATTEMPT" = 2 && exit 0; sleep 4749.5'
+    job_id = submit(http, "sh", "-c", script)
+    wait_for(http, job_id, "active")
+    kill(cloud, "phoenix")
+    # As its own agent would after a lease that was lost: the shim cannot know of it yet.
+    (folder,) = cloud.run_dir.glob("state/*/phoenix/jobs/*")
+    spec = folder / "spec"
+    spec.write_text(spec.read_text().replace('"epoch":1', '"epoch":7'))
+    cloud.start_agent("phoenix")
+    deadline = time.monotonic() + 10
+    while any("4749.5" in line for line in commands()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "active" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
+    http("POST", f"/v1/jobs/{job_id}/cancel")
+
+
+def jobs_on_disk(cloud: Cloud) -> list[Path]:
+    return list(cloud.run_dir.glob("state/*/*/jobs/*"))
+
+
+def shims_of(cloud: Cloud) -> list[int]:
+
+    return [
+        json.loads(file.read_text())["pid"]
+        for file in cloud.run_dir.glob("state/*/phoenix/jobs/*/shim")
+    ]
+
+
+def commands() -> list[str]:
+    """Command lines of every process of this host."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.append((entry / "cmdline").read_bytes().decode("utf-8", "replace"))
+            except OSError:
+                continue
+    return found
