@@ -5,6 +5,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ec2_agent.calls import in_thread
 from ec2_agent.decisions import (
@@ -55,6 +56,7 @@ class Claimer:
         self.claiming: list[str] = []
         """Ids of the jobs that are being claimed at this moment."""
         self._dice = random.Random()  # noqa: S311 - jitter, not a secret
+        self._last_ms = 0
 
     async def claim(self, held: Held) -> Head | None:
         """Claim the job that a message names.
@@ -75,12 +77,11 @@ class Claimer:
 
     async def _claim(self, held: Held, job_id: str) -> Head | None:
         refusal = Refused(None)
+        name = self._settings.name
         for wait in (*MISSING_TRIES_S, None):
+            now_ms = self._own_ms()
             try:
-                return await in_thread(
-                    lambda: self._jobs.claim(job_id, self._settings.name, self._now_ms()),
-                    "claim",
-                )
+                return await in_thread(partial(self._jobs.claim, job_id, name, now_ms), "claim")
             except Refused as error:
                 refusal = error
             if refusal.head is not None or wait is None:
@@ -113,7 +114,7 @@ class Claimer:
 
     async def _take_over(self, held: Held, head: Head, why: str) -> Head | None:
         """Settle the attempt that its agent can no longer settle, or run the job again."""
-        now_ms = self._now_ms()
+        now_ms = self._own_ms()
         verdict = Verdicted(Outcome.LOST, why)
         if head.cancel_requested is not None:
             verdict = of_told(head, now_ms, verdict.why)
@@ -145,6 +146,20 @@ class Claimer:
         now_ms = self._now_ms()
         await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
         await self._flight.delete(held)
+
+    def _own_ms(self) -> int:
+        """Unix milliseconds that no other claim of this agent has.
+
+        The store takes a refusal that shows the very line it wanted to write for the SDK's
+        second try after a lost answer. Two messages of one job, received together, must not
+        make such a line twice:
+
+            agent                        table
+            claim, at 17  ---------->    active, "17 claimed by A"
+            claim, at 17  ---------->    refused by our own line: a success? the job runs twice
+        """
+        self._last_ms = max(self._now_ms(), self._last_ms + 1)
+        return self._last_ms
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

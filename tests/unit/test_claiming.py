@@ -122,6 +122,20 @@ def test_a_second_copy_of_a_running_jobs_message_is_given_back(aws: Cloud):
     assert (0, 2) == state(aws)
 
 
+def test_two_messages_of_a_job_at_the_same_moment_make_one_claim(aws: Cloud):
+    put(aws)
+    send(aws)
+    send(aws)
+    beat(aws, "agent-1", NOW, jobs=(JOB,))
+    parts = Parts(aws.clients, clock=lambda: NOW)
+    first, second = parts.receive(), parts.receive()
+    assert first is not None
+    assert second is not None
+    assert parts.claim(first) is not None
+    assert parts.claim(second) is None
+    assert 1 == stored(aws).epoch
+
+
 def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
     put(aws)
     send(aws)
