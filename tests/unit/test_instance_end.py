@@ -106,3 +106,9 @@ def test_a_missing_variable_is_named_at_the_cold_start(missing: str):
     environment = {k: v for k, v in ENVIRONMENT.items() if k != missing}
     with pytest.raises(ValueError, match=missing):
         Settings.model_validate(environment)
+
+
+def test_an_agent_that_said_goodbye_meanwhile_stays_forgotten(aws: Cloud):
+    aws.agents.end_lease(DEAD)
+    assert aws.agents.get(DEAD) is None
+    assert [] == list(aws.agents.every())

@@ -15,6 +15,7 @@ from joblane.aws.directory import AppStore
 from joblane.aws.jobs import Facts
 from joblane.head import Step
 from joblane.lifecycle import Event, Outcome, State
+from joblane.message import Message
 from joblane.moves import plan
 from tests.support.aws import Cloud
 from tests.support.recovery import TABLE, OneEach, World
@@ -370,3 +371,16 @@ def test_of_two_who_would_open_a_condition_one_does(world: World):
     assert world.conditions.swap(closed, one)  # the SDK's repetition
     assert one == world.conditions.get(URL)
     assert not world.conditions.swap(None, other)
+
+
+def test_a_job_that_blocks_again_before_its_old_entry_is_dropped_stays_in_the_list(world: World):
+    (job_id,) = world.submit_and_block(URL)
+    (entry,) = world.conditions.oldest(URL, 2)
+    world.jobs.unblock(job_id, URL, Step(State.PENDING, world.now_ms, 0, "let go"))
+    world.lane().send(Message(job_id=job_id, tenant="acme"))
+    world.clock.now += 1
+    for received in world.received():
+        world.block(received, URL)
+    world.conditions.drop(URL, entry)
+    (again,) = world.conditions.oldest(URL, 2)
+    assert (entry.sort, world.now_ms) == (again.sort, again.blocked_ms)

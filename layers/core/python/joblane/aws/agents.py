@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
@@ -99,13 +101,23 @@ class AgentStore:
         )
 
     def end_lease(self, name: str) -> None:
-        """Declare that an agent no longer holds its jobs; its row stays, with what it ran."""
-        self._client.update_item(
-            TableName=self._table,
-            Key=_key(name),
-            UpdateExpression="SET beat = :never",
-            ExpressionAttributeValues={":never": {"N": "0"}},
-        )
+        """Declare that an agent no longer holds its jobs; its row stays, with what it ran.
+
+        One that said goodbye meanwhile stays forgotten: an update alone would make a row of
+        nothing but a beat, which no reader understands.
+        """
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=_key(name),
+                UpdateExpression="SET beat = :never",
+                ConditionExpression="attribute_exists(#agent)",
+                ExpressionAttributeNames={"#agent": "agent"},
+                ExpressionAttributeValues={":never": {"N": "0"}},
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
 
     def goodbye(self, name: str) -> None:
         """Forget an agent that has left in order, and holds nothing any more."""

@@ -85,8 +85,26 @@ class ConditionStore:
         self._take_care(condition, head.tenant, now_ms)
 
     def drop(self, condition: str, entry: Waiting) -> None:
-        """Remove an entry; one that is gone already is fine."""
-        self._client.delete_item(TableName=self._table, Key=row_key(condition, entry.sort))
+        """Remove an entry, unless its job has blocked again and joined since it was read.
+
+            recovery                     list                 agent
+            reads the entry, lets go     blocked_at 1
+                                                              claims, blocks again
+                                         blocked_at 2  <----  join: the same key
+            drop if blocked_at 1  ---->  refused
+
+        One that is gone already is fine.
+        """
+        try:
+            self._client.delete_item(
+                TableName=self._table,
+                Key=row_key(condition, entry.sort),
+                ConditionExpression="blocked_at = :seen",
+                ExpressionAttributeValues={":seen": number(entry.blocked_ms)},
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != _CONDITION_FAILED:
+                raise
 
     def get(self, condition: str) -> ConditionRow | None:
         """Read a condition's own row, strongly consistent."""
