@@ -1,15 +1,15 @@
 """What must hold of every job in a world, whatever happened to it."""
 
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 from joblane.aws.condition_items import Phase
 from joblane.head import Head
 from joblane.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from joblane.message import NotOurs, decode
-from tests.support import recovery
 from tests.support.aws import DESCRIPTOR
-from tests.support.world import SKEW_S, World
+from tests.support.network import LATE_S
+from tests.support.world import SKEW_S, World, told
 
 AGAIN = {(source, to) for (source, event), to in TABLE.items() if event in OPERATORS}
 """What an operator may do to a job that has ended."""
@@ -26,20 +26,11 @@ class Promises:
     seen: dict[str, Head] = field(default_factory=dict)
     looked: int = 0
 
-    def __post_init__(self) -> None:
-        self._conditions = recovery.store(self.world.aws.clients)
-
     def heads(self) -> dict[str, Head]:
         """Every job in the table."""
-        dynamodb = self.world.aws.clients.make("dynamodb")
-        found = dynamodb.scan(
-            TableName=DESCRIPTOR.jobs_table,
-            FilterExpression="sk = :job",
-            ExpressionAttributeValues={":job": {"S": "JOB"}},
-            ProjectionExpression="job_id",
-        )["Items"]
-        ids = sorted(item["job_id"]["S"] for item in found)
-        return {head.job_id: head for head in self.world.aws.jobs.heads(ids, consistent=True)}
+        rows = self.world.tables.rows[DESCRIPTOR.jobs_table]
+        ids = sorted(job_id for job_id, sk in rows if sk == "JOB")
+        return {head.job_id: head for head in self.world.jobs.heads(ids, consistent=True)}
 
     def look(self) -> None:
         """Check all jobs as they are now."""
@@ -55,32 +46,29 @@ class Promises:
             if not head.ended:
                 waits_for = listed.get(head.job_id, set()) & cared_for
                 reached = head.job_id in messages or bool(waits_for) or self._wakes(head)
-                assert reached, f"nobody will ever see {head.job_id} again: {_told(head)}"
+                assert reached, f"nobody will ever see {head.job_id} again: {told(head)}"
                 if head.state is State.BLOCKED and head.job_id not in messages:
                     assert head.condition in waits_for, f"{head.job_id} is in no list"
         self.seen = heads
         self.looked += 1
 
-    def all_ended(self) -> bool:
-        """Whether nothing is left to do."""
-        return all(head.ended for head in self.heads().values())
-
     def _history(self, head: Head) -> None:
         """The timeline only grows, along the table's arrows; who has ended stays so."""
         states = [step.state for step in head.timeline]
         assert all(b in TRANSITIONS[a] for a, b in pairwise(states)), (head.job_id, states)
-        merged = sum(step.times - 1 for step in head.timeline)  # rounds that one line stands for
-        assert states.count(State.ACTIVE) + merged == head.epoch, f"{head.job_id} lost a claim"
+        folded = sum((step.times or 1) - 1 for step in head.timeline)
+        assert states.count(State.ACTIVE) + folded == head.epoch, f"lost a claim: {told(head)}"
         for a, b in pairwise(head.timeline):
-            assert b.at_ms >= a.at_ms - SKEW_S * 1000, f"{head.job_id} went back in time"
+            late_ms = (SKEW_S + LATE_S) * 1000  # steps bear the time at which they were sent
+            assert b.at_ms >= a.at_ms - late_ms, f"went back in time: {told(head)}"
         before = self.seen.get(head.job_id)
         if before is None:
             return
         old = before.timeline
-        pairs = zip(head.timeline, old, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        if same < len(old):  # a block took the place of the round before it
-            assert head.timeline[same].times > 1, f"{head.job_id} rewrote its history"
+        for was, now in zip(old, head.timeline, strict=False):
+            if now.times > was.times:  # what blocked again takes the place of the lines between
+                break
+            assert now == was, f"rewrote its history: {told(head)}"
         if before.ended and len(states) > len(old):
             assert (before.state, states[len(old)]) in AGAIN, f"{head.job_id} left {before.state}"
 
@@ -105,9 +93,9 @@ class Promises:
         """The conditions that have each job in their list, unless they are closed."""
         listed: dict[str, set[str]] = {}
         for condition in {str(e.input["condition"]) for e in self.world.pace.executions.values()}:
-            row = self._conditions.get(condition)
+            row = self.world.conditions.get(condition)
             if row is not None and row.phase is not Phase.CLOSED:
-                for entry in self._conditions.oldest(condition, 1000):
+                for entry in self.world.conditions.oldest(condition, 1000):
                     listed.setdefault(entry.job_id, set()).add(condition)
         return listed
 
@@ -121,9 +109,3 @@ class Promises:
         if head.wake_at_ms == head.deadline_ms:
             return head.deadline_ms <= (self.world.clock.now + SKEW_S) * 1000
         return head.state in {State.SCHEDULED, State.PENDING}
-
-
-def _told(head: Head) -> str:
-    """A job's story, for whoever looks for the end of it."""
-    steps = "; ".join(f"{s.at_ms} {s.state} {s.agent or ''} {s.reason}" for s in head.timeline)
-    return f"{steps} (wake {head.wake_at_ms}, deadline {head.deadline_ms})"

@@ -1,31 +1,31 @@
 """A simulated agent: its heartbeats, claims and reports are the real ones, its jobs are not."""
 
-import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
-
-from botocore.exceptions import BotoCoreError, ClientError
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ec2_agent.attempt import Attempt
 from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Verdicted, of_blocking, of_told
-from ec2_agent.finished import End, finish
+from ec2_agent.finished import End, Finished, Way, finish
 from ec2_agent.flight import Flight, Held
-from ec2_agent.lease import MARGIN_S
+from ec2_agent.journal import Undelivered
+from ec2_agent.lease import lease_lost
 from ec2_agent.report import Report, Tools, letter_of
 from ec2_agent.sandbox import Ending, Usage
-from joblane.aws.agents import LEASE_S, AgentRow, AgentStore
+from joblane.aws.agents import AgentRow, AgentStore
 from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import VISIBILITY_S, LaneQueue
+from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.aws.requirements import Blocking
 from joblane.conditions import scoped
 from joblane.head import Head
 from joblane.lifecycle import Outcome
 from joblane.message import decode_command
 from joblane.names import LANES, inbox_name
-from tests.support.agents import DirectStore, Prompt, settings
+from tests.support.agents import settings
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
+from tests.support.network import TROUBLE
 from tests.support.recovery import store
 
 if TYPE_CHECKING:
@@ -41,9 +41,21 @@ ENDING = Ending(
     usage=Usage(cpu_s=0.1, wall_s=0.1),
 )
 
-TROUBLE = (ClientError, BotoCoreError)
-
 THREADS = 4
+
+LONGEST_S = 120
+"""A simulated job runs so long at most."""
+
+T = TypeVar("T")
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run to its end what never waits: calls are made at once and sleeping takes no time here."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return cast("T", end.value)
+    raise AssertionError("it waits for something")
 
 
 @dataclass(eq=False)
@@ -54,6 +66,17 @@ class Running:
     held: Held
     ends_at: float
     verdict: Verdicted
+    abandoned: bool = False
+
+
+@dataclass(eq=False)
+class Waiting:
+    """An outcome in an agent's journal (`ec2_agent/journal.py`), which outlives the agent."""
+
+    finished: Finished
+    way: Way | None = None
+    settled: bool = False
+    in_hand: bool = False
 
 
 @dataclass(eq=False)
@@ -84,7 +107,12 @@ class SimAgent:
             self._flight,
             self.clock,
         )
-        report = Report(self._jobs, conditions, self._flight, lambda url: LaneQueue(self._sqs, url))
+        self._report = Report(
+            self._jobs, conditions, self._flight, lambda url: LaneQueue(self._sqs, url)
+        )
+        self._journal = self.world.journals.setdefault(self.name, [])
+        for entry in self._journal:
+            entry.in_hand = False
         self._tools = Tools(
             jobs=self._jobs,
             payloads=cast("Any", None),
@@ -95,7 +123,7 @@ class SimAgent:
             keep=cast("Any", None),
             secrets=cast("Any", None),
             flight=self._flight,
-            journal=Prompt(DirectStore(), report, self.clock),
+            journal=cast("Any", None),
             retention=DESCRIPTOR.retention,
             clock=self.clock,
             dice=self.world.dice,
@@ -112,28 +140,41 @@ class SimAgent:
     @property
     def holds_lease(self) -> bool:
         """Whether it may still believe that its jobs are its own."""
-        return self.world.clock.now - self.renewed < LEASE_S - MARGIN_S
+        return not lease_lost(self.renewed, self.world.clock.now)
 
     def beat(self) -> None:
         """Renew the lease, or give it up in time; `Lease` without its sleeping."""
         sent = self.world.clock.now
+        if not self.holds_lease:
+            self._abandon()
+        jobs = (
+            *self._claimer.claiming,
+            *(job.attempt.head.job_id for job in self.running),
+            *(entry.finished.head.job_id for entry in self._journal if not entry.settled),
+        )
         row = AgentRow(
             name=self.name,
             since_ms=self.since_ms,
             beat_ms=self.now_ms(),
             threads=THREADS,
-            running=len(self.running),
+            running=len(jobs),
             queues=("default",),
             isolation="full",
             version="1",
-            jobs=tuple(job.attempt.head.job_id for job in self.running),
+            jobs=jobs,
         )
         try:
             self._agents.beat(row)
-            self.renewed = sent
+            self.renewed = max(sent, self.renewed)
         except TROUBLE:
             if not self.holds_lease:
-                self.running.clear()
+                self._abandon()
+
+    def _abandon(self) -> None:
+        """Kill what runs, and say nothing."""
+        for job in self.running:
+            job.abandoned = True
+        self.running.clear()
 
     def take(self) -> None:
         """Receive a message from some lane, and claim what it names."""
@@ -141,27 +182,45 @@ class SimAgent:
             return
         name = self.world.dice.choice(LANES)
         lane = LaneQueue(self._sqs, DESCRIPTOR.lane_url("default", name))
-        dead = LaneQueue(self._sqs, DESCRIPTOR.dead_letter_url("default", name))
-        try:
+        with suppress(*TROUBLE):
             for received in lane.receive(1, 0):
-                held = Held(lane, dead, "default", received, self.clock())
-                head = asyncio.run(self._claimer.claim(held))
-                if head is not None:
-                    self._start(head, held)
-        except TROUBLE:
+                self._take(lane, received)
+
+    def take_again(self) -> None:
+        """Be handed the message that was handed out last, whoever holds it."""
+        queues = self.world.queues
+        last = queues.last
+        if last is None or self.cut_off or not self.holds_lease or len(self.running) >= THREADS:
             return
+        url, key = last
+        if key in queues.entries[url] and "inbox" not in url:
+            entry = queues.hand_out(url, key, self.world.clock.now + VISIBILITY_S)
+            received = Received(entry.body, entry.receipt, entry.receives, int(entry.sent * 1000))
+            with suppress(*TROUBLE):
+                self._take(LaneQueue(self._sqs, url), received)
+
+    def _take(self, lane: LaneQueue, received: Received) -> None:
+        dead = LaneQueue(self._sqs, f"{lane.url}-dlq")
+        held = Held(lane, dead, "default", received, self.clock())
+        head = drive(self._claimer.claim(held))
+        if head is not None and self.alive:
+            self._start(head, held)
 
     def _start(self, head: Head, held: Held) -> None:
         """Run what was claimed, unless something that it requires is not there."""
         world = self.world
+        if not self.holds_lease:
+            return
         job = Running(Attempt(self._tools, head, held), held, 0, self._verdict(head))
         self.running.append(job)
         blocking = self._obstacle(head)
+        if job.abandoned or not self.alive:
+            return
         if blocking is not None:
             job.verdict = of_blocking(blocking)
             self.finish(job, job.verdict, started=False)
             return
-        job.ends_at = world.clock.now + world.dice.uniform(0, 400)
+        job.ends_at = world.clock.now + world.dice.choice([0, 0, world.dice.uniform(0, LONGEST_S)])
         world.started(head.job_id, self)
 
     def _obstacle(self, head: Head) -> Blocking | None:
@@ -188,15 +247,25 @@ class SimAgent:
         return Verdicted(outcome, "exit 75", condition)
 
     def finish(self, job: Running, verdict: Verdicted, *, started: bool = True) -> None:
-        """Report a job's end; while cut off, it waits."""
-        if self.cut_off:
-            return
+        """Put a job's end into the journal, and deliver it."""
         self.running.remove(job)
-        tools = self._tools
-        end = End(verdict, ENDING if started else None, 0, tools.now_ms())
-        letter = letter_of(job.held)
-        finished = finish(job.attempt.head, letter, end, tools.retention, tools.dice)
-        asyncio.run(tools.journal.put(finished))
+        end = End(verdict, ENDING if started else None, 0, self.now_ms())
+        letter, retention = letter_of(job.held), self._tools.retention
+        finished = finish(job.attempt.head, letter, end, retention, self.world.dice)
+        self._journal.append(Waiting(finished))
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Bring what is in the journal to AWS, as far as AWS takes it."""
+        for entry in [entry for entry in self._journal if not entry.in_hand]:
+            entry.in_hand = True
+            with suppress(Undelivered):
+                if not entry.settled:
+                    entry.way = drive(self._report.settle(entry.finished))
+                    entry.settled = True
+                if drive(self._report.let_go(entry.finished, entry.way)):
+                    self._journal.remove(entry)
+            entry.in_hand = False
 
     def finish_due(self) -> None:
         """Report the jobs whose time is over."""
@@ -210,12 +279,15 @@ class SimAgent:
         with suppress(*TROUBLE):
             for received in inbox.receive(10, 0):
                 told = decode_command(received.body).job_id
-                for job in [j for j in self.running if j.attempt.head.job_id == told]:
+                for job in list(self.running):
+                    if job not in self.running or job.attempt.head.job_id != told:
+                        continue
                     self.finish(job, of_told(job.attempt.head, self.now_ms(), "ended"))
                 inbox.delete(received.receipt)
 
     def work(self) -> None:
         """Do what is due, but for the lease."""
+        self.deliver()
         self.listen()
         self.finish_due()
         if self.alive:
@@ -223,7 +295,7 @@ class SimAgent:
 
     def extend(self) -> None:
         """Keep messages invisible."""
-        for job in self.running:
+        for job in list(self.running):
             with suppress(*TROUBLE):
                 job.held.lane.hide(job.held.received.receipt, VISIBILITY_S)
 
@@ -231,7 +303,7 @@ class SimAgent:
         """Drain: hand everything back, say goodbye, go."""
         for job in list(self.running):
             self.finish(job, Verdicted(Outcome.INTERRUPTED, "leaving"))
-        if not self.running:
+        if not self.running and not self._journal:
             with suppress(*TROUBLE):
                 self._agents.goodbye(self.name)
             self.alive = False

@@ -2,40 +2,17 @@
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ClientError
+
+if TYPE_CHECKING:
+    from tests.support.network import Faults, Network
 
 LATE_S = 1.0
 """A message that was sent shows within this time."""
-
-
-class Faults:
-    """Whether a call fails now, and how: before it was made, or after, the answer lost."""
-
-    def __init__(self, dice: random.Random, share: float) -> None:
-        self.dice = dice
-        self.share = share
-
-    def refuse(self, **_: Any) -> None:
-        """Fail before the call is made."""
-        if self.dice.random() < self.share:
-            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "Any")
-
-    def lose_answer(self, **_: Any) -> None:
-        """Fail after the call was made."""
-        if self.dice.random() < self.share:
-            raise ReadTimeoutError(endpoint_url="https://aws.test")
-
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Fail around a call."""
-        self.refuse()
-        yield
-        self.lose_answer()
 
 
 @dataclass
@@ -57,6 +34,8 @@ class Queues:
         self.dice = dice
         self.clock = clock
         self.entries: dict[str, dict[int, Entry]] = {}
+        self.last: tuple[str, int] | None = None
+        """Where the message is that was handed out last, and its key."""
         self._ids = count()
 
     def make(self, url: str) -> None:
@@ -64,7 +43,10 @@ class Queues:
         self.entries.setdefault(url, {})
 
     def send(self, url: str, body: str, delay_s: float, attributes: dict[str, Any]) -> None:
-        """Take a message in."""
+        """Take a message in. Raises ClientError: there is no such queue."""
+        if url not in self.entries:
+            code = "AWS.SimpleQueueService.NonExistentQueue"
+            raise ClientError({"Error": {"Code": code}}, "SendMessage")
         now = self.clock()
         shows = now + delay_s + self.dice.uniform(0, LATE_S)
         self.entries[url][next(self._ids)] = Entry(body, now, shows, attributes)
@@ -74,6 +56,15 @@ class Queues:
         now = self.clock()
         return [key for key, entry in self.entries[url].items() if entry.visible_at <= now]
 
+    def hand_out(self, url: str, key: int, visible_at: float) -> Entry:
+        """Receive one message."""
+        entry = self.entries[url][key]
+        entry.receives += 1
+        entry.receipt = f"{key}/{entry.receives}"
+        entry.visible_at = visible_at
+        self.last = (url, key)
+        return entry
+
     def bodies(self) -> Iterator[str]:
         """Every message, wherever it is."""
         for entries in self.entries.values():
@@ -82,69 +73,79 @@ class Queues:
 
 
 class Sqs:
-    """A client of SQS, as botocore would make it, with its caller's faults."""
+    """A client of SQS, as botocore would make it, over its caller's way to AWS."""
 
-    def __init__(self, queues: Queues, faults: Faults) -> None:
+    def __init__(self, queues: Queues, network: "Network", faults: "Faults") -> None:
         self._queues = queues
+        self._network = network
         self._faults = faults
 
     def send_message(self, **request: Any) -> None:
         """Send one message."""
-        url = request["QueueUrl"]
-        with self._faults.call():
-            if url not in self._queues.entries:
-                code = "AWS.SimpleQueueService.NonExistentQueue"
-                raise ClientError({"Error": {"Code": code}}, "SendMessage")
-            delay_s, attributes = request.get("DelaySeconds", 0), request.get("MessageAttributes")
-            self._queues.send(url, request["MessageBody"], delay_s, attributes or {})
+        url, body = request["QueueUrl"], request["MessageBody"]
+        delay_s, attributes = request.get("DelaySeconds", 0), request.get("MessageAttributes", {})
+        self._network.call(
+            lambda: self._queues.send(url, body, delay_s, attributes),
+            writes=True,
+        )
 
     def send_message_batch(self, **request: Any) -> Any:
         """Send many; now and then one is refused by itself."""
+        return self._network.call(lambda: self._send_all(**request), writes=True)
+
+    def _send_all(self, **request: Any) -> Any:
         failed = []
-        with self._faults.call():
-            for entry in request["Entries"]:
-                if self._faults.dice.random() < self._faults.share:
-                    failed.append({"Id": entry["Id"]})
-                    continue
-                body, delay_s = entry["MessageBody"], entry["DelaySeconds"]
-                self._queues.send(request["QueueUrl"], body, delay_s, {})
+        for entry in request["Entries"]:
+            if self._faults.hit():
+                failed.append({"Id": entry["Id"]})
+                continue
+            body, delay_s = entry["MessageBody"], entry["DelaySeconds"]
+            self._queues.send(request["QueueUrl"], body, delay_s, {})
         return {"Failed": failed}
 
     def receive_message(self, **request: Any) -> Any:
         """Hand out any visible messages, now and then without hiding them."""
-        url, queues, dice = request["QueueUrl"], self._queues, self._faults.dice
-        with self._faults.call():
-            keys = queues.visible(url)
-            dice.shuffle(keys)
-            found = []
-            for key in keys[: request["MaxNumberOfMessages"]]:
-                entry = queues.entries[url][key]
-                entry.receives += 1
-                entry.receipt = f"{key}/{entry.receives}"
-                if dice.random() >= self._faults.share:
-                    entry.visible_at = queues.clock() + request["VisibilityTimeout"]
-                found.append(
-                    {
-                        "Body": entry.body,
-                        "ReceiptHandle": entry.receipt,
-                        "Attributes": {
-                            "ApproximateReceiveCount": str(entry.receives),
-                            "SentTimestamp": str(int(entry.sent * 1000)),
-                        },
-                    }
-                )
-        return {"Messages": found}
+        return self._network.call(lambda: self._receive(**request), writes=False)
+
+    def _receive(self, **request: Any) -> Any:
+        url, queues, faults = request["QueueUrl"], self._queues, self._faults
+        hidden_until = queues.clock() + request["VisibilityTimeout"]
+        keys = queues.visible(url)
+        faults.dice.shuffle(keys)
+        found = [
+            queues.hand_out(url, key, queues.clock() if faults.hit() else hidden_until)
+            for key in keys[: request["MaxNumberOfMessages"]]
+        ]
+        return {
+            "Messages": [
+                {
+                    "Body": entry.body,
+                    "ReceiptHandle": entry.receipt,
+                    "Attributes": {
+                        "ApproximateReceiveCount": str(entry.receives),
+                        "SentTimestamp": str(int(entry.sent * 1000)),
+                    },
+                }
+                for entry in found
+            ]
+        }
 
     def delete_message(self, **request: Any) -> None:
-        """Delete, by the latest receipt or an older one."""
-        key = int(request["ReceiptHandle"].partition("/")[0])
-        with self._faults.call():
-            self._queues.entries[request["QueueUrl"]].pop(key, None)
+        """Delete by the latest receipt; an older one may do it or not."""
+        self._network.call(lambda: self._delete(**request), writes=True)
+
+    def _delete(self, **request: Any) -> None:
+        receipt, entries = request["ReceiptHandle"], self._queues.entries[request["QueueUrl"]]
+        key = int(receipt.partition("/")[0])
+        if key in entries and (entries[key].receipt == receipt or self._faults.hit(10.0)):
+            del entries[key]
 
     def change_message_visibility(self, **request: Any) -> None:
         """Change visibility; an old receipt changes nothing."""
+        self._network.call(lambda: self._hide(**request), writes=True)
+
+    def _hide(self, **request: Any) -> None:
         receipt = request["ReceiptHandle"]
-        with self._faults.call():
-            entry = self._queues.entries[request["QueueUrl"]].get(int(receipt.partition("/")[0]))
-            if entry is not None and entry.receipt == receipt:
-                entry.visible_at = self._queues.clock() + request["VisibilityTimeout"]
+        entry = self._queues.entries[request["QueueUrl"]].get(int(receipt.partition("/")[0]))
+        if entry is not None and entry.receipt == receipt:
+            entry.visible_at = self._queues.clock() + request["VisibilityTimeout"]

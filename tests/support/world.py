@@ -1,7 +1,7 @@
 """A small world: the real functions and agents over an AWS that misbehaves, on one clock.
 
-The tables are moto's, what reads and writes them is the product's; only time, SQS, the pace of
-Step Functions and EventBridge, and the jobs' processes are simulated.
+What reads and writes AWS is the product's; the tables and SQS are in memory, and time, the pace
+of Step Functions and EventBridge, and the jobs' processes are simulated.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, cast
 
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ClientError
 
 from functions.admin import handler as admin
 from functions.dead_letter import handler as dead_letter
@@ -22,24 +22,19 @@ from functions.requeue import handler as requeue
 from functions.submission import handler as submission
 from infra.recovery_machine import definition
 from joblane.aws.agents import HEARTBEAT_S, LEASE_S
-from joblane.aws.clients import QUICK
+from joblane.aws.jobs import JobStore
 from joblane.config import alternate_name
+from joblane.head import Head
 from joblane.names import LANES
 from tests.support import recovery
-from tests.support.aws import (
-    DESCRIPTOR,
-    FUNCTION_ENVIRONMENT,
-    NAME,
-    PREFIX,
-    QUEUES,
-    Cloud,
-    new_session,
-)
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, PREFIX, QUEUES
+from tests.support.dynamodb import Dynamo, Tables
 from tests.support.machine import Clock, Execution, Machine
-from tests.support.recovery import MACHINE_ARN, QUIET, OneEach, Switch
+from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
+from tests.support.recovery import MACHINE_ARN, QUIET, Switch
 from tests.support.requests import Api
-from tests.support.simulated_agent import TROUBLE, SimAgent
-from tests.support.sqs import Faults, Queues, Sqs
+from tests.support.simulated_agent import SimAgent, Waiting
+from tests.support.sqs import Queues
 
 SKEW_S = 5.0
 """Clocks of two hosts differ by this much at most."""
@@ -51,11 +46,17 @@ MOST_RECEIVES = 40
 """After which SQS moves a message to its lane's dead-letter queue: far fewer than deployed, so
 that it happens."""
 
-INTERRUPTED = 0.03
-"""How often others come in between before a call."""
+INTERRUPTIONS = 0.06
+"""How often others come in between before and after a write."""
+
+KILLS = 0.004
+"""How often a function or host dies right after a write."""
+
+HEALS = 0.04
+"""How often an agent that is cut off finds its way back, each `TICK_S` that it waits."""
 
 MOST_AT_ONCE = 3
-"""Agents that are in the middle of something."""
+"""Agents and functions that are in the middle of something."""
 
 POLICIES = {
     "app": {"policy": "exponential", "first_s": 10, "longest_s": 120, "most_s": 1800},
@@ -89,6 +90,7 @@ class Pace(Machine):
         function = definition("function")
         super().__init__(None, MACHINE_ARN, function, world.recovery, world.clock)
         self.events: list[dict[str, Any]] = []
+        self._stepping: set[str] = set()
 
     def start(self, name: str, text: str) -> None:
         """Begin an execution. Raises what Step Functions says of a name that is taken."""
@@ -100,16 +102,21 @@ class Pace(Machine):
     def tick(self) -> None:
         """Do what is due, and hand on what failed until it is taken."""
         for execution in self.running():
-            for _ in range(20):
-                if execution.status != "RUNNING" or execution.due > self._clock.now:
-                    break
-                self.step(execution)
+            if execution.name not in self._stepping:
+                self._stepping.add(execution.name)
+                self._go_on(execution)
+                self._stepping.remove(execution.name)
         for event in list(self.events):
-            try:
+            with quietly():
                 self._function(event)
-            except TROUBLE:
-                continue
-            self.events.remove(event)
+                if event in self.events:
+                    self.events.remove(event)
+
+    def _go_on(self, execution: Execution) -> None:
+        for _ in range(20):
+            if execution.status != "RUNNING" or execution.due > self._clock.now:
+                break
+            self.step(execution)
 
     def alive(self) -> set[str]:
         """Conditions that somebody takes care of, or is about to be told of."""
@@ -126,99 +133,34 @@ class Pace(Machine):
         self.events.append({"detail": detail})
 
 
-class _StepFunctions:
-    """A client of Step Functions, as far as the product uses it."""
+class Calm(NetworkClients):
+    """Clients of who only looks: nothing ever happens to them."""
 
-    def __init__(self, pace: Pace, faults: Faults) -> None:
-        self._pace = pace
-        self._faults = faults
-
-    def start_execution(self, *, name: str, input: str, **_: Any) -> None:  # noqa: A002 - theirs
-        """Start an execution."""
-        with self._faults.call():
-            self._pace.start(name, input)
-
-
-class _Sns:
-    """A client of SNS that nobody listens to."""
-
-    def __init__(self, faults: Faults) -> None:
-        self._faults = faults
-
-    def publish(self, **_: Any) -> None:
-        """Tell nobody."""
-        with self._faults.call():
-            pass
-
-
-class _CutOff(Faults):
-    """The world's faults, and those of a host that cannot reach AWS at all.
-
-    Before a call others may do theirs: what its caller read may be old by the time it writes.
-    """
-
-    def __init__(self, world: "World", cut_off: Callable[[], bool]) -> None:
-        super().__init__(world.dice, 0)
-        self._world = world
-        self._faults = world.faults
-        self._cut_off = cut_off
-
-    def refuse(self, **_: Any) -> None:
-        """Fail before the call is made."""
-        if self._cut_off():
-            raise ReadTimeoutError(endpoint_url="https://aws.test")
-        self._world.interrupt()
-        self._faults.refuse()
-
-    def lose_answer(self, **_: Any) -> None:
-        """Fail after the call was made."""
-        self._faults.lose_answer()
-
-    @property
-    def share(self) -> float:
-        """How often a call fails."""
-        return self._faults.share
-
-    @share.setter
-    def share(self, value: float) -> None:
-        pass
-
-
-class FaultyClients(OneEach):
-    """Makes clients whose calls fail now and then."""
-
-    def __init__(self, world: "World", faults: Faults) -> None:
-        session = new_session()
-        events = session.get_component("event_emitter")
-        events.register("before-call", faults.refuse)
-        events.register("after-call", faults.lose_answer)
-        super().__init__(session)
-        self._made["sqs"] = Sqs(world.queues, faults)
-        self._made["stepfunctions"] = _StepFunctions(world.pace, faults)
-        self._made["sns"] = _Sns(faults)
-
-    def make(self, service: str, config: Any = QUICK) -> Any:
-        """Make a client, or hand out the one that was made."""
-        return super().make(service, config)
+    def __init__(self, world: "World") -> None:
+        super().__init__(world, lambda: False)
+        self._made["dynamodb"] = Dynamo(world.tables, lambda _operation, make: make(False))
 
 
 class World:
     """Everything, and the check that no job runs twice at once."""
 
-    def __init__(self, aws: Cloud, seed: int, share: float) -> None:
-        recovery.make(aws)
-        self.aws = aws
+    def __init__(self, seed: int, tables: Tables | None = None) -> None:
         self.dice = random.Random(seed)
         self.clock = Clock(1_800_000_000.0)
-        self.faults = Faults(self.dice, share)
+        self.faults = Faults(self.dice, 0.0, INTERRUPTIONS, KILLS)
+        self.tables = tables or Tables()
         self.queues = Queues(self.dice, self.clock)
         self.troubled = True
         self.wells = {"http": Switch(), "tcp": Switch()}
         self.agents: list[SimAgent] = []
         self.starts: dict[str, int] = {}
+        self.journals: dict[str, list[Waiting]] = {}
+        """What agents have not told AWS yet, by their names."""
         self.ended_instances: list[str] = []
         self.ticks = 0
-        self._busy: list[SimAgent] = []
+        self.meddle: Callable[[], None] = lambda: None
+        """What users may do while others are in the middle of something."""
+        self._busy: list[SimAgent | None] = []
         for queue in QUEUES:
             for lane in LANES:
                 self.queues.make(DESCRIPTOR.lane_url(queue, lane))
@@ -226,6 +168,14 @@ class World:
         self.queues.make(PREFIX + alternate_name(NAME))
         self.pace = Pace(self)
         self._functions()
+        calm = Calm(self)
+        self.jobs = JobStore(cast("Any", calm.make("dynamodb")), DESCRIPTOR.jobs_table)
+        self.conditions = recovery.store(calm)
+
+    @property
+    def now(self) -> float:
+        """Unix seconds."""
+        return self.clock.now
 
     def _functions(self) -> None:
         """Compose each function as its `main` does, with its own faulty clients."""
@@ -250,61 +200,103 @@ class World:
         testers = make_testers(settings, clients, clock) | self.wells
         self._recovery = Recovery(settings, clients, testers, clock, QUIET)
 
-    def clients(self, cut_off: Callable[[], bool] = lambda: False) -> FaultyClients:
+    def clients(self, cut_off: Callable[[], bool] = lambda: False) -> NetworkClients:
         """Make clients of one host or function."""
-        return FaultyClients(self, _CutOff(self, cut_off))
+        return NetworkClients(self, cut_off)
+
+    def start_execution(self, name: str, text: str) -> None:
+        """Start an execution of the recovery state machine."""
+        self.pace.start(name, text)
 
     def _skewed(self) -> Callable[[], float]:
         skew_s = self.dice.uniform(-SKEW_S / 2, SKEW_S / 2)
         return lambda: self.clock.now + skew_s
 
     def recovery(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Call the recovery function."""
-        return answer(self._recovery, event)
+        """Call the recovery function; to its caller its death is an error like others."""
+        try:
+            return answer(self._recovery, event)
+        except Killed:
+            raise ClientError({"Error": {"Code": "Lambda.Unknown"}}, "Invoke") from None
 
     def started(self, job_id: str, by: SimAgent) -> None:
         """Note a start; nobody else may be running the job."""
         self.starts[job_id] = self.starts.get(job_id, 0) + 1
-        for agent in self.agents:
-            others = [job for job in agent.running if job.attempt.head.job_id == job_id]
-            assert not others or (agent is by and len(others) == 1), f"{job_id} runs twice"
+        running = [
+            agent
+            for agent in self.agents
+            for job in agent.running
+            if job.attempt.head.job_id == job_id
+        ]
+        if running != [by]:
+            names, head = [agent.name for agent in running], self.jobs.get(job_id)
+            raise AssertionError(f"{job_id} runs on {names}: {head and told(head)}")
 
     def join(self, name: str) -> None:
         """Let an agent start; it beats before it takes anything."""
         agent = SimAgent(self, name, self.dice.uniform(-SKEW_S / 2, SKEW_S / 2))
         agent.renewed = self.clock.now - LEASE_S
         self.agents.append(agent)
-        agent.beat()
+        self.let(agent, agent.beat)
 
-    def tick(self, seconds: float = TICK_S) -> None:
+    def tick(self) -> None:
         """Let time pass; everybody does what is due."""
-        self.ticks += 1
-        self.clock.now += seconds
-        for agent in [a for a in self.agents if a.alive]:
-            with self._busy_with(agent):
-                agent.beat()
-                agent.extend()
-                agent.work()
-        self.agents = [a for a in self.agents if a.alive]
+        self._pass_time()
         self.pace.tick()
         if self.ticks % MINUTE_TICKS == 0:
             self._every_minute()
         self._instances()
         self._redrive()
 
-    def interrupt(self) -> None:
-        """Now and then, let another agent work in the middle of what somebody does."""
-        others = [a for a in self.agents if a.alive and a not in self._busy]
-        if others and len(self._busy) < MOST_AT_ONCE and self.dice.random() < INTERRUPTED:
-            agent = self.dice.choice(others)
-            with self._busy_with(agent):
-                agent.work()
+    def _pass_time(self) -> None:
+        """Let time pass; agents do what is due, the lease even while they are at something."""
+        self.ticks += 1
+        self.clock.now += TICK_S
+        self.faults.arrive(self.clock.now)
+        for agent in list(self.agents):
+            self.let(agent, agent.beat)
+            if agent not in self._busy:
+                self.let(agent, agent.extend)
+                self.let(agent, agent.work)
+        self.agents = [agent for agent in self.agents if agent.alive]
 
-    @contextmanager
-    def _busy_with(self, agent: SimAgent) -> Iterator[None]:
+    def interrupt(self) -> None:
+        """Let somebody do something in the middle of what others do."""
+        if len(self._busy) >= MOST_AT_ONCE:
+            return
+        others = [agent for agent in self.agents if agent.alive and agent not in self._busy]
+        what = self.dice.random()
+        if others and what < 0.8:
+            agent = self.dice.choice(others)
+            self.let(agent, agent.work if what < 0.4 else agent.take_again)
+            return
+        self._busy.append(None)
+        if what < 0.9:
+            self.meddle()
+        elif what < 0.95:
+            self._every_minute()
+        else:
+            self.pace.tick()
+        self._busy.pop()
+
+    def pause(self) -> None:
+        """Stands for a pause before a call is tried again: long, for who is cut off."""
+        agent = self._busy[-1] if self._busy else None
+        if agent is not None and agent.cut_off:
+            self._pass_time()
+            agent.cut_off = self.dice.random() >= HEALS
+
+    def let(self, agent: SimAgent, act: Callable[[], None]) -> None:
+        """Let an agent do something; it may die of it."""
+        if not agent.alive:
+            return
         self._busy.append(agent)
-        yield
-        self._busy.remove(agent)
+        try:
+            act()
+        except Killed:
+            agent.die()
+        finally:
+            self._busy.pop()
 
     def _every_minute(self) -> None:
         """EventBridge's call; now and then there is no time for all."""
@@ -327,7 +319,9 @@ class World:
             for key in [k for k, e in source.items() if e.receives > MOST_RECEIVES]:
                 dead[key] = source.pop(key)
             records = [_record(key, entry, lane) for key, entry in dead.items()]
-            failed = self._dead_letters.handle(records) if records else []
+            failed = {str(key) for key in dead}
+            with quietly():
+                failed = set(self._dead_letters.handle(records)) if records else set()
             for record in records:
                 if record["messageId"] not in failed:
                     del dead[int(cast("str", record["messageId"]))]
@@ -345,10 +339,16 @@ def _record(key: int, entry: Any, lane: str) -> dict[str, Any]:
     }
 
 
+def told(head: Head) -> str:
+    """A job's story, for whoever looks for the end of it."""
+    steps = "; ".join(f"{s.at_ms} {s.state} {s.agent or ''} {s.reason}" for s in head.timeline)
+    return f"{steps} (wake {head.wake_at_ms}, deadline {head.deadline_ms})"
+
+
 @contextmanager
 def quietly() -> Iterator[None]:
     """A function that failed is called again later."""
     try:
         yield
-    except TROUBLE:
+    except (*TROUBLE, Killed):
         return
