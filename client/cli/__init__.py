@@ -2,7 +2,10 @@
 
 app.py      the commands, the global options, errors to exit codes
 submit.py   run, submit
-read.py     ls, get, logs, queues, agents, health
+read.py     ls, get, logs, health
+change.py   cancel, retry, resubmit and what else moves jobs
+agents.py, queues.py, conditions.py, audit.py: a verb with verbs of its own each
+groups.py   what those share
 login.py    login, logout
 host.py     agent, doctor: hand over to `ec2_agent`
 watch.py    following a log on a terminal

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from client.cli import audit, change, conditions, exits, host, login, out, queues, read, submit
+from client.cli import (
+    agents,
+    audit,
+    change,
+    conditions,
+    exits,
+    host,
+    login,
+    out,
+    queues,
+    read,
+    submit,
+)
 from client.errors import JoblaneError
 
 if TYPE_CHECKING:
@@ -70,6 +82,7 @@ app = typer.Typer(
 submit.add_to(app)
 read.add_to(app)
 queues.add_to(app)
+agents.add_to(app)
 change.add_to(app)
 audit.add_to(app)
 conditions.add_to(app)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from client import queue_tables, render
 from client.cli import out
 from client.cli.change import Why
+from client.cli.groups import ShowByDefault
 from client.cli.read import screen
 from client.cli.submit import Json
 from client.errors import JoblaneError
@@ -23,17 +23,8 @@ if TYPE_CHECKING:
 WATCH_EVERY_S = 2.0
 
 
-class _Queues(TyperGroup):
-    """`queues` with anything but one of its own verbs means `queues show`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - vendored click
-        if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-
 verbs = typer.Typer(
-    cls=_Queues,
+    cls=ShowByDefault,
     help="How queues do: joblane queues [QUEUE] [--watch]. Pause them, resume them, set limits.",
     rich_markup_mode=None,
 )

@@ -1,4 +1,4 @@
-"""The verbs that read: `ls`, `get`, `logs`, `agents`, `health`."""
+"""The verbs that read: `ls`, `get`, `logs`, `health`."""
 
 import shutil
 import sys
@@ -106,26 +106,6 @@ def logs(
                 show([record])
 
 
-def agents(
-    ctx: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Show this agent and what it runs.")
-    ] = None,
-    *,
-    json: Json = False,
-) -> None:
-    """List the agents that reported lately, or show one and the jobs that it runs."""
-    with ctx.obj.connect() as client:
-        answer = client.agents() if name is None else client.agent(name)
-    if name is not None and not json:
-        running = answer.pop("jobs", [])
-        for field, value in answer.items():
-            out.text(f"{field:<12} {render.printable(value)}")
-        out.text(render.jobs(running, datetime.now(UTC), screen()))
-        return
-    _listing(answer, "no agents; start one here with: joblane agent", as_json=json)
-
-
 def health(ctx: typer.Context, *, json: Json = False) -> None:
     """Ask whether the API is up; needs no token.
 
@@ -145,15 +125,6 @@ def health(ctx: typer.Context, *, json: Json = False) -> None:
         raise typer.Exit(exits.UNAVAILABLE)
 
 
-def _listing(answer: dict[str, Any], nothing: str, *, as_json: bool) -> None:
-    if as_json:
-        out.document(answer)
-        return
-    from client.wire import rows  # noqa: PLC0415
-
-    out.text(render.things(rows(answer), datetime.now(UTC), screen(), nothing))
-
-
 def screen() -> render.Screen:
     """The terminal that tables are cut to; none when stdout is not one."""
     import os  # noqa: PLC0415
@@ -166,5 +137,5 @@ def screen() -> render.Screen:
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs."""
-    for verb in (ls, get, logs, agents, health):
+    for verb in (ls, get, logs, health):
         app.command(verb.__name__)(verb)

@@ -183,3 +183,16 @@ def test_one_agent_is_shown_with_what_it_runs(api: FakeApi, joblane: Joblane) ->
     assert "i-1" in said
     assert "01J" in said
     assert answer == json.loads(joblane("agents", "i-1", "--json").stdout)
+
+
+def test_an_agent_is_asked_to_leave(api: FakeApi, joblane: Joblane) -> None:
+    body = json.dumps({"name": "i-1", "note": "i-1 takes no more jobs"}).encode()
+    api.answers["/v1/agents/i-1/drain"] = (202, {"Content-Type": "application/json"}, body)
+    assert joblane("agents", "drain", "i-1", "--reason", "kernel").stdout == (
+        b"i-1 takes no more jobs\n"
+    )
+    assert ("POST", {"reason": "kernel"}) == (
+        api.requests[-1].method,
+        api.requests[-1].body,
+    )
+    assert joblane("agents", "drain").code == 64
