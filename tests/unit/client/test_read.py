@@ -195,4 +195,4 @@ def test_an_agent_is_asked_to_leave(api: FakeApi, joblane: Joblane) -> None:
         api.requests[-1].method,
         api.requests[-1].body,
     )
-    assert joblane("agents", "drain").code == 64
+    assert joblane("agents", "drain").code == 2
