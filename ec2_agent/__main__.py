@@ -30,7 +30,7 @@ from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files
 from ec2_agent.state.keeper import Keeper, Place, StateUnavailable
 from joblane import __version__
-from joblane.aws.clients import Clients
+from joblane.aws.clients import Clients, LazyClients
 from joblane.config import Descriptor, descriptor_name
 from joblane.names import AGENT_NAME_PATTERN
 
@@ -63,11 +63,10 @@ def _run(options: argparse.Namespace) -> int:
         configured = configuration.read(options.config)
     except configuration.BadConfiguration as wrong:
         raise CannotStart(str(wrong)) from None
-    clients = Clients()
     settings = Settings(
         name=options.name,
         since_ms=int(time.time() * 1000),
-        descriptor=_serving(_descriptor(clients, options.deployment), options.queue),
+        descriptor=_serving(_descriptor(options.deployment), options.queue),
         threads=options.threads,
         isolation=options.isolation,
         allow_host_network=options.allow_host_network,
@@ -96,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     home = Home(launcher, shims, settings.directory / "jobs")
     with launcher, contextlib.closing(shims):
         try:
-            return asyncio.run(_work(settings, clients, home))
+            return asyncio.run(_work(settings, home))
         except StateUnavailable as error:
             raise CannotStart(str(error)) from None
         except (NotReached, StateRefused) as error:
@@ -105,7 +104,7 @@ def _run(options: argparse.Namespace) -> int:
             raise CannotStart(f"cannot announce this agent: {error}") from None
 
 
-async def _work(settings: Settings, clients: Clients, home: Home) -> int:
+async def _work(settings: Settings, home: Home) -> int:
     """Be an agent while there is a state service."""
     table = settings.descriptor.agents_table
     keeper = Keeper(Place(Files(settings.directory), settings.name, table), settings.state)
@@ -113,7 +112,7 @@ async def _work(settings: Settings, clients: Clients, home: Home) -> int:
     try:
         # It counts from here, where its first heartbeat is next: see `joblane.shares`.
         settings = replace(settings, since_ms=int(time.time() * 1000))
-        return await Agent(settings, clients, home, keeper, _metadata()).run()
+        return await Agent(settings, LazyClients(), home, keeper, _metadata()).run()
     finally:
         await keeper.stop()
 
@@ -125,11 +124,14 @@ def _metadata() -> Metadata | None:
     return Metadata(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or DEFAULT_ENDPOINT)
 
 
-def _descriptor(clients: Clients, deployment: str) -> Descriptor:
-    """Read what the deployment's stacks wrote for its agents."""
+def _descriptor(deployment: str) -> Descriptor:
+    """Read what the deployment's stacks wrote for its agents.
+
+    The client goes with its session: an agent seldom needs it again.
+    """
     name = descriptor_name(deployment)
     try:
-        answer = clients.make("ssm").get_parameter(Name=name)
+        answer = Clients().make("ssm").get_parameter(Name=name)
         return Descriptor.model_validate_json(answer["Parameter"]["Value"])
     except ClientError as error:
         if error.response["Error"]["Code"] == "ParameterNotFound":

@@ -16,6 +16,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ec2_agent import memory
 from ec2_agent.adoption import Adoption, Home, Orphan
 from ec2_agent.attempt import Attempt
 from ec2_agent.caps import Caps
@@ -192,6 +193,7 @@ class Agent:
         if self._metadata is not None:
             watching = watch(self._metadata, self._on_notice)
             loops.append(asyncio.create_task(watching, name="notices"))
+        memory.give_back()
         leaving = asyncio.create_task(self._leaving.wait(), name="leaving")
         done, _ = await asyncio.wait({*loops, leaving}, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not leaving]

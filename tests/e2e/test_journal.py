@@ -1,0 +1,114 @@
+"""What an agent knows of jobs that have ended outlives it, its state service and AWS's absence."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ec2_agent.state.dynamodb import DynamoBackend
+from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
+from joblane.aws.agent_records import AgentRecords
+from joblane.aws.clients import Clients
+from joblane.config import table_name
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from tests.e2e.conftest import Http
+from tests.e2e.test_jobs import submit, wait_for
+from tests.support import proxy as roads
+
+
+@pytest.fixture(name="quiet")
+def _quiet(cloud: Cloud) -> Cloud:
+    """The cloud without any agent."""
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+    return cloud
+
+
+def wait_for_words(log: str, words: str, timeout_s: float = 30) -> None:
+    """Wait until an agent has said something."""
+    ends = time.monotonic() + timeout_s
+    while words not in Path(log).read_text():
+        assert time.monotonic() < ends, f"{words!r} was not said: {Path(log).read_text()[-2000:]}"
+        time.sleep(0.1)
+
+
+def children(pid: int, words: str) -> list[int]:
+    """Processes that an agent has started, by a word of their command lines."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rpartition(") ")[2].split()[1])
+            command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if parent == pid and words in command:
+            found.append(int(path.name))
+    return found
+
+
+def test_an_outcome_that_aws_never_heard_of_is_delivered_by_the_agents_next_life(
+    quiet: Cloud, http: Http, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(roads, "SHARE", 1.0)
+    with roads.proxy(quiet.endpoint, seed=1) as road:
+        mortal = quiet.start_agent("scribe", endpoint=road.url)
+        jobs = [submit(http, "sleep", "2", restartable=n % 2 == 0) for n in range(4)]
+        for job_id in jobs:
+            wait_for(http, job_id, "active")
+        road.fault = "refuse"
+        wait_for_words(mortal.log, "outcomes wait for AWS")
+        time.sleep(2)  # the last of them ends, too
+        os.killpg(mortal.pid, signal.SIGKILL)
+        mortal.wait(5)
+    assert {"active"} == {wait_for(http, job_id, "active")["state"] for job_id in jobs}
+    quiet.agents.pop("scribe")
+    quiet.start_agent("scribe")
+    for job_id in jobs:
+        job = wait_for(http, job_id, "completed")
+        assert (1, 1, 0) == (job["epoch"], job["attempt"], job["exit_code"])
+    wait_for_words(quiet.agents["scribe"].log, "4 outcome(s) of an earlier life")
+    wait_for_words(quiet.agents["scribe"].log, "no outcome waits")
+
+
+def test_jobs_end_once_while_the_state_service_is_killed_again_and_again(quiet: Cloud, http: Http):
+    agent = quiet.start_agent("local", threads=4)
+    jobs = [submit(http, "sleep", "0.2") for _ in range(12)]
+    killed: set[int] = set()
+    ends = time.monotonic() + 6
+    while len(killed) < 5 and time.monotonic() < ends:
+        for pid in set(children(agent.pid, "ec2_agent.state")) - killed:
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+        time.sleep(0.3)
+    assert len(killed) >= 3
+    for job_id in jobs:
+        assert 1 == wait_for(http, job_id, "completed")["epoch"]
+    entries = http("GET", "/v1/agents").json()["entries"]
+    assert [None] == [entry["trouble"] for entry in entries if entry["name"] == "local"]
+
+
+def test_the_table_keeps_records_as_the_contract_says(cloud: Cloud, clients: Clients):
+    """tests/unit/test_state_backends.py has the whole contract, over another DynamoDB."""
+    assert cloud.endpoint
+    table = table_name(DEPLOYMENT, "agents")
+    backend = DynamoBackend(AgentRecords(clients.make("dynamodb"), table, "nobody"))
+    now = time.time()
+
+    def write(verb: Verb, *records: Record) -> list[Result]:
+        return backend.write([prepared(verb, record, now) for record in records], now)
+
+    many = [Record("k", f"{n:02d}", 1, "x") for n in range(BATCH)]
+    assert [Result.DONE] * BATCH == write(Verb.CREATE, *many)
+    assert [Result.DONE] * BATCH == write(Verb.CREATE, *many)
+    assert [Result.EXISTS] == write(Verb.CREATE, Record("k", "00", 2, "y"))
+    assert [Result.DONE] == write(Verb.UPDATE, Record("k", "00", 3, "z"))
+    assert [Result.STALE] == write(Verb.UPDATE, Record("k", "00", 2, "y"))
+    assert [Result.ABSENT] == write(Verb.UPDATE, Record("k", "none", 1, "y"))
+    assert ["z"] == [record.body for record in backend.get("k", ["none", "00"], now)]
+    page, after = backend.list("k", "03", 10, now)
+    assert (["04", "13"], "13") == ([page[0].id, page[-1].id], after)
+    assert [Result.DONE] == write(Verb.DELETE, Record("k", "04", 2, None))
+    assert [Result.STALE] == write(Verb.CREATE, Record("k", "04", 1, "x"))
+    assert "05" == backend.list("k", "03", 10, now)[0][0].id
