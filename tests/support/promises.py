@@ -49,8 +49,19 @@ class Promises:
                 assert reached, f"nobody will ever see {head.job_id} again: {told(head)}"
                 if head.state is State.BLOCKED and head.job_id not in messages:
                     assert head.condition in waits_for, f"{head.job_id} is in no list"
+        self._running(heads)
         self.seen = heads
         self.looked += 1
+
+    def _running(self, heads: dict[str, Head]) -> None:
+        """What runs under a lease is what the table says: nobody else may end or have it."""
+        for agent in self.world.agents:
+            for job in agent.running if agent.holds_lease else ():
+                mine = job.attempt.head
+                head = heads.get(mine.job_id)
+                assert head is not None, f"{mine.job_id} runs and is gone"
+                holds = (head.state, head.epoch) == (State.ACTIVE, mine.epoch)
+                assert holds, f"{agent.name} runs what is not its own: {told(head)}"
 
     def _history(self, head: Head) -> None:
         """The timeline only grows, along the table's arrows; who has ended stays so."""

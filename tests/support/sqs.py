@@ -35,7 +35,7 @@ class Queues:
         self.clock = clock
         self.entries: dict[str, dict[int, Entry]] = {}
         self.last: tuple[str, int] | None = None
-        """Where the message is that was handed out last, and its key."""
+        """Where the message is that was sent or handed out last, and its key."""
         self._ids = count()
 
     def make(self, url: str) -> None:
@@ -48,8 +48,11 @@ class Queues:
             code = "AWS.SimpleQueueService.NonExistentQueue"
             raise ClientError({"Error": {"Code": code}}, "SendMessage")
         now = self.clock()
-        shows = now + delay_s + self.dice.uniform(0, LATE_S)
-        self.entries[url][next(self._ids)] = Entry(body, now, shows, attributes)
+        shows = now + delay_s + self.dice.choice([0, self.dice.uniform(0, LATE_S)])
+        key = next(self._ids)
+        self.entries[url][key] = Entry(body, now, shows, attributes)
+        if shows <= now:
+            self.last = (url, key)
 
     def visible(self, url: str) -> list[int]:
         """Ids of what could be received now."""

@@ -46,7 +46,7 @@ MOST_RECEIVES = 40
 """After which SQS moves a message to its lane's dead-letter queue: far fewer than deployed, so
 that it happens."""
 
-INTERRUPTIONS = 0.06
+INTERRUPTIONS = 0.1
 """How often others come in between before and after a write."""
 
 KILLS = 0.004
@@ -268,7 +268,7 @@ class World:
         what = self.dice.random()
         if others and what < 0.8:
             agent = self.dice.choice(others)
-            self.let(agent, agent.work if what < 0.4 else agent.take_again)
+            self.let(agent, agent.work if what < 0.25 else agent.take_again)
             return
         self._busy.append(None)
         if what < 0.9:

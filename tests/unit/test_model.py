@@ -6,6 +6,13 @@ that die, drift, leave and are cut off are simulated (`tests/support/world.py`,
 `tests/support/network.py`). A failure names its seed and step. For a long run:
 
     JOBLANE_MODEL_S=600 pytest -s tests/unit/test_model.py -k long
+
+Shown to find, each planted by itself, within these seeds: a message deleted before the outcome is
+written (56 of 59 worlds), a block that joins no list (57), a recovery that drops its entry before
+it sends (9) or sends before the row is pending (5), a requeue that clears `wake` before it sends
+(5), writes that ask for no epoch (5), a takeover that asks for none (1). It found, in the product:
+one agent claiming a job twice in a millisecond, an entry dropped of a job that had blocked again,
+a row of nothing but a beat of an agent that had left.
 """
 
 import json
@@ -15,12 +22,16 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
+from botocore.exceptions import ClientError
 
 from joblane.lifecycle import State
 from joblane.times import rfc3339
+from tests.support import recovery
+from tests.support.aws import Cloud
+from tests.support.dynamodb import Item, Tables
 from tests.support.network import Killed
 from tests.support.promises import Promises
 from tests.support.requests import Api
@@ -37,7 +48,8 @@ NAMES = ("agent-1", "agent-2", "agent-3", "agent-4")
 UNREACHED = {State.SKIPPED, State.STALE, State.DISMISSED, State.EXPIRED}
 """States that no job is brought to here, or that not every seed brings one to."""
 
-SEEDS = [int(os.environ["JOBLANE_SEED"])] if "JOBLANE_SEED" in os.environ else range(1, 13)
+SEEDS = [int(os.environ["JOBLANE_SEED"])] if "JOBLANE_SEED" in os.environ else range(1, 61)
+"""A world takes a fifth of a second of CPU."""
 
 CALM_TICKS = 2000
 """In which everything must come to its end once the trouble is over: the longest policy is
@@ -140,15 +152,15 @@ class Life:
         chance = dice.random()
         if world.agents:
             agent = dice.choice(world.agents)
-            if chance < 0.03:
+            if chance < 0.05:
                 agent.die()
                 if dice.random() < 0.5:  # its instance is gone with it, and its name for ever
                     world.ended_instances.append(agent.name)
                     self.names.remove(agent.name)
                     self.names.append(f"agent-{len(world.ended_instances)}{dice.random():.6f}")
-            elif chance < 0.05:
+            elif chance < 0.07:
                 world.let(agent, agent.leave)
-            elif chance < (0.3 if agent.cut_off else 0.1):
+            elif chance < (0.15 if agent.cut_off else 0.12):
                 agent.cut_off = not agent.cut_off
         missing = sorted(set(self.names) - {agent.name for agent in world.agents if agent.alive})
         if missing and dice.random() < 0.2:
@@ -180,10 +192,15 @@ async def inline(call: Callable[[], T], _name: str) -> T:
     return call()
 
 
-def live(seed: int, monkeypatch: pytest.MonkeyPatch, steps: int = STEPS) -> Life:
+def live(
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: int = STEPS,
+    tables: Tables | None = None,
+) -> Life:
     """One world, from its beginning to its end."""
     print(f"JOBLANE_SEED={seed}")
-    life = Life(World(seed), seed)
+    life = Life(World(seed, tables), seed)
     world = life.world
 
     async def no_time(_seconds: float) -> None:
@@ -232,6 +249,43 @@ def test_whatever_happens_every_job_ends_and_none_runs_twice_at_once(
         passed.update(s.state for h in life.promises.seen.values() for s in h.timeline)
     print({state.value: count for state, count in passed.items()})
     assert set(State) - UNREACHED <= set(passed)
+
+
+class Mirrored(Tables):
+    """Makes each call in memory and to moto too."""
+
+    def __init__(self, client: Any) -> None:
+        super().__init__()
+        self.client = client
+        self.compared: Counter[str] = Counter()
+
+    def call(self, operation: str, request: Item, *, stale: bool = False) -> Item:  # noqa: ARG002
+        """Make a call; both must answer the same, a refusal included."""
+        ours = self._answer(lambda: super(Mirrored, self).call(operation, request))
+        theirs = self._answer(lambda: getattr(self.client, operation)(**request))
+        assert ours == theirs, (operation, request)
+        self.compared[operation] += 1
+        if "Error" in ours:
+            raise ClientError(cast("Any", ours), operation)
+        return ours
+
+    def _answer(self, make: Callable[[], Item]) -> Item:
+        try:
+            answer = make()
+        except ClientError as error:
+            answer = {**error.response, "Error": {"Code": error.response["Error"]["Code"]}}
+        wanted = ("Error", "Item", "Items", "Attributes", "Responses", "LastEvaluatedKey")
+        return {name: answer[name] for name in wanted if name in answer}
+
+
+def test_the_tables_in_memory_answer_as_moto_does(aws: Cloud, monkeypatch: pytest.MonkeyPatch):
+    recovery.make(aws)
+    tables = Mirrored(aws.clients.make("dynamodb"))
+    live(1, monkeypatch, steps=25, tables=tables)
+    print(dict(tables.compared))
+    assert {"put_item", "get_item", "update_item", "delete_item", "query", "batch_get_item"} == set(
+        tables.compared
+    )
 
 
 @pytest.mark.timeout(0)
