@@ -147,7 +147,7 @@ Moment = Annotated[str, AfterValidator(_moment)]
 class _Input(BaseModel):
     """Part of a request: unknown fields are refused, and 5 is not "5"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class Resources(_Input):
@@ -277,6 +277,8 @@ class Batch(_Input):
 class Transition(BaseModel):
     """One line of a job's timeline."""
 
+    model_config = ConfigDict(defer_build=True)
+
     state: State
     at: str
     """RFC 3339, UTC, milliseconds."""
@@ -287,6 +289,8 @@ class Transition(BaseModel):
 
 class Job(BaseModel):
     """A job as the API answers it: what was submitted, and what became of it."""
+
+    model_config = ConfigDict(defer_build=True)
 
     id: str
     tenant: str
@@ -350,6 +354,8 @@ class Cancelled(Job):
 class LogRecord(BaseModel):
     """A piece of a job's output, a line where it has lines; `seq` counts within an attempt."""
 
+    model_config = ConfigDict(defer_build=True)
+
     attempt: int
     seq: int
     stream: Literal["stdout", "stderr", "joblane"]
@@ -363,6 +369,8 @@ class LogRecord(BaseModel):
 class LogEnd(BaseModel):
     """The end of a job's output, as a stream of events tells it."""
 
+    model_config = ConfigDict(defer_build=True)
+
     state: State
     reason: str
     exit_code: int | None
@@ -370,6 +378,8 @@ class LogEnd(BaseModel):
 
 class FieldProblem(BaseModel):
     """One wrong field of a request."""
+
+    model_config = ConfigDict(defer_build=True)
 
     field: str
     """Path to it, such as `retry.max_attempts` or `command.0`."""
