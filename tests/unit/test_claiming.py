@@ -182,6 +182,14 @@ def test_a_job_of_an_agent_that_said_goodbye_or_came_back_anew_is_taken_over_at_
     assert claim(aws, "agent-2", NOW + 5) is not None
 
 
+def test_a_job_that_the_agents_next_life_lists_stays_its_own(aws: Cloud):
+    """Its outcome waits in the journal, or its shim runs on."""
+    lose(aws)
+    beat(aws, "agent-dead", NOW + 5, since=NOW + 4, jobs=(JOB,))
+    assert claim(aws, "agent-2", NOW + 5) is None
+    assert State.ACTIVE is stored(aws).state
+
+
 def test_a_job_whose_claims_answer_was_lost_is_taken_over_once_a_heartbeat_leaves_it_out(
     aws: Cloud,
 ):

@@ -395,6 +395,17 @@ def test_thirty_tries_are_made_a_second_apart():
     assert (30, 1.0) == (settings.start_tries, settings.start_interval)
 
 
+def test_the_service_stays_small():
+    """An agent and its service have 80 MB; each of these would add 8 to 25."""
+    code = """
+import sys
+import ec2_agent.state.__main__, ec2_agent.state.local, ec2_agent.state.memory
+print(sorted({"asyncio", "botocore", "pydantic", "ssl", "urllib3"} & sys.modules.keys()))
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[]" == said.stdout.strip()
+
+
 def test_every_error_code_is_documented():
     page = (Path(__file__).parents[2] / "docs" / "PROTOCOL.md").read_text()
     listed = re.findall(r"^\| `([a-z_]+)` \| .* \| (?:yes|no) \|$", page, re.MULTILINE)
