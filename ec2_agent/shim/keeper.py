@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 def live(agent: socket.socket) -> None:
     """Be a shim: wait for a job, keep it to its end. The caller ends the process then."""
+    agent.send(wire.READY)
     body, fds = wire.receive_raw(agent)
     if not body:
         return  # the agent has gone, and had no job for us

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -12,10 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import joblane
-from ec2_agent.sandbox import Sandbox, SandboxRefused
+from ec2_agent.sandbox import Sandbox, SandboxRefused, wire
 
 SPARE = 2
 """Shims that wait for a job, so that no start waits for a fork."""
+
+READY_S = 10.0
+"""How long a fork may take, on a host that is very busy."""
+
+TRIES = 2 * SPARE + 1
+"""All that wait may have died with the process that made them."""
 
 # As the launcher process: what the packages' own __init__ would load is not needed there.
 _BOOT = """\
@@ -47,19 +54,20 @@ class Shims:
     def take(self) -> socket.socket:
         """Give the connection to a shim without a job; raises SandboxRefused."""
         with self._lock:
-            try:
-                self._refill()
-            except OSError:  # the process is gone, by a mistake or by an operator: have another
-                self._drop()
+            for _ in range(TRIES):
                 try:
-                    self._start()
                     self._refill()
-                except OSError as failed:
-                    raise SandboxRefused(f"no shim can be started: {failed}") from failed
-            shim = self._spare.popleft()
-            with contextlib.suppress(OSError):
-                self._refill()
-            return shim
+                except OSError:  # the process is gone, by a mistake or an operator: have another
+                    self._drop()
+                    self._start()
+                    continue
+                shim = self._spare.popleft()
+                if _is_ready(shim):
+                    with contextlib.suppress(OSError):
+                        self._refill()
+                    return shim
+                shim.close()
+        raise SandboxRefused("no shim could be started; the agent's standard error may say why")
 
     def close(self) -> None:
         """End what waits for a job; shims that have one stay."""
@@ -100,6 +108,13 @@ class Shims:
         self._spare.clear()
         self._control.close()
         self._process.wait()
+
+
+def _is_ready(shim: socket.socket) -> bool:
+    """Wait until a shim says that it is there; False if it is gone, or does not get so far."""
+    poll = select.poll()
+    poll.register(shim, select.POLLIN)
+    return bool(poll.poll(READY_S * 1000)) and wire.receive_answer(shim) == wire.READY
 
 
 def entrust(

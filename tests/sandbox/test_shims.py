@@ -1,0 +1,274 @@
+"""A shim without a cloud: what it keeps, for how long, and what dies with it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ec2_agent.flight import Held
+from ec2_agent.kept import (
+    Exit,
+    Folder,
+    Keep,
+    Kept,
+    Link,
+    StateTaken,
+    boottime,
+    lock_state,
+    reach,
+    start,
+)
+from ec2_agent.sandbox import Launcher, Limits, Spec
+from ec2_agent.shim import files
+from ec2_agent.shim.pool import Shims
+from joblane.aws.lanes import LaneQueue, Received
+from joblane.head import submitted
+from tests.sandbox.running import strongest
+from tests.sandbox.test_endings import REPOSITORY, alive
+from tests.support.jobs import JOB, submission
+
+NOBODY: Any = None
+
+
+class Room:
+    """A launcher, shims, and a directory for jobs."""
+
+    def __init__(self, jobs: Path) -> None:
+        self.jobs = jobs
+        self.launcher = Launcher(isolation=strongest(), slots=0)
+        self.shims = Shims()
+        self.epoch = 0
+
+    def start(self, script: str, until_s: float = 60, **changes: Any) -> tuple[Folder, Any, Any]:
+        """Start a shell script that may run for so long without a word from us."""
+        self.epoch += 1
+        folder = make_folder(self.jobs, self.epoch)
+        keep = Keep(self.shims, self.jobs, lambda: boottime() + until_s, recovery=True)
+        spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
+        return (folder, *start(keep, self.launcher, spec, folder))
+
+
+def make_folder(jobs: Path, epoch: int) -> Folder:
+    """The directory of a claim."""
+    held = Held(
+        LaneQueue(NOBODY, "lane"), LaneQueue(NOBODY, "dead"), "q", Received("{}", "r", 1, 2), 3.0
+    )
+    head = submitted(JOB, "acme", submission(), 0)
+    return Folder.make(jobs, type(head)(**{**_fields(head), "epoch": epoch}), held)
+
+
+def _fields(head: Any) -> dict[str, Any]:
+    return {name: getattr(head, name) for name in head.__slots__}
+
+
+@pytest.fixture(name="room")
+def _room(tmp_path: Path) -> Iterator[Room]:
+    room = Room(tmp_path)
+    yield room
+    for folder in Folder.all(tmp_path):
+        if (who := folder.read(files.SHIM)) is not None and files.lives(who):
+            os.kill(who["pid"], signal.SIGKILL)
+    room.shims.close()
+    room.launcher.close()
+
+
+def ended(folder: Folder, shim: Any, sandbox: Any) -> Exit | None:
+    """Wait for a job's end as an agent does."""
+
+    async def wait() -> Exit | None:
+        return await asyncio.wait_for(Kept(folder, Link(shim), sandbox).end(), 20)
+
+    return asyncio.run(wait())
+
+
+def output(folder: Folder) -> list[tuple[int, str, bytes]]:
+    reader, found = folder.reader(), []
+    while reader.unread:
+        seq, stream, _, data = reader.read()
+        found.append((seq, stream, data))
+    return found
+
+
+def wait_for(done: Any, timeout_s: float = 10) -> None:
+    ends = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
+    said = """echo '{"block": "app:x"}' >&3; read a <&3; echo "$a"; echo err >&2; exit 75"""
+    folder, shim, sandbox = room.start(said)
+    end = ended(folder, shim, sandbox)
+    assert end is not None
+    assert (75, "app:x", False) == (end.ending.exit_code, end.condition, end.lease_lost)
+    assert {("stdout", b'{"ok": true}\n'), ("stderr", b"err\n")} == {
+        (stream, data) for _, stream, data in output(folder)
+    }
+    assert end.records == 2
+    wait_for(lambda: not files.lives(folder.read(files.SHIM) or {}))
+    assert {"spec", "shim", "log", "exit"} == {entry.name for entry in folder.path.iterdir()}
+    assert {0o600} == {entry.stat().st_mode & 0o777 for entry in folder.path.iterdir()}
+    assert 0o700 == folder.path.stat().st_mode & 0o777
+
+
+def test_a_job_that_nobody_renews_is_killed_in_time(room: Room):
+    folder, shim, sandbox = room.start("sleep 4751.5", until_s=1.0)
+    began = time.monotonic()
+    end = ended(folder, shim, sandbox)
+    assert end is not None
+    assert end.lease_lost
+    assert 0.5 < time.monotonic() - began < 4
+    assert [] == alive("4751.5")
+
+
+def test_a_job_that_is_renewed_goes_on(room: Room):
+    folder, shim, sandbox = room.start("sleep 1.5", until_s=1.0)
+
+    async def renew() -> Exit | None:
+        link = Link(shim)
+        link.renew(boottime() + 30)
+        return await Kept(folder, link, sandbox).end()
+
+    end = asyncio.run(renew())
+    assert end is not None
+    assert (False, 0) == (end.lease_lost, end.ending.exit_code)
+
+
+def test_a_killed_shim_takes_its_job_with_it(room: Room):
+    folder, shim, sandbox = room.start("(setsid sleep 4752.5 &); sleep 4752.5")
+    wait_for(lambda: folder.read(files.SHIM) is not None and len(alive("4752.5")) >= 2)
+    os.kill((folder.read(files.SHIM) or {})["pid"], signal.SIGKILL)
+    assert None is ended(folder, shim, sandbox)
+    assert [] == alive("4752.5")
+    assert None is reach(folder)
+
+
+def test_a_dead_launcher_costs_no_kept_job(room: Room):
+    folder, shim, sandbox = room.start("sleep 0.5; exit 7")
+    os.kill(room.launcher.pid, signal.SIGKILL)
+    end = ended(folder, shim, sandbox)
+    assert end is not None
+    assert 7 == end.ending.exit_code
+
+
+def test_a_dead_zygote_is_replaced_and_costs_no_kept_job(room: Room):
+    folder, shim, sandbox = room.start("sleep 0.5; exit 7")
+    wait_for(lambda: folder.read(files.SHIM))
+    for _ in range(2):
+        zygote = room.shims.pid
+        os.kill(zygote, signal.SIGKILL)
+        wait_for(lambda pid=zygote: files.started(pid) is None)
+        for _ in range(4):
+            last = ended(*room.start("exit 3"))
+            assert last is not None
+            assert 3 == last.ending.exit_code
+    end = ended(folder, shim, sandbox)
+    assert end is not None
+    assert 7 == end.ending.exit_code
+
+
+def test_an_agent_that_is_killed_leaves_its_job_to_the_next(tmp_path: Path):
+    """Killed with launcher and zygote, in the middle of the job's output."""
+    script = "for i in $(seq 60); do echo line $i; sleep 0.02; done; exit 9"
+    program = (
+        "import os, signal, sys, time\n"
+        "from pathlib import Path\n"
+        "from tests.sandbox.test_shims import Room\n"
+        f"room = Room(Path({str(tmp_path)!r}))\n"
+        f"room.start({script!r})\n"
+        "time.sleep(0.5)\n"
+        "for pid in (room.launcher.pid, room.shims.pid, os.getpid()):\n"
+        "    os.kill(pid, signal.SIGKILL)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY}/layers/core/python"},
+        check=False,
+        timeout=30,
+    )
+    (folder,) = Folder.all(tmp_path)
+    shim = reach(folder)
+    assert shim is not None
+    assert None is reach_by(folder, started=1)
+    end = ended(folder, shim, None)
+    assert end is not None
+    assert (9, 60) == (
+        end.ending.exit_code,
+        len(b"".join(d for *_, d in output(folder)).split(b"\n")) - 1,
+    )
+    assert b"".join(b"line %d\n" % n for n in range(1, 61)) == b"".join(
+        data for *_, data in output(folder)
+    )
+    numbers = [seq for seq, *_ in output(folder)]
+    assert list(range(1, end.records + 1)) == numbers
+
+
+def reach_by(folder: Folder, **other: Any) -> Any:
+    """Reach a shim whose file tells of another process with its number."""
+    kept = folder.read(files.SHIM) or {}
+    files.write(folder.fd, files.SHIM, {**kept, **other})
+    try:
+        return reach(folder)
+    finally:
+        files.write(folder.fd, files.SHIM, kept)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_another_user_does_not_reach_a_shim(room: Room):
+    folder, shim, sandbox = room.start("sleep 0.5")
+    wait_for((folder.path / "sock").exists)
+    for path in (folder.path, *folder.path.parents[:4]):
+        path.chmod(0o755)
+    program = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        f"s.connect({str(folder.path / 'sock')!r})"
+    )
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", "-S", "-c", program],
+        user=65534,
+        capture_output=True,
+        check=False,
+        cwd="/",
+    )
+    assert b"Permission" in done.stderr
+    # And were it let in by a careless chmod, it would not be listened to.
+    (folder.path / "sock").chmod(0o666)
+    program += '\ns.send(b\'{"do": "kill"}\')\nprint(s.recv(10))'
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", "-S", "-c", program],
+        user=65534,
+        capture_output=True,
+        check=False,
+        cwd="/",
+    )
+    assert b"kill" not in done.stdout
+    end = ended(folder, shim, sandbox)
+    assert end is not None
+    assert 0 == end.ending.exit_code
+
+
+def test_a_state_directory_has_one_agent(tmp_path: Path):
+    lock = lock_state(tmp_path / "a")
+    with pytest.raises(StateTaken, match="runs already"):
+        lock_state(tmp_path / "a")
+    os.close(lock)
+    os.close(lock_state(tmp_path / "a"))
+
+
+def test_a_spec_that_was_not_finished_is_none(tmp_path: Path):
+    folder = make_folder(tmp_path, 1)
+    whole = (folder.path / files.SPEC).read_bytes()
+    assert JOB == json.loads(whole)["job_id"]
+    for cut in range(len(whole)):
+        (folder.path / files.SPEC).write_bytes(whole[:cut])
+        assert None is folder.read(files.SPEC)
