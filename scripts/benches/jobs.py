@@ -2,18 +2,27 @@
 
 `scripts/up` first, then `. .local/env && scripts/bench jobs [N]` (10,000 unless told). Each job
 is the built-in `sleep` of 0 ms in its own sandbox, on the one agent that `scripts/up` started.
+
+A job's parts are told by what it reads back with: its timeline (accepted, claimed, ended) and
+`usage.wall_s`. What follows its end, the settle and the message's delete, is in no job; it shows
+in what the agent's slots did between two jobs.
 """
 
 import os
 import sys
 import time
 from collections import Counter
+from datetime import datetime
+from statistics import median
+from typing import Any
 
 import httpx
 
 BATCH = 100
 DONE = {"completed", "failed", "dead", "cancelled", "expired"}
 GIVE_UP_S = 3600
+SLOTS = 4
+"""Of the agent that `scripts/up` starts."""
 
 
 def main() -> int:
@@ -38,6 +47,7 @@ def main() -> int:
     print(f"{count} jobs: accepted in {submitted:.1f} s ({count / submitted:.0f} a second)")
     print(f"all ended after {ended:.1f} s ({count / ended:.0f} a second)")
     print(f"states: {dict(states)}; lost: {count - len(jobs)}; started more than once: {twice}")
+    _print_parts(list(jobs.values()), submitted / count)
     return 0 if states == {"completed": count} and not twice else 1
 
 
@@ -47,9 +57,9 @@ def _submit(http: httpx.Client, left: int) -> list[str]:
     return [entry["job"]["id"] for entry in entries]
 
 
-def _wait(http: httpx.Client, ids: list[str]) -> dict[str, dict[str, object]]:
+def _wait(http: httpx.Client, ids: list[str]) -> dict[str, dict[str, Any]]:
     """Read every job until it has ended, the likely ones first: lanes are roughly in order."""
-    ended: dict[str, dict[str, object]] = {}
+    ended: dict[str, dict[str, Any]] = {}
     waiting = list(ids)
     deadline = time.monotonic() + GIVE_UP_S
     while waiting and time.monotonic() < deadline:
@@ -64,6 +74,37 @@ def _wait(http: httpx.Client, ids: list[str]) -> dict[str, dict[str, object]]:
             time.sleep(0.5)
         waiting = waiting[BATCH:] + still
     return ended
+
+
+def _print_parts(jobs: list[dict[str, Any]], submission_s: float) -> None:
+    """Print the median of each part of a job's life, and its share of the time in a slot."""
+    waits, starts, runs = [], [], []
+    for job in jobs:
+        if job["state"] != "completed":
+            continue
+        at = {step["state"]: datetime.fromisoformat(step["at"]) for step in job["timeline"]}
+        ran = float(job["usage"]["wall_s"])
+        waits.append((at["active"] - at["pending"]).total_seconds())
+        starts.append((at["completed"] - at["active"]).total_seconds() - ran)
+        runs.append(ran)
+    if not runs:
+        return
+    ended = sorted(datetime.fromisoformat(job["ended_at"]) for job in jobs if job["ended_at"])
+    claimed = min(datetime.fromisoformat(job["started_at"]) for job in jobs if job["started_at"])
+    slot_s = SLOTS * (ended[-1] - claimed).total_seconds() / len(runs)
+    rest = slot_s - sum(starts + runs) / len(runs)
+    print(f"submission, a job's part of its batch: {submission_s * 1000:.1f} ms")
+    print(f"waiting in the lane, median: {median(waits):.1f} s")
+    print(f"a job's time in one of the agent's {SLOTS} slots: {slot_s * 1000:.1f} ms, of it")
+    parts = {
+        "claim and start (the claim's answer, sandbox, exit seen)": (starts, None),
+        "run (exec to exit)": (runs, None),
+        "between two jobs (settle, delete, receive)": ([], rest),
+    }
+    for name, (times, mean) in parts.items():
+        mean_s = sum(times) / len(times) if mean is None else mean
+        middle = f"median {median(times) * 1000:6.1f} ms" if times else "by difference   "
+        print(f"  {name:58} {middle}, mean {mean_s * 1000:6.1f} ms, {mean_s / slot_s:4.0%}")
 
 
 if __name__ == "__main__":
