@@ -36,6 +36,7 @@ class Rounds:
         self._trouble: BackendError | None = None
         self._checked = self._tidied = self._synced = time.monotonic()
         self._unsynced = False
+        self._keep_up(self._backend.check)  # before anybody asks how it is
 
     @property
     def pause(self) -> float:

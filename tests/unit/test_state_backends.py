@@ -17,6 +17,7 @@ from ec2_agent.state.dynamodb import DynamoBackend
 from ec2_agent.state.local import LocalBackend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import MARK_S, Record, Result, Verb, Write, prepared
+from ec2_agent.state.rounds import Rounds
 from joblane.aws.agent_records import AgentRecords
 from tests.support.aws import DESCRIPTOR, Cloud
 
@@ -259,6 +260,8 @@ def test_a_disk_that_is_nearly_full_is_trouble_before_it_is_full(
     with pytest.raises(BackendError, match="MB left") as caught:
         backend.check()
     assert "storage_full" == caught.value.code
+    rounds = Rounds(backend, 0)
+    assert ("storage_full", str(caught.value)) == rounds.health()  # an agent does not even start
     backend.close()
 
 
