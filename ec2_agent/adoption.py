@@ -144,7 +144,7 @@ class Adoption:
             await shipper.finish(None)
         elif running:
             log.warning("job %s: killed, it is not this agent's any more", orphan.job_id)
-        folder.remove()
+        orphan.kept.remove()
 
     def done(self, orphan: Orphan) -> None:
         """Forget an orphan: it is an attempt now, or gone."""

@@ -38,6 +38,9 @@ SHIP_TIMEOUT_S = 10.0
 """How long an outcome waits for its output to arrive: a reader who sees the end should find all
 of it. After that the outcome goes first, and the output follows."""
 
+GONE_S = 5.0
+"""How long a slot stays taken at most while the shim writes down the end and goes."""
+
 log = logging.getLogger(__name__)
 
 
@@ -108,7 +111,8 @@ class Attempt:
         end = await kept.end()
         if self._abandoned or (end is not None and end.lease_lost):
             await shipper.abandon()
-            folder.remove()
+            kept.remove()
+            await kept.gone(GONE_S)
             self._give_up()
             return
         if end is None:
@@ -120,7 +124,8 @@ class Attempt:
         if not arrived:
             log.warning("job %s: its output arrives later", head.job_id)
         await self._put(head, verdict, ending, records)
-        shipper.then(folder.remove)  # killed before that, the next agent ships and removes
+        shipper.then(kept.remove)  # killed before that, the next agent ships and removes
+        await kept.gone(GONE_S)
 
     async def _put(
         self,

@@ -151,6 +151,8 @@ class Link:
         """Set when there is more output."""
         self.ended: asyncio.Future[dict[str, Any] | None] = self._loop.create_future()
         """What the shim said at the end; None if it is gone without a word."""
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        """Done when the shim has gone: it touches its files no more."""
         self._loop.add_reader(sock.fileno(), self._hear)
 
     def renew(self, until: float) -> None:
@@ -176,6 +178,8 @@ class Link:
             self._sock.close()
         if not self.ended.done():
             self.ended.set_result(None)
+        if not self.gone.done():
+            self.gone.set_result(None)
 
     def _say(self, said: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # it has ended, or hangs: its deadline sees to that
@@ -192,9 +196,10 @@ class Link:
         if said["is"] == "grown":
             self.grown.set()
             return
-        if not self.ended.done() and body:
+        if not body:
+            self.close()
+        elif not self.ended.done():
             self.ended.set_result(said)
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,18 @@ class Kept:
         if self._sandbox is not None:
             self._sandbox.bury(killed=said is None or bool(said["killed"]))
         return None if said is None else Exit.of(said)
+
+    async def gone(self, timeout_s: float) -> None:
+        """Wait until the shim has gone, or for so long."""
+        if self.link is not None:
+            await asyncio.wait({self.link.gone}, timeout=timeout_s)
+
+    def remove(self) -> None:
+        """Take the directory away, once the shim is through with it."""
+        if self.link is None or self.link.gone.done():
+            self.folder.remove()
+        else:
+            self.link.gone.add_done_callback(lambda _: self.folder.remove())
 
     def _make_sure(self) -> None:
         """Kill what a shim that was killed has left; return when all of it is dead."""

@@ -117,10 +117,11 @@ class Keeper:
         """Keep the job to its end, and until that is written down."""
         while self._exit is None:
             self._once()
-        while not self._write_exit():
-            self._tell_end()
-            self._serve(AGAIN_S)
+        # The agent first: its journal is as durable, and need not wait for this disk.
         self._tell_end()
+        while not self._write_exit():
+            self._serve(AGAIN_S)
+            self._tell_end()  # another agent may have come
         self._bury()
 
     def _once(self) -> None:

@@ -84,7 +84,10 @@ def ended(folder: Folder, shim: Any, sandbox: Any) -> Exit | None:
     """Wait for a job's end as an agent does."""
 
     async def wait() -> Exit | None:
-        return await asyncio.wait_for(Kept(folder, Link(shim), sandbox).end(), 20)
+        link = Link(shim)
+        end = await asyncio.wait_for(Kept(folder, link, sandbox).end(), 20)
+        await asyncio.wait_for(link.gone, 20)
+        return end
 
     return asyncio.run(wait())
 
@@ -115,6 +118,7 @@ def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
     }
     assert end.records == 2
     wait_for(lambda: not files.lives(folder.read(files.SHIM) or {}))
+    assert end == Exit.of(folder.read(files.EXIT) or {})
     assert {"spec", "shim", "log", "exit"} == {entry.name for entry in folder.path.iterdir()}
     assert {0o600} == {entry.stat().st_mode & 0o777 for entry in folder.path.iterdir()}
     assert 0o700 == folder.path.stat().st_mode & 0o777
@@ -136,7 +140,9 @@ def test_a_job_that_is_renewed_goes_on(room: Room):
     async def renew() -> Exit | None:
         link = Link(shim)
         link.renew(boottime() + 30)
-        return await Kept(folder, link, sandbox).end()
+        end = await Kept(folder, link, sandbox).end()
+        await link.gone
+        return end
 
     end = asyncio.run(renew())
     assert end is not None
