@@ -86,7 +86,11 @@ class Attempt:
                 verdict = await self._obstacle() or await self._fetch()
             if verdict is None:
                 kept = self._kept or await self._start()
-                await self._follow(head, kept)
+                try:
+                    await self._follow(head, kept)
+                finally:
+                    if kept.link is not None:
+                        kept.link.close()
                 return
             started = False
         except SandboxRefused as refusal:
