@@ -47,6 +47,12 @@ from joblane.head import rfc3339
 from joblane.message import Command
 from joblane.names import LANES, inbox_name, recovery_name, table_name
 
+EX_SOFTWARE = 70
+"""sysexits.h: a part of the agent failed; whoever keeps it running starts it again."""
+
+LAUNCHER_GONE_S = 1.0
+"""How long an agent that lost its launcher stays, for starts under way to fail and be noted."""
+
 TROUBLE_S = 5
 """How long a message rests whose job could not be claimed, because AWS did not answer."""
 
@@ -99,6 +105,9 @@ class Agent:
         self._attempts: set[Attempt] = set()
         self._leaving = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._launcher = home.launcher
+        self._crippled = False
+        """Whether the launcher has died: nothing can be started."""
         self._metadata = metadata
         self._group = Group(clients.make("autoscaling"), settings)
         self._scaled_in = False
@@ -165,6 +174,8 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._leave)
         loop.add_signal_handler(signal.SIGHUP, self._hand_over)
+        self._launcher_end = os.pidfd_open(self._launcher.pid)
+        loop.add_reader(self._launcher_end, self._on_launcher_gone)
         for finished in await self._journal.recover():
             self._flight.add(self._report.held(finished.letter))
         # In this order: what is adopted is listed by the heartbeat that says that we are new.
@@ -273,7 +284,8 @@ class Agent:
     def _free(self) -> Mapping[str, int]:
         """Free slots by queue."""
         queues = self._settings.descriptor.queues
-        if self._leaving.is_set() or not self._lease.held or self._keeper.trouble:
+        away = self._leaving.is_set() or self._crippled
+        if away or not self._lease.held or self._keeper.trouble:
             return dict.fromkeys(queues, 0)
         # A job is taken only if there is room for its outcome, should AWS not take that.
         left = min(self._settings.threads, self._journal.room) - self._taken.total()
@@ -378,8 +390,19 @@ class Agent:
         for orphan in self._adoption.orphans:
             orphan.renew(until)
 
-    def _hand_over(self) -> None:
+    def _on_launcher_gone(self) -> None:
+        """Without a launcher no job can be started: let the next process have one of its own.
+
+        What was about to start is written to the journal as interrupted in the meantime.
+        """
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._launcher_end)
+        log.error("the launcher process died: this agent ends, to be started again")
+        self._crippled = True
+        loop.call_later(LAUNCHER_GONE_S, self._hand_over, EX_SOFTWARE)
+
+    def _hand_over(self, code: int = 0) -> None:
         """Go at once, and leave the running jobs to the process that comes next."""
         log.warning("leaving %d job(s) to the next agent", len(self._attempts))
         logging.shutdown()
-        os._exit(0)
+        os._exit(code)

@@ -24,7 +24,7 @@ from ec2_agent.flight import Held
 from ec2_agent.kept import Exit, Folder, Kept, Link, ShimLost, start
 from ec2_agent.output import Shipper
 from ec2_agent.report import RETRY_S, Tools, letter_of
-from ec2_agent.sandbox import Ending, SandboxRefused
+from ec2_agent.sandbox import Ending, LauncherGone, SandboxRefused
 from ec2_agent.secret_env import NotStarted, read_secret_env
 from ec2_agent.spool import Spool
 from joblane.aws.payloads import PayloadLost
@@ -93,6 +93,10 @@ class Attempt:
                         kept.link.close()
                 return
             started = False
+        except LauncherGone as gone:
+            # Not the job's fault, and not for long: the agent goes, and the next one starts it.
+            why = f"not started: {gone.reason}"
+            verdict, started = Verdicted(Outcome.INTERRUPTED, why), False
         except SandboxRefused as refusal:
             verdict, started = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}"), False
         except NotStarted as stopped:

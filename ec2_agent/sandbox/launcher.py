@@ -16,6 +16,7 @@ from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import (
     EgressPolicy,
     Isolation,
+    LauncherGone,
     Limits,
     Network,
     SandboxRefused,
@@ -145,18 +146,21 @@ class Launcher:
                     cgroup.apply(leaf, set(self._writes(settled)) - set(self._default_writes))
                 if spec.network == "egress":
                     self._attach(slot)
+                # Before the job is sent: what fails from here on would have to say that it ran.
+                pidfd = self._process.take_pidfd(slot)
                 try:
                     wire.send_run(slot.sock, run, given)
                 except OSError as gone:
+                    os.close(pidfd)
                     raise SandboxRefused(
                         f"the sandbox ended before it got its job: {gone}"
                     ) from gone
-                self._refill()
-                pidfd = self._process.take_pidfd(slot)
             except BaseException:
                 self._release_link(slot.number)
                 self._process.discard(slot)
                 raise
+            with contextlib.suppress(LauncherGone):  # the next start says so
+                self._refill()
             sandbox = Sandbox(slot.sock, pidfd, leaf, functools.partial(self._bury, slot.number))
             self._running[slot.number] = sandbox
         if not ready:

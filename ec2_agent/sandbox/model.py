@@ -23,6 +23,10 @@ class SandboxRefused(Exception):
         self.reason = reason
 
 
+class LauncherGone(SandboxRefused):
+    """The launcher process has died: nothing can be started here any more, and nothing was run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a job may use. None means the launcher's default; a value is applied or refused."""

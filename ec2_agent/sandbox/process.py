@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ec2_agent.sandbox import cgroup, wire
-from ec2_agent.sandbox.model import SandboxRefused
+from ec2_agent.sandbox.model import LauncherGone, SandboxRefused
 
 # The package's own __init__ would load the agent's side into the launcher process, twice its
 # memory; so the process gets an empty package of that name that only knows where it lies.
@@ -87,14 +87,14 @@ class LauncherProcess:
                 wire.send(self._control, message, (theirs.fileno(),))
             except OSError as gone:
                 ours.close()
-                raise SandboxRefused(f"the launcher process is gone ({gone})") from gone
+                raise LauncherGone(f"the launcher process is gone ({gone})") from gone
         return Slot(number, ours)
 
     def made(self, slot: Slot) -> Made:
         """Wait for the init of an ordered slot; raises SandboxRefused when there is none."""
         while slot.number not in self._answers:
             if not self._take_answer(0):
-                raise SandboxRefused("the launcher process is gone")
+                raise LauncherGone("the launcher process is gone")
         answer = self._answers[slot.number]
         if isinstance(answer, str):
             raise SandboxRefused(f"the sandbox could not be made: {answer}")

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -53,10 +54,9 @@ VICTIMS: tuple[tuple[Role, ...], ...] = (
 )
 MARKS: dict[Role, str] = {
     "state": "ec2_agent.state",
-    "launcher": "ec2_agent.sandbox",
-    "shim": "ec2_agent.shim",
+    "launcher": "from ec2_agent.sandbox import zygote",
 }
-"""What the command line of each child of an agent holds."""
+"""What the command line of these children of an agent holds."""
 
 TICKER = """
 token=$RANDOM$RANDOM$RANDOM
@@ -141,22 +141,22 @@ class Chaos:
             answer = self.http.post("/v1/jobs", json=body).raise_for_status().json()
             self.jobs[str(answer["id"])] = ticks, restartable
 
-    def kill(self) -> None:
-        """Kill somebody, and bring the agent back after a while if it was that."""
+    def kill(self) -> str:
+        """Kill somebody, and bring the agent back after a while if it was that; says whom."""
         agent = self.cloud.agents[AGENT]
         pids = roles(agent)
-        pids["agent"] = [agent.pid]
         victims = self.dice.choice(VICTIMS)
         for role in victims:
             if pids[role]:
-                os.kill(self.dice.choice(pids[role]), signal.SIGKILL)
-                self.figures.kills += 1
+                with suppress(ProcessLookupError):
+                    os.kill(self.dice.choice(pids[role]), signal.SIGKILL)
+                    self.figures.kills += 1
             time.sleep(self.dice.choice((0, 0, 0.01, 0.1)))
-        if not agent.is_alive() or "agent" in victims:
+        if "agent" in victims:
             agent.wait(10)
-            self.cloud.agents.pop(AGENT)
             time.sleep(self.dice.uniform(0, 3))
-            self.start()
+        self.revive()
+        return " and ".join(victims)
 
     def start(self) -> None:
         """Start the agent, under its old name."""
@@ -167,6 +167,32 @@ class Chaos:
         job: dict[str, Any] = self.http.get(f"/v1/jobs/{job_id}").raise_for_status().json()
         return job
 
+    def run(self, jobs: int, minutes: float, *, quiet: bool) -> None:
+        """Submit and kill for so many minutes, wait for what is left, and judge."""
+        self.start()
+        self.submit(jobs // 4)
+        total = round(jobs * max(1.0, minutes / DEFAULT_MINUTES))
+        began = time.monotonic()
+        while (gone := (time.monotonic() - began) / (minutes * 60)) < 1:
+            self.submit(max(0, round(total * gone) - len(self.jobs)))
+            time.sleep(self.dice.uniform(0.3, 3))
+            whom = self.kill()
+            if not quiet:
+                print(f"{len(self.jobs)} jobs, killed {whom}", file=sys.stderr)
+        self.submit(total - len(self.jobs))
+        patience = time.monotonic() + PATIENCE_S
+        while time.monotonic() < patience and not self.settled():
+            self.revive()
+            time.sleep(1)
+        self.judge()
+
+    def revive(self) -> None:
+        """Start the agent again if it has ended, as systemd would."""
+        agent = self.cloud.agents[AGENT]
+        if not agent.is_alive():
+            self.cloud.agents.pop(AGENT)
+            self.start()
+
     def settled(self) -> bool:
         """Whether every job has ended."""
         return all(self.read(job_id)["state"] in ENDED for job_id in self.jobs)
@@ -176,7 +202,7 @@ class Chaos:
         figures = self.figures
         figures.jobs = len(self.jobs)
         log = Path(self.cloud.run_dir, f"agent-{AGENT}.log").read_text(errors="replace")
-        figures.adoptions = log.count(": adopted")
+        figures.adoptions = log.count("of an earlier process runs")
         for job_id, (ticks, restartable) in self.jobs.items():
             job, runs = (
                 self.read(job_id),
@@ -212,20 +238,22 @@ class Chaos:
 
 
 def roles(agent: Process) -> dict[Role, list[int]]:
-    """The processes of one run of the agent, by what they are."""
-    found: dict[Role, list[int]] = {role: [] for role in MARKS}
+    """The processes that belong to an agent, by what they are."""
+    found: dict[Role, list[int]] = {"agent": [agent.pid], "state": [], "launcher": [], "shim": []}
     for path in Path("/proc").iterdir():
-        if not path.name.isdigit() or int(path.name) == agent.pid:
+        if not path.name.isdigit():
             continue
         try:
-            words = (path / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            mark = f"JOBLANE_RUN_DIR={Path(agent.log).parent}".encode()
-            ours = mark in (path / "environ").read_bytes().split(b"\0")
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (path / "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
-        for role, module in MARKS.items():
-            if ours and module in words:
+        for role, mark in MARKS.items():
+            if parent == agent.pid and mark in command:
                 found[role].append(int(path.name))
+    for file in Path(agent.log).parent.glob("**/jobs/*/shim"):
+        with suppress(OSError, ValueError, KeyError):
+            found["shim"].append(int(json.loads(file.read_text())["pid"]))
     return found
 
 
@@ -250,20 +278,7 @@ def main() -> int:
     ):
         dice = random.Random(options.seed)  # noqa: S311 - which process to kill, not a secret
         chaos = Chaos(cloud, dice, Collector(), http, figures)
-        chaos.start()
-        chaos.submit(options.jobs)
-        until = time.monotonic() + options.minutes * 60
-        while time.monotonic() < until:
-            time.sleep(dice.uniform(0.3, 3))
-            if len(chaos.jobs) < options.jobs * options.minutes / DEFAULT_MINUTES:
-                chaos.submit(max(1, options.jobs // 20))
-            chaos.kill()
-            if not options.json:
-                print(f"{len(chaos.jobs)} jobs, {figures.kills} kills", file=sys.stderr)
-        patience = time.monotonic() + PATIENCE_S
-        while time.monotonic() < patience and not chaos.settled():
-            time.sleep(1)
-        chaos.judge()
+        chaos.run(options.jobs, options.minutes, quiet=options.json)
         cloud.stop_agent(AGENT)
     figures.seconds = round(time.monotonic() - began, 1)
     for problem in figures.problems:

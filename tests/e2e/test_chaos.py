@@ -1,0 +1,26 @@
+"""What runs on an agent's host is killed at random: the short form of `scripts/bench chaos`."""
+
+import random
+
+import httpx
+import pytest
+
+from scripts.benches.chaos import AGENT, PATIENCE_S, Chaos, Collector, Figures
+from scripts.local.cloud import Cloud
+
+SEED = 8
+
+
+@pytest.mark.timeout(PATIENCE_S + 120)
+def test_nothing_is_lost_and_nothing_runs_twice_at_once(cloud: Cloud):
+    for name in list(cloud.agents):
+        cloud.stop_agent(name)
+    figures = Figures(seed=SEED)
+    headers = {"Authorization": f"Bearer {cloud.token()}"}
+    with httpx.Client(base_url=cloud.url, headers=headers, timeout=60) as http:
+        chaos = Chaos(cloud, random.Random(SEED), Collector(), http, figures)
+        chaos.run(jobs=24, minutes=0.3, quiet=True)
+    cloud.stop_agent(AGENT)
+    print(figures)
+    assert not figures.problems
+    assert figures.kills >= 3
