@@ -29,6 +29,9 @@ from joblane.head import Head
 LATE_S = 15.0
 """A job is killed from outside so long after its time and its grace: its init should have."""
 
+ENDING_S = 5.0
+"""How long a shim that refuses a connection is waited for: it is about to be gone."""
+
 
 class StateTaken(Exception):
     """Another agent uses the state directory; the text says so."""
@@ -320,6 +323,22 @@ def reach(folder: Folder) -> socket.socket | None:
     try:
         return connect(folder.fd, who["pid"])
     except OSError:
+        # A shim listens as long as it lives: this one is ending, its files closed already.
+        _gone_within(who["pid"], ENDING_S)
         if not files.lives(who):
-            return None  # it ended just now: its exit record is there
+            return None
         raise
+
+
+def _gone_within(pid: int, seconds: float) -> None:
+    """Wait until a process is gone, for so long at most."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.poll(int(seconds * 1000))
+    finally:
+        os.close(pidfd)

@@ -167,8 +167,12 @@ class Chaos:
         job: dict[str, Any] = self.http.get(f"/v1/jobs/{job_id}").raise_for_status().json()
         return job
 
-    def run(self, jobs: int, minutes: float, *, quiet: bool) -> None:
-        """Submit and kill for so many minutes, wait for what is left, and judge."""
+    def run(self, jobs: int, minutes: float, *, quiet: bool, requeue: bool = False) -> None:
+        """Submit and kill for so many minutes, wait for what is left, and judge.
+
+        With `requeue` an operator sends messages again at the end: one that died with its agent
+        shows only after two minutes.
+        """
         self.start()
         self.submit(jobs // 4)
         total = round(jobs * max(1.0, minutes / DEFAULT_MINUTES))
@@ -180,6 +184,8 @@ class Chaos:
             if not quiet:
                 print(f"{len(self.jobs)} jobs, killed {whom}", file=sys.stderr)
         self.submit(total - len(self.jobs))
+        if requeue:
+            self.http.post("/v1/queues/default/requeue").raise_for_status()
         patience = time.monotonic() + PATIENCE_S
         while time.monotonic() < patience and not self.settled():
             self.revive()

@@ -19,7 +19,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_at_once(cloud: Cloud):
     headers = {"Authorization": f"Bearer {cloud.token()}"}
     with httpx.Client(base_url=cloud.url, headers=headers, timeout=60) as http:
         chaos = Chaos(cloud, random.Random(SEED), Collector(), http, figures)
-        chaos.run(jobs=24, minutes=0.3, quiet=True)
+        chaos.run(jobs=24, minutes=0.3, quiet=True, requeue=True)
     cloud.stop_agent(AGENT)
     print(figures)
     assert not figures.problems

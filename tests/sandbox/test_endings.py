@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import Launcher, Sandbox, SandboxRefused, Spec
+from ec2_agent.sandbox import Launcher, LauncherGone, Sandbox, SandboxRefused, Spec
 from tests.sandbox.running import NO_LIMITS, python, run, shell, strongest
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -361,3 +361,14 @@ def test_a_job_outlives_the_agent_while_another_process_holds_it() -> None:
     with _agent(script) as agent:
         out, _ = agent.communicate(timeout=20)
     assert out == "True 8\n"
+
+
+def test_a_launcher_that_died_says_so_and_what_it_started_goes_on() -> None:
+    with (
+        Launcher(isolation=strongest(), slots=1) as launcher,
+        started(launcher, "/bin/sleep", "0.5") as sandbox,
+    ):
+        os.kill(launcher.pid, signal.SIGKILL)
+        with pytest.raises(LauncherGone), started(launcher, "/bin/true"):
+            pass
+        assert 0 == sandbox.wait(10).exit_code
