@@ -9,8 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from scripts.local.deploy import BIN
-from scripts.local.emulator import MiniStack
+from scripts.local.deploy import AGENT_ROLE, BIN
+from scripts.local.emulator import ACCOUNT, MiniStack
 from scripts.local.errors import LocalError
 from scripts.local.processes import POLL_S, STATE, Process
 
@@ -43,7 +43,8 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     if not joblane.exists():
         raise LocalError(f"{joblane}: is not installed; run scripts/setup")
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    env = {**kept, **ministack.environment(), "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}"}
+    path = f"{BIN}:{kept.get('PATH', os.defpath)}"
+    env = {**kept, **_environment_in_the_fleets_role(ministack, run_dir), "PATH": path}
     if endpoint is not None:
         env["AWS_ENDPOINT_URL"] = endpoint
     env["STATE_DIRECTORY"] = str(run_dir / STATE)
@@ -51,6 +52,26 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
     command += ["--drain-s", str(DRAIN_S), *options]
     return Process.start(f"agent-{name}", command, run_dir=run_dir, env=env)
+
+
+def _environment_in_the_fleets_role(ministack: MiniStack, run_dir: Path) -> dict[str, str]:
+    """Return MiniStack's variables with the role of a fleet's instances in place of root's keys.
+
+    A profile rather than keys: the SDK then renews the role's session, which lasts an hour.
+    """
+    env = ministack.environment()
+    profile = run_dir / "agent.ini"
+    profile.write_text(
+        "[profile agent]\n"
+        f"role_arn = arn:aws:iam::{ACCOUNT}:role/{AGENT_ROLE}\n"
+        "role_session_name = agent\n"
+        "source_profile = root\n"
+        "[profile root]\n"
+        f"aws_access_key_id = {env.pop('AWS_ACCESS_KEY_ID')}\n"
+        f"aws_secret_access_key = {env.pop('AWS_SECRET_ACCESS_KEY')}\n",
+        encoding="utf-8",
+    )
+    return {**env, "AWS_CONFIG_FILE": str(profile), "AWS_PROFILE": "agent"}
 
 
 def best_isolation() -> str:

@@ -28,6 +28,9 @@ CDK = ROOT / "node_modules" / ".bin" / "cdk"
 CDK_TIMEOUT_S = 300.0
 STOP_GRACE_S = 2.0
 
+AGENT_ROLE = "joblane-agent"
+_FLEET_STACK = "joblane-fleet-main"
+
 _UNASKED = ("--require-approval", "never", "--progress", "events")
 
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
@@ -64,6 +67,7 @@ def deploy(ministack: MiniStack, run_dir: Path, progress: Progress) -> Outputs:
             ("synth", "--quiet", "--context", f"config={config}", "--output", str(assembly)),
             ("bootstrap", f"aws://{ACCOUNT}/{REGION}"),
         )
+    leave_the_agents_role(assembly)
     with progress.step("deploying the stacks"):
         cdk.run(
             ("deploy", "--all", "--app", str(assembly), *_UNASKED, "--outputs-file", str(outputs))
@@ -90,6 +94,27 @@ def local_config() -> str:
         if replaced != 1:
             raise LocalError(f"scripts/local/joblane.toml: needs exactly one line `{key} = ...`")
     return text
+
+
+def leave_the_agents_role(assembly: Path) -> None:
+    """Cut the fleet's stack down to the role of its instances, which the local agents then have.
+
+    MiniStack knows neither instances nor State Manager. AWS's own policy is taken off the role:
+    what an agent needs must stand in ours.
+    """
+    path = assembly / f"{_FLEET_STACK}.template.json"
+    template = json.loads(path.read_text(encoding="utf-8"))
+    kept = {
+        logical_id: resource
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] in ("AWS::IAM::Role", "AWS::IAM::Policy")
+    }
+    (role,) = (kept[name] for name in kept if kept[name]["Type"] == "AWS::IAM::Role")
+    role["Properties"].pop("ManagedPolicyArns")
+    role["Properties"]["RoleName"] = AGENT_ROLE
+    (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    trust["Principal"] = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+    path.write_text(json.dumps({**template, "Resources": kept}), encoding="utf-8")
 
 
 def set_what_was_dropped(ministack: MiniStack, assembly: Path) -> None:

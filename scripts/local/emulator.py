@@ -18,7 +18,7 @@ DEFAULT_PORT = 4566
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 ACCESS_KEY = "test"
-"""MiniStack takes any key; one that is not twelve digits means the account of zeros."""
+"""MiniStack takes any key for root's; one that is not twelve digits means the account of zeros."""
 
 START_TIMEOUT_S = 30.0
 
@@ -29,6 +29,8 @@ class MiniStack:
 
     port: int
     process: Process
+    calls: Path
+    """What roles asked for, see `scripts/local/launcher.py`."""
 
     @property
     def endpoint(self) -> str:
@@ -88,10 +90,13 @@ def start_ministack(run_dir: Path, port: int) -> MiniStack:
         "BIND_HOST": HOST,
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
+        # Whoever is not root may do what its role allows, and no more.
+        "AUTH": "true",
     }
-    launcher = Path(__file__).with_name("launcher.py")
-    process = Process.start("ministack", [PYTHON, "-P", launcher], run_dir=run_dir, env=env)
-    ministack = MiniStack(port, process)
+    launcher, calls = Path(__file__).with_name("launcher.py"), run_dir / "calls.jsonl"
+    command: list[str | Path] = [PYTHON, "-P", launcher, calls]
+    process = Process.start("ministack", command, run_dir=run_dir, env=env)
+    ministack = MiniStack(port, process, calls)
     try:
         _wait_until_it_answers(ministack)
     except BaseException:

@@ -1,10 +1,16 @@
-"""Starts MiniStack with some of its constants tuned, in its own virtual environment.
+"""Starts MiniStack with some of its parts tuned, in its own virtual environment.
 
 Each change makes the local default behave more like AWS or answer faster; shared with nobody
 else. It runs under `.local/ministack-venv`, not under `.venv`, hence the dynamic imports.
+
+    launcher.py FILE    FILE gets each different call that a role made, a JSON list a line:
+                        role, action, resource, whether it was allowed
 """
 
 import importlib
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -29,6 +35,62 @@ def tune() -> None:
         setattr(_module(module), constant, 1)  # seconds; 10 by default
 
 
+def pass_for_tls() -> None:
+    """Let requests count as made over TLS: the policies of queues, topics and buckets ask for it.
+
+    Here they go over http on loopback, where certificates would cost 25 ms a call.
+    """
+    app = _module("app")
+    pin = app.pin_request_origin
+    app.pin_request_origin = lambda source_ip, _secure: pin(source_ip, True)
+
+
+def check_log_streams() -> None:
+    """Check calls on a log stream against its ARN, as AWS does, and not against its group's."""
+    actions = _module("core.iam_actions")
+    extract = actions.extract_resource_arn
+
+    def extract_as_aws(
+        service: str, method: str, path: str, headers: dict[str, str], body: bytes, *others: object
+    ) -> str:
+        arn: str = extract(service, method, path, headers, body, *others)
+        stream = json.loads(body).get("logStreamName") if service == "logs" and body else None
+        return f"{arn}:log-stream:{stream}" if stream else arn
+
+    actions.extract_resource_arn = extract_as_aws
+
+
+def watch_permissions(record: Path) -> None:
+    """Mend what MiniStack's IAM gets wrong about SQS, and write down what it decides.
+
+    On AWS a batch needs the permission of the single call; there is no sqs:SendMessageBatch.
+    """
+    evaluator, responses = _module("core.iam_evaluator"), _module("core.responses")
+    enforce = evaluator.enforce
+    told: set[tuple[str, str, str, bool]] = set()
+    lines = record.open("a", encoding="utf-8", buffering=1)
+
+    def enforce_as_aws(
+        access_key: str, action: str, *where: str, resource_arn: str = "*", **more: object
+    ) -> object:
+        if action.startswith("sqs:"):
+            action = action.removesuffix("Batch")
+        denied = enforce(access_key, action, *where, resource_arn=resource_arn, **more)
+        call = (access_key, action, resource_arn, denied is None)
+        if call not in told:
+            told.add(call)
+            caller = evaluator.resolve_principal(access_key, responses.get_account_id())
+            if getattr(caller, "type", None) == "AssumedRole":
+                role = caller.arn.split("/")[1]
+                lines.write(json.dumps([role, action, resource_arn, denied is None]) + "\n")
+        return denied
+
+    evaluator.enforce = enforce_as_aws
+
+
 if __name__ == "__main__":
     tune()
+    pass_for_tls()
+    check_log_streams()
+    watch_permissions(Path(sys.argv.pop()))
     _module("app").main()

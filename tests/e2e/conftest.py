@@ -15,6 +15,11 @@ from scripts.local.deploy import BIN
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what looks back at the whole suite behind all the rest."""
+    items.sort(key=lambda item: item.path.name == "test_permissions.py")
+
+
 @pytest.fixture(name="cloud", scope="session")
 def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Joblane, deployed; no agent yet."""
