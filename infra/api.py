@@ -148,7 +148,10 @@ class ApiStack(Stack):
                     ),
                     (resources.table("jobs"),),
                 ),
-                Grant(("dynamodb:Query",), (resources.index("jobs", "by_tenant"),)),
+                Grant(
+                    ("dynamodb:Query",),
+                    (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
+                ),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
                 Grant(("logs:GetLogEvents",), (resources.job_log_streams(),)),

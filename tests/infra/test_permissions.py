@@ -53,7 +53,8 @@ ALLOWED = {
         ),
         (JOBS,),
     )
-    | {("dynamodb:Query", f"{JOBS}/index/by_tenant"), ("logs:GetLogEvents", JOB_LOGS)}
+    | every(("dynamodb:Query",), (f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
+    | {("logs:GetLogEvents", JOB_LOGS)}
     | {("dynamodb:BatchGetItem", SETTINGS)}
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
