@@ -95,7 +95,7 @@ def test_exhausted_attempts_end_dead(http: Http):
     assert (2, 1) == (job["attempt"], job["exit_code"])
     assert "attempt 2 of 2" in job["reason"]
     found = http("GET", "/v1/jobs", params={"state": "dead"}).json()["entries"]
-    assert job_id in [each["job_id"] for each in found]
+    assert job_id in [each["id"] for each in found]
 
 
 def test_a_job_sees_neither_the_host_nor_its_credentials(joblane: Run, cloud: Cloud):
