@@ -63,7 +63,6 @@ class RecoveryStack(Stack):
                     (
                         "dynamodb:DeleteItem",
                         "dynamodb:GetItem",
-                        "dynamodb:PutItem",
                         "dynamodb:Query",
                         "dynamodb:UpdateItem",
                     ),

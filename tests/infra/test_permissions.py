@@ -80,7 +80,6 @@ ALLOWED = {
         (
             "dynamodb:DeleteItem",
             "dynamodb:GetItem",
-            "dynamodb:PutItem",
             "dynamodb:Query",
             "dynamodb:UpdateItem",
         ),
