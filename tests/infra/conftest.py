@@ -22,6 +22,6 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
 
 @pytest.fixture(scope="session")
 def laptop(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """The local deployment: nothing is kept, no fleet, two queues, two tenants."""
+    """The local deployment: nothing is kept, one fleet, two queues, two tenants."""
     config = load_config(ROOT / "scripts/local/joblane.toml")
     return synthesize(config, tmp_path_factory.mktemp("laptop"))

@@ -10,7 +10,7 @@ import pytest
 
 from infra.agent_install import Installation, fill
 from infra.errors import AssetError
-from tests.infra.synthesis import Deployment
+from tests.infra.synthesis import Deployment, synthesize
 
 FLEET = "fleet-main"
 
@@ -21,12 +21,13 @@ def template_data(deployment: Deployment) -> dict[str, Any]:
 
 
 def test_a_deployment_without_fleets_has_no_stack_for_one(
-    production: Deployment, laptop: Deployment
+    production: Deployment, tmp_path: Path
 ) -> None:
     stacks = ("data", "lanes", "identity", "api", "upkeep", "recovery", "projection")
     core = {f"joblane-{stack}" for stack in stacks}
     assert core | {"joblane-fleet-main"} == set(production.templates)
-    assert core == set(laptop.templates)
+    without = production.config.model_copy(update={"fleets": {}})
+    assert core == set(synthesize(without, tmp_path).templates)
 
 
 def test_instances_guard_their_credentials(production: Deployment) -> None:

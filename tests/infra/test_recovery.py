@@ -124,7 +124,7 @@ def test_the_function_is_told_what_the_deployment_says(
     assert variables["JOBLANE_ALLOW_NETWORKS"] == "[]"
     local = laptop.one("AWS::Lambda::Function", "recovery")["Environment"]["Variables"]
     assert local["JOBLANE_ALLOW_NETWORKS"] == '["127.0.0.0/8"]'
-    assert local["JOBLANE_FLEET_QUEUES"] == "{}"
+    assert local["JOBLANE_FLEET_QUEUES"] == '{"main": ["default", "bulk"]}'
 
 
 def test_policies_and_networks_are_checked_with_the_rest_of_the_configuration() -> None:
