@@ -234,7 +234,7 @@ def test_another_user_does_not_reach_a_shim(room: Room):
     folder, shim, sandbox = room.start("sleep 0.5")
     wait_for((folder.path / "sock").exists)
     for path in (folder.path, *folder.path.parents[:4]):
-        path.chmod(0o755)
+        path.chmod(path.stat().st_mode | 0o055)  # one of them is the host's /tmp
     program = (
         "import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
         f"s.connect({str(folder.path / 'sock')!r})"
