@@ -363,12 +363,19 @@ def test_a_job_outlives_the_agent_while_another_process_holds_it() -> None:
     assert out == "True 8\n"
 
 
+def use_up(launcher: Launcher) -> None:
+    """Run one job more than can be ready."""
+    for _ in range(3):
+        with started(launcher, "/bin/true") as ready:
+            assert 0 == ready.wait(10).exit_code
+
+
 def test_a_launcher_that_died_says_so_and_what_it_started_goes_on() -> None:
     with (
         Launcher(isolation=strongest(), slots=1) as launcher,
         started(launcher, "/bin/sleep", "0.5") as sandbox,
     ):
         os.kill(launcher.pid, signal.SIGKILL)
-        with pytest.raises(LauncherGone), started(launcher, "/bin/true"):
-            pass
+        with pytest.raises(LauncherGone):
+            use_up(launcher)
         assert 0 == sandbox.wait(10).exit_code
