@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+LONGEST_POLL_S = 4
+
 
 def _module(name: str) -> Any:  # noqa: ANN401 - MiniStack has no types and is not in .venv
     return importlib.import_module(f"ministack.{name}")
@@ -33,6 +35,19 @@ def tune() -> None:
     ):
         getattr(_module(module), constant)  # AttributeError when it went away
         setattr(_module(module), constant, 1)  # seconds; 10 by default
+
+
+def shorten_polls() -> None:
+    """Answer a long poll after a few seconds, as SQS may: who leaves waits for its open ones."""
+    sqs = _module("services.sqs")
+    receive = sqs._HANDLERS["ReceiveMessage"]  # noqa: SLF001 - there is no setting for it
+
+    async def receive_sooner(data: dict[str, Any], url: str) -> object:
+        if data.get("WaitTimeSeconds") is not None:
+            data = {**data, "WaitTimeSeconds": min(int(data["WaitTimeSeconds"]), LONGEST_POLL_S)}
+        return await receive(data, url)
+
+    sqs._HANDLERS["ReceiveMessage"] = receive_sooner  # noqa: SLF001
 
 
 def pass_for_tls() -> None:
@@ -90,6 +105,7 @@ def watch_permissions(record: Path) -> None:
 
 if __name__ == "__main__":
     tune()
+    shorten_polls()
     pass_for_tls()
     check_log_streams()
     watch_permissions(Path(sys.argv.pop()))
