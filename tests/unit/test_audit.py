@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -109,6 +110,17 @@ def test_what_was_done_is_told_with_its_reason(make: Make, api: Api):
         submitted["id"],
         submitted["by"],
     )
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs/batch"])
+def test_a_job_was_submitted_when_it_was_created(aws: Cloud, path: str):
+    seconds = count(int(time.time()))  # a second passes at each look at the clock
+    settings = submission.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    api = Api(submission.build(settings, aws.clients, lambda: next(seconds)), "client-acme")
+    spec = {"command": ["true"]}
+    answer = api("POST", path, {"jobs": [spec]} if path.endswith("batch") else spec)[1]
+    job_id = answer["entries"][0]["job"]["id"] if path.endswith("batch") else answer["id"]
+    (submitted,) = of_job(api, job_id)
     assert api("GET", f"/v1/jobs/{job_id}")[1]["created_at"] == submitted["at"]
 
 

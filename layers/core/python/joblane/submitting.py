@@ -103,7 +103,8 @@ class Submitter:
 
         Raises Problem 400 for a queue that it may not use, and 409 and 422 for `once`.
         """
-        head = replace(self._judge(by, spec, self._ids()), resubmit_of=resubmit_of)
+        now_ms = self.now_ms()
+        head = replace(self._judge(by, spec, _ids(now_ms), now_ms), resubmit_of=resubmit_of)
         claim = self._claim(once, head.job_id)
         if once is not None and claim.repeated:
             known = self._known(once, claim, [claim.first_id])
@@ -137,10 +138,6 @@ class Submitter:
         except Refused as refusal:
             raise Gone from refusal
 
-    def _ids(self) -> str:
-        """The first id of a block that a batch may count on from."""
-        return block_of_ids(self.now_ms(), secrets.randbits(80))
-
     def _claim(self, once: Once | None, first_id: str) -> Claim:
         """Give a request its ids. Raises Problem 422 if its key was used with another one."""
         if once is None:
@@ -173,11 +170,12 @@ class Submitter:
         All messages are sent before the first job is put, so an answer that is an error as a
         whole (503) leaves messages without jobs, which agents discard, and no job.
         """
-        claim = self._claim(once, self._ids())
+        now_ms = self.now_ms()
+        claim = self._claim(once, _ids(now_ms))
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._known(once, claim, ids) if once and claim.repeated else {}
         judged = [
-            known.get(job_id) or self._judged(by, job, job_id, once)
+            known.get(job_id) or self._judged(by, job, job_id, now_ms, once)
             for job_id, job in zip(ids, batch.jobs, strict=True)
         ]
         heads = [e for e in judged if isinstance(e, Head) and e.job_id not in known]
@@ -201,21 +199,22 @@ class Submitter:
         ]
         return answers, claim.repeated
 
-    def _judged(self, by: Principal, job: object, job_id: str, once: Once | None) -> Head | Problem:
+    def _judged(
+        self, by: Principal, job: object, job_id: str, now_ms: int, once: Once | None
+    ) -> Head | Problem:
         try:
             spec = parsed(Submission, json.dumps(job))
-            head = replace(self._judge(by, spec, job_id), once=once.row if once else None)
+            head = replace(self._judge(by, spec, job_id, now_ms), once=once.row if once else None)
             return self._payloads.keep(head)
         except Problem as problem:
             return problem
         except (ClientError, BotoCoreError):
             return _unavailable("was not accepted; submit it again")
 
-    def _judge(self, by: Principal, spec: Submission, job_id: str) -> Head:
+    def _judge(self, by: Principal, spec: Submission, job_id: str, now_ms: int) -> Head:
         tenant = by.tenant
         self._check_secrets(tenant, spec)
         spec = spec.model_copy(update={"queue": self._route(tenant, spec)})
-        now_ms = self.now_ms()
         head = submitted(job_id, tenant, spec, now_ms, by.who)
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
@@ -320,6 +319,15 @@ class Submitter:
     def now_ms(self) -> int:
         """The time, in Unix milliseconds."""
         return int(self._clock() * 1000)
+
+
+def _ids(now_ms: int) -> str:
+    """The first id of a block that a batch may count on from.
+
+    It holds the moment of the submission, the same as the job's `created_at`: the audit trail
+    reads it from the id.
+    """
+    return block_of_ids(now_ms, secrets.randbits(80))
 
 
 def _delay_s(head: Head) -> int | None:
