@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from dataclasses import replace
-from itertools import count
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -15,17 +14,17 @@ from ec2_agent.decisions import (
     Verdicted,
     judge,
     obstacle_of,
-    of_asked,
     of_blocking,
     sandbox_spec,
 )
 from ec2_agent.finished import End, finish
 from ec2_agent.flight import Held
+from ec2_agent.insisting import Insisting, NotStarted
 from ec2_agent.kept import Exit, Folder, Kept, Link, ShimLost, start
 from ec2_agent.output import Shipper
-from ec2_agent.report import RETRY_S, Tools, letter_of
+from ec2_agent.report import Tools, letter_of
 from ec2_agent.sandbox import Ending, LauncherGone, SandboxRefused
-from ec2_agent.secret_env import NotStarted, read_secret_env
+from ec2_agent.secret_env import read_secret_env
 from ec2_agent.spool import Spool
 from joblane.aws.payloads import PayloadLost
 from joblane.aws.requirements import Blocking, NoAnswer
@@ -83,8 +82,10 @@ class Attempt:
         try:
             verdict = None
             if self._kept is None:
-                verdict = await self._obstacle() or await self._fetch()
+                verdict = await self._obstacle()
             if verdict is None:
+                if self._kept is None:
+                    await self._fetch()
                 kept = self._kept or await self._start()
                 try:
                     await self._follow(head, kept)
@@ -169,27 +170,19 @@ class Attempt:
             blocking = Blocking(requires[0], "could not be tested", hopeless=False)
         return None if blocking is None else of_blocking(blocking)
 
-    async def _fetch(self) -> Verdicted | None:
-        """Fetch a submission that lies in S3, however long AWS takes.
-
-        Returns what ends the attempt instead: it is lost, or somebody asked for its end first.
-        """
+    async def _fetch(self) -> None:
+        """Fetch a submission that lies in S3. Raises NotStarted if it cannot be had."""
         head, payloads = self.head, self._tools.payloads
-        for tries in count():
-            try:
-                self.head = await in_thread(lambda: payloads.whole(head), "fetch")
-            except PayloadLost as lost:
-                return Verdicted(Outcome.PERMANENT, str(lost))
-            except (BotoCoreError, ClientError) as error:
-                if tries == 0:
-                    log.warning("job %s: its submission waits for AWS: %s", head.job_id, error)
-            else:
-                return None
-            if self._abandoned or self._ask is not None:
-                ask = self._ask or Ask.LEAVING
-                return of_asked(head, ask, self._tools.now_ms(), "ended before it ran")
-            await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
-        raise AssertionError("count ended")
+        try:
+            self.head = await self._insisting().call(lambda: payloads.whole(head), "arguments")
+        except PayloadLost as lost:
+            raise NotStarted(Verdicted(Outcome.PERMANENT, str(lost))) from None
+
+    def _insisting(self) -> Insisting:
+        def asked() -> Ask | None:
+            return Ask.LEAVING if self._abandoned else self._ask
+
+        return Insisting(self.head, asked, self._tools.now_ms)
 
     def _waits_for(self, end: Exit) -> Obstacle | None:
         """What the job waits for if it exits with 75; None where nobody could tell when."""
@@ -198,20 +191,12 @@ class Attempt:
     def _requires(self) -> tuple[str, ...]:
         return tuple(scoped(name, self.head.tenant) for name in self.head.spec.requires)
 
-    async def _secrets(self) -> dict[str, str]:
-        """Read the job's secrets. Raises NotStarted if they cannot be had."""
-
-        def asked() -> Ask | None:
-            return Ask.LEAVING if self._abandoned else self._ask
-
-        tools = self._tools
-        return await read_secret_env(tools.secrets, self.head, asked, tools.now_ms)
-
     async def _start(self) -> Kept:
         """Start the job. Raises SandboxRefused if it cannot be, ShimLost if it came to nothing."""
         tools, head, held = self._tools, self.head, self._held
         spec = sandbox_spec(head)
-        spec = replace(spec, env={**spec.env, **await self._secrets()})
+        secrets = await read_secret_env(tools.secrets, self._insisting())
+        spec = replace(spec, env={**spec.env, **secrets})
         try:
             folder = Folder.make(tools.keep.jobs, head, held)
         except OSError as failed:

@@ -10,6 +10,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+def pause_s(tries: int) -> float:
+    """How long to wait before a call that AWS did not answer is made again; 0 is the first."""
+    return RETRY_S[min(tries, len(RETRY_S) - 1)]
+
 
 def in_thread(call: Callable[[], T], name: str) -> Awaitable[T]:
     """Run a blocking call in a daemon thread of its own; its result or error is the future's."""

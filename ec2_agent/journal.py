@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, Protocol
 
+from ec2_agent.calls import pause_s
 from ec2_agent.finished import Finished, Way
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.records import Record, Result
@@ -29,9 +30,6 @@ KIND = "outcome"
 ROOM = 1000
 """Outcomes that may wait. A job is taken only while there is room for its outcome as well: a
 heartbeat lists what waits, and stays below 32 KB."""
-
-RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Before the oldest outcome is tried again."""
 
 ASIDE_S = 60.0
 """Before one is tried again that is refused for itself."""
@@ -228,7 +226,7 @@ class Journal:
                 fails = 0
                 continue
             self.trouble = str(failure)
-            await asyncio.sleep(_pause(fails))
+            await asyncio.sleep(pause_s(fails))
             fails += 1
         self._catching_up, self.trouble = False, None
         log.info("no outcome waits to be settled")
@@ -273,7 +271,7 @@ class Journal:
                 done = await self._courier.let_go(entry.finished, way)
             if done:
                 break
-            await asyncio.sleep(_pause(tries))
+            await asyncio.sleep(pause_s(tries))
         self._aside.discard(entry)
         if not self._store.later(Record(KIND, entry.record.id, _DELIVERED, None)):
             log.warning("outcome %s stays in the journal: it is delivered again", entry.record.id)
@@ -283,7 +281,3 @@ class Journal:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _pause(tries: int) -> float:
-    return RETRY_S[min(tries, len(RETRY_S) - 1)]

@@ -27,8 +27,6 @@ from joblane.lifecycle import State
 
 T = TypeVar("T")
 
-RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-
 _OWN_FAULT = frozenset({"ItemCollectionSizeLimitExceededException", "ValidationException"})
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2_agent import calls
 from ec2_agent import journal as module
 from ec2_agent.decisions import Verdicted
 from ec2_agent.finished import End, Finished, Letter, Way, finish
@@ -83,7 +84,7 @@ class Broken(DirectStore):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_S", (0.01,))
+    monkeypatch.setattr(calls, "RETRY_S", (0.01,))
     monkeypatch.setattr(module, "ASIDE_S", 0.05)
 
 
