@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from ec2_agent import configuration
 from ec2_agent.adoption import Home
 from ec2_agent.agent import Agent
 from ec2_agent.kept import StateTaken, lock_state
+from ec2_agent.log_event import begin_log
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
 from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
@@ -53,12 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    logging.getLogger("botocore").setLevel(logging.WARNING)
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    begin_log()
     try:
         configured = configuration.read(options.config)
     except configuration.BadConfiguration as wrong:

@@ -15,7 +15,6 @@ If no agent comes the shim kills the job at 240, a minute before others may take
 """
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +22,11 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import JobFound, NotAdoptedYet, StrangerKilled
 from ec2_agent.flight import Held
 from ec2_agent.kept import Folder, Kept, Link, reach
 from ec2_agent.lease import Lease
+from ec2_agent.log_event import tell
 from ec2_agent.output import Shipper
 from ec2_agent.sandbox import Launcher
 from ec2_agent.shim import files
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 AGAIN_S = 1.0
 """Pause before another try to read a job that was found."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Adoption:
             kept = Kept(folder, None if shim is None else Link(shim))
             self.orphans.append(Orphan(spec["job_id"], spec["epoch"], held, kept))
             how = "runs" if shim is not None else "has ended"
-            log.info("job %s epoch %d of an earlier process %s", spec["job_id"], spec["epoch"], how)
+            tell(JobFound(spec["job_id"], spec["epoch"], how))
 
     async def check(self, orphan: Orphan, agent: str, lease: Lease) -> Head | None:
         """Give the job if it is still this agent's to run and to report; None if it is not."""
@@ -115,7 +114,7 @@ class Adoption:
             try:
                 head = await in_thread(lambda: self._store.get(orphan.job_id), "adopt")
             except (BotoCoreError, ClientError) as error:
-                log.warning("job %s: not adopted yet: %s", orphan.job_id, error)
+                tell(NotAdoptedYet(orphan.job_id, error))
                 await asyncio.sleep(AGAIN_S)
                 continue
             mine = head is not None and (head.state, head.epoch, head.agent) == (
@@ -143,7 +142,7 @@ class Adoption:
             shipper = Shipper(spool, asyncio.Event(), lambda _: None, (logs, stream))
             await shipper.finish(None)
         elif running:
-            log.warning("job %s: killed, it is not this agent's any more", orphan.job_id)
+            tell(StrangerKilled(orphan.job_id))
         orphan.kept.remove()
 
     def done(self, orphan: Orphan) -> None:

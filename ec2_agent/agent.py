@@ -22,6 +22,18 @@ from ec2_agent.attempt import Attempt
 from ec2_agent.caps import Caps
 from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Ask
+from ec2_agent.events import (
+    AgentReady,
+    ClaimFailed,
+    HandedOver,
+    JobAsked,
+    LauncherDied,
+    LeaseLost,
+    Leaving,
+    LoopEnded,
+    OutcomesStay,
+    ToldToLeave,
+)
 from ec2_agent.flight import Flight, Held
 from ec2_agent.group import Group
 from ec2_agent.inbox import Inbox
@@ -29,6 +41,7 @@ from ec2_agent.intake import Intake, LanePair
 from ec2_agent.journal import Journal
 from ec2_agent.kept import Keep, boottime
 from ec2_agent.lease import Lease
+from ec2_agent.log_event import tell
 from ec2_agent.notices import Kind, Metadata, Notice, watch
 from ec2_agent.report import Report, Tools
 from ec2_agent.settings import Settings
@@ -64,8 +77,6 @@ MOST_TROUBLE = 500
 
 FLUSH_S = 10.0
 """How long an agent that leaves goes on delivering outcomes."""
-
-log = logging.getLogger(__name__)
 
 
 class Agent:
@@ -184,12 +195,12 @@ class Agent:
         self._journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await self._caps.begin()
         inbox = await self._inbox.open()
-        log.info(
-            "agent %s: %d slots, isolation %s, queues %s",
-            self._settings.name,
-            self._settings.threads,
-            self._settings.isolation,
-            ", ".join(self._settings.descriptor.queues),
+        settings = self._settings
+        queues = ", ".join(settings.descriptor.queues)
+        tell(
+            AgentReady(
+                settings.name, settings.threads, settings.isolation, queues, settings.version
+            )
         )
         for orphan in self._adoption.orphans:
             self._track(self._adopt(orphan))
@@ -209,17 +220,13 @@ class Agent:
         done, _ = await asyncio.wait({*loops, leaving}, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not leaving]
         for task in broken:  # a loop never ends by itself: this is a defect of ours
-            log.error("the %s loop ended", task.get_name(), exc_info=task.exception())
+            tell(LoopEnded(task.get_name()), task.exception())
         await self._drain()
         if await self._journal.flush(FLUSH_S):
             await self._lease.end()
         else:
             # No goodbye: it would hand jobs that have ended to others, to be run again.
-            log.error(
-                "%d outcome(s) stay in the journal for the next agent of this name: %s",
-                self._journal.waiting,
-                self._journal.trouble,
-            )
+            tell(OutcomesStay(self._journal.waiting, self._journal.trouble))
         if self._scaled_in:
             await self._group.let_go()
         for task in (*loops, leaving):
@@ -235,7 +242,7 @@ class Agent:
     async def _drain(self) -> None:
         """Let jobs end for a while, interrupt the rest, and wait until all is reported."""
         self._leaving.set()
-        log.info("leaving: %d job(s) run", len(self._attempts))
+        tell(Leaving(len(self._attempts)))
         hurry = asyncio.create_task(self._hurry.wait())
         polls = asyncio.create_task(self._intake.stop())
         work = asyncio.create_task(self._work_done())
@@ -315,7 +322,7 @@ class Agent:
         except (BotoCoreError, ClientError) as error:
             # Not claimed, or claimed and the answer lost: the message is seen again, and the
             # claim's conditions tell which.
-            log.warning("claim failed, the message goes back: %s", error)
+            tell(ClaimFailed(error))
             await self._flight.give_back(held, TROUBLE_S)
         finally:
             self._taken[held.queue] -= 1
@@ -360,7 +367,7 @@ class Agent:
 
     def _on_notice(self, notice: Notice) -> None:
         """Leave, in the time that there is."""
-        log.warning("leaving, because %s", notice)
+        tell(ToldToLeave(str(notice)))
         self._scaled_in |= notice.kind is Kind.SCALE_IN
         self._leaving.set()
         drain_s = notice.drain_s(self._settings.drain_s)
@@ -369,16 +376,16 @@ class Agent:
     def _on_command(self, command: Command) -> None:
         """Act on a command from the inbox; a job that does not run here needs nothing."""
         if command.command == "drain":
-            log.warning("leaving, because an operator asked for it")
+            tell(ToldToLeave("an operator asked for it"))
             self._leaving.set()
         for attempt in self._attempts:
             if attempt.head.job_id == command.job_id:
-                log.info("job %s: asked to %s", command.job_id, command.command)
+                tell(JobAsked(command.job_id, command.command))
                 attempt.ask_to_end(Ask.TOLD)
 
     def _on_lease_lost(self) -> None:
         if self._attempts:
-            log.error("the lease cannot be renewed: killing %d job(s)", len(self._attempts))
+            tell(LeaseLost(len(self._attempts)))
         for attempt in self._attempts:
             attempt.abandon()
         for orphan in self._adoption.orphans:
@@ -397,12 +404,12 @@ class Agent:
         """
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._launcher_end)
-        log.error("the launcher process died: this agent ends, to be started again")
+        tell(LauncherDied())
         self._crippled = True
         loop.call_later(LAUNCHER_GONE_S, self._hand_over, EX_SOFTWARE)
 
     def _hand_over(self, code: int = 0) -> None:
         """Go at once, and leave the running jobs to the process that comes next."""
-        log.warning("leaving %d job(s) to the next agent", len(self._attempts))
+        tell(HandedOver(len(self._attempts)))
         logging.shutdown()
         os._exit(code)

@@ -1,7 +1,6 @@
 """One attempt of one job: from the claim to the settled outcome and the message's end."""
 
 import asyncio
-import logging
 from dataclasses import replace
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -17,10 +16,12 @@ from ec2_agent.decisions import (
     of_blocking,
     sandbox_spec,
 )
+from ec2_agent.events import ConditionsNotTested, JobAbandoned, OutputLate
 from ec2_agent.finished import End, finish
 from ec2_agent.flight import Held
 from ec2_agent.insisting import Insisting, NotStarted
 from ec2_agent.kept import Exit, Folder, Kept, Link, ShimLost, start
+from ec2_agent.log_event import tell
 from ec2_agent.output import Shipper
 from ec2_agent.report import Tools, letter_of
 from ec2_agent.sandbox import Ending, LauncherGone, SandboxRefused
@@ -39,8 +40,6 @@ of it. After that the outcome goes first, and the output follows."""
 
 GONE_S = 5.0
 """How long a slot stays taken at most while the shim writes down the end and goes."""
-
-log = logging.getLogger(__name__)
 
 
 class Attempt:
@@ -131,7 +130,7 @@ class Attempt:
             verdict = judge(head, ending, self._ask, self._waits_for(end), tools.now_ms())
         arrived = await shipper.finish(SHIP_TIMEOUT_S)
         if not arrived:
-            log.warning("job %s: its output arrives later", head.job_id)
+            tell(OutputLate(head.job_id))
         await self._put(head, verdict, ending, records)
         shipper.then(kept.remove)  # killed before that, the next agent ships and removes
         await kept.gone(GONE_S)
@@ -153,7 +152,7 @@ class Attempt:
 
     def _give_up(self) -> None:
         self._tools.flight.abandon(self._held)
-        log.error("job %s: abandoned, the lease could not be renewed", self.head.job_id)
+        tell(JobAbandoned(self.head.job_id))
 
     async def _obstacle(self) -> Verdicted | None:
         """What keeps the job from starting, if anything that it requires does.
@@ -166,7 +165,7 @@ class Attempt:
         try:
             blocking = await in_thread(lambda: requirements.first_blocking(requires), "requires")
         except (NoAnswer, BotoCoreError, ClientError) as error:
-            log.warning("job %s: its conditions were not tested: %s", self.head.job_id, error)
+            tell(ConditionsNotTested(self.head.job_id, error))
             blocking = Blocking(requires[0], "could not be tested", hopeless=False)
         return None if blocking is None else of_blocking(blocking)
 

@@ -1,13 +1,14 @@
 """How many jobs of each queue may run here: what operators have set, read every 20 s."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import QueueCapped, SettingsNotRead
+from ec2_agent.log_event import tell
 from ec2_agent.settings import Settings
 from joblane.aws.settings import SettingsStore
 from joblane.queues import QueueSettings
@@ -15,8 +16,6 @@ from joblane.queues import QueueSettings
 READ_EVERY_S = 20.0
 """A change is seen within 30 s, also when a read is slow: one request for up to 100 queues, half
 a read unit each."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Caps:
             try:
                 known = await self._read()
             except (BotoCoreError, ClientError) as error:
-                log.warning("settings not read, the last known ones stay: %s", error)
+                tell(SettingsNotRead(error))
                 continue
             if known != self._known:
                 before, self._known = self._known, known
@@ -63,5 +62,4 @@ class Caps:
     def _tell(self, before: dict[str, QueueSettings]) -> None:
         for queue, now in self._known.items():
             if now.version and now != before.get(queue):
-                what = f"at most {self.of(queue)} at once" if now.run_jobs else "paused"
-                log.info("queue %s: %s (settings version %d)", queue, what, now.version)
+                tell(QueueCapped(queue, self.of(queue), now.version))

@@ -1,7 +1,6 @@
 """From a message to a claimed job, or to whatever else is right for the message."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,9 @@ from ec2_agent.decisions import (
     of_refused,
     of_told,
 )
+from ec2_agent.events import MessageNotOurs, NotTakenOver, TakenOver
 from ec2_agent.flight import Flight, Held
+from ec2_agent.log_event import tell
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
 from joblane.aws.conditions import ConditionStore
@@ -27,8 +28,6 @@ from joblane.message import NotOurs, decode
 
 MISSING_TRIES_S = (0.01, 0.03, 0.06)
 """Waits before a claim is tried again: the message of a new job may be faster than its put."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Claimer:
         try:
             message = decode(held.received.body)
         except NotOurs as error:
-            log.warning("a message that is not ours goes to the dead-letter queue: %s", error)
+            tell(MessageNotOurs(error))
             await self._flight.bury(held, str(error))
             return None
         self.claiming.append(message.job_id)
@@ -121,7 +120,7 @@ class Claimer:
         settlement = settle(verdict.outcome, verdict.why, head.current_attempt(), self._dice)
         try:
             if settlement.state is State.RETRY:
-                log.warning("job %s: %s; taken over", head.job_id, verdict.why)
+                tell(TakenOver(head.job_id, verdict.why))
                 return await in_thread(
                     lambda: self._jobs.take_over(head, self._settings.name, now_ms), "take over"
                 )
@@ -132,7 +131,7 @@ class Claimer:
             await in_thread(lambda: self._jobs.settle(head, step, facts), "settle lost job")
         except Refused as error:
             # Somebody was faster: its agent after all, or another that takes over.
-            log.info("job %s: not taken over, %s", head.job_id, error)
+            tell(NotTakenOver(head.job_id, error))
             await self._flight.give_back(held, 1)
             return None
         await self._flight.delete(held)

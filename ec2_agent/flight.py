@@ -1,7 +1,6 @@
 """Messages in flight: kept invisible while their jobs run, by one loop for all of them."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +8,14 @@ from functools import partial
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import (
+    MessageNotBuried,
+    MessageNotReplaced,
+    MessageNotSettled,
+    MessagesSeenAgain,
+    VisibilityNotExtended,
+)
+from ec2_agent.log_event import tell
 from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S, LaneQueue, Received
 
 EXTEND_EVERY_S = VISIBILITY_S / 3
@@ -29,8 +36,6 @@ _FINAL = frozenset(
     }
 )
 """What SQS says of a message that is not ours to hold any more."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,8 @@ class Flight:
             await in_thread(
                 lambda: held.dead_letters.send_raw(received.body, reason), "bury message"
             )
-        except (BotoCoreError, ClientError):
-            log.exception("a message that is not ours stays in its lane")
+        except (BotoCoreError, ClientError) as error:
+            tell(MessageNotBuried(error))
             return
         await self.delete(held)
 
@@ -130,7 +135,7 @@ class Flight:
         try:
             await in_thread(partial(held.lane.send_again, held.received, MAX_DELAY_S), "hand on")
         except (BotoCoreError, ClientError) as error:
-            log.warning("a message could not be replaced, tried again: %s", error)
+            tell(MessageNotReplaced(error))
             return
         if held.received.receipt not in self._held:
             return  # let go of meanwhile, and in whoever's hands it now is
@@ -151,11 +156,11 @@ async def _extend(lane: LaneQueue, receipts: list[str]) -> None:
     try:
         refused = await in_thread(lambda: lane.extend(receipts), "extend visibility")
     except (BotoCoreError, ClientError) as error:
-        log.warning("visibility not extended, tried again in %.0f s: %s", EXTEND_EVERY_S, error)
+        tell(VisibilityNotExtended(EXTEND_EVERY_S, error))
         return
     if refused:
         # Seen again by then, or gone: the claim's conditions keep the job from running twice.
-        log.warning("%d message(s) could not be kept invisible", len(refused))
+        tell(MessagesSeenAgain(len(refused)))
 
 
 async def _try(call: Callable[[], None], what: str) -> bool:
@@ -166,7 +171,7 @@ async def _try(call: Callable[[], None], what: str) -> bool:
     try:
         await in_thread(call, what)
     except (BotoCoreError, ClientError) as error:
-        log.warning("%s of a message failed; it will come back by itself: %s", what, error)
+        tell(MessageNotSettled(what, error))
         # A receipt that is of no use any more is none in an hour either.
         return isinstance(error, ClientError) and error.response["Error"]["Code"] in _FINAL
     return True

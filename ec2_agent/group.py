@@ -1,19 +1,18 @@
 """The Auto Scaling group that an agent's instance belongs to."""
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import LifecycleActionFailed
+from ec2_agent.log_event import tell
 from ec2_agent.settings import Settings
 from joblane.names import LEAVING_HOOK, fleet_name
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +42,4 @@ class Group:
                 "let the group go on",
             )
         except (BotoCoreError, ClientError) as error:
-            log.warning("the group ends this instance at the hook's timeout: %s", error)
+            tell(LifecycleActionFailed(error))

@@ -5,7 +5,6 @@ deletion, and an agent that restarts needs its inbox at once. What it costs when
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import CommandDropped, InboxFailed
+from ec2_agent.log_event import tell
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.message import Command, NotOurs, decode_command
 
@@ -26,8 +27,6 @@ TROUBLE_S = 5.0
 
 KEPT_S = 3600
 """A command that nobody read within the hour speaks of a job that has long moved on."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -57,11 +56,11 @@ class Inbox:
                     self._act(message)
                     await in_thread(partial(queue.delete, message.receipt), "delete command")
             except (BotoCoreError, ClientError) as error:
-                log.warning("inbox: %s", error)
+                tell(InboxFailed(error))
                 await asyncio.sleep(TROUBLE_S)
 
     def _act(self, message: Received) -> None:
         try:
             self.on_command(decode_command(message.body))
         except NotOurs as error:
-            log.warning("a message in the inbox that is not ours is dropped: %s", error)
+            tell(CommandDropped(error))

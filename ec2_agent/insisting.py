@@ -1,7 +1,6 @@
 """What an attempt must have of AWS before its job starts, however long that takes."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -11,11 +10,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread, pause_s
 from ec2_agent.decisions import Ask, Verdicted, of_asked
+from ec2_agent.events import StartWaits
+from ec2_agent.log_event import tell
 from joblane.head import Head
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 class NotStarted(Exception):
@@ -46,7 +45,7 @@ class Insisting:
                 return await in_thread(call, what)
             except (BotoCoreError, ClientError) as error:
                 if tries == 0:
-                    log.warning("job %s: its %s wait for AWS: %s", self.head.job_id, what, error)
+                    tell(StartWaits(self.head.job_id, what, error))
             if (ask := self.asked()) is not None:
                 raise NotStarted(of_asked(self.head, ask, self.now_ms(), "before it was started"))
             await asyncio.sleep(pause_s(tries))

@@ -1,7 +1,6 @@
 """Polls the lanes while slots are free, and hands what arrives to the agent."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +8,9 @@ from dataclasses import dataclass
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import PollFailed
 from ec2_agent.flight import Held
+from ec2_agent.log_event import tell
 from ec2_agent.polling import Fetch, LaneKey, next_fetch, serving_order
 from joblane.aws.lanes import LaneQueue, Received
 
@@ -18,8 +19,6 @@ LONG_POLL_S = 20
 
 TROUBLE_S = 2.0
 """Pause of a lane whose poll failed."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class Intake:
                 lambda: pair.lane.receive(fetch.most, LONG_POLL_S), f"poll {fetch.lane}"
             )
         except (BotoCoreError, ClientError) as error:
-            log.warning("lane %s of queue %s: %s", fetch.lane[1], fetch.lane[0], error)
+            tell(PollFailed(*fetch.lane, error))
             await asyncio.sleep(TROUBLE_S)  # the lane counts as open, so nobody asks it
         finally:
             del self._open_since[fetch.lane]

@@ -13,7 +13,6 @@ is slow or throttles, outcomes wait here and go out in order when it answers aga
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +20,18 @@ from itertools import chain, count
 from typing import Any, Protocol
 
 from ec2_agent.calls import pause_s
+from ec2_agent.events import (
+    OutcomeDefect,
+    OutcomeDeliveredTwice,
+    OutcomeNotDurable,
+    OutcomeRefused,
+    OutcomesDelivered,
+    OutcomesFound,
+    OutcomesWait,
+    OutcomeUnreadable,
+)
 from ec2_agent.finished import Finished, Way
+from ec2_agent.log_event import tell
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.records import Record, Result
 
@@ -39,8 +49,6 @@ LETTING_GO = 16
 
 _CREATED, _DELIVERED = 1, 2
 """Versions of a record."""
-
-log = logging.getLogger(__name__)
 
 
 class Undelivered(Exception):
@@ -152,7 +160,7 @@ class Journal:
         try:
             await self._store.create([entry.record])
         except (NotReached, StateRefused) as error:
-            log.error("job %s: its outcome is not durable: %s", finished.head.job_id, error)  # noqa: TRY400
+            tell(OutcomeNotDurable(finished.head.job_id, error))
             self._add(entry)
             await entry.settled.wait()
         else:
@@ -168,13 +176,13 @@ class Journal:
             try:
                 finished = Finished.decode(record.body or "")
             except (ValueError, KeyError, TypeError) as error:
-                log.error("outcome %s cannot be read, and stays: %s", record.id, error)  # noqa: TRY400
+                tell(OutcomeUnreadable(record.id, error))
                 continue
             self._unsettled.append(Entry(record, finished))
             self._last = max(self._last, int(record.id.partition(".")[0]))
         if self._unsettled:
             self.trouble = "this agent was started again"
-            log.warning("%d outcome(s) of an earlier life are delivered now", self.waiting)
+            tell(OutcomesFound(self.waiting))
         return [entry.finished for entry in self._unsettled]
 
     def resume(self) -> None:
@@ -209,7 +217,7 @@ class Journal:
         failure = await self._settle(entry)
         if failure is not None and self.trouble is None:
             self.trouble = str(failure)
-            log.warning("outcomes wait for AWS: %s", failure)
+            tell(OutcomesWait(str(failure)))
             self._catch_up()
 
     def _catch_up(self) -> None:
@@ -229,7 +237,7 @@ class Journal:
             await asyncio.sleep(pause_s(fails))
             fails += 1
         self._catching_up, self.trouble = False, None
-        log.info("no outcome waits to be settled")
+        tell(OutcomesDelivered())
 
     async def _settle(self, entry: Entry) -> Undelivered | None:
         """Try once; returns what keeps others from being settled as well."""
@@ -242,8 +250,8 @@ class Journal:
                 way = await self._courier.settle(entry.finished)
             except Undelivered as undelivered:
                 failure = undelivered
-            except Exception:
-                log.exception("job %s: a defect", entry.finished.head.job_id)
+            except Exception as defect:  # noqa: BLE001 - told, and tried again
+                tell(OutcomeDefect(entry.finished.head.job_id), defect)
                 failure = Undelivered("a defect, see the agent's log", own_fault=True)
             if failure is not None and not failure.own_fault:
                 return failure
@@ -253,7 +261,7 @@ class Journal:
                 entry.settled.set()
                 self._start(self._let_go(entry, way))
             else:
-                log.error("job %s: %s", entry.finished.head.job_id, failure)
+                tell(OutcomeRefused(entry.finished.head.job_id, str(failure)))
                 self._start(self._settle_later(entry))
             return None
 
@@ -274,7 +282,7 @@ class Journal:
             await asyncio.sleep(pause_s(tries))
         self._aside.discard(entry)
         if not self._store.later(Record(KIND, entry.record.id, _DELIVERED, None)):
-            log.warning("outcome %s stays in the journal: it is delivered again", entry.record.id)
+            tell(OutcomeDeliveredTwice(entry.record.id))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -11,13 +11,14 @@ off must therefore have killed its jobs before that, on a clock that nobody sets
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import GoodbyeFailed, HeartbeatFailed
+from ec2_agent.log_event import tell
 from ec2_agent.settings import Settings
 from joblane.aws.agents import HEARTBEAT_S, LEASE_S, AgentRow, AgentStore
 
@@ -25,8 +26,6 @@ MARGIN_S = 60.0
 """Given up so long before the lease ends: a failing heartbeat is noticed only when its three
 tries have timed out (21 s, `clients.QUICK`) after a pause of 10, clocks of two hosts may differ
 by some seconds, and a kill takes a moment."""
-
-log = logging.getLogger(__name__)
 
 
 def lease_lost(renewed: float, now: float) -> bool:
@@ -81,7 +80,7 @@ class Lease:
             try:
                 await self._beat()
             except (BotoCoreError, ClientError) as error:
-                log.warning("heartbeat failed: %s", error)
+                tell(HeartbeatFailed(error))
                 self._check()
             else:
                 self.held = True
@@ -96,7 +95,7 @@ class Lease:
         try:
             await in_thread(lambda: self.store.goodbye(self.settings.name), "goodbye")
         except (BotoCoreError, ClientError) as error:
-            log.warning("goodbye failed; the lease ends by itself: %s", error)
+            tell(GoodbyeFailed(error))
 
     async def _beat(self) -> None:
         sent = self.monotonic()

@@ -6,7 +6,6 @@ and an instance whose service stumbles goes on working.
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +14,8 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import NoNotices
+from ec2_agent.log_event import tell
 
 DEFAULT_ENDPOINT = "http://169.254.169.254"
 
@@ -39,8 +40,6 @@ _TOKEN_TTL_S = 21_600  # the longest there is
 _SPOT = "/latest/meta-data/spot/instance-action"
 _REBALANCE = "/latest/meta-data/events/recommendations/rebalance"
 _LIFECYCLE = "/latest/meta-data/autoscaling/target-lifecycle-state"
-
-log = logging.getLogger(__name__)
 
 
 class Kind(Enum):
@@ -134,7 +133,7 @@ async def watch(metadata: Metadata, on_notice: Callable[[Notice], None]) -> None
             notice = await in_thread(metadata.notice, "metadata")
         except Silence as silence:
             if answered:
-                log.info("no notices from the instance metadata service: %s", silence)
+                tell(NoNotices(str(silence)))
             answered = False
             await asyncio.sleep(SILENT_S)
             continue

@@ -1,7 +1,6 @@
 """From what a job's shim writes down to its CloudWatch Logs stream, at AWS's pace."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -10,6 +9,8 @@ from itertools import count
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import OutputWaits
+from ec2_agent.log_event import tell
 from ec2_agent.spool import Spool
 from joblane.aws.logs import LogStore
 
@@ -26,8 +27,6 @@ BATCH_BYTES = 160 * 1024
 BATCH_RECORDS = 1000
 
 RETRY_S = (0.5, 1.0, 2.0, 5.0)
-
-log = logging.getLogger(__name__)
 
 
 Destination = tuple[LogStore, str]
@@ -109,6 +108,6 @@ class Shipper:
                 return await in_thread(call, "ship logs")
             except (BotoCoreError, ClientError) as error:
                 if tries == 0:
-                    log.warning("output of %s waits for CloudWatch Logs: %s", self._stream, error)
+                    tell(OutputWaits(self._stream, error))
                 await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
         return None

@@ -1,6 +1,5 @@
 """Reports how attempts ended: the outcome to the table, then the message let go, in that order."""
 
-import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +8,12 @@ from typing import TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.events import AttemptEnded, StaleCompletionIgnored
 from ec2_agent.finished import Finished, Letter, Way
 from ec2_agent.flight import Flight, Held
 from ec2_agent.journal import Journal, Undelivered
 from ec2_agent.kept import Keep
+from ec2_agent.log_event import tell
 from ec2_agent.sandbox import Launcher
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore, Refused
@@ -28,8 +29,6 @@ from joblane.lifecycle import State
 T = TypeVar("T")
 
 _OWN_FAULT = frozenset({"ItemCollectionSizeLimitExceededException", "ValidationException"})
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,9 @@ class Report:
                     continue  # somebody asked for the end while it came by itself
                 if _is_written(refusal.head, finished.if_told):
                     return finished.if_told  # before a restart
-                log.warning("job %s: stale_completion_ignored, %s", head.job_id, refusal)
+                tell(StaleCompletionIgnored(head.job_id, refusal))
                 return None
-            log.info("job %s attempt %d: %s", head.job_id, head.attempt, way.step.reason)
+            tell(AttemptEnded(head.job_id, head.attempt, way.step.state, way.step.reason))
             return way
         return None
 

@@ -7,14 +7,15 @@ beside the socket lets one service a directory run.
 
 import argparse
 import fcntl
-import logging
 import os
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ec2_agent.log_event import begin_log, tell
 from ec2_agent.state.backend import Backend, BackendError
+from ec2_agent.state.events import StateCannotBegin, StateDirectoryTaken, StateEnded, StateServing
 from ec2_agent.state.files import EX_CANTCREAT, EX_TEMPFAIL, Files
 from ec2_agent.state.rounds import Rounds
 from ec2_agent.state.server import Server
@@ -23,36 +24,31 @@ from ec2_agent.state.server import Server
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code, 0 at the ordinary end."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s state: %(message)s",
-        stream=sys.stderr,
-    )
-    log = logging.getLogger(__name__)
+    begin_log()
     files = Files(options.directory)
     try:
         lock = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        log.error("another state service holds %s", files.lock)  # noqa: TRY400
+        tell(StateDirectoryTaken(str(files.lock)))
         return EX_TEMPFAIL
     except OSError as error:
-        log.error("%s", error)  # noqa: TRY400 - a person reads it
+        tell(StateCannotBegin(error))
         return EX_CANTCREAT
     try:
         backend = _backend(options)
         listener = _listen(files.socket)
     except (BackendError, OSError) as error:
-        log.error("%s", error)  # noqa: TRY400
+        tell(StateCannotBegin(error))
         return EX_CANTCREAT
-    log.info("backend %s, socket %s", options.backend, files.socket)
+    tell(StateServing(options.backend, str(files.socket)))
     rounds = Rounds(backend, options.sync_interval)
     server = Server(options.backend, rounds, listener, threaded=options.backend == "dynamodb")
     print("ready", flush=True)  # noqa: T201 - the agent waits for it
     server.run(sys.stdin.fileno())
     # While the lock is still ours: a successor binds a socket of its own.
     files.socket.unlink(missing_ok=True)
-    log.info("ended with the agent")
+    tell(StateEnded())
     return 0
 
 

@@ -10,7 +10,6 @@ rather than a thousand threads, and a task that is cancelled gives its connectio
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ec2_agent.log_event import tell
+from ec2_agent.state.events import (
+    LaterUpdatesLost,
+    LaterUpdatesRefused,
+    LaterUpdatesWait,
+    StateToldAgain,
+)
 from ec2_agent.state.pool import NotReached, Pool, Stats
 from ec2_agent.state.protocol import MAX_FRAME, record_from, record_json
 from ec2_agent.state.records import BATCH, Record, Result, Verb
@@ -27,8 +33,6 @@ __all__ = ["NotReached", "StateClient", "StateRefused", "Stats"]
 
 FRAME_ROOM = MAX_FRAME // 2
 """Bytes of bodies in one request: JSON writes a quotation mark as two bytes."""
-
-log = logging.getLogger(__name__)
 
 
 class StateRefused(Exception):
@@ -139,7 +143,7 @@ class StateClient:
         records = [record for source in self._sources for record in source()]
         if records:
             results = await self.sync(records)
-            log.info("state service: %d record(s) told again", len(results))
+            tell(StateToldAgain(len(results)))
 
     def stats(self) -> Stats:
         """Count what the pool has done."""
@@ -155,7 +159,7 @@ class StateClient:
             with suppress(asyncio.CancelledError):
                 await self._sending
         if self._later:
-            log.warning("%d later update(s) were not stored", len(self._later))
+            tell(LaterUpdatesLost(len(self._later)))
         self._pool.close()
 
     async def _write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
@@ -172,15 +176,15 @@ class StateClient:
             try:
                 await self.sync(batch)
             except NotReached as error:
-                log.warning("later updates wait for the state service: %s", error)
+                tell(LaterUpdatesWait(error))
                 await asyncio.sleep(self._settings.reconnect)
                 continue
             except StateRefused as refusal:
                 if refusal.code not in ("bad_request", "too_large"):
-                    log.warning("later updates wait for the state service: %s", refusal)
+                    tell(LaterUpdatesWait(refusal))
                     await asyncio.sleep(self._settings.reconnect)
                     continue
-                log.error("%d later update(s) cannot be stored: %s", len(batch), refusal)  # noqa: TRY400
+                tell(LaterUpdatesRefused(len(batch), refusal))
             for record in batch:
                 key = (record.kind, record.id)
                 if self._later.get(key) is record:  # else a newer version came meanwhile

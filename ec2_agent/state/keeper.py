@@ -1,14 +1,22 @@
 """Starts the state service, watches it, and starts it again when it dies."""
 
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ec2_agent.log_event import tell
 from ec2_agent.state.client import NotReached, StateClient, StateRefused
+from ec2_agent.state.events import (
+    NoNewWork,
+    StateDied,
+    StateDoesNotEnd,
+    StateHangs,
+    StateHealthy,
+    StateNotStarted,
+)
 from ec2_agent.state.files import EX_CANTCREAT, Files
 from ec2_agent.state.settings import StateSettings
 
@@ -22,8 +30,6 @@ HUNG_AFTER = 3
 """A service that leaves so many looks at its health unanswered is killed and started again."""
 
 _SILENT = "the state service does not answer"
-
-log = logging.getLogger(__name__)
 
 
 class StateUnavailable(Exception):
@@ -104,7 +110,7 @@ class Keeper:
             why = await self._look()
             silent = silent + 1 if why is not None and why.startswith(_SILENT) else 0
             if silent >= HUNG_AFTER and self._process is not None:
-                log.error("the state service hangs: it is killed")
+                tell(StateHangs())
                 with suppress(ProcessLookupError):
                     self._process.kill()
                 silent = 0
@@ -123,7 +129,7 @@ class Keeper:
             async with asyncio.timeout(self._settings.shutdown_timeout):
                 await asyncio.shield(self._ended)
         except TimeoutError:
-            log.warning("the state service does not end: it is killed")
+            tell(StateDoesNotEnd())
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._ended
@@ -148,7 +154,7 @@ class Keeper:
                     start_new_session=True,
                 )
         except OSError as error:
-            log.error("the state service cannot be started: %s", error)  # noqa: TRY400
+            tell(StateNotStarted(error))
             self._ended = asyncio.create_task(_no_process(), name="state service")
             return
         self._process = process
@@ -178,7 +184,7 @@ class Keeper:
             return True
         done, _ = await asyncio.wait({self._ended}, timeout=seconds)
         if done:
-            log.error("the state service ended with %d: started again", self._ended.result())
+            tell(StateDied(self._ended.result()))
         return bool(done)
 
     async def _look(self) -> str | None:
@@ -202,9 +208,9 @@ class Keeper:
         if why == self.trouble:
             return
         if why is None:
-            log.info("the state service is healthy")
+            tell(StateHealthy())
         else:
-            log.error("no new work: %s", why)
+            tell(NoNewWork(why))
         self.trouble = why
         self.on_change()
 

@@ -4,12 +4,13 @@ All requests that wait make one round, and writes that follow each other in it a
 backend: one commit, however many agents' operations wait for it.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from ec2_agent.log_event import tell
 from ec2_agent.state.backend import Backend, BackendError
+from ec2_agent.state.events import BackendDefect, BackendFailed, BackendWorks
 from ec2_agent.state.protocol import Request, frame, record_json
 from ec2_agent.state.records import Verb, prepared
 
@@ -19,8 +20,6 @@ CHECK_S = 5.0
 TIDY_S = 60.0
 HUNG_S = 10.0
 """A round that takes longer is reported as trouble."""
-
-log = logging.getLogger(__name__)
 
 
 class Rounds:
@@ -132,16 +131,16 @@ class Rounds:
 
     def _refusal(self, error: Exception) -> BackendError:
         if not isinstance(error, BackendError):
-            log.error("a defect in the backend", exc_info=error)
+            tell(BackendDefect(), error)
             error = BackendError("internal", "a defect; the log has the trace", passing=False)
         elif self._trouble is None or str(self._trouble) != str(error):
-            log.error("%s: %s", error.code, error)
+            tell(BackendFailed(error.code, error))
         self._trouble = error
         return error
 
     def _well_again(self) -> None:
         if self._trouble is not None:
-            log.info("the backend works again")
+            tell(BackendWorks())
         self._trouble = None
 
 

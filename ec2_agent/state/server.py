@@ -5,7 +5,6 @@ loop itself: while one commits, the next gathers, and no second thread fights fo
 One that calls AWS does them in a thread, so that health is answered while AWS hangs.
 """
 
-import logging
 import os
 import queue
 import selectors
@@ -14,7 +13,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from ec2_agent.log_event import tell
 from ec2_agent.state.backend import BackendError
+from ec2_agent.state.events import (
+    ConnectionNotAccepted,
+    ConnectionRefused,
+    PeerDropped,
+    TooManyConnections,
+)
 from ec2_agent.state.protocol import MAX_FRAME, BadFrame, Request, frame, is_ours, parse, peer_of
 from ec2_agent.state.rounds import Rounds, error_frame
 
@@ -29,8 +35,6 @@ READ_BYTES = 256 * 1024
 
 ACCEPT_PAUSE_S = 0.1
 """After a connection that could not be accepted: it still waits, and would be tried in a circle."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
@@ -115,15 +119,15 @@ class Server:
         try:
             sock, _ = self._listener.accept()
         except OSError as error:  # no descriptors left, or it has gone again
-            log.warning("a connection could not be accepted: %s", error)
+            tell(ConnectionNotAccepted(error))
             time.sleep(ACCEPT_PAUSE_S)
             return
         if not is_ours(sock):
-            log.warning("a connection of user %d was refused", peer_of(sock)[1])
+            tell(ConnectionRefused(peer_of(sock)[1]))
             sock.close()
             return
         if len(self._peers) >= MOST_CONNECTIONS:
-            log.warning("more than %d connections: one is refused", MOST_CONNECTIONS)
+            tell(TooManyConnections(MOST_CONNECTIONS))
             sock.close()
             return
         sock.setblocking(False)
@@ -207,7 +211,7 @@ class Server:
             self._drop(peer)
             return
         if len(peer.unsent) > MOST_UNREAD:
-            log.warning("a peer does not read its answers: it is dropped")
+            tell(PeerDropped())
             self._drop(peer)
             return
         self._watch(peer)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ec2_agent.caps import Caps
+from ec2_agent.events import QueueCapped
 from functions.admin.handler import Settings, build
 from functions.requeue.handler import Settings as RequeueSettings
 from functions.requeue.handler import build as build_requeue
@@ -187,7 +188,7 @@ def test_an_agent_sees_a_change_and_tells_those_who_wait(
     store: SettingsStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("ec2_agent.caps.READ_EVERY_S", 0.001)
-    caplog.set_level(logging.INFO, logger="ec2_agent.caps")
+    caplog.set_level(logging.INFO)
 
     async def watch() -> list[int]:
         changed = asyncio.Event()
@@ -206,10 +207,8 @@ def test_an_agent_sees_a_change_and_tells_those_who_wait(
         return seen
 
     assert [8, 2, 0, 8] == asyncio.run(watch())
-    assert ["at most 2 at once", "paused", "at most 8 at once"] == [
-        record.message.removeprefix("queue default: ").partition(" (")[0]
-        for record in caplog.records
-    ]
+    told = [QueueCapped("default", threads, n) for n, threads in enumerate((2, 0, 8), 1)]
+    assert told == [record.msg for record in caplog.records if record.name == "joblane"]
 
 
 def test_reading_all_queues_is_one_request(aws: Cloud):

@@ -1,0 +1,87 @@
+"""The log: typed events, one JSON object a line, all of them listed and all of them told."""
+
+import json
+import logging
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ec2_agent.events import ClaimFailed, LoopEnded
+from ec2_agent.log_event import Event, JsonLines, tell
+from scripts.docs.events import BEGIN, END, FILE, all_events, page
+
+AGENT = Path(__file__).parents[2] / "ec2_agent"
+RESERVED = {"time", "level", "event", "message", "trace", "logger"}
+
+
+def line(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    (record,) = caplog.records
+    text = JsonLines().format(record)
+    assert "\n" not in text
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
+def test_the_page_lists_every_event():
+    text = FILE.read_text(encoding="utf-8")
+    assert (1, 1) == (text.count(BEGIN), text.count(END))
+    assert page(text) == text, "run scripts/events"
+
+
+@pytest.mark.parametrize("event", all_events(), ids=lambda event: event.name())
+def test_an_event_is_told_somewhere_and_says_what_its_fields_are(event: type[Event]):
+    sources = "".join(path.read_text() for path in AGENT.rglob("*.py") if path.name != "events.py")
+    assert re.search(rf"tell\(\s*{event.__name__}\(", sources)
+    of_class: Any = event
+    names = {field.name for field in fields(of_class)}
+    assert not names & RESERVED
+    assert set(re.findall(r"\{(\w+)", event.sentence)) <= names
+
+
+def test_names_are_told_apart():
+    names = [event.name() for event in all_events()]
+    assert len(set(names)) == len(names)
+
+
+def test_nobody_writes_to_the_log_but_through_events():
+    for path in AGENT.rglob("*.py"):
+        if path.name != "log_event.py":
+            assert not re.search(
+                r"\blog(ging|ger)?\.(debug|info|warning|error|exception)\(", path.read_text()
+            ), path
+
+
+def test_a_line_has_the_sentence_and_the_fields(caplog: pytest.LogCaptureFixture):
+    tell(ClaimFailed(OSError('no "road"\nto AWS {x}')))
+    found = line(caplog)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))
+    words = 'no "road"\nto AWS {x}'
+    assert {
+        "level": "warning",
+        "event": "claim_failed",
+        "message": f"claim failed, the message goes back: {words}",
+        "error": words,
+    } == found
+
+
+def test_a_defect_has_its_trace(caplog: pytest.LogCaptureFixture):
+    try:
+        json.loads("{")
+    except ValueError as defect:
+        tell(LoopEnded("heartbeat"), defect)
+    found = line(caplog)
+    assert ("error", "loop_ended", "heartbeat") == (found["level"], found["event"], found["loop"])
+    assert "test_a_defect_has_its_trace" in found["trace"]
+
+
+def test_what_a_library_says_has_the_same_form(caplog: pytest.LogCaptureFixture):
+    logging.getLogger("urllib3").warning("%d connections", 3)
+    found = line(caplog)
+    assert ("library", "urllib3", "3 connections") == (
+        found["event"],
+        found["logger"],
+        found["message"],
+    )
