@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.sandbox import Launcher, Limits, SandboxRefused, Spec, probe
-from tests.sandbox.running import python, run, shell
+from tests.sandbox.running import python, room, run, shell
 
 pytestmark = pytest.mark.skipif(
     probe().isolation != "full", reason="needs cgroup v2; test_machine.py brings one"
@@ -32,15 +32,6 @@ def launcher() -> Iterator[Launcher]:
     state_dir = DISK if DISK.exists() else None
     with Launcher(isolation="full", slots=2, state_dir=state_dir) as it:
         yield it
-
-
-def room(launcher: Launcher) -> Path:
-    """Give the cgroup in which a launcher's slots have theirs."""
-    block = Path(f"/proc/{launcher.pid}/fd")  # the launcher process holds it open
-    return next(
-        path for path in (entry.readlink() for entry in block.iterdir())
-        if path.name.startswith("joblane-")
-    )  # fmt: skip
 
 
 TOUCH = "x = bytearray({mb} << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('touched')"

@@ -18,7 +18,8 @@ SCRIPT = """
 python=$PWD/.venv/bin/python
 tests() { "$python" -m pytest --quiet --color=no -p no:cacheprovider "$@"; }
 tests tests/kernel/test_limits.py || exit
-tests tests/sandbox/test_adversarial.py & first=$!
+mkdir /tmp/beside
+TMPDIR=/tmp/beside tests tests/sandbox/test_adversarial.py & first=$!
 cd tests/sandbox
 tests test_endings.py test_egress.py test_output.py test_soak.py || code=$?
 wait $first && exit ${code:-0}

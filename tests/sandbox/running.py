@@ -18,6 +18,13 @@ def emulated() -> bool:
     return " joblane.run=" in Path("/proc/cmdline").read_text()
 
 
+def room(launcher: Launcher) -> Path:
+    """Give the cgroup in which the slots of a launcher with isolation full have theirs."""
+    held = Path(f"/proc/{launcher.pid}/fd")  # the launcher process holds it open
+    links = (entry.readlink() for entry in held.iterdir())
+    return next(path for path in links if path.name.startswith("joblane-"))
+
+
 class Ran(NamedTuple):
     """A job's ending and what it wrote."""
 

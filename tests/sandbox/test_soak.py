@@ -10,7 +10,7 @@ import pytest
 
 from ec2_agent.sandbox import Launcher, Spec
 from ec2_agent.sandbox.uids import EACH, FIRST
-from tests.sandbox.running import NO_LIMITS, emulated, strongest
+from tests.sandbox.running import NO_LIMITS, emulated, room, strongest
 
 JOBS = 60 if emulated() else 2000
 
@@ -48,7 +48,7 @@ def _state(launcher: Launcher) -> dict[str, object]:
         "the launcher's mounts": len(
             Path(f"/proc/{launcher.pid}/mountinfo").read_text().splitlines()
         ),
-        "cgroups": sum(1 for _ in Path("/sys/fs/cgroup").glob("joblane-*/*/")),
+        "cgroups": len(list(room(launcher).iterdir())) if strongest() == "full" else 0,
         "files": sorted(os.listdir("/tmp")),  # noqa: PTH208
         "interfaces": socket.if_nameindex(),
         "threads": threading.active_count(),
