@@ -55,6 +55,9 @@ SERVICES = (
     "stepfunctions",
 )
 
+OF_CREDENTIALS = ("signin", "sso", "sso-oidc", "sts")
+"""Services that botocore itself asks for credentials, as a profile or a web identity says."""
+
 
 class _Models(Loader):
     """Finds the models of our services without looking through those of all 400.
@@ -64,7 +67,7 @@ class _Models(Loader):
     """
 
     def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002 - botocore's
-        return list(SERVICES)
+        return [*SERVICES, *OF_CREDENTIALS]
 
 
 class Clients:
