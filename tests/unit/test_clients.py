@@ -1,13 +1,18 @@
 """Clients: those that Joblane uses can be made, from their own models."""
 
 from pathlib import Path
+from typing import Any
 
+import botocore.session
 import pytest
 from botocore.exceptions import UnknownServiceError
 from botocore.loaders import Loader
 from moto import mock_aws
 
-from joblane.aws.clients import OF_CREDENTIALS, SERVICES, Clients
+from joblane.aws.clients import Clients
+from joblane.aws.models import OF_CREDENTIALS, SERVICES, Models
+
+REGIONS = ("us-east-1", "eu-central-1", "us-gov-west-1", "cn-north-1")
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +25,34 @@ def test_every_service_that_we_name_is_one(service: str):
     client = Clients().make(service)  # type: ignore[call-overload]
     assert service in Loader().list_available_services("service-2")
     assert client.meta.service_model.service_name == service
+
+
+@pytest.mark.parametrize("service", [*SERVICES, *OF_CREDENTIALS])
+def test_of_a_model_only_the_words_are_left_out(service: str):
+    whole = Loader().load_service_model(service, "service-2")
+    ours = Models().load_service_model(service, "service-2")
+    assert _cut(whole) == ours != whole
+
+
+@pytest.mark.parametrize("service", [*SERVICES, *OF_CREDENTIALS])
+def test_calls_go_where_botocore_itself_would_send_them(service: str):
+    def where(loader: Loader) -> list[tuple[str, str, str]]:
+        session = botocore.session.get_session()
+        session.register_component("data_loader", loader)
+        metas = [session.create_client(service, region_name=region).meta for region in REGIONS]
+        return [(m.endpoint_url, m.partition, vars(m.config)["signature_version"]) for m in metas]
+
+    assert where(Models()) == where(Loader())
+
+
+def _cut(part: Any) -> Any:
+    """Leave out of a model what documents it."""
+    if isinstance(part, list):
+        return [_cut(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    words = isinstance(part.get("documentation"), str)
+    return {k: _cut(v) for k, v in part.items() if not (words and k == "documentation")}
 
 
 def test_a_service_that_we_do_not_use_is_not_found_by_its_name():

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import botocore.session
 from botocore.config import Config
-from botocore.loaders import Loader
+
+from joblane.aws.models import Models
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
@@ -41,34 +42,6 @@ LONG_POLL = Config(
 )
 """For SQS long polls, which answer within 20 s."""
 
-SERVICES = (
-    "autoscaling",
-    "cloudwatch",
-    "dynamodb",
-    "lambda",
-    "logs",
-    "s3",
-    "secretsmanager",
-    "sns",
-    "sqs",
-    "ssm",
-    "stepfunctions",
-)
-
-OF_CREDENTIALS = ("signin", "sso", "sso-oidc", "sts")
-"""Services that botocore itself asks for credentials, as a profile or a web identity says."""
-
-
-class _Models(Loader):
-    """Finds the models of our services without looking through those of all 400.
-
-    botocore lists every service's folders before it loads one, 5,000 system calls: a tenth of a
-    cold start (`scripts/bench imports`).
-    """
-
-    def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002 - botocore's
-        return [*SERVICES, *OF_CREDENTIALS]
-
 
 class Clients:
     """Makes clients from one session, so that service models are loaded once."""
@@ -76,7 +49,7 @@ class Clients:
     def __init__(self, session: botocore.session.Session | None = None) -> None:
         if session is None:
             session = botocore.session.get_session()
-            session.register_component("data_loader", _Models())
+            session.register_component("data_loader", Models())
         self._session = session
 
     @overload
