@@ -147,7 +147,7 @@ class UpkeepStack(Stack):
             environment={
                 **self._environment,
                 "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
-                "JOBLANE_QUEUES": json.dumps(list(config.queues)),
+                "JOBLANE_QUEUE_NAMES": json.dumps(list(config.queues)),
             },
             timeout_s=INSTANCE_END_TIMEOUT_S,
             grants=[

@@ -1,6 +1,6 @@
 """Admin: what an operator looks at and does. Agents, queues, dead letters, doing it again."""
 
-import joblane.startup  # first of all: see there
+from joblane.startup import once  # first of all: see there
 
 # isort: split
 import os
@@ -17,6 +17,7 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, ConfigDict, Field, Json
 
 import joblane
+from joblane.answers import JSON, go_on, listing, place, success
 from joblane.audit_routes import trail_route
 from joblane.aws.again import ALL_QUEUES, Again, Progress, Selection, is_restart_cursor
 from joblane.aws.agents import AgentRow, AgentStore
@@ -34,22 +35,13 @@ from joblane.login import Login
 from joblane.message import JOB_ID_PATTERN, Command
 from joblane.names import AGENT_NAME_PATTERN
 from joblane.principal import AnyAccess
+from joblane.problems import Problem
 from joblane.queries import PageQuery, WorkQuery
 from joblane.queue_routes import Board, Queues, Tables, queue_routes
 from joblane.retention import Retention
 from joblane.trail import Trail
 from joblane.views import AgentDetail, AgentView, Drained
-from joblane.web import (
-    JSON,
-    Application,
-    Problem,
-    conflicts,
-    go_on,
-    listing,
-    once,
-    place,
-    success,
-)
+from joblane.web import Application, conflicts
 
 CACHEABLE = "public, max-age=3600"
 

@@ -13,6 +13,9 @@ of ours and waits, ends dead; then the topic hears of it.
     again: finds it dead by this very letter  ---------->   told
 """
 
+from joblane.startup import once  # first of all: see there
+
+# isort: split
 import json
 import os
 import time
@@ -176,7 +179,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> D
 
 @cache
 def _application() -> DeadLetters:
-    return build(Settings.model_validate(dict(os.environ)), Clients(), time.time)
+    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients(), time.time))
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:

@@ -12,6 +12,9 @@ repetition after a crash at any point right, because the row says what to do unt
     forget the agent ----->  gone
 """
 
+from joblane.startup import once  # first of all: see there
+
+# isort: split
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -38,7 +41,7 @@ class Settings(BaseModel):
     jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
     agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
     queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
-    queues: Annotated[Json[tuple[str, ...]], Field(alias="JOBLANE_QUEUES")]
+    queues: Annotated[Json[tuple[str, ...]], Field(alias="JOBLANE_QUEUE_NAMES")]
 
 
 class InstanceEnd:
@@ -82,7 +85,8 @@ class InstanceEnd:
 
 @cache
 def _application() -> InstanceEnd:
-    return InstanceEnd(Settings.model_validate(dict(os.environ)), Clients(), Logger())
+    settings = Settings.model_validate(dict(os.environ))
+    return once(lambda: InstanceEnd(settings, Clients(), Logger()))
 
 
 def main(event: dict[str, Any], _context: object) -> None:

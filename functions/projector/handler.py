@@ -6,6 +6,9 @@ cannot be read is put aside into the queue `alternate`, and the others are count
 DynamoDB ends the call, and Lambda brings the batch again.
 """
 
+from joblane.startup import once  # first of all: see there
+
+# isort: split
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -87,7 +90,7 @@ def build(settings: Settings, clients: Clients) -> Projector:
 
 @cache
 def _application() -> Projector:
-    return build(Settings.model_validate(dict(os.environ)), Clients())
+    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients()))
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, int]:

@@ -5,7 +5,7 @@ can be run again. A step of an execution that was superseded does nothing. The s
 answers agents that ask whether a job may start, and takes notice of executions that failed.
 """
 
-import joblane.startup  # noqa: F401 - first of all: see there
+from joblane.startup import once  # first of all: see there
 
 # isort: split
 import json
@@ -375,12 +375,15 @@ def answer(recovery: Recovery, event: Mapping[str, Any]) -> dict[str, Any]:
     return recovery.step(event["do"], Progress.model_validate(event["progress"])).model_dump()
 
 
-@cache
-def _application() -> Recovery:
-    settings = Settings.model_validate(dict(os.environ))
-    clients = Clients()
+def build(settings: Settings, clients: Clients) -> Recovery:
+    """Make the function over AWS."""
     testers = make_testers(settings, clients, time.time)
     return Recovery(settings, clients, testers, time.time, Logger())
+
+
+@cache
+def _application() -> Recovery:
+    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients()))
 
 
 def main(event: dict[str, Any], _context: object) -> dict[str, Any]:

@@ -14,6 +14,9 @@ on its head as it is now, so being run twice at once, or killed anywhere, change
 Before that it shares out the `cluster_threads` of queues anew where agents have come or gone.
 """
 
+from joblane.startup import once  # first of all: see there
+
+# isort: split
 import os
 import time
 from collections import Counter
@@ -189,7 +192,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> R
 @cache
 def _application() -> tuple[str, Requeue]:
     settings = Settings.model_validate(dict(os.environ))
-    return settings.deployment, build(settings, Clients(), time.time)
+    return settings.deployment, once(lambda: build(settings, Clients(), time.time))
 
 
 def main(_event: object, context: Context) -> dict[str, int]:

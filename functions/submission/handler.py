@@ -18,7 +18,7 @@ batch is put job by job. A submission too large for the table is in S3 before it
 (`joblane.aws.payloads`).
 """
 
-import joblane.startup  # noqa: F401 - first of all: see there
+from joblane.startup import once  # first of all: see there
 
 # isort: split
 import os
@@ -32,32 +32,21 @@ from typing import Any
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from aws_lambda_powertools.logging import Logger
 
+from joblane.answers import etag, listing, place, success
 from joblane.audit_routes import job_trail_route
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.head import Head, job_view
+from joblane.job import Cancelled
 from joblane.lifecycle import Event
 from joblane.message import JOB_ID_PATTERN
-from joblane.model import (
-    MAX_BODY_BYTES,
-    Batch,
-    Cancelled,
-    Submission,
-)
+from joblane.model import MAX_BODY_BYTES, Batch, Submission
+from joblane.problems import Problem
 from joblane.queries import ListJobs, LogQuery
 from joblane.submitting import Settings, Submitter
 from joblane.trail import Trail
-from joblane.web import (
-    Application,
-    Problem,
-    conflicts,
-    etag,
-    listing,
-    once,
-    place,
-    success,
-)
+from joblane.web import Application, conflicts
 
 __all__ = ["Settings", "build", "main"]
 

@@ -48,6 +48,8 @@ _ENVIRONMENT = {
     "JOBLANE_BUCKET": "joblane-1-us-east-1",
     "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",
     "JOBLANE_QUEUES": '{"default": []}',
+    "JOBLANE_QUEUE_NAMES": '["default"]',
+    "JOBLANE_TOPIC": "arn:aws:sns:us-east-1:1:joblane",
     "JOBLANE_SETTINGS_TABLE": "joblane-settings",
     "JOBLANE_COUNTERS_TABLE": "joblane-counters",
     "JOBLANE_THREADS": "{}",
@@ -68,6 +70,10 @@ FUNCTIONS = {
     "submission": ("dynamodb", "sqs"),
     "admin": ("dynamodb", "sqs"),
     "recovery": ("dynamodb", "sqs", "stepfunctions"),
+    "requeue": ("dynamodb", "sqs"),
+    "dead_letter": ("dynamodb", "sqs", "sns"),
+    "instance_end": ("dynamodb", "sqs"),
+    "projector": ("dynamodb", "sqs"),
 }
 """Each function and the clients that it makes at its start."""
 

@@ -18,10 +18,12 @@ from joblane.audit import (
 )
 from joblane.conditions import Declaration
 from joblane.head import Head, Step, job_view, submitted, with_step
+from joblane.job import Cancelled, Job, LogRecord
 from joblane.lifecycle import State
 from joblane.login import Login
-from joblane.model import Batch, Cancelled, FieldProblem, Job, LogRecord, Submission
+from joblane.model import Batch, Submission
 from joblane.names import LANES
+from joblane.problems import FieldProblem
 from joblane.queues import SettingsInput, SettingsView
 from joblane.views import (
     Accepted,

@@ -20,8 +20,9 @@ from pydantic.json_schema import models_json_schema
 from joblane import __version__
 from joblane.access import API_AUDIENCE, ROLES, SCOPES
 from joblane.audit import Because
+from joblane.job import LogEnd, LogRecord
 from joblane.message import JOB_ID_PATTERN
-from joblane.model import LogEnd, LogRecord, Submission
+from joblane.model import Submission
 from joblane.names import AGENT_NAME_PATTERN
 from joblane.routes import ROUTES, Route
 from joblane.views import GatewayError, ProblemDocument

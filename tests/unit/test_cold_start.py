@@ -4,8 +4,11 @@ import pytest
 
 from scripts.benches.imports import FUNCTIONS, measure
 
+NEAR = {"submission": 11, "admin": 11}
+"""Those with all of the API to load come near the bound, and are measured for longer."""
+
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_cold_start_costs_at_most_half_more_than_boto3_with_the_same_clients(function: str):
-    figures = measure(function, 11)
+    figures = measure(function, NEAR.get(function, 3))
     assert figures.ratio <= 1.5, figures

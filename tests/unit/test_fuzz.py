@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
-from joblane.model import field_problems
+from joblane.problems import field_problems
 from joblane.routes import ROUTES, Route
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.recovery import World

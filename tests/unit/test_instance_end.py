@@ -16,7 +16,7 @@ from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import JOB, submission
 
 DEAD = "i-dead"
-ENVIRONMENT = {**FUNCTION_ENVIRONMENT, "JOBLANE_QUEUES": '["default", "bulk"]'}
+ENVIRONMENT = FUNCTION_ENVIRONMENT
 EVENT = {"detail": {"instance-id": DEAD, "state": "terminated"}}
 
 
@@ -101,7 +101,7 @@ def lose_again(aws: Cloud) -> None:
     lose(aws)
 
 
-@pytest.mark.parametrize("missing", ["JOBLANE_AGENTS_TABLE", "JOBLANE_QUEUES"])
+@pytest.mark.parametrize("missing", ["JOBLANE_AGENTS_TABLE", "JOBLANE_QUEUE_NAMES"])
 def test_a_missing_variable_is_named_at_the_cold_start(missing: str):
     environment = {k: v for k, v in ENVIRONMENT.items() if k != missing}
     with pytest.raises(ValueError, match=missing):

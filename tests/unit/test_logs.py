@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from joblane.aws.logs import SETTLE_MS
 from joblane.head import Head, Step, submitted, with_step
+from joblane.job import LogRecord
 from joblane.lifecycle import State
 from joblane.logs import Cursor, Record, read_event, stream_name
-from joblane.model import LogRecord
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 

@@ -5,14 +5,16 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.answers import listing, place
 from joblane.audit import entry_view, is_record_id, submission_record
 from joblane.aws.audit import Wanted
 from joblane.head import Head
 from joblane.ids import first_id
+from joblane.problems import Problem
 from joblane.queries import AuditQuery, PageQuery
 from joblane.times import unix_ms
 from joblane.trail import Trail
-from joblane.web import Application, Problem, listing, place
+from joblane.web import Application
 
 
 def trail_route(app: Application, trail: Trail) -> None:

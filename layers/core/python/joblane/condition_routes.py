@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.answers import listing, place, success
 from joblane.aws.directory import AppStore, Directory, Listed
 from joblane.conditions import (
     DEFAULT_POLICY,
@@ -16,9 +17,10 @@ from joblane.conditions import (
     unscoped,
 )
 from joblane.head import rfc3339
+from joblane.problems import wrong
 from joblane.queries import PageQuery
 from joblane.views import AppView, ConditionView
-from joblane.web import Application, listing, place, success, wrong
+from joblane.web import Application
 
 MAX_DECLARATION_BYTES = 4096
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from joblane.audit import Who, who_view
 from joblane.conditions import unscoped
+from joblane.job import Job, Transition
 from joblane.lifecycle import ENDED, Attempt, Outcome, RetryPolicy, State
-from joblane.model import LISTED_CHARS, Job, Submission, Transition
+from joblane.model import LISTED_CHARS, Submission
 from joblane.times import rfc3339, unix_ms
 
 __all__ = [

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Literal
 
 from joblane.head import Head, rfc3339
+from joblane.job import LogRecord
 from joblane.lifecycle import State
-from joblane.model import LogRecord
 
 Stream = Literal["stdout", "stderr", "joblane"]
 

@@ -1,4 +1,4 @@
-"""A job as its submitter writes it and as everybody reads it: the models of the API's bodies.
+"""A job as its submitter writes it: the models of what the API is sent.
 
 Validation says which field is wrong and what is allowed, and never repeats the value: a
 payload may hold what its owner would not like to find in a log.
@@ -13,18 +13,13 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
-    ValidationError,
     ValidationInfo,
     field_validator,
 )
-from pydantic_core import ErrorDetails
 
-from joblane.audit import WhoView
 from joblane.conditions import ConditionName
-from joblane.lifecycle import Outcome, State
 from joblane.names import Lane, Name
 from joblane.secret_names import parse as parse_secret
-from joblane.strict import printable
 from joblane.times import unix_ms
 
 MAX_BODY_BYTES = 3_000_000
@@ -272,149 +267,3 @@ class Batch(_Input):
     """Body of `POST /v1/jobs/batch`; each entry is judged for itself."""
 
     jobs: Annotated[tuple[Any, ...], Field(min_length=1, max_length=MAX_BATCH)]
-
-
-class Transition(BaseModel):
-    """One line of a job's timeline."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    state: State
-    at: str
-    """RFC 3339, UTC, milliseconds."""
-    attempt: int
-    reason: str
-    agent: str | None = None
-
-
-class Job(BaseModel):
-    """A job as the API answers it: what was submitted, and what became of it."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    id: str
-    tenant: str
-    state: State
-    reason: str
-    attempt: int
-    epoch: int
-    """Counts claims; grows with every start."""
-    outcome: Outcome | None
-    """How the last attempt ended."""
-    exit_code: int | None
-    signal: int | None
-    usage: dict[str, Any] | None
-    agent: str | None
-    queue: str
-    priority: Lane
-    type: str | None
-    params: SleepParams | None
-    command: tuple[str, ...]
-    """What runs: as submitted, or what the type makes of its params."""
-    resources: Resources
-    network: str
-    env: dict[str, str]
-    secret_env: dict[str, str]
-    """Names of secrets, as submitted; their values are never here."""
-    timeout_s: float
-    restartable: bool
-    retry: Retry
-    labels: dict[str, str]
-    items: int
-    run_at: str | None
-    deadline: str | None
-    requires: tuple[str, ...]
-    condition: str | None
-    """What a blocked job waits for."""
-    submitted_by: WhoView | None
-    cancel_requested: str | None
-    """Why the attempt that runs was asked to end."""
-    hidden: bool
-    """Whether lists leave it out."""
-    resubmit_of: str | None
-    """Id of the job that this one does again."""
-    resubmitted_as: str | None
-    """Id of the job that does this one again; the latest, if there are several."""
-    created_at: str
-    started_at: str | None
-    ended_at: str | None
-    next_at: str | None
-    timeline: tuple[Transition, ...]
-    abridged: bool
-    """Whether `command` and `env` are cut short here; `GET /v1/jobs/{id}` shows them whole."""
-
-
-class Cancelled(Job):
-    """A job after a request to cancel it."""
-
-    note: str
-    """What happens now, in a sentence."""
-
-
-class LogRecord(BaseModel):
-    """A piece of a job's output, a line where it has lines; `seq` counts within an attempt."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    attempt: int
-    seq: int
-    stream: Literal["stdout", "stderr", "joblane"]
-    """`joblane` marks our own words, such as "output cap reached"."""
-    time: str
-    text: str | None = None
-    base64: str | None = None
-    """Bytes that are not UTF-8."""
-
-
-class LogEnd(BaseModel):
-    """The end of a job's output, as a stream of events tells it."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    state: State
-    reason: str
-    exit_code: int | None
-
-
-class FieldProblem(BaseModel):
-    """One wrong field of a request."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    field: str
-    """Path to it, such as `retry.max_attempts` or `command.0`."""
-    problem: str
-
-
-def field_problems(error: ValidationError) -> list[FieldProblem]:
-    """Turn a validation error into one line a field, without repeating any value.
-
-    A list with a bad member also counts as too short; only the member is named.
-    """
-    entries = error.errors(include_url=False, include_input=False, include_context=True)
-    places = [entry["loc"] for entry in entries]
-    return [
-        FieldProblem(field=_path(entry["loc"]), problem=_problem(entry))
-        for entry in entries
-        if not any(
-            len(p) > len(entry["loc"]) and p[: len(entry["loc"])] == entry["loc"] for p in places
-        )
-    ]
-
-
-def _path(place: tuple[str | int, ...]) -> str:
-    return ".".join(printable(str(part)) for part in place if part != "[key]") or "body"
-
-
-def _problem(entry: ErrorDetails) -> str:
-    match entry["type"]:
-        case "extra_forbidden":
-            return "unknown field"
-        case "missing":
-            return "required"
-        case "too_short":
-            return f"must have at least {entry['ctx']['min_length']} item(s)"
-        case "too_long":
-            return f"must have at most {entry['ctx']['max_length']} item(s)"
-    message = entry["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return message[:1].lower() + message[1:]

@@ -8,15 +8,17 @@ from http import HTTPStatus
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from botocore.exceptions import BotoCoreError, ClientError
 
+from joblane.answers import success
 from joblane.aws.jobs import JobStore
 from joblane.aws.log_events import LogEvents
 from joblane.aws.logs import LogStore
 from joblane.head import Head
 from joblane.logs import Cursor
 from joblane.model import LOG_PAGE_MAX
+from joblane.problems import wrong
 from joblane.queries import LOG_PAGE_DEFAULT, LogQuery
 from joblane.sse import EVENT_STREAM, come_back
-from joblane.web import Application, success, wrong
+from joblane.web import Application
 
 LAST_EVENT_ID = "Last-Event-ID"
 

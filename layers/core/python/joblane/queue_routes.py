@@ -17,6 +17,7 @@ from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.activity import activity, oldest_minute
+from joblane.answers import success
 from joblane.aws.activity import CounterStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
@@ -24,10 +25,11 @@ from joblane.aws.lanes import LaneQueue
 from joblane.aws.oldest import Age, Oldest
 from joblane.aws.settings import Outrun, SettingsStore, Sharing
 from joblane.names import LANES, Lane, dead_letter_name, lane_name
+from joblane.problems import Problem, wrong
 from joblane.queues import QueueSettings, SettingsInput, SettingsView, settings_view
 from joblane.times import rfc3339
 from joblane.views import LaneView, QueuePage, QueueView
-from joblane.web import Application, Problem, success, wrong
+from joblane.web import Application
 
 MAX_SETTINGS_BYTES = 4096
 """Largest body of settings: they are three short fields."""

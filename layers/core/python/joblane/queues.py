@@ -10,8 +10,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from joblane.audit import Reason
+from joblane.job import Job
 from joblane.lifecycle import State
-from joblane.model import Job
 from joblane.shares import Shares
 from joblane.times import rfc3339
 

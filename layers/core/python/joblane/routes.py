@@ -15,8 +15,9 @@ from pydantic import BaseModel
 from joblane.access import Scope
 from joblane.audit import Action, AuditPage, Because
 from joblane.conditions import Declaration
+from joblane.job import Cancelled, Job
 from joblane.login import Login
-from joblane.model import Batch, Cancelled, Job, Submission
+from joblane.model import Batch, Submission
 from joblane.queries import AuditQuery, ListJobs, LogQuery, NoQuery, PageQuery, Query, WorkQuery
 from joblane.queues import SettingsInput, SettingsView
 from joblane.views import (

@@ -5,8 +5,8 @@ survive as they do in a page of its log, as text, or as base64 where they are no
 """
 
 from joblane.head import Head
+from joblane.job import LogEnd, LogRecord
 from joblane.logs import Cursor
-from joblane.model import LogEnd, LogRecord
 
 EVENT_STREAM = "text/event-stream"
 

@@ -28,28 +28,20 @@ from joblane.aws.search import Found, search
 from joblane.aws.settings import SettingsStore
 from joblane.head import Head, job_view, submitted
 from joblane.ids import block_of_ids, nth_id
+from joblane.job import Job
 from joblane.lifecycle import State
 from joblane.message import JOB_ID_PATTERN, Message
-from joblane.model import (
-    Batch,
-    FieldProblem,
-    Job,
-    Submission,
-)
+from joblane.model import Batch, Submission
 from joblane.moves import NotAllowed
 from joblane.names import LANES, Lane
 from joblane.output import Output
 from joblane.principal import AnyAccess, Principal
+from joblane.problems import FieldProblem, Problem, parsed, wrong
 from joblane.queries import ListJobs
 from joblane.queues import UNSET, explained
 from joblane.retention import PAYLOAD_START_DAYS, Retention
 from joblane.secret_names import allowed
 from joblane.secret_names import parse as parse_secret
-from joblane.web import (
-    Problem,
-    parsed,
-    wrong,
-)
 
 
 class Settings(BaseModel):

@@ -9,9 +9,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from joblane.activity import Activity
+from joblane.job import Job, LogRecord
 from joblane.lifecycle import State
-from joblane.model import FieldProblem, Job, LogRecord
 from joblane.names import Lane
+from joblane.problems import FieldProblem
 from joblane.queues import SettingsView
 
 

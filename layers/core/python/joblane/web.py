@@ -1,10 +1,9 @@
 """What the HTTP functions share: problems, who asks, paging, one log line a request."""
 
 import binascii
-import gc
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -21,17 +20,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
 from joblane.access import Scope
+from joblane.answers import etag
 from joblane.audit import Action, Because, Record
 from joblane.aws.jobs import Refused
 from joblane.aws.operations import Gone
 from joblane.aws.repeats import Once
 from joblane.aws.repeats import once as once_of
-from joblane.cursors import NotACursor, decode_cursor, encode_cursor
-from joblane.head import Head, rfc3339, version
-from joblane.model import FieldProblem, field_problems
+from joblane.head import Head, rfc3339
 from joblane.moves import NotAllowed
 from joblane.principal import Access, NotAdmitted, Principal
-from joblane.queries import NoQuery, PageQuery, Query
+from joblane.problems import Problem, invalid, parsed, wrong
+from joblane.queries import NoQuery, Query
 from joblane.routes import BY_KEY, Route
 from joblane.strict import NotStrict, check, printable
 from joblane.trail import Asked, Trail
@@ -40,7 +39,6 @@ Params = ParamSpec("Params")
 Model = TypeVar("Model", bound=BaseModel)
 AQuery = TypeVar("AQuery", bound=Query)
 
-JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 
 MAX_ACTION_BYTES = 4096
@@ -56,32 +54,6 @@ SECURITY_HEADERS = {
 
 No CORS header is ever sent, so no script of another origin reads an answer.
 """
-
-
-class Problem(Exception):
-    """An answer that is not a success, as RFC 9457 has it."""
-
-    def __init__(
-        self, status: HTTPStatus, detail: str, errors: Iterable[FieldProblem] = ()
-    ) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.detail = detail
-        self.errors = tuple(errors)
-
-
-def wrong(name: str, problem: str) -> Problem:
-    """Make the problem of one wrong field or parameter: 400."""
-    return Problem(
-        HTTPStatus.BAD_REQUEST, f"{name} {problem}", [FieldProblem(field=name, problem=problem)]
-    )
-
-
-def invalid(error: ValidationError) -> Problem:
-    """Make the problem of a request that is not what it should be: 400, each wrong field named."""
-    problems = field_problems(error)
-    detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
-    return Problem(HTTPStatus.BAD_REQUEST, detail, problems)
 
 
 CHANGED = "it has changed since you read it; read it again and decide again"
@@ -361,66 +333,3 @@ class Application:
                 "a service behind this API did not answer; try again in a moment",
             )
         )
-
-
-def once(build: Callable[[], Application]) -> Application:
-    """Build what lives as long as the process, without the collector going over it.
-
-    Service models and imports are hundreds of thousands of objects that never become garbage;
-    left out of collections they make the cold start and every later request cheaper.
-    """
-    gc.disable()
-    try:
-        return build()
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def etag(head: Head) -> str:
-    """The ETag of a job."""
-    return f'"{version(head)}"'
-
-
-def success(
-    body: BaseModel | Mapping[str, Any],
-    status: HTTPStatus = HTTPStatus.OK,
-    headers: Mapping[str, str] | None = None,
-) -> Response[str]:
-    """Make a JSON answer."""
-    text = body.model_dump_json() if isinstance(body, BaseModel) else json.dumps(body)
-    return Response(int(status), JSON, text, headers=dict(headers or {}))
-
-
-def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | None) -> Response[str]:
-    """Make the answer of a list, `{entries, limit, next}`; `following` is where to go on."""
-    return success(
-        {
-            "entries": [entry.model_dump(mode="json") for entry in entries],
-            "limit": query.limit,
-            "next": go_on(query, following),
-        }
-    )
-
-
-def go_on(query: PageQuery, following: str | None) -> str | None:
-    """Make the `next` of a page; None at the end."""
-    return None if following is None else encode_cursor(following, query.bound)
-
-
-def place(query: PageQuery, is_key: Callable[[str], object]) -> str | None:
-    """Where a page begins, from its `next`. Raises Problem 400 unless it came from this list."""
-    if query.next is None:
-        return None
-    try:
-        return decode_cursor(query.next, is_key, query.bound)
-    except NotACursor as error:
-        raise wrong("next", str(error)) from None
-
-
-def parsed(model: type[Model], text: str) -> Model:
-    """Read JSON that is known to be strict. Raises Problem 400 naming each wrong field."""
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        raise invalid(error) from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.head import Head
+from joblane.job import LogRecord
 from joblane.logs import (
     Cursor,
     EpochEnd,
@@ -16,7 +17,6 @@ from joblane.logs import (
     read_event,
     stream_name,
 )
-from joblane.model import LogRecord
 
 if TYPE_CHECKING:
     from mypy_boto3_logs.client import CloudWatchLogsClient
