@@ -17,12 +17,13 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
-from ec2_agent import configuration
+from ec2_agent import configuration, memory
 from ec2_agent.adoption import Home
 from ec2_agent.agent import Agent
 from ec2_agent.kept import StateTaken, lock_state
 from ec2_agent.log_event import begin_log
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
+from ec2_agent.room import raise_descriptor_limit
 from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
@@ -54,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     begin_log()
+    memory.save()
+    raise_descriptor_limit()
     try:
         configured = configuration.read(options.config)
     except configuration.BadConfiguration as wrong:

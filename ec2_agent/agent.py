@@ -44,6 +44,7 @@ from ec2_agent.lease import Lease
 from ec2_agent.log_event import tell
 from ec2_agent.notices import Kind, Metadata, Notice, watch
 from ec2_agent.report import Report, Tools
+from ec2_agent.room import Jobs, Room
 from ec2_agent.settings import Settings
 from ec2_agent.state.keeper import Keeper
 from joblane.aws.agents import AgentStore
@@ -129,6 +130,14 @@ class Agent:
         self._keeper = keeper
         self._journal = Journal(keeper.client, report, time.time)
         keeper.client.resync_from(self._journal.records)
+        self._room = Room(
+            settings.directory,
+            settings.threads,
+            lambda: self._journal.room,
+            lambda: Jobs(self._taken.total(), sum(a.started for a in self._attempts)),
+            time.monotonic,
+            lambda: self._intake.changed.set(),  # noqa: PLW0108 - it is made later
+        )
         self._tools = Tools(
             jobs=jobs,
             payloads=Payloads(lambda: s3, descriptor.bucket),
@@ -142,6 +151,7 @@ class Agent:
             ),
             flight=self._flight,
             journal=self._journal,
+            room=self._room,
             retention=descriptor.retention,
             clock=time.time,
             dice=random.Random(),  # noqa: S311 - jitter, not a secret
@@ -210,6 +220,7 @@ class Agent:
             asyncio.create_task(self._caps.keep(), name="caps"),
             asyncio.create_task(self._flight.keep(), name="flight"),
             asyncio.create_task(self._keeper.keep(), name="state"),
+            asyncio.create_task(self._room.keep(), name="room"),
             asyncio.create_task(self._inbox.run(inbox), name="inbox"),
         ]
         if self._metadata is not None:
@@ -279,13 +290,11 @@ class Agent:
     def _trouble(self) -> str | None:
         """Why no work is taken, and what waits to be reported, in one line."""
         journal, why = self._journal, []
-        if self._keeper.trouble:
-            why.append(f"takes no jobs: {self._keeper.trouble}")
+        if (lack := self._keeper.trouble or self._room.why) is not None:
+            why.append(f"takes no jobs: {lack}")
         if journal.waiting and journal.oldest_s >= WAITING_S:
             what = f"{journal.waiting} outcome(s) wait since {rfc3339(journal.since_ms or 0)}"
             why.append(f"{what}: {journal.trouble or 'their messages are still held'}")
-            if journal.room <= self._taken.total():
-                why.append("takes no jobs: the journal is full")
         return "; ".join(why)[:MOST_TROUBLE] or None
 
     def _free(self) -> Mapping[str, int]:
@@ -294,8 +303,7 @@ class Agent:
         away = self._leaving.is_set() or self._crippled
         if away or not self._lease.held or self._keeper.trouble:
             return dict.fromkeys(queues, 0)
-        # A job is taken only if there is room for its outcome, should AWS not take that.
-        left = min(self._settings.threads, self._journal.room) - self._taken.total()
+        left = self._room.left
         return {name: min(left, self._caps.of(name) - self._taken[name]) for name in queues}
 
     def _admit(self, held: Held) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ec2_agent.calls import in_thread
+from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.decisions import (
     GRACE_S,
     Ask,
@@ -16,7 +16,7 @@ from ec2_agent.decisions import (
     of_blocking,
     sandbox_spec,
 )
-from ec2_agent.events import ConditionsNotTested, JobAbandoned, OutputLate
+from ec2_agent.events import ConditionsNotTested, JobAbandoned, OutputLate, StartFailed
 from ec2_agent.finished import End, finish
 from ec2_agent.flight import Held
 from ec2_agent.insisting import Insisting, NotStarted
@@ -24,7 +24,7 @@ from ec2_agent.kept import Exit, Folder, Kept, Link, ShimLost, start
 from ec2_agent.log_event import tell
 from ec2_agent.output import Shipper
 from ec2_agent.report import Tools, letter_of
-from ec2_agent.sandbox import Ending, LauncherGone, SandboxRefused
+from ec2_agent.sandbox import Ending, HostShort, LauncherGone, SandboxRefused, refusal
 from ec2_agent.secret_env import read_secret_env
 from ec2_agent.spool import Spool
 from joblane.aws.payloads import PayloadLost
@@ -53,6 +53,11 @@ class Attempt:
         self._kept = kept
         self._ask: Ask | None = None
         self._abandoned = False
+
+    @property
+    def started(self) -> bool:
+        """Whether the job has what a start needs."""
+        return self._kept is not None
 
     def ask_to_end(self, ask: Ask) -> None:
         """Ask the job to end: SIGTERM, grace, kill. The first who asks says why.
@@ -93,12 +98,8 @@ class Attempt:
                         kept.link.close()
                 return
             started = False
-        except LauncherGone as gone:
-            # Not the job's fault, and not for long: the agent goes, and the next one starts it.
-            why = f"not started: {gone.reason}"
-            verdict, started = Verdicted(Outcome.INTERRUPTED, why), False
-        except SandboxRefused as refusal:
-            verdict, started = Verdicted(Outcome.REFUSED, f"not started: {refusal.reason}"), False
+        except SandboxRefused as refused:
+            verdict, started = self._refused(refused), False
         except NotStarted as stopped:
             verdict, started = stopped.verdict, False
         except ShimLost as lost:
@@ -190,6 +191,19 @@ class Attempt:
     def _requires(self) -> tuple[str, ...]:
         return tuple(scoped(name, self.head.tenant) for name in self.head.spec.requires)
 
+    def _refused(self, refused: SandboxRefused) -> Verdicted:
+        """Judge a job that could not be started."""
+        why = f"not started: {refused.reason}"
+        if isinstance(refused, HostShort):
+            # Whoever has room runs it; this agent takes nothing for a while.
+            tell(StartFailed(self.head.job_id, refused.reason))
+            self._tools.room.start_failed(refused.reason)
+            return Verdicted(Outcome.INTERRUPTED, why)
+        if isinstance(refused, LauncherGone):
+            # Not for long: the agent goes, and the next one starts it.
+            return Verdicted(Outcome.INTERRUPTED, why)
+        return Verdicted(Outcome.REFUSED, why)
+
     async def _start(self) -> Kept:
         """Start the job. Raises SandboxRefused if it cannot be, ShimLost if it came to nothing."""
         tools, head, held = self._tools, self.head, self._held
@@ -199,14 +213,19 @@ class Attempt:
         try:
             folder = Folder.make(tools.keep.jobs, head, held)
         except OSError as failed:
-            raise SandboxRefused(f"its directory could not be made: {failed}") from failed
+            why = f"its directory could not be made: {failed}"
+            raise refusal(failed.errno, why) from failed
         try:
             shim, sandbox = await in_thread(
                 lambda: start(tools.keep, tools.launcher, spec, folder), "start"
             )
+        except NoThread as none:
+            folder.remove()
+            raise HostShort(str(none)) from none
         except BaseException:
             folder.remove()
             raise
+        tools.room.start_succeeded()
         self._kept = kept = Kept(folder, link := Link(shim), sandbox)
         # Whoever asked us to stop while the sandbox was being made found none to stop.
         if self._abandoned:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from botocore.exceptions import BotoCoreError
+
 T = TypeVar("T")
 
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -18,8 +20,17 @@ def pause_s(tries: int) -> float:
     return RETRY_S[min(tries, len(RETRY_S) - 1)]
 
 
+class NoThread(BotoCoreError):
+    """A call could not be begun. One of AWS's errors, because it means the same: not now."""
+
+    fmt = "no thread could be started: {error}"
+
+
 def in_thread(call: Callable[[], T], name: str) -> Awaitable[T]:
-    """Run a blocking call in a daemon thread of its own; its result or error is the future's."""
+    """Run a blocking call in a daemon thread of its own; its result or error is the future's.
+
+    Raises NoThread when the kernel has none left for this process.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -39,5 +50,8 @@ def in_thread(call: Callable[[], T], name: str) -> Awaitable[T]:
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, result, error)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        raise NoThread(error=error) from None
     return future

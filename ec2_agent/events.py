@@ -71,6 +71,26 @@ class NoNotices(Event):
     why: str
 
 
+@event(ERROR, "takes no new jobs: {why}")
+class NoRoom(Event):
+    """What a job needs of the host is used up; those that run go on. Looked at every second."""
+
+    why: str
+
+
+@event(INFO, "takes jobs again")
+class RoomAgain(Event):
+    """After NoRoom."""
+
+
+@event(WARNING, "job {job_id}: not started, and goes back: {why}")
+class StartFailed(Event):
+    """The host lacked something at that moment; nothing of the job has run."""
+
+    job_id: str
+    why: str
+
+
 # Heartbeats and settings.
 
 

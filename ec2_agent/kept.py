@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from ec2_agent.calls import in_thread
+from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.flight import Held
-from ec2_agent.sandbox import Ending, Launcher, Sandbox, Spec, Usage
+from ec2_agent.sandbox import Ending, Launcher, Sandbox, Spec, Usage, refusal
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader
 from ec2_agent.shim.pool import Shims, connect, entrust
@@ -31,6 +31,10 @@ LATE_S = 15.0
 
 ENDING_S = 5.0
 """How long a shim that refuses a connection is waited for: it is about to be gone."""
+
+
+AGAIN_S = 1.0
+"""Pause before another look at how a job ended, for which this process lacked something."""
 
 
 class StateTaken(Exception):
@@ -83,13 +87,18 @@ class Folder:
         """Open a directory that is there."""
         self.path = path
         self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._log: int | None = None
 
     @classmethod
     def make(cls, jobs: Path, head: Head, held: Held) -> Self:
         """Make the directory of a claim, and note its message there; raises OSError."""
         path = jobs / f"{head.job_id}.{head.epoch}"
         path.mkdir(mode=0o700)
-        folder = cls(path)
+        try:
+            folder = cls(path)
+        except OSError:  # no descriptors left
+            path.rmdir()
+            raise
         try:
             received = held.received
             spec = {
@@ -104,6 +113,7 @@ class Folder:
                 "receives": received.receives,
                 "sent_ms": received.sent_ms,
             }
+            folder._log = folder._open_log()
             files.write(folder.fd, files.SPEC, spec)
         except BaseException:
             folder.remove()
@@ -122,9 +132,10 @@ class Folder:
 
     def reader(self) -> Reader:
         """Open its log, behind what CloudWatch has."""
-        flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC
-        fd = os.open(files.LOG, flags, 0o600, dir_fd=self.fd)
-        return Reader(fd, (self.read(files.SHIPPED) or {"seq": 0})["seq"])
+        if (log := self._log) is not None:
+            self._log = None
+            return Reader(log)
+        return Reader(self._open_log(), (self.read(files.SHIPPED) or {"seq": 0})["seq"])
 
     def note_shipped(self, seq: int) -> None:
         """Note the last record that CloudWatch has; one told twice is read once."""
@@ -133,13 +144,26 @@ class Folder:
 
     def remove(self) -> None:
         """Take it away: all of it is where it belongs."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        for name in files.ALL:  # rmtree needs descriptors
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=self.fd)
+        try:
+            self.path.rmdir()
+        except OSError:
+            shutil.rmtree(self.path, ignore_errors=True)
         self.close()
 
     def close(self) -> None:
         """Leave it to the next agent."""
-        with contextlib.suppress(OSError):
-            os.close(self.fd)
+        for fd in (self.fd, self._log):
+            if fd is not None:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        self._log = None
+
+    def _open_log(self) -> int:
+        flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC
+        return os.open(files.LOG, flags, 0o600, dir_fd=self.fd)
 
 
 class Link:
@@ -236,9 +260,14 @@ class Kept:
     async def end(self) -> Exit | None:
         """Wait for the end; None if the shim was killed, and every process of the job is dead."""
         said = None if self.link is None else await self.link.ended
-        said = said or self.folder.read(files.EXIT)
-        if said is None:
-            await in_thread(self._make_sure, "kill")
+        while said is None:
+            try:
+                said = self.folder.read(files.EXIT)
+                if said is None:
+                    await in_thread(self._make_sure, "kill")
+                break
+            except (OSError, NoThread):  # no descriptors or threads left: until there are
+                await asyncio.sleep(AGAIN_S)
         if self._sandbox is not None:
             self._sandbox.bury(killed=said is None or bool(said["killed"]))
         return None if said is None else Exit.of(said)
@@ -265,10 +294,10 @@ class Kept:
 
 
 def end_process(who: dict[str, Any]) -> None:
-    """Kill a process by its identity, and wait until it is gone."""
+    """Kill a process by its identity, and wait until it is gone. Raises OSError."""
     try:
         pidfd = os.pidfd_open(who["pid"])
-    except (ProcessLookupError, OSError):
+    except ProcessLookupError:
         return
     try:
         if files.lives(who):  # asked with the pidfd in hand: the number cannot change hands now
@@ -287,29 +316,35 @@ def start(
 
     Until the shim has it the job hangs on us; then on the shim alone.
     """
-    shim = keep.shims.take()
-    out = os.pipe2(os.O_CLOEXEC)
-    err = os.pipe2(os.O_CLOEXEC)
-    ours, theirs = socket.socketpair()
-    try:
-        with ours, theirs:
+    with contextlib.ExitStack() as undo, contextlib.ExitStack() as ends:
+        try:
+            shim = keep.shims.take()
+            undo.callback(shim.close)
+            out, err = _pipe(ends), _pipe(ends)
+            ours, theirs = socket.socketpair()
+            ends.callback(ours.close)
+            ends.callback(theirs.close)
             sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
-            late = None if spec.timeout_s is None else spec.timeout_s + spec.grace_s + LATE_S
-            kill_at = None if late is None else time.monotonic() + late
-            order = {"until": keep.until(), "kill_at": kill_at, "recovery": keep.recovery}
-            try:
-                entrust(shim, folder.fd, sandbox, (out[0], err[0], ours.fileno()), order)
-            except OSError as gone:
-                sandbox.kill()
-                sandbox.bury(killed=True)
-                raise ShimLost(f"its shim was lost at the start: {gone}") from gone
-    except BaseException:
-        shim.close()
-        raise
-    finally:
-        for fd in (*out, *err):
-            os.close(fd)
+        except OSError as failed:
+            raise refusal(failed.errno, str(failed)) from failed
+        late = None if spec.timeout_s is None else spec.timeout_s + spec.grace_s + LATE_S
+        kill_at = None if late is None else time.monotonic() + late
+        order = {"until": keep.until(), "kill_at": kill_at, "recovery": keep.recovery}
+        try:
+            entrust(shim, folder.fd, sandbox, (out[0], err[0], ours.fileno()), order)
+        except OSError as gone:
+            sandbox.kill()
+            sandbox.bury(killed=True)
+            raise ShimLost(f"its shim was lost at the start: {gone}") from gone
+        undo.pop_all()
     return shim, sandbox
+
+
+def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:
+    made = os.pipe2(os.O_CLOEXEC)
+    for fd in made:
+        ends.callback(os.close, fd)
+    return made
 
 
 def reach(folder: Folder) -> socket.socket | None:

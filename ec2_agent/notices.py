@@ -13,7 +13,7 @@ from enum import Enum
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from ec2_agent.calls import in_thread
+from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.events import NoNotices
 from ec2_agent.log_event import tell
 
@@ -131,7 +131,7 @@ async def watch(metadata: Metadata, on_notice: Callable[[Notice], None]) -> None
     while True:
         try:
             notice = await in_thread(metadata.notice, "metadata")
-        except Silence as silence:
+        except (Silence, NoThread) as silence:
             if answered:
                 tell(NoNotices(str(silence)))
             answered = False

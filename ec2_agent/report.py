@@ -14,6 +14,7 @@ from ec2_agent.flight import Flight, Held
 from ec2_agent.journal import Journal, Undelivered
 from ec2_agent.kept import Keep
 from ec2_agent.log_event import tell
+from ec2_agent.room import Room
 from ec2_agent.sandbox import Launcher
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore, Refused
@@ -46,6 +47,7 @@ class Tools:
     secrets: SecretStore
     flight: Flight
     journal: Journal
+    room: Room
     retention: Retention
     clock: Callable[[], float]
     """Unix seconds."""

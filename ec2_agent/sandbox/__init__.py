@@ -12,6 +12,7 @@ from ec2_agent.sandbox.model import (
     Ending,
     Feature,
     HostReport,
+    HostShort,
     Isolation,
     LauncherGone,
     Limits,
@@ -19,6 +20,7 @@ from ec2_agent.sandbox.model import (
     SandboxRefused,
     Spec,
     Usage,
+    refusal,
 )
 from ec2_agent.sandbox.probe import probe
 
@@ -27,6 +29,7 @@ __all__ = [
     "Ending",
     "Feature",
     "HostReport",
+    "HostShort",
     "Isolation",
     "Launcher",
     "LauncherGone",
@@ -37,4 +40,5 @@ __all__ = [
     "Spec",
     "Usage",
     "probe",
+    "refusal",
 ]

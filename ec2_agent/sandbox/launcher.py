@@ -21,6 +21,7 @@ from ec2_agent.sandbox.model import (
     Network,
     SandboxRefused,
     Spec,
+    refusal,
 )
 
 DEFAULTS = Limits(pids=1024, tmp_mb=256)
@@ -152,14 +153,14 @@ class Launcher:
                     wire.send_run(slot.sock, run, given)
                 except OSError as gone:
                     os.close(pidfd)
-                    raise SandboxRefused(
-                        f"the sandbox ended before it got its job: {gone}"
+                    raise refusal(
+                        gone.errno, f"the sandbox ended before it got its job: {gone}"
                     ) from gone
             except BaseException:
                 self._release_link(slot.number)
                 self._process.discard(slot)
                 raise
-            with contextlib.suppress(LauncherGone):  # the next start says so
+            with contextlib.suppress(LauncherGone, OSError):  # the next start says so
                 self._refill()
             sandbox = Sandbox(slot.sock, pidfd, leaf, functools.partial(self._bury, slot.number))
             self._running[slot.number] = sandbox

@@ -1,5 +1,6 @@
 """The values that cross the sandbox's door: what a job asks for and how it ended."""
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,6 +22,29 @@ class SandboxRefused(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class HostShort(SandboxRefused):
+    """The host lacks what a start needs, now; nothing was run, and the job is not at fault."""
+
+
+SHORT = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.ETOOMANYREFS,
+    }
+)
+"""What the kernel answers where something has run out that may come back."""
+
+
+def refusal(code: int | None, reason: str) -> SandboxRefused:
+    """Make the refusal for an error of the kernel's."""
+    return HostShort(reason) if code in SHORT else SandboxRefused(reason)
 
 
 class LauncherGone(SandboxRefused):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ec2_agent.sandbox import cgroup, wire
-from ec2_agent.sandbox.model import LauncherGone, SandboxRefused
+from ec2_agent.sandbox.model import HostShort, LauncherGone, SandboxRefused, refusal
 
 # The package's own __init__ would load the agent's side into the launcher process, twice its
 # memory; so the process gets an empty package of that name that only knows where it lies.
@@ -47,7 +47,7 @@ class LauncherProcess:
 
     def __init__(self, config: dict[str, object], fds: list[int]) -> None:
         """Start the process and wait until it is ready; raises SandboxRefused."""
-        self._answers: dict[int, Made | str] = {}
+        self._answers: dict[int, Made | SandboxRefused] = {}
         self._unwanted: set[int] = set()
         """Slots whose answer has not come yet and is not wanted any more."""
         self._next_number = 1
@@ -68,7 +68,7 @@ class LauncherProcess:
         if not message or message[0] != wire.MADE:
             self._control.close()
             self._process.wait()
-            reason = message[2] if message else "it died; its message is on standard error"
+            reason = message[3] if message else "it died; its message is on standard error"
             raise SandboxRefused(f"the launcher process could not be started: {reason}")
 
     @property
@@ -96,8 +96,8 @@ class LauncherProcess:
             if not self._take_answer(0):
                 raise LauncherGone("the launcher process is gone")
         answer = self._answers[slot.number]
-        if isinstance(answer, str):
-            raise SandboxRefused(f"the sandbox could not be made: {answer}")
+        if isinstance(answer, SandboxRefused):
+            raise answer
         return answer
 
     def take_pidfd(self, slot: Slot) -> int:
@@ -138,9 +138,16 @@ class LauncherProcess:
         message, fds = wire.receive(self._control, flags)
         if not message:
             return False
-        kind, number, detail = message
+        kind, number, detail, *reason = message
         if number not in self._unwanted:
-            self._answers[number] = Made(detail, fds[0]) if kind == wire.MADE else detail
+            if kind == wire.FAILED:
+                self._answers[number] = refusal(
+                    detail, f"the sandbox could not be made: {reason[0]}"
+                )
+            elif fds:
+                self._answers[number] = Made(detail, fds[0])
+            else:  # the kernel leaves out what this process has no number for
+                self._answers[number] = HostShort("this agent has no descriptors left")
         else:
             self._unwanted.remove(number)
             for fd in fds:

@@ -5,7 +5,7 @@ answers is read by fixed structures only: a job that got hold of its init must n
 feed the agent anything but a wrong ending.
 
     agent -> launcher   (MAKE, slot, needs) + the slot's socket | (BURY, slot) | (CLOSE,)
-    launcher -> agent   (MADE, slot, pid) + pidfd | (FAILED, slot, reason)
+    launcher -> agent   (MADE, slot, pid) + pidfd | (FAILED, slot, errno, reason)
     agent -> slot       (LINK, address, gateway), before RUN, for network egress
                         | (RUN, argv, env, timeout_s, grace_s) + stdout, stderr, [line]
                         | (BIG,) + the RUN tuple in a memfd, then as RUN | (STOP, grace_s)

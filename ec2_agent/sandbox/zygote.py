@@ -61,7 +61,7 @@ def main() -> None:
     try:
         zygote = Zygote(control, config, fds)
     except OSError as refused:
-        wire.send(control, (wire.FAILED, 0, str(refused)))
+        wire.send(control, (wire.FAILED, 0, refused.errno, str(refused)))
         return
     wire.send(control, (wire.MADE, 0, os.getpid()))
     zygote.serve()
@@ -167,7 +167,7 @@ class Zygote:
         try:
             pid, pidfd = self._fork(number, needs, limits, slot_socket)
         except OSError as failed:
-            wire.send(self._control, (wire.FAILED, number, str(failed)))
+            wire.send(self._control, (wire.FAILED, number, failed.errno, str(failed)))
         else:
             wire.send(self._control, (wire.MADE, number, pid), (pidfd,))
             os.close(pidfd)

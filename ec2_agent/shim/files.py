@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 SPEC, SHIM, LOG, SHIPPED, EXIT, SOCKET = "spec", "shim", "log", "shipped", "exit", "sock"
 
+_REPLACED = (SPEC, SHIM, SHIPPED, EXIT)
+ALL = (LOG, SOCKET, *_REPLACED, *(name + ".new" for name in _REPLACED))
+"""Every name that may be there."""
+
 
 def write(folder: int, name: str, value: "dict[str, Any]", *, durable: bool = False) -> None:
     """Write a file of a job's directory at once; raises OSError, and leaves what was there.

@@ -104,14 +104,27 @@ class Keeper:
         self._exit: dict[str, Any] | None = None
         self._agent: socket.socket | None = agent
         agent.setblocking(False)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(files.SOCKET)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(files.SOCKET)
-        self._listener.listen(4)
-        self._listener.setblocking(False)
-        who = files.identity(os.getpid()) | {"init": files.identity(_pid_of(pidfd))}
-        files.write(folder, files.SHIM, who)
+        self._listener: socket.socket | None = None
+        self._announce_at: float | None = None
+        self._who = files.identity(os.getpid()) | {"init": files.identity(_pid_of(pidfd))}
+        self._announce()
+
+    def _announce(self) -> None:
+        """Leave word of where we are for the next agent; a disk that is full is tried again."""
+        self._announce_at = None
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(files.SOCKET)
+            listener.bind(files.SOCKET)
+            listener.listen(4)
+            listener.setblocking(False)
+            files.write(self._folder, files.SHIM, self._who)
+        except OSError:
+            listener.close()
+            self._announce_at = time.monotonic() + AGAIN_S
+            return
+        self._listener = listener
 
     def run(self) -> None:
         """Keep the job to its end, and until that is written down."""
@@ -128,7 +141,7 @@ class Keeper:
         """Sleep until something happens, and deal with it."""
         now = time.monotonic()
         ends = [now + LOOK_EVERY_S, now + self._until - boottime()]
-        ends += [at for at in (self._flush_at, self._kill_at) if at is not None]
+        ends += [at for at in (self._flush_at, self._kill_at, self._announce_at) if at]
         hears = self._line.fileno() >= 0 and now >= self._deaf_until
         if self._line.fileno() >= 0 and not hears:
             ends.append(self._deaf_until)
@@ -154,20 +167,23 @@ class Keeper:
         poll = select.poll()
         for fd in watched:
             poll.register(fd, select.POLLIN)
-        poll.register(self._listener, select.POLLIN)
+        if self._listener is not None:
+            poll.register(self._listener, select.POLLIN)
         if self._agent is not None:
             poll.register(self._agent, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(pause_s * 1000)}
         if self._agent is not None and self._agent.fileno() in ready:
             self._obey()
-        if self._listener.fileno() in ready:
-            self._accept()
+        if self._listener is not None and self._listener.fileno() in ready:
+            self._accept(self._listener)
         return ready
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
         if self._flush_at is not None and now >= self._flush_at:
             self._flush()
+        if self._announce_at is not None and now >= self._announce_at:
+            self._announce()
         if not self._lease_lost and boottime() >= self._until:
             self._lease_lost = True
             self._kill()
@@ -210,10 +226,10 @@ class Keeper:
             self._wanted = None
             self._say({"is": "grown"})
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         """Let an agent in, in the place of the one before; nobody else."""
         with contextlib.suppress(OSError):
-            agent, _ = self._listener.accept()
+            agent, _ = listener.accept()
             raw = agent.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             if struct.unpack("3i", raw)[1] != os.geteuid():
                 agent.close()

@@ -37,6 +37,10 @@ zygote.main()
 """
 
 
+class _ForkerGone(OSError):
+    """The process that shims are forked from is gone."""
+
+
 class Shims:
     """Hands out shims; every method may be called from any thread."""
 
@@ -52,12 +56,15 @@ class Shims:
         return self._process.pid
 
     def take(self) -> socket.socket:
-        """Give the connection to a shim without a job; raises SandboxRefused."""
+        """Give the connection to a shim without a job.
+
+        Raises SandboxRefused, and OSError when this process has no descriptors left.
+        """
         with self._lock:
             for _ in range(TRIES):
                 try:
                     self._refill()
-                except OSError:  # the process is gone, by a mistake or an operator: have another
+                except _ForkerGone:  # by a mistake or an operator: have another
                     self._drop()
                     self._start()
                     continue
@@ -97,9 +104,9 @@ class Shims:
                     socket.send_fds(
                         self._control, [b"fork"], [theirs.fileno()], socket.MSG_NOSIGNAL
                     )
-                except OSError:
+                except OSError as gone:
                     ours.close()
-                    raise
+                    raise _ForkerGone(str(gone)) from gone
             self._spare.append(ours)
 
     def _drop(self) -> None:

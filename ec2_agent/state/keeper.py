@@ -18,6 +18,7 @@ from ec2_agent.state.events import (
     StateNotStarted,
 )
 from ec2_agent.state.files import EX_CANTCREAT, Files
+from ec2_agent.state.pool import NoDescriptor
 from ec2_agent.state.settings import StateSettings
 
 LOG_BYTES = 1024 * 1024
@@ -191,6 +192,8 @@ class Keeper:
         """What is wrong, as far as one look can tell."""
         try:
             health = await self.client.health()
+        except NoDescriptor as error:
+            return f"the state service is not asked: {error}"
         except (NotReached, StateRefused) as error:
             return f"{_SILENT}: {error}"
         if health.pid != self.pid:

@@ -1,6 +1,7 @@
 """Connections to the state service, kept and shared within one event loop."""
 
 import asyncio
+import errno
 import json
 import time
 from collections.abc import AsyncIterator
@@ -16,6 +17,10 @@ from ec2_agent.state.settings import StateSettings
 
 class NotReached(Exception):
     """The service did not answer; whether it did what was asked is not known."""
+
+
+class NoDescriptor(NotReached):
+    """It is this process that cannot connect; of the service nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,8 @@ async def dial(path: Path, timeout_s: float) -> Connection:
     except TimeoutError:
         raise
     except OSError as error:
-        raise NotReached(f"{path}: {error}") from None
+        ours = error.errno in (errno.EMFILE, errno.ENFILE)
+        raise (NoDescriptor if ours else NotReached)(f"{path}: {error}") from None
     if not is_ours(transport.get_extra_info("socket")):
         connection.close()
         raise NotReached(f"{path} belongs to another user's process")

@@ -18,6 +18,7 @@ from ec2_agent.flight import Flight, Held
 from ec2_agent.journal import Journal, Store
 from ec2_agent.kept import Keep, boottime
 from ec2_agent.report import Report, Tools
+from ec2_agent.room import Jobs, Room
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
@@ -96,6 +97,10 @@ class Prompt(Journal):
         await self.flush()
 
 
+def _nobody() -> None:
+    """Tell nobody."""
+
+
 @functools.cache
 def shims() -> Shims:
     """The shims of this process's tests."""
@@ -170,6 +175,12 @@ class Parts:
             atexit.register(shutil.rmtree, self.jobs_dir, ignore_errors=True)
         return Keep(shims(), self.jobs_dir, lambda: boottime() + 240, self.conditions is not None)
 
+    def room(self) -> Room:
+        """All there is of this host."""
+        jobs = Jobs(taken=0, started=0)
+        journal = self.journal
+        return Room(Path("/"), 4, lambda: journal.room, lambda: jobs, time.monotonic, _nobody)
+
     def attempt(self, head: Head, held: Held) -> Attempt:
         """A claimed job, ready to run in a real sandbox."""
         if self.launcher is None:
@@ -187,6 +198,7 @@ class Parts:
             ),
             flight=self.flight,
             journal=self.journal,
+            room=self.room(),
             retention=DESCRIPTOR.retention,
             clock=self.clock,
             dice=random.Random(1),

@@ -124,6 +124,7 @@ class SimAgent:
             secrets=cast("Any", None),
             flight=self._flight,
             journal=cast("Any", None),
+            room=cast("Any", None),
             retention=DESCRIPTOR.retention,
             clock=self.clock,
             dice=self.world.dice,

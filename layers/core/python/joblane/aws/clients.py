@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError
 
 from joblane.aws.models import Models
 
@@ -98,7 +99,20 @@ class LazyClients(Clients):
 
     def make(self, service: Any, config: Config = QUICK) -> Any:  # noqa: ANN401 - see Clients
         """Promise a client."""
-        return _Promised(lambda: super(LazyClients, self).make(service, config), self._lock)
+
+        def made() -> object:
+            try:
+                return super(LazyClients, self).make(service, config)
+            except OSError as error:
+                raise NoClient(service=service, error=error) from None
+
+        return _Promised(made, self._lock)
+
+
+class NoClient(BotoCoreError):
+    """A client could not be made, for want of descriptors or memory: as if AWS did not answer."""
+
+    fmt = "no client for {service} could be made: {error}"
 
 
 class _Promised:

@@ -1,0 +1,139 @@
+"""A host on which something runs out: a start says so, leaves nothing behind, and comes back."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ec2_agent.kept import Folder, Keep, Kept, Link, boottime, start
+from ec2_agent.room import A_START, descriptors_left, raise_descriptor_limit
+from ec2_agent.sandbox import HostShort, Launcher, Limits, Spec
+from ec2_agent.shim.pool import Shims
+from tests.sandbox.running import strongest
+from tests.sandbox.test_shims import ended, make_folder
+
+JOBS = 200
+
+
+class Host:
+    """A launcher, shims, and a directory for jobs."""
+
+    def __init__(self, jobs: Path, slots: int) -> None:
+        self.launcher = Launcher(isolation=strongest(), slots=slots)
+        self.shims = Shims()
+        self.keep = Keep(self.shims, jobs, lambda: boottime() + 60, recovery=False)
+        self.epoch = 0
+
+    def start(self, *command: str) -> tuple[Folder, Any, Any]:
+        """Start a command as an attempt does; what fails leaves nothing."""
+        self.epoch += 1
+        folder = make_folder(self.keep.jobs, self.epoch)
+        try:
+            spec = Spec(command, {}, Limits())
+            return (folder, *start(self.keep, self.launcher, spec, folder))
+        except BaseException:
+            folder.remove()
+            raise
+
+    def close(self) -> None:
+        """End it all."""
+        self.shims.close()
+        self.launcher.close()
+
+
+@contextlib.contextmanager
+def host(jobs: Path, slots: int) -> Iterator[Host]:
+    """Have one for the length of a block."""
+    made = Host(jobs, slots)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextlib.contextmanager
+def soft_limit(most: int) -> Iterator[None]:
+    """Let this process open only so many descriptors."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@contextlib.contextmanager
+def only(left: int) -> Iterator[None]:
+    """Leave this process so many descriptors."""
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 - no files
+    gaps = [os.open("/dev/null", os.O_RDONLY) for _ in range(highest + 1 - opened())]
+    try:
+        with soft_limit(opened() + left):
+            assert left == descriptors_left()
+            yield
+    finally:
+        for fd in gaps:
+            os.close(fd)
+
+
+def opened() -> int:
+    """How many descriptors this process has."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - descriptors_left()
+
+
+@pytest.mark.parametrize("slots", [0, 3])
+def test_a_start_that_lacks_descriptors_is_the_hosts_fault_and_leaves_nothing(
+    tmp_path: Path, slots: int
+):
+    """Whatever it fails at: with one fewer each time, down to none."""
+    failed = []
+    with host(tmp_path, slots) as here:
+        for left in range(A_START, -1, -1):
+            ended(*(job := here.start("true")))  # the pool is full, and what is made once is made
+            job[0].remove()
+            time.sleep(0.05)
+            with only(left):
+                try:
+                    job = here.start("true")
+                except (HostShort, OSError):  # an OSError: there is no directory for it
+                    failed.append(left)
+                    assert descriptors_left() >= left
+                    continue
+            end = ended(*job)
+            assert end is not None
+            assert 0 == end.ending.exit_code
+            job[0].remove()
+    assert failed == list(range(len(failed)))[::-1]
+    assert 5 < len(failed) < A_START
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_two_hundred_jobs_run_at_once(tmp_path: Path):
+    """Under a soft limit of 256, which the agent raises: each takes four descriptors here."""
+    with host(tmp_path, 16) as here, soft_limit(256):
+        raise_descriptor_limit()
+        before = opened()
+        jobs = [here.start("/bin/sleep", "60") for _ in range(JOBS)]
+        assert opened() - before <= 5 * JOBS
+
+        async def end() -> set[int | None]:
+            kept = [Kept(folder, Link(shim), sandbox) for folder, shim, sandbox in jobs]
+            assert not any(k.link.ended.done() for k in kept if k.link)
+            for k in kept:
+                assert k.link is not None
+                k.link.stop(5)
+            ends = await asyncio.gather(*(k.end() for k in kept))
+            for k in kept:
+                await k.gone(10)
+                k.remove()
+            return {None if e is None else e.ending.signal for e in ends}
+
+        assert {15} == asyncio.run(end())
+        assert opened() <= before
+    assert [] == list(tmp_path.iterdir())
