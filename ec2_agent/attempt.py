@@ -20,7 +20,7 @@ from ec2_agent.events import ConditionsNotTested, JobAbandoned, OutputLate, Star
 from ec2_agent.finished import End, finish
 from ec2_agent.flight import Held
 from ec2_agent.insisting import Insisting, NotStarted
-from ec2_agent.kept import Exit, Folder, Kept, Link, ShimLost, start
+from ec2_agent.kept import Exit, Folder, Kept, LeaseOver, Link, ShimLost, start
 from ec2_agent.log_event import tell
 from ec2_agent.output import Shipper
 from ec2_agent.report import Tools, letter_of
@@ -104,6 +104,7 @@ class Attempt:
             verdict, started = stopped.verdict, False
         except ShimLost as lost:
             verdict, started = Verdicted(Outcome.LOST, str(lost)), True
+            self._abandoned |= isinstance(lost, LeaseOver)
         if self._abandoned:
             self._give_up()
             return
@@ -150,6 +151,13 @@ class Attempt:
         end = End(verdict, ending, records, tools.now_ms(), started=started)
         letter = letter_of(self._held)
         await tools.journal.put(finish(head, letter, end, tools.retention, tools.dice))
+
+    def _until(self) -> float:
+        """Up to when the job may run; in the past once it was abandoned."""
+        # Read in this order: a lease that was lost and is held again does not bring back the
+        # jobs of before, and they are abandoned before it is renewed.
+        until = self._tools.keep.until()
+        return 0.0 if self._abandoned else until
 
     def _give_up(self) -> None:
         self._tools.flight.abandon(self._held)
@@ -205,11 +213,15 @@ class Attempt:
         return Verdicted(Outcome.REFUSED, why)
 
     async def _start(self) -> Kept:
-        """Start the job. Raises SandboxRefused if it cannot be, ShimLost if it came to nothing."""
+        """Start the job.
+
+        Raises SandboxRefused if it cannot be, ShimLost if it came to nothing.
+        """
         tools, head, held = self._tools, self.head, self._held
         spec = sandbox_spec(head)
         secrets = await read_secret_env(tools.secrets, self._insisting())
         spec = replace(spec, env={**spec.env, **secrets})
+        keep = replace(tools.keep, until=self._until)
         try:
             folder = Folder.make(tools.keep.jobs, head, held)
         except OSError as failed:
@@ -217,7 +229,7 @@ class Attempt:
             raise refusal(failed.errno, why) from failed
         try:
             shim, sandbox = await in_thread(
-                lambda: start(tools.keep, tools.launcher, spec, folder), "start"
+                lambda: start(keep, tools.launcher, spec, folder), "start"
             )
         except NoThread as none:
             folder.remove()

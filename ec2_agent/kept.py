@@ -45,6 +45,10 @@ class ShimLost(Exception):
     """The shim of a job that has just been started is gone, and the job with it."""
 
 
+class LeaseOver(ShimLost):
+    """The time in which the job might be started has passed: others may have it by now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Keep:
     """What it takes to have jobs kept."""
@@ -324,6 +328,10 @@ def start(
             ours, theirs = socket.socketpair()
             ends.callback(ours.close)
             ends.callback(theirs.close)
+            if boottime() >= keep.until():
+                # This process stood still since the claim. A shim would see it too, and kill the
+                # job after its first steps.
+                raise LeaseOver("its lease ended before it was started")
             sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
         except OSError as failed:
             raise refusal(failed.errno, str(failed)) from failed

@@ -19,6 +19,7 @@ from ec2_agent.kept import (
     Folder,
     Keep,
     Kept,
+    LeaseOver,
     Link,
     StateTaken,
     boottime,
@@ -132,6 +133,16 @@ def test_a_job_that_nobody_renews_is_killed_in_time(room: Room):
     assert end.lease_lost
     assert 0.5 < time.monotonic() - began < 4
     assert [] == alive("4751.5")
+
+
+def test_a_job_whose_time_is_over_before_it_starts_is_not_started(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    started: list[object] = []
+    monkeypatch.setattr(room.launcher, "start", lambda *_, **__: started.append(1))
+    with pytest.raises(LeaseOver):
+        room.start("true", until_s=-0.001)
+    assert [] == started
 
 
 def test_a_job_that_is_renewed_goes_on(room: Room):

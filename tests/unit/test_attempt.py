@@ -317,3 +317,18 @@ def test_a_flood_on_the_line_is_over_with_its_job(aws: Cloud, launcher: Launcher
     head, _ = say(aws, launcher, script, timeout_s=20)
     assert time.monotonic() - began < 10
     assert (State.BLOCKED, 75) == (head.state, head.exit_code)
+
+
+def test_a_job_that_was_given_up_before_its_start_is_not_started(
+    aws: Cloud, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+):
+    """The lease was lost between claim and start, and is held again: others may have the job."""
+    started: list[object] = []
+    monkeypatch.setattr(launcher, "start", lambda *_, **__: started.append(1))
+    _, attempt = begin(aws, launcher, command=["true"])
+    attempt.abandon()
+    asyncio.run(attempt.run())
+    assert [] == started
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert State.ACTIVE is head.state
