@@ -25,7 +25,7 @@ from ec2_agent.log_event import begin_log
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
 from ec2_agent.room import raise_descriptor_limit
 from ec2_agent.sandbox import EgressPolicy, HostReport, Launcher, SandboxRefused, probe
-from ec2_agent.settings import Settings
+from ec2_agent.settings import PACE, Pace, Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files
@@ -43,9 +43,9 @@ class CannotStart(Exception):
     """The agent cannot take up work; the text says why and what to do."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, pace: Pace = PACE) -> int:
     """Run the command line. Returns the exit code: 0 done, 2 wrong usage, 69 cannot start."""
-    options = _parser().parse_args(argv)
+    options = _parser().parse_args(argv, argparse.Namespace(pace=pace))
     try:
         return int(options.call(options))
     except CannotStart as error:
@@ -73,6 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         version=__version__,
         directory=configuration.state_directory(options.deployment, options.name),
         state=configured.state,
+        pace=options.pace,
     )
     try:
         lock_state(settings.directory)

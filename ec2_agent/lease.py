@@ -1,6 +1,6 @@
 """The agent's lease on its jobs: renewed by a heartbeat, and given up in time when it cannot be.
 
-Others take a job over when the agent's last heartbeat is `LEASE_S` old. An agent that is cut
+Others take a job over when the agent's last heartbeat is `Pace.lease_s` old. An agent that is cut
 off must therefore have killed its jobs before that, on a clock that nobody sets:
 
     agent A (cut off at 0)                          agent B
@@ -19,22 +19,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ec2_agent.calls import in_thread
 from ec2_agent.events import GoodbyeFailed, HeartbeatFailed
 from ec2_agent.log_event import tell
-from ec2_agent.settings import Settings
-from joblane.aws.agents import HEARTBEAT_S, LEASE_S, AgentRow, AgentStore
-
-MARGIN_S = 60.0
-"""Given up so long before the lease ends: a failing heartbeat is noticed only when its three
-tries have timed out (21 s, `clients.QUICK`) after a pause of 10, clocks of two hosts may differ
-by some seconds, and a kill takes a moment."""
+from ec2_agent.settings import PACE, Pace, Settings
+from joblane.aws.agents import AgentRow, AgentStore
 
 
-def lease_lost(renewed: float, now: float) -> bool:
+def lease_lost(renewed: float, now: float, pace: Pace = PACE) -> bool:
     """Whether jobs must be killed.
 
     `renewed` is when the last heartbeat that arrived was *sent*; both are seconds of a clock
     that nobody sets and that goes on while the machine sleeps.
     """
-    return now - renewed >= LEASE_S - MARGIN_S
+    return now - renewed >= pace.holds_s
 
 
 @dataclass
@@ -58,22 +53,26 @@ class Lease:
 
     def __post_init__(self) -> None:
         self._renewed = self.monotonic()
-        self.held = True
-        """False while no job may run here."""
+        self._given_up = False
+
+    @property
+    def held(self) -> bool:
+        """Whether jobs may run here."""
+        return not self._given_up and not self._lost()
 
     @property
     def until(self) -> float:
         """Up to when jobs may run without another heartbeat, on the clock that nobody sets."""
-        return self._renewed + LEASE_S - MARGIN_S
+        return self._renewed + self.settings.pace.holds_s
 
     async def begin(self) -> None:
         """Beat once. Raises what AWS says: an agent that cannot say so is not alive."""
         await self._beat()
 
     async def keep(self) -> None:
-        """Beat every `HEARTBEAT_S` until cancelled."""
+        """Beat every `Pace.heartbeat_s` until cancelled."""
         while True:
-            await asyncio.sleep(HEARTBEAT_S)
+            await asyncio.sleep(self.settings.pace.heartbeat_s)
             # First of all: after a long stop of this process or its machine, others may have
             # taken the jobs over, and a heartbeat that arrives does not bring them back.
             self._check()
@@ -83,11 +82,14 @@ class Lease:
                 tell(HeartbeatFailed(error))
                 self._check()
             else:
-                self.held = True
+                self._given_up = self._lost()
+
+    def _lost(self) -> bool:
+        return lease_lost(self._renewed, self.monotonic(), self.settings.pace)
 
     def _check(self) -> None:
-        if lease_lost(self._renewed, self.monotonic()):
-            self.held = False
+        if self._lost():
+            self._given_up = True
             self.on_lost()
 
     async def end(self) -> None:
@@ -111,6 +113,7 @@ class Lease:
             isolation=self.settings.isolation,
             version=self.settings.version,
             trouble=self.trouble(),
+            lease_s=self.settings.pace.lease_s,
         )
         await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

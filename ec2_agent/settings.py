@@ -5,7 +5,33 @@ from pathlib import Path
 
 from ec2_agent.sandbox import Isolation
 from ec2_agent.state.settings import StateSettings
+from joblane.aws.agents import HEARTBEAT_S, LEASE_S
 from joblane.config import Descriptor
+
+MARGIN_S = 60.0
+"""Jobs are given up so long before the lease ends: a failing heartbeat is noticed only when its
+three tries have timed out (21 s, `clients.QUICK`) after a pause of 10, clocks of two hosts may
+differ by some seconds, and a kill takes a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often an agent says that it lives, and how long others believe it; all in seconds.
+
+    Not for operators: nothing is won by another pace but tests that need not wait for minutes.
+    """
+
+    heartbeat_s: float = HEARTBEAT_S
+    lease_s: int = LEASE_S
+    margin_s: float = MARGIN_S
+
+    @property
+    def holds_s(self) -> float:
+        """For how long jobs may run on after the last heartbeat that arrived was sent."""
+        return self.lease_s - self.margin_s
+
+
+PACE = Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +55,4 @@ class Settings:
     directory: Path
     """Where this agent, and no other, keeps its files."""
     state: StateSettings
+    pace: Pace = PACE

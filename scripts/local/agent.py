@@ -14,6 +14,7 @@ from scripts.local.emulator import ACCOUNT, MiniStack
 from scripts.local.errors import LocalError
 from scripts.local.processes import POLL_S, STATE, Process
 
+AGENT = (BIN / "joblane", "agent")
 START_TIMEOUT_S = 30.0
 DRAIN_S = 5
 """How long an agent that leaves lets its running jobs go on."""
@@ -34,21 +35,22 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     isolation: str | None,
     endpoint: str | None = None,
     options: Sequence[str] = (),
+    program: Sequence[str | Path] = AGENT,
 ) -> Process:
     """Start `joblane agent`, with more `options` of its command line if there are any.
 
-    `isolation` None means the best that this host can do, `endpoint` None MiniStack's own.
+    `isolation` None means the best that this host can do, `endpoint` None MiniStack's own;
+    `program` stands in for `joblane agent` in tests.
     """
-    joblane = BIN / "joblane"
-    if not joblane.exists():
-        raise LocalError(f"{joblane}: is not installed; run scripts/setup")
+    if not Path(program[0]).exists():
+        raise LocalError(f"{program[0]}: is not installed; run scripts/setup")
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     path = f"{BIN}:{kept.get('PATH', os.defpath)}"
     env = {**kept, **_environment_in_the_fleets_role(ministack, run_dir), "PATH": path}
     if endpoint is not None:
         env["AWS_ENDPOINT_URL"] = endpoint
     env["STATE_DIRECTORY"] = str(run_dir / STATE)
-    command = [str(joblane), "agent", "--deployment", deployment, "--name", name]
+    command = [*program, "--deployment", deployment, "--name", name]
     command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
     command += ["--drain-s", str(DRAIN_S), *options]
     return Process.start(f"agent-{name}", command, run_dir=run_dir, env=env)

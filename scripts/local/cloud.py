@@ -16,7 +16,7 @@ import httpx
 
 from infra.outputs import client_output
 from joblane.config import API_AUDIENCE, DEFAULT_MACHINE, Scope
-from scripts.local.agent import END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
+from scripts.local.agent import AGENT, END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
 from scripts.local.deploy import Outputs, deploy
 from scripts.local.emulator import (
     ACCESS_KEY,
@@ -107,7 +107,7 @@ class Cloud:
             aws_secret_access_key=ACCESS_KEY,
         )
 
-    def start_agent(
+    def start_agent(  # noqa: PLR0913 - all that tells one agent from another
         self,
         name: str = "local",
         *,
@@ -115,12 +115,13 @@ class Cloud:
         isolation: str | None = None,
         endpoint: str | None = None,
         options: Sequence[str] = (),
+        program: Sequence[str | Path] = AGENT,
     ) -> Process:
         """Start an agent and return when the API lists it as alive.
 
         `isolation` None means the best that this host can do; `endpoint` is where the agent finds
-        AWS, if not at MiniStack itself; `options` are more of its command line's. Several agents
-        may run at once.
+        AWS, if not at MiniStack itself; `options` are more of its command line's, `program` is
+        another one than `joblane agent`. Several agents may run at once.
         """
         agent = start_agent(
             self.ministack,
@@ -131,6 +132,7 @@ class Cloud:
             isolation=isolation,
             endpoint=endpoint,
             options=options,
+            program=program,
         )
         self.agents[name] = agent
         wait_until_listed(agent, name, self.url, self.token())

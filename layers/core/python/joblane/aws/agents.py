@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT_S = 10
 LEASE_S = 300
-"""An agent whose last heartbeat is older has lost its jobs."""
+"""An agent whose last heartbeat is older has lost its jobs. It says so itself in every heartbeat,
+so that agents of another version, with another lease, may work beside it."""
 
 UNLISTED_MS = 10_000
 """A heartbeat that leaves a job out counts when it came so long after the claim: the agent lists
@@ -43,10 +44,12 @@ class AgentRow:
     reported yet: what to free when the instance ends without a word."""
     trouble: str | None = None
     """Why it takes no work or cannot report what it did; None while all is well."""
+    lease_s: int = LEASE_S
+    """For how long the heartbeat holds."""
 
     def alive(self, now_ms: int) -> bool:
         """Whether the jobs that it has claimed are still its own."""
-        return now_ms - self.beat_ms < LEASE_S * 1000
+        return now_ms - self.beat_ms < self.lease_s * 1000
 
     def holds(self, job_id: str, claimed_ms: int, now_ms: int) -> bool:
         """Whether a job that was claimed in this agent's name at `claimed_ms` still runs there.
@@ -90,6 +93,7 @@ class AgentStore:
                 **told,
                 "since": {"N": str(row.since_ms)},
                 "beat": {"N": str(row.beat_ms)},
+                "lease": {"N": str(row.lease_s)},
                 "threads": {"N": str(row.threads)},
                 "running": {"N": str(row.running)},
                 "queues": {"L": [{"S": queue} for queue in row.queues]},
@@ -188,4 +192,5 @@ def _row(item: Mapping[str, Any]) -> AgentRow:
         version=item["version"]["S"],
         jobs=tuple(entry["S"] for entry in item["jobs"]["L"]),
         trouble=item["trouble"]["S"] if "trouble" in item else None,
+        lease_s=int(item["lease"]["N"]),
     )
