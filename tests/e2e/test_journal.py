@@ -15,7 +15,7 @@ from joblane.config import table_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.e2e.test_jobs import submit, wait_for
-from tests.support import proxy as roads
+from tests.support.proxy import proxy
 
 
 @pytest.fixture(name="quiet")
@@ -49,10 +49,9 @@ def children(pid: int, words: str) -> list[int]:
 
 
 def test_an_outcome_that_aws_never_heard_of_is_delivered_by_the_agents_next_life(
-    quiet: Cloud, http: Http, monkeypatch: pytest.MonkeyPatch
+    quiet: Cloud, http: Http
 ):
-    monkeypatch.setattr(roads, "SHARE", 1.0)
-    with roads.proxy(quiet.endpoint, seed=1) as road:
+    with proxy(quiet.endpoint, seed=1, share=1) as road:
         mortal = quiet.start_agent("scribe", endpoint=road.url)
         jobs = [submit(http, "sleep", "2", restartable=n % 2 == 0) for n in range(4)]
         for job_id in jobs:

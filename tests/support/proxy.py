@@ -17,7 +17,8 @@ FAULTS: tuple[Fault, ...] = ("refuse", "hang", "error", "throttle", "slow", "cut
 
 SLOW_S = 1.5
 SHARE = 0.7
-"""How many requests a fault meets: what is retried gets through now and then, as in an outage."""
+"""How many requests a fault meets: what is retried gets through now and then, as in an outage.
+With 1 nothing does, not even the answer to what was asked before: the client is cut off."""
 
 _RESET = struct.pack("ii", 1, 0)  # linger for no time: close with RST
 
@@ -28,8 +29,9 @@ class Proxy(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, endpoint: str, seed: int) -> None:
+    def __init__(self, endpoint: str, seed: int, share: float) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self._share = share
         split = urlsplit(endpoint)
         self.upstream = (str(split.hostname), int(split.port or 80))
         self.fault: Fault | None = None
@@ -47,19 +49,24 @@ class Proxy(ThreadingHTTPServer):
         """Decide what the next request meets."""
         with self._lock:
             fault = self.fault
-            if fault is None or self._dice.random() >= SHARE:
+            if fault is None or self._dice.random() >= self._share:
                 return None
             self.hit += 1
             return fault
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether nothing gets through at all."""
+        return self.fault in ("refuse", "hang") and self._share >= 1
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of connections that a client gave up, or that we cut."""
 
 
 @contextlib.contextmanager
-def proxy(endpoint: str, seed: int) -> Iterator[Proxy]:
+def proxy(endpoint: str, seed: int, share: float = SHARE) -> Iterator[Proxy]:
     """Serve for the length of a block."""
-    with Proxy(endpoint, seed) as server:
+    with Proxy(endpoint, seed, share) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             yield server
@@ -102,7 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(answer[: len(answer) // 2])
                 self._drop()
             case None:
-                self._answer(*self._ask(body))
+                answered = self._ask(body)
+                if self.server.cut_off:
+                    self._drop()
+                else:
+                    self._answer(*answered)
 
     def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         upstream = HTTPConnection(*self.server.upstream, timeout=60)
