@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -174,6 +175,17 @@ def test_a_job_of_a_dead_agent_is_taken_over_after_its_lease_and_not_before(aws:
     assert head is not None
     assert ("agent-2", 2, 2) == (head.agent, head.epoch, head.attempt)
     assert "agent-dead" in head.timeline[-1].reason
+
+
+@pytest.mark.parametrize("lease_s", [30, 900])
+def test_a_lease_is_as_long_as_the_agent_that_has_it_says(aws: Cloud, lease_s: int):
+    lose(aws)
+    row = aws.agents.get("agent-dead")
+    assert row is not None
+    aws.agents.beat(replace(row, lease_s=lease_s, jobs=(JOB,)))
+    assert claim(aws, "agent-2", NOW + lease_s - 1) is None
+    send(aws)
+    assert claim(aws, "agent-2", NOW + lease_s) is not None
 
 
 def test_a_job_of_an_agent_that_said_goodbye_or_came_back_anew_is_taken_over_at_once(aws: Cloud):
