@@ -5,7 +5,8 @@ from typing import Any
 
 import botocore.session
 import pytest
-from botocore.exceptions import UnknownServiceError
+from botocore.config import Config
+from botocore.exceptions import EndpointConnectionError, UnknownServiceError
 from botocore.loaders import Loader
 from moto import mock_aws
 
@@ -45,6 +46,25 @@ def test_calls_go_where_botocore_itself_would_send_them(service: str):
     assert where(Models()) == where(Loader())
 
 
+@pytest.mark.parametrize("service", [*SERVICES, *OF_CREDENTIALS])
+def test_a_call_gets_as_far_as_the_network(service: str):
+    """Botocore reads parts of the model, such as S3's switches, at the first call."""
+    session = botocore.session.get_session()
+    session.register_component("data_loader", Models())
+    session.set_credentials("key", "secret")
+    quick = Config(connect_timeout=1, retries={"total_max_attempts": 1})
+    client = session.create_client(service, endpoint_url="http://127.0.0.1:9", config=quick)
+
+    def needs(method: str) -> list[str]:
+        operation = client.meta.method_to_api_mapping[method]
+        shape = client.meta.service_model.operation_model(operation).input_shape
+        return list(shape.required_members) if shape else []
+
+    method = min(client.meta.method_to_api_mapping, key=lambda name: len(needs(name)))
+    with pytest.raises(EndpointConnectionError):
+        getattr(client, method)(**dict.fromkeys(needs(method), "some text"))
+
+
 def _cut(part: Any) -> Any:
     """Leave out of a model what documents it."""
     if isinstance(part, list):
@@ -52,7 +72,7 @@ def _cut(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     words = isinstance(part.get("documentation"), str)
-    return {k: _cut(v) for k, v in part.items() if not (words and k == "documentation")}
+    return {k: "" if words and k == "documentation" else _cut(v) for k, v in part.items()}
 
 
 def test_a_service_that_we_do_not_use_is_not_found_by_its_name():

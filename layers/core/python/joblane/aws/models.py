@@ -59,7 +59,7 @@ class _Files(JSONFileLoader):
 
 def _without_words(found: dict[str, Any]) -> dict[str, Any]:
     if isinstance(found.get("documentation"), str):  # and not a member of that name
-        del found["documentation"]
+        found["documentation"] = ""  # which botocore reads here and there, so it stays
     return found
 
 
