@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from ec2_agent import configuration, memory
 from ec2_agent.adoption import Home
 from ec2_agent.agent import Agent
-from ec2_agent.kept import StateTaken, lock_state
+from ec2_agent.clock import Clock
+from ec2_agent.kept import StateTaken, boottime, lock_state
 from ec2_agent.log_event import begin_log
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
 from ec2_agent.room import raise_descriptor_limit
@@ -61,10 +62,11 @@ def _run(options: argparse.Namespace) -> int:
         configured = configuration.read(options.config)
     except configuration.BadConfiguration as wrong:
         raise CannotStart(str(wrong)) from None
+    clock = Clock(time.time, boottime)
     settings = Settings(
         name=options.name,
-        since_ms=int(time.time() * 1000),
-        descriptor=_serving(_descriptor(options.deployment), options.queue),
+        since_ms=0,
+        descriptor=_serving(_descriptor(options.deployment, clock), options.queue),
         threads=options.threads,
         isolation=options.isolation,
         allow_host_network=options.allow_host_network,
@@ -91,7 +93,7 @@ def _run(options: argparse.Namespace) -> int:
     except SandboxRefused as refusal:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
     shims = Shims()
-    home = Home(launcher, shims, settings.directory / "jobs")
+    home = Home(launcher, shims, settings.directory / "jobs", clock)
     with launcher, contextlib.closing(shims):
         try:
             return asyncio.run(_work(settings, home))
@@ -110,7 +112,7 @@ async def _work(settings: Settings, home: Home) -> int:
     await keeper.start()
     try:
         # It counts from here, where its first heartbeat is next: see `joblane.shares`.
-        settings = replace(settings, since_ms=int(time.time() * 1000))
+        settings = replace(settings, since_ms=int(home.clock() * 1000))
         return await Agent(settings, LazyClients(), home, keeper, _metadata()).run()
     finally:
         await keeper.stop()
@@ -123,14 +125,15 @@ def _metadata() -> Metadata | None:
     return Metadata(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or DEFAULT_ENDPOINT)
 
 
-def _descriptor(deployment: str) -> Descriptor:
-    """Read what the deployment's stacks wrote for its agents.
+def _descriptor(deployment: str, clock: Clock) -> Descriptor:
+    """Read what the deployment's stacks wrote for its agents, and what time it is there.
 
     The client goes with its session: an agent seldom needs it again.
     """
     name = descriptor_name(deployment)
     try:
         answer = Clients().make("ssm").get_parameter(Name=name)
+        clock.hear(answer)
         return Descriptor.model_validate_json(answer["Parameter"]["Value"])
     except ClientError as error:
         if error.response["Error"]["Code"] == "ParameterNotFound":

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
+from ec2_agent.clock import Clock
 from ec2_agent.events import JobFound, NotAdoptedYet, StrangerKilled
 from ec2_agent.flight import Held
 from ec2_agent.kept import Folder, Kept, Link, reach
@@ -55,6 +56,7 @@ class Home:
     shims: Shims
     jobs: Path
     """The directories of its jobs."""
+    clock: Clock
 
 
 @dataclass(frozen=True, slots=True, eq=False)

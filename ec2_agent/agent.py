@@ -98,6 +98,8 @@ class Agent:
         self._settings = settings
         descriptor = settings.descriptor
         dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs", LONG_POLL)
+        clock = home.clock
+        dynamodb.meta.events.register("after-call.dynamodb", lambda parsed, **_: clock.hear(parsed))
         s3 = clients.make("s3")
         jobs = JobStore(dynamodb, descriptor.jobs_table)
         agents = AgentStore(dynamodb, descriptor.agents_table)
@@ -123,12 +125,12 @@ class Agent:
         self._metadata = metadata
         self._group = Group(clients.make("autoscaling"), settings)
         self._scaled_in = False
-        self._flight = Flight(time.time)
-        self._claimer = Claimer(settings, Stores(jobs, agents, conditions), self._flight, time.time)
+        self._flight = Flight(clock)
+        self._claimer = Claimer(settings, Stores(jobs, agents, conditions), self._flight, clock)
         report = Report(jobs, conditions, self._flight, lambda url: LaneQueue(sqs, url))
         self._report = report
         self._keeper = keeper
-        self._journal = Journal(keeper.client, report, time.time)
+        self._journal = Journal(keeper.client, report, clock)
         keeper.client.resync_from(self._journal.records)
         self._room = Room(
             settings.directory,
@@ -153,13 +155,13 @@ class Agent:
             journal=self._journal,
             room=self._room,
             retention=descriptor.retention,
-            clock=time.time,
+            clock=clock,
             dice=random.Random(),  # noqa: S311 - jitter, not a secret
         )
         self._lease = Lease(
             settings,
             agents,
-            time.time,
+            clock,
             boottime,
             self._running,
             self._trouble,
@@ -177,7 +179,7 @@ class Agent:
         }
         name = inbox_name(descriptor.name, settings.name)
         self._inbox = Inbox(sqs, name, self._on_command)
-        self._intake = Intake(lanes, self._free, self._admit, time.time, time.monotonic)
+        self._intake = Intake(lanes, self._free, self._admit, clock, time.monotonic)
         store = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
         self._caps = Caps(settings, store, self._intake.changed.set)
         keeper.on_change = self._intake.changed.set

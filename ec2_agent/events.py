@@ -91,6 +91,13 @@ class StartFailed(Event):
     why: str
 
 
+@event(WARNING, "the clock was off by {off_s} s from that of AWS, and is set")
+class ClockSet(Event):
+    """The agent's own, which follows AWS; the host's should be synchronised."""
+
+    off_s: float
+
+
 # Heartbeats and settings.
 
 

@@ -35,6 +35,8 @@ class Proxy(ThreadingHTTPServer):
         split = urlsplit(endpoint)
         self.upstream = (str(split.hostname), int(split.port or 80))
         self.fault: Fault | None = None
+        self.only = ""
+        """What it meets: requests whose `X-Amz-Target` begins so."""
         self.hit = 0
         """How many requests met a fault."""
         self._dice = random.Random(seed)
@@ -45,11 +47,13 @@ class Proxy(ThreadingHTTPServer):
         """Where it listens."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def draw(self) -> Fault | None:
+    def draw(self, target: str) -> Fault | None:
         """Decide what the next request meets."""
         with self._lock:
             fault = self.fault
-            if fault is None or self._dice.random() >= self._share:
+            if fault is None or not target.startswith(self.only):
+                return None
+            if self._dice.random() >= self._share:
                 return None
             self.hit += 1
             return fault
@@ -57,7 +61,7 @@ class Proxy(ThreadingHTTPServer):
     @property
     def cut_off(self) -> bool:
         """Whether nothing gets through at all."""
-        return self.fault in ("refuse", "hang") and self._share >= 1
+        return self.fault in ("refuse", "hang") and self._share >= 1 and not self.only
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of connections that a client gave up, or that we cut."""
@@ -88,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        match self.server.draw():
+        match self.server.draw(self.headers.get("X-Amz-Target") or ""):
             case "refuse":
                 self._drop()
             case "hang":
