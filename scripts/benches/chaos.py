@@ -1,10 +1,11 @@
 """Kills what runs on an agent's host at random moments, and counts what was lost or ran twice.
 
 `scripts/bench chaos [--jobs 100] [--minutes 0.5] [--seed N] [--json]` deploys a cloud of its own,
-submits jobs that tell a collector on this machine of every tick of theirs, and kills agent, state
-service, launcher and shims, alone and together, for so many minutes, in which it goes on
-submitting in proportion. Then it waits for what is left. The last line is one JSON object; the
-exit code is 1 if a job was lost or ran twice at once.
+submits jobs that tell a witness on this machine of every tick of theirs, and kills agent, state
+service, launcher, shims and what shims are forked from, alone and together, for so many minutes,
+in which it goes on submitting in proportion. Then it waits for what is left, and judges it by what
+the jobs told (`scripts/local/verdict.py`). The last line is one JSON object; the exit code is 1 if
+a promise was broken.
 """
 
 import argparse
@@ -12,88 +13,51 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
-import threading
 import time
-from collections import defaultdict
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx
 
+from ec2_agent.shim import files
+from scripts.local.agent import log_of
 from scripts.local.cloud import Cloud, running_cloud
-from scripts.local.processes import Process
+from scripts.local.verdict import Case, count
+from scripts.local.witness import Witness, witness
 
 AGENT = "chaos"
 THREADS = 8
 DEFAULT_MINUTES = 0.5
-TICK_S = 0.1
+TICK_S = 0.05
 RESTARTABLE = 0.7
 """Share of jobs that may be started again."""
 PATIENCE_S = 420
 """A message that an agent received and died with shows again after two minutes, and the lease of
 one that never comes back ends after five; this one always comes back."""
+SHOWN_AGAIN_S = 3.0
+"""How often messages are sent once more where nobody waits for SQS to show them."""
+PAUSE_S = 0.3, 3.0
+"""Between one round of kills and the next; so long an agent is away, one time in three."""
+CRIPPLED_S = 3.0
+"""An agent whose launcher has died goes by itself, within so long."""
 ENDED = {"completed", "failed", "dead"}
 
-Role = Literal["agent", "state", "launcher", "shim"]
-VICTIMS: tuple[tuple[Role, ...], ...] = (
-    ("agent",),
-    ("agent",),
-    ("state",),
-    ("launcher",),
-    ("shim",),
-    ("agent", "state"),
-    ("agent", "launcher"),
-    ("agent", "state", "launcher"),
-    ("agent", "shim"),
-)
+Role = Literal["agent", "state", "launcher", "shim", "forker"]
+ROLES: tuple[Role, ...] = ("agent", "state", "launcher", "shim", "forker")
+TOGETHER = 0.35
+"""How likely each other one is killed along with the first."""
 MARKS: dict[Role, str] = {
     "state": "ec2_agent.state",
     "launcher": "from ec2_agent.sandbox import zygote",
+    "forker": "from ec2_agent.shim import zygote",
 }
 """What the command line of these children of an agent holds."""
-
-TICKER = """
-token=$RANDOM$RANDOM$RANDOM
-tell() {{ echo "$JOBLANE_JOB_ID $token $1" >/dev/udp/127.0.0.1/{port}; echo "$1"; }}
-for ((n = 0; n < {ticks}; n++)); do tell "$n"; sleep {tick_s}; done
-tell end
-"""
-"""A job: each tick goes to the collector, past everything of ours, and to its output."""
-
-
-@dataclass
-class Run:
-    """One process of a job, as the collector saw it."""
-
-    first: float
-    last: float
-    ended: bool = False
-
-
-class Collector:
-    """Hears every tick of every job."""
-
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 1024 * 1024)
-        self._socket.bind(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
-        self.runs: dict[str, dict[str, Run]] = defaultdict(dict)
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        while True:
-            job_id, token, tick = self._socket.recv(200).decode().split()
-            now = time.monotonic()
-            run = self.runs[job_id].setdefault(token, Run(now, now))
-            run.last = now
-            run.ended |= tick == "end"
 
 
 @dataclass
@@ -102,17 +66,31 @@ class Figures:
 
     jobs: int = 0
     kills: int = 0
+    killed: dict[str, int] = field(default_factory=dict)
     adoptions: int = 0
+    """Running jobs that a new agent process went on with, each time."""
+    ended_unseen: int = 0
+    """Jobs that had ended while no agent was there, and were reported by the next."""
     retries: int = 0
     losses: int = 0
     overlaps: int = 0
     repeats: int = 0
-    """Jobs that ran to their end more than once, and non-restartable ones that started twice."""
+    """Jobs that ran again when they had ended, and non-restartable ones that started twice."""
+    interruptions: int = 0
+    """Jobs that died though nobody had killed their shims."""
     torn_logs: int = 0
-    """Completed jobs whose output is not each tick of their last run, once and in order."""
+    """Jobs whose readers miss some of the output, or see it twice."""
     seconds: float = 0.0
     seed: int = 0
     problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A process that may be killed; `job_id` is the job that a shim keeps."""
+
+    pid: int
+    job_id: str | None = None
 
 
 @dataclass
@@ -121,19 +99,24 @@ class Chaos:
 
     cloud: Cloud
     dice: random.Random
-    collector: Collector
+    witness: Witness
     http: httpx.Client
     figures: Figures
     jobs: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """Ticks of each job, and whether it may be started again."""
+    shim_kills: Counter[str] = field(default_factory=Counter)
+    """By job."""
+    kills: Counter[str] = field(default_factory=Counter)
+    """By role."""
+    deck: list[Role] = field(default_factory=list)
+    """Whose turn it is to be killed, last first: nobody is forgotten in a short run."""
 
     def submit(self, number: int) -> None:
-        """Submit jobs of 0.2 to 5 s."""
+        """Submit jobs of 0.2 to 8 s."""
         for _ in range(number):
-            ticks, restartable = self.dice.randint(2, 50), self.dice.random() < RESTARTABLE
-            script = TICKER.format(port=self.collector.port, ticks=ticks, tick_s=TICK_S)
+            ticks, restartable = self.dice.randint(4, 160), self.dice.random() < RESTARTABLE
             body = {
-                "command": ["bash", "-c", script],
+                "command": self.witness.command(TICK_S, ticks),
                 "network": "host",
                 "restartable": restartable,
                 "retry": {"max_attempts": 100, "backoff_s": [0]},
@@ -143,124 +126,152 @@ class Chaos:
 
     def kill(self) -> str:
         """Kill somebody, and bring the agent back after a while if it was that; says whom."""
-        agent = self.cloud.agents[AGENT]
-        pids = roles(agent)
-        victims = self.dice.choice(VICTIMS)
-        for role in victims:
-            if pids[role]:
-                with suppress(ProcessLookupError):
-                    os.kill(self.dice.choice(pids[role]), signal.SIGKILL)
-                    self.figures.kills += 1
+        if not self.deck:
+            self.deck = self.dice.sample(ROLES, len(ROLES))
+        first = self.deck.pop()
+        others = self.dice.sample([role for role in ROLES if role != first], len(ROLES) - 1)
+        chosen = [first, *(role for role in others if self.dice.random() < TOGETHER)]
+        found = self.find()
+        for role in chosen:
+            if found[role]:
+                self.hit(role, self.dice.choice(found[role]))
             time.sleep(self.dice.choice((0, 0, 0.01, 0.1)))
-        if "agent" in victims:
+        agent = self.cloud.agents[AGENT]
+        if "agent" in chosen:
             agent.wait(10)
-            time.sleep(self.dice.uniform(0, 3))
+            time.sleep(self.dice.choice((0, 0, 1)) * self.dice.uniform(*PAUSE_S))
+        elif "launcher" in chosen:
+            ends = time.monotonic() + CRIPPLED_S
+            while agent.is_alive() and time.monotonic() < ends:
+                time.sleep(0.02)
         self.revive()
-        return " and ".join(victims)
+        return " and ".join(chosen)
+
+    def hit(self, role: Role, victim: Victim) -> None:
+        """Kill one process, and note it."""
+        with suppress(ProcessLookupError):
+            os.kill(victim.pid, signal.SIGKILL)
+            self.kills[role] += 1
+            if victim.job_id is not None:
+                self.shim_kills[victim.job_id] += 1
+
+    def find(self) -> dict[Role, list[Victim]]:
+        """Find the processes that belong to the agent, by what they are."""
+        agent = self.cloud.agents[AGENT]
+        found: dict[Role, list[Victim]] = {role: [] for role in ROLES}
+        found["agent"].append(Victim(agent.pid))
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (path / "cmdline").read_bytes().decode("utf-8", "replace")
+            except OSError:
+                continue
+            for role, mark in MARKS.items():
+                if parent == agent.pid and mark in command:
+                    found[role].append(Victim(int(path.name)))
+        for file in self.cloud.run_dir.glob(f"state/*/{AGENT}/jobs/*/shim"):
+            with suppress(OSError, ValueError):  # its job has just ended
+                who = json.loads(file.read_text())
+                if files.lives(who):
+                    found["shim"].append(Victim(who["pid"], file.parent.name.partition(".")[0]))
+        return found
 
     def start(self) -> None:
         """Start the agent, under its old name."""
         self.cloud.start_agent(AGENT, threads=THREADS, options=("--allow-host-network",))
+
+    def revive(self) -> None:
+        """Start the agent again if it has ended, as systemd would."""
+        if not self.cloud.agents[AGENT].is_alive():
+            self.cloud.agents.pop(AGENT)
+            self.start()
 
     def read(self, job_id: str) -> dict[str, Any]:
         """Read a job."""
         job: dict[str, Any] = self.http.get(f"/v1/jobs/{job_id}").raise_for_status().json()
         return job
 
-    def run(self, jobs: int, minutes: float, *, quiet: bool, requeue: bool = False) -> None:
-        """Submit and kill for so many minutes, wait for what is left, and judge.
+    def run(
+        self, jobs: int, progress: Iterable[float], *, quiet: bool, impatient: bool = False
+    ) -> None:
+        """Submit and kill, a round for each share of the way in `progress`; then wait and judge.
 
-        With `requeue` an operator sends messages again at the end: one that died with its agent
-        shows only after two minutes.
+        With `impatient`, messages are sent again at the end: one that died with its agent shows
+        only after two minutes.
         """
         self.start()
-        self.submit(jobs // 4)
-        total = round(jobs * max(1.0, minutes / DEFAULT_MINUTES))
-        began = time.monotonic()
-        while (gone := (time.monotonic() - began) / (minutes * 60)) < 1:
-            self.submit(max(0, round(total * gone) - len(self.jobs)))
-            time.sleep(self.dice.uniform(0.3, 3))
+        for gone in progress:
+            self.submit(round(jobs * (0.25 + 0.75 * gone)) - len(self.jobs))
+            time.sleep(self.dice.uniform(*PAUSE_S))
             whom = self.kill()
             if not quiet:
                 print(f"{len(self.jobs)} jobs, killed {whom}", file=sys.stderr)
-        self.submit(total - len(self.jobs))
-        if requeue:
-            self.http.post("/v1/queues/default/requeue").raise_for_status()
-        patience = time.monotonic() + PATIENCE_S
-        while time.monotonic() < patience and not self.settled():
-            self.revive()
-            time.sleep(1)
+        self.submit(jobs - len(self.jobs))
+        self.settle(impatient=impatient)
         self.judge()
 
-    def revive(self) -> None:
-        """Start the agent again if it has ended, as systemd would."""
-        agent = self.cloud.agents[AGENT]
-        if not agent.is_alive():
-            self.cloud.agents.pop(AGENT)
-            self.start()
-
-    def settled(self) -> bool:
-        """Whether every job has ended."""
-        return all(self.read(job_id)["state"] in ENDED for job_id in self.jobs)
+    def settle(self, *, impatient: bool) -> None:
+        """Wait until every job has ended, or patience has."""
+        left, shown = list(self.jobs), 0.0
+        patience = time.monotonic() + PATIENCE_S
+        while time.monotonic() < patience:
+            left = [job_id for job_id in left if self.read(job_id)["state"] not in ENDED]
+            if not left:
+                return
+            if impatient and time.monotonic() - shown >= SHOWN_AGAIN_S:
+                self.cloud.show_again(left)
+                shown = time.monotonic()
+            self.revive()
+            time.sleep(0.5)
 
     def judge(self) -> None:
         """Count what was promised not to happen."""
         figures = self.figures
-        figures.jobs = len(self.jobs)
-        log = Path(self.cloud.run_dir, f"agent-{AGENT}.log").read_text(errors="replace")
-        figures.adoptions = log.count("of an earlier process runs")
-        for job_id, (ticks, restartable) in self.jobs.items():
-            job, runs = (
-                self.read(job_id),
-                sorted(self.collector.runs[job_id].values(), key=lambda run: run.first),
-            )
-            figures.retries += max(0, len(runs) - 1)
-            said = [(step["state"], step["reason"]) for step in job["timeline"]]
-            if job["state"] != "completed" and (restartable or job["state"] != "failed"):
-                figures.losses += 1
-                figures.problems.append(f"{job_id} {job['state']}: {said}")
-            if any(late.first < early.last for early, late in pairwise(runs)):
-                figures.overlaps += 1
-                figures.problems.append(f"{job_id} overlaps: {runs}")
-            if sum(run.ended for run in runs) > 1 or (not restartable and len(runs) > 1):
-                figures.repeats += 1
-                figures.problems.append(f"{job_id} repeats: {runs} {said}")
-            if job["state"] == "completed" and not self.log_is_whole(job_id, ticks):
-                figures.torn_logs += 1
-                figures.problems.append(f"{job_id}: its output has gaps or repeats; {said}")
+        cases = {job_id: self.case(job_id) for job_id in self.jobs}
+        counted, figures.problems = count(cases)
+        figures.jobs = len(cases)
+        figures.kills, figures.killed = self.kills.total(), dict(self.kills)
+        figures.retries = sum(max(0, len(case.runs) - 1) for case in cases.values())
+        figures.losses, figures.overlaps = counted["loss"], counted["overlap"]
+        figures.repeats, figures.interruptions = counted["repeat"], counted["interruption"]
+        figures.torn_logs = counted["torn_log"]
+        for line in log_of(self.cloud.run_dir, AGENT).read_text(errors="replace").splitlines():
+            with suppress(ValueError):  # the last one of an agent that was killed
+                said = json.loads(line)
+                if said["event"] == "job_found":
+                    figures.adoptions += said["found"] == "runs"
+                    figures.ended_unseen += said["found"] != "runs"
+        figures.problems = [self.explained(problem) for problem in figures.problems]
 
-    def log_is_whole(self, job_id: str, ticks: int) -> bool:
-        """Whether the last run's output is all there, once and in order."""
+    def case(self, job_id: str) -> Case:
+        """Gather what became of a job."""
+        ticks, restartable = self.jobs[job_id]
+        runs = self.witness.runs(job_id)
+        state = str(self.read(job_id)["state"])
+        return Case(ticks, restartable, state, runs, self.output(job_id), self.shim_kills[job_id])
+
+    def output(self, job_id: str) -> str:
+        """Read what a job has printed, in all attempts."""
         text, cursor = "", None
         while True:
             query = {"limit": "1000", **({"next": cursor} if cursor else {})}
             page = self.http.get(f"/v1/jobs/{job_id}/logs", params=query).raise_for_status().json()
-            text += "".join(record.get("text", "") for record in page["entries"])
+            text += "".join(entry.get("text", "") for entry in page["entries"])
             cursor = page["next"]
             if page["complete"] or not page["entries"]:
-                break
-        last = "".join(f"{n}\n" for n in range(ticks)) + "end\n"
-        return page["complete"] and text.endswith(last) and text.count("end\n") == 1
+                return text
+
+    def explained(self, problem: str) -> str:
+        """Add a job's timeline to a problem."""
+        steps = self.read(problem.partition(":")[0])["timeline"]
+        return f"{problem}; {[(step['at'], step['state'], step['reason']) for step in steps]}"
 
 
-def roles(agent: Process) -> dict[Role, list[int]]:
-    """The processes that belong to an agent, by what they are."""
-    found: dict[Role, list[int]] = {"agent": [agent.pid], "state": [], "launcher": [], "shim": []}
-    for path in Path("/proc").iterdir():
-        if not path.name.isdigit():
-            continue
-        try:
-            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (path / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        for role, mark in MARKS.items():
-            if parent == agent.pid and mark in command:
-                found[role].append(int(path.name))
-    for file in Path(agent.log).parent.glob("**/jobs/*/shim"):
-        with suppress(OSError, ValueError, KeyError):
-            found["shim"].append(int(json.loads(file.read_text())["pid"]))
-    return found
+def elapsing(seconds: float) -> Iterator[float]:
+    """Give the share of a time that has gone, until it is over."""
+    began = time.monotonic()
+    while (gone := (time.monotonic() - began) / seconds) < 1:
+        yield gone
 
 
 def main() -> int:
@@ -276,6 +287,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="joblane-chaos-") as where,
         running_cloud(Path(where) / "run") as cloud,
+        witness() as heard,
         httpx.Client(
             base_url=cloud.url,
             headers={"Authorization": f"Bearer {cloud.token()}"},
@@ -283,8 +295,9 @@ def main() -> int:
         ) as http,
     ):
         dice = random.Random(options.seed)  # noqa: S311 - which process to kill, not a secret
-        chaos = Chaos(cloud, dice, Collector(), http, figures)
-        chaos.run(options.jobs, options.minutes, quiet=options.json)
+        chaos = Chaos(cloud, dice, heard, http, figures)
+        jobs = round(options.jobs * max(1.0, options.minutes / DEFAULT_MINUTES))
+        chaos.run(jobs, elapsing(options.minutes * 60), quiet=options.json)
         cloud.stop_agent(AGENT)
     figures.seconds = round(time.monotonic() - began, 1)
     for problem in figures.problems:

@@ -5,18 +5,21 @@ way the block is left, every process it started is gone and so is its folder.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import boto3
 import httpx
 
 from infra.outputs import client_output
+from joblane.aws.lanes import LaneQueue
 from joblane.config import API_AUDIENCE, DEFAULT_MACHINE, Scope
-from scripts.local.agent import AGENT, END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
+from joblane.message import Message
+from joblane.names import lane_name
+from scripts.local.agent import END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
 from scripts.local.deploy import Outputs, deploy
 from scripts.local.emulator import (
     ACCESS_KEY,
@@ -35,6 +38,15 @@ if TYPE_CHECKING:
 
 DEPLOYMENT = "joblane"
 TENANT = "demo"
+
+
+class _Root(TypedDict):
+    """How boto3 reaches MiniStack with all rights."""
+
+    endpoint_url: str
+    region_name: str
+    aws_access_key_id: str
+    aws_secret_access_key: str
 
 
 @dataclass
@@ -99,15 +111,17 @@ class Cloud:
 
     def cognito(self) -> "CognitoIdentityProviderClient":
         """Return a client of the service with the user pool."""
-        return boto3.client(
-            "cognito-idp",
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=ACCESS_KEY,
-        )
+        return boto3.client("cognito-idp", **self._root())
 
-    def start_agent(  # noqa: PLR0913 - all that tells one agent from another
+    def _root(self) -> "_Root":
+        return {
+            "endpoint_url": self.endpoint,
+            "region_name": REGION,
+            "aws_access_key_id": ACCESS_KEY,
+            "aws_secret_access_key": ACCESS_KEY,
+        }
+
+    def start_agent(
         self,
         name: str = "local",
         *,
@@ -115,13 +129,12 @@ class Cloud:
         isolation: str | None = None,
         endpoint: str | None = None,
         options: Sequence[str] = (),
-        program: Sequence[str | Path] = AGENT,
     ) -> Process:
         """Start an agent and return when the API lists it as alive.
 
         `isolation` None means the best that this host can do; `endpoint` is where the agent finds
-        AWS, if not at MiniStack itself; `options` are more of its command line's, `program` is
-        another one than `joblane agent`. Several agents may run at once.
+        AWS, if not at MiniStack itself; `options` are more of its command line's. Several agents
+        may run at once.
         """
         agent = start_agent(
             self.ministack,
@@ -132,7 +145,6 @@ class Cloud:
             isolation=isolation,
             endpoint=endpoint,
             options=options,
-            program=program,
         )
         self.agents[name] = agent
         wait_until_listed(agent, name, self.url, self.token())
@@ -141,6 +153,16 @@ class Cloud:
     def stop_agent(self, name: str = "local") -> None:
         """Ask the agent to leave, and wait until it did."""
         self.agents.pop(name).stop(STOP_GRACE_S)
+
+    def show_again(self, job_ids: Iterable[str]) -> None:
+        """Send the messages of demo's jobs of the queue default once more, as SQS itself may do.
+
+        So a test need not wait for those that an agent received and died with: two minutes.
+        """
+        sqs = boto3.client("sqs", **self._root())
+        url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, "default", "default"))["QueueUrl"]
+        LaneQueue(sqs, url).send_batch([(Message(job_id=i, tenant=TENANT), 0) for i in job_ids])
+        sqs.close()
 
     def processes(self) -> list[Process]:
         """Return what runs, in the order in which to end it."""

@@ -5,10 +5,12 @@ import random
 import httpx
 import pytest
 
-from scripts.benches.chaos import AGENT, PATIENCE_S, Chaos, Collector, Figures
+from scripts.benches.chaos import AGENT, PATIENCE_S, Chaos, Figures
 from scripts.local.cloud import Cloud
+from scripts.local.witness import witness
 
 SEED = 8
+ROUNDS = 6
 
 
 @pytest.mark.timeout(PATIENCE_S + 120)
@@ -17,10 +19,11 @@ def test_nothing_is_lost_and_nothing_runs_twice_at_once(cloud: Cloud):
         cloud.stop_agent(name)
     figures = Figures(seed=SEED)
     headers = {"Authorization": f"Bearer {cloud.token()}"}
-    with httpx.Client(base_url=cloud.url, headers=headers, timeout=60) as http:
-        chaos = Chaos(cloud, random.Random(SEED), Collector(), http, figures)
-        chaos.run(jobs=24, minutes=0.3, quiet=True, requeue=True)
+    with witness() as heard, httpx.Client(base_url=cloud.url, headers=headers, timeout=60) as http:
+        chaos = Chaos(cloud, random.Random(SEED), heard, http, figures)
+        chaos.run(30, (n / ROUNDS for n in range(ROUNDS)), quiet=True, impatient=True)
     cloud.stop_agent(AGENT)
     print(figures)
     assert not figures.problems
-    assert figures.kills >= 3
+    assert figures.kills >= ROUNDS
+    assert figures.adoptions + figures.ended_unseen >= 1

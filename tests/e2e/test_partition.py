@@ -22,8 +22,8 @@ import pytest
 from ec2_agent.kept import boottime
 from ec2_agent.settings import PACE, Pace
 from joblane.aws.clients import Clients
-from scripts.local.agent import AGENT
-from scripts.local.cloud import TENANT, Cloud
+from scripts.local.agent import AGENT, start_agent, wait_until_listed
+from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
 from scripts.local.deploy import BIN
 from scripts.local.witness import Run, Witness, overlap, quiet_s, witness
 from tests.e2e.conftest import Http
@@ -49,7 +49,7 @@ LATE_S = 0.5
 START_S = 10.0
 """For which a job outlasts a lease that begins with it: it is cut off some seconds later."""
 HEALS_S = 2.0
-"""The road of `healed` opens so long, and a heartbeat's pause, before its job would be killed."""
+"""The road of `healed` opens so long before the last heartbeat that could save its job."""
 
 CUT: dict[str, Fault] = {"refused": "refuse", "hung": "hang", "killed": "hang", "healed": "refuse"}
 LOST = ("refused", "hung", "killed", "paused")
@@ -89,23 +89,29 @@ class Stage:
         self.over = threading.Event()
         self._tempting: Future[None] = Future()
 
-    def start(self, name: str) -> None:
-        """Start an agent for one job."""
-        road = self.roads.get(name)
-        self.cloud.start_agent(
-            name,
-            threads=1,
-            endpoint=None if road is None else road.url,
-            options=("--allow-host-network",),
-            program=PROGRAM,
-        )
+    def start(self, *names: str) -> None:
+        """Start agents for one job each."""
+        for name in names:
+            road = self.roads.get(name)
+            self.cloud.agents[name] = start_agent(
+                self.cloud.ministack,
+                self.cloud.run_dir,
+                deployment=DEPLOYMENT,
+                name=name,
+                threads=1,
+                isolation=None,
+                endpoint=None if road is None else road.url,
+                options=("--allow-host-network",),
+                program=PROGRAM,
+            )
+        for name in names:
+            wait_until_listed(self.cloud.agents[name], name, self.cloud.url, self.cloud.token())
 
     def begin(self) -> None:
         """Start all agents, and have each run a job; then the one that takes over."""
         lease_ticks = round((PACE_HERE.lease_s + START_S) / TICK_S)
         command = self.heard.command(TICK_S, lease_ticks, round(1 / TICK_S))
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(self.start, (*CUT, "paused")))
+        self.start(*CUT, "paused")
         for _ in (*CUT, "paused"):
             job_id = submit(self.http, *command, network="host")
             self.jobs[wait_for(self.http, job_id, "active")["agent"]] = job_id
@@ -130,7 +136,7 @@ class Stage:
             self.roads[name].fault = fault
         self.signal("killed", signal.SIGKILL)
         self.signal("paused", signal.SIGSTOP)
-        time.sleep(PACE_HERE.holds_s - PACE_HERE.heartbeat_s - HEALS_S)
+        time.sleep(PACE_HERE.holds_s - 2 * PACE_HERE.heartbeat_s - HEALS_S)
         self.roads["healed"].fault = None
         for name in LOST:
             self.until_it_ran(self.jobs[name], 2)
