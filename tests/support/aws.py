@@ -11,11 +11,12 @@ from threading import Lock
 from typing import Any
 
 import botocore.session
+from botocore.config import Config
 from botocore.loaders import Loader, create_loader
 from moto import mock_aws
 
 from joblane.aws.agents import AgentStore
-from joblane.aws.clients import Clients
+from joblane.aws.clients import QUICK, Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.logs import LogStore
 from joblane.config import (
@@ -201,7 +202,7 @@ def cloud() -> Iterator[Cloud]:
     with mock_aws():
         session = new_session()
         clients = Clients(session)
-        _make(clients)
+        _make(_makers())
         yield Cloud(
             session=session,
             clients=clients,
@@ -224,6 +225,24 @@ def new_session() -> botocore.session.Session:
 def _loader() -> Loader:
     """One loader for all sessions: reading the service models takes longer than most tests."""
     return create_loader()
+
+
+class _Makers(Clients):
+    """Clients that are made once: making them took a third of the time of making the cloud."""
+
+    def __init__(self) -> None:
+        super().__init__(new_session())
+        self._made: dict[str, Any] = {}
+
+    def make(self, service: Any, config: Config = QUICK) -> Any:
+        if service not in self._made:
+            self._made[service] = super().make(service, config)
+        return self._made[service]
+
+
+@cache
+def _makers() -> Clients:
+    return _Makers()
 
 
 def _make(clients: Clients) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from scripts.benches.imports import FUNCTIONS, measure
 
-NEAR = {"submission": 11, "admin": 11}
+NEAR = {"submission": 7, "admin": 7}
 """Those with all of the API to load come near the bound, and are measured for longer."""
 
 
