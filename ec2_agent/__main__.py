@@ -77,6 +77,8 @@ def _run(options: argparse.Namespace) -> int:
         state=configured.state,
         pace=options.pace,
     )
+    if options.cgroup is not None and settings.isolation != "full":
+        raise CannotStart("--cgroup needs --isolation full: without it jobs have no cgroups")
     try:
         lock_state(settings.directory)
         launcher = Launcher(
@@ -85,6 +87,7 @@ def _run(options: argparse.Namespace) -> int:
             allow_host_network=settings.allow_host_network,
             egress=_egress(options),
             state_dir=settings.directory,
+            cgroup_parent=options.cgroup,
         )
     except StateTaken as taken:
         raise CannotStart(str(taken)) from None
@@ -92,9 +95,10 @@ def _run(options: argparse.Namespace) -> int:
         raise CannotStart(f"{settings.directory}: {failed.strerror or failed}") from None
     except SandboxRefused as refusal:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
-    shims = Shims()
+    shims = Shims(launcher.shims_cgroup)
     home = Home(launcher, shims, settings.directory / "jobs", clock)
     with launcher, contextlib.closing(shims):
+        launcher.remove_leftovers()
         try:
             return asyncio.run(_work(settings, home))
         except StateUnavailable as error:
@@ -219,6 +223,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=("full", "namespaces"),
         default="full",
         help="full needs cgroup v2; namespaces cannot limit memory, CPU and disk",
+    )
+    run.add_argument(
+        "--cgroup",
+        type=Path,
+        metavar="PATH",
+        help="the delegated cgroup below which jobs get theirs (default: the agent's own). A unit "
+        "of its own holds it, so that the agent's can restart while jobs run",
     )
     run.add_argument(
         "--allow-host-network",

@@ -25,7 +25,7 @@ from ec2_agent.calls import in_thread
 from ec2_agent.clock import Clock
 from ec2_agent.events import JobFound, NotAdoptedYet, StrangerKilled
 from ec2_agent.flight import Held
-from ec2_agent.kept import Folder, Kept, Link, reach
+from ec2_agent.kept import ENDING_S, Folder, Kept, Link, reach
 from ec2_agent.lease import Lease
 from ec2_agent.log_event import tell
 from ec2_agent.output import Shipper
@@ -146,6 +146,7 @@ class Adoption:
         elif running:
             tell(StrangerKilled(orphan.job_id))
         orphan.kept.remove()
+        await orphan.kept.gone(ENDING_S)
 
     def done(self, orphan: Orphan) -> None:
         """Forget an orphan: it is an attempt now, or gone."""

@@ -19,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ec2_agent import memory
 from ec2_agent.adoption import Adoption, Home, Orphan
 from ec2_agent.attempt import Attempt
+from ec2_agent.calls import in_thread
 from ec2_agent.caps import Caps
 from ec2_agent.claiming import Claimer, Stores
 from ec2_agent.decisions import Ask
@@ -63,6 +64,9 @@ from joblane.names import LANES, inbox_name, recovery_name, table_name
 
 EX_SOFTWARE = 70
 """sysexits.h: a part of the agent failed; whoever keeps it running starts it again."""
+
+EX_TEMPFAIL = 75
+"""sysexits.h: come again. The unit's RestartForceExitStatus= names it."""
 
 LAUNCHER_GONE_S = 1.0
 """How long an agent that lost its launcher stays, for starts under way to fail and be noted."""
@@ -374,6 +378,7 @@ class Agent:
             self._adoption.done(orphan)
             self._taken[orphan.held.queue] -= 1
             self._intake.changed.set()
+        await in_thread(self._launcher.remove_leftovers, "leftovers")
 
     def _on_notice(self, notice: Notice) -> None:
         """Leave, in the time that there is."""
@@ -418,7 +423,7 @@ class Agent:
         self._crippled = True
         loop.call_later(LAUNCHER_GONE_S, self._hand_over, EX_SOFTWARE)
 
-    def _hand_over(self, code: int = 0) -> None:
+    def _hand_over(self, code: int = EX_TEMPFAIL) -> None:
         """Go at once, and leave the running jobs to the process that comes next."""
         tell(HandedOver(len(self._attempts)))
         logging.shutdown()

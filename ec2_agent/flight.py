@@ -96,13 +96,14 @@ class Flight:
         self._let_go(held)
 
     async def keep(self) -> None:
-        """Extend what is held, every `EXTEND_EVERY_S`, until cancelled.
+        """Extend what is held, now and every `EXTEND_EVERY_S`, until cancelled.
 
-        Every lane by itself, ten messages a request: what fails for some lets no others lapse.
+        At once, because messages of adopted jobs were extended before their agent was away. Every
+        lane by itself, ten messages a request: what fails for some lets no others lapse.
         """
         while True:
-            await asyncio.sleep(EXTEND_EVERY_S)
             await self.extend()
+            await asyncio.sleep(EXTEND_EVERY_S)
 
     async def extend(self) -> None:
         """Extend all messages once, and replace those that SQS would soon show to others."""

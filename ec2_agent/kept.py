@@ -339,7 +339,8 @@ def start(
         kill_at = None if late is None else time.monotonic() + late
         order = {"until": keep.until(), "kill_at": kill_at, "recovery": keep.recovery}
         try:
-            entrust(shim, folder.fd, sandbox, (out[0], err[0], ours.fileno()), order)
+            fds = (out[0], err[0], ours.fileno(), launcher.lock)
+            entrust(shim, folder.fd, sandbox, fds, order)
         except OSError as gone:
             sandbox.kill()
             sandbox.bury(killed=True)

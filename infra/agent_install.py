@@ -9,6 +9,10 @@ from infra.assets import AGENT_PYTHON
 from infra.errors import AssetError
 
 _TEMPLATES = Path(__file__).parent / "agent"
+AGENT_UNIT, JOBS_UNIT = "joblane-agent.service", "joblane-jobs.service"
+JOBS_CGROUP = f"/sys/fs/cgroup/system.slice/{JOBS_UNIT}"
+"""Where systemd puts the cgroup of the unit that holds the jobs'."""
+
 _PLACE = re.compile(r"@([A-Z_]+)@")
 
 
@@ -31,7 +35,7 @@ class Installation:
     """`s3://` address of the bundle, a zip with `lib/`."""
     region: str
     home: str = "/opt/joblane"
-    unit_file: str = "/etc/systemd/system/joblane-agent.service"
+    units: str = "/etc/systemd/system"
 
     def script(self) -> list[str]:
         """Return the lines of `agent/install.sh`, filled in."""
@@ -43,11 +47,12 @@ class Installation:
             "PYTHON": AGENT_PYTHON,
             "REGION": self.region,
             "RELEASE": self.release,
-            "UNIT_FILE": self.unit_file,
+            "UNITS": self.units,
         }
-        unit = fill((_TEMPLATES / "joblane-agent.service").read_text(encoding="utf-8"), values)
-        script = (_TEMPLATES / "install.sh").read_text(encoding="utf-8")
-        return fill(script, {**values, "UNIT": unit.rstrip("\n")}).splitlines()
+        for place, name in (("AGENT_UNIT", AGENT_UNIT), ("JOBS_UNIT", JOBS_UNIT)):
+            unit = (_TEMPLATES / name).read_text(encoding="utf-8")
+            values[place] = fill(unit, values).rstrip("\n")
+        return fill((_TEMPLATES / "install.sh").read_text(encoding="utf-8"), values).splitlines()
 
     def _options(self) -> str:
         """Return the arguments of `joblane agent`."""
@@ -55,7 +60,7 @@ class Installation:
             (
                 f"--deployment {self.deployment} --fleet {self.fleet}",
                 *(f"--queue {queue}" for queue in self.queues),
-                f"--threads {self.threads} --isolation full",
+                f"--threads {self.threads} --isolation full --cgroup {JOBS_CGROUP}",
                 *(["--allow-host-network"] if self.allow_host_network else []),
                 *(f"--egress-allow {network}" for network in self.egress_allow),
                 *(f"--egress-refuse {network}" for network in self.egress_refuse),

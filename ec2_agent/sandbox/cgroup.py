@@ -1,10 +1,13 @@
 """cgroup v2: where the sandboxes' cgroups lie, what is written to them, what is read back.
 
     <parent>/joblane-<block>/<slot>     limits of one job, its init included
+    <parent>/shims                      what keeps the jobs, where the parent was given
 
-The parent is the agent's own cgroup where systemd delegated it (Delegate=yes), else, for root,
-the top. A cgroup with processes of its own cannot give controllers to its children, so a
-delegated parent is vacated first, into a child named `agent`.
+The parent is the one that the agent was given, which systemd has delegated; else the agent's own
+cgroup where that was delegated; else, for root, the top. A cgroup that gives controllers to its
+children can have no processes of its own, so a delegated parent is vacated first, into a child
+named `others`. For that same reason a service that shall restart while its jobs run needs another
+cgroup than its own for them: systemd starts a main process in the service's own.
 """
 
 import contextlib
@@ -20,6 +23,10 @@ from ec2_agent.sandbox import limits
 from ec2_agent.sandbox.model import Limits, SandboxRefused
 
 WANTED = ("cpu", "cpuset", "io", "memory", "pids")
+VACATED = "others"
+SHIMS = "shims"
+ROOM = "joblane-"
+
 NEEDED = frozenset({"cpu", "memory", "pids"})
 """Without these there is no isolation `full`; cpuset and io are refused job by job."""
 
@@ -72,20 +79,20 @@ def apply(leaf: Path, changes: Iterable[Write]) -> None:
             raise SandboxRefused(f"{file} = {text} was refused by the kernel: {failed}") from failed
 
 
-def open_room(name: str, stands_on: tuple[Path, ...]) -> Room:
-    """Make the launcher's cgroup; raises SandboxRefused, saying what is missing.
+def open_room(block: int, given: Path | None, stands_on: tuple[Path, ...]) -> Room:
+    """Make the cgroup of the launcher that has the block; raises SandboxRefused, saying why not.
 
-    What a dead launcher of the same name left is removed. `stands_on` are the files whose
-    disks io.max applies to.
+    It lies below `given`, where that is not None. What a dead launcher of the same block left is
+    removed. `stands_on` are the files whose disks io.max applies to.
     """
-    parent = find_parent()
-    path = parent / name
+    parent = find_parent() if given is None else check_parent(given)
+    path = parent / f"{ROOM}{block}"
     try:
         if (parent / "cgroup.type").exists():
             _vacate(parent)
         enable(parent)
         if path.exists():
-            sweep(path)
+            remove(path)
         path.mkdir()
         controllers = enable(path)
     except OSError as failed:
@@ -121,6 +128,30 @@ def find_parent() -> Path:
     )
 
 
+def check_parent(path: Path) -> Path:
+    """Give the path back if rooms may be made there; raises SandboxRefused, saying why not."""
+    if not path.is_dir():
+        raise SandboxRefused(f"cgroup {path} is not there; its unit must be active")
+    if not (path / "cgroup.controllers").exists():
+        raise SandboxRefused(f"{path} is not a cgroup (v2)")
+    if not _delegated(path):
+        raise SandboxRefused(f"cgroup {path} is not delegated; its unit needs Delegate=yes")
+    return path
+
+
+def shims_home(parent: Path) -> Path:
+    """Make the cgroup of the shims, out of reach of who kills all that the agent's unit has."""
+    path = parent / SHIMS
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def rooms(parent: Path) -> dict[int, Path]:
+    """Give the launchers' cgroups by their blocks."""
+    found = {path.name.removeprefix(ROOM): path for path in parent.glob(f"{ROOM}*")}
+    return {int(block): path for block, path in found.items() if block.isdecimal()}
+
+
 def mount_point(mountinfo: str) -> Path | None:
     """Find where cgroup v2 is mounted, in the text of /proc/self/mountinfo."""
     for line in mountinfo.splitlines():
@@ -150,10 +181,10 @@ def _vacate(path: Path) -> None:
     """Move the processes of a delegated cgroup into a child, until none is left."""
     procs = path / "cgroup.procs"
     while pids := procs.read_text().split():
-        (path / "agent").mkdir(exist_ok=True)
+        (path / VACATED).mkdir(exist_ok=True)
         for pid in pids:
             try:
-                (path / "agent" / "cgroup.procs").write_text(pid)
+                (path / VACATED / "cgroup.procs").write_text(pid)
             except ProcessLookupError:
                 continue  # it ended meanwhile
 
@@ -171,8 +202,13 @@ def enable(path: Path) -> frozenset[str]:
 
 def sweep(path: Path) -> None:
     """Kill and remove a cgroup and its children; raises OSError if something stays."""
+    (path / "cgroup.kill").write_text("1")
+    remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a cgroup and its children, where processes end but are not killed; raises OSError."""
     for leaf in (*(child for child in path.iterdir() if child.is_dir()), path):
-        (leaf / "cgroup.kill").write_text("1")
         wait_empty(leaf, 2.0)
         leaf.rmdir()
 
@@ -189,7 +225,7 @@ def wait_empty(leaf: Path, timeout_s: float) -> None:
         poll.register(events, select.POLLPRI)
         while "populated 1" in events.read():
             if not poll.poll(max(0.0, ends - time.monotonic()) * 1000):
-                raise TimeoutError(f"processes of {leaf} could not be killed")
+                raise TimeoutError(f"processes of {leaf} do not end")
             events.seek(0)
 
 

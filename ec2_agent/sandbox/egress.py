@@ -131,6 +131,47 @@ def _set(name: str, elements: Iterable[object]) -> str:
     return f"set {name} {{ type ipv4_addr; flags interval;{body} }}"
 
 
+def tables() -> set[int]:
+    """Give the blocks that have rules; none if nftables does not say."""
+    listed = ""
+    with contextlib.suppress(SandboxRefused):
+        listed = _nft("list tables inet")
+    lines = (line.split() for line in listed.splitlines())
+    names = {words[-1].removeprefix("joblane-") for words in lines if "joblane-" in words[-1]}
+    return {int(name) for name in names if name.isdecimal()}
+
+
+def forget(block: int) -> None:
+    """Remove the rules of a block, and its links.
+
+    A link goes with its job's namespace, but connections that have not ended properly keep that
+    alive for some minutes.
+    """
+    delete_links(block)
+    _nft(f"delete table inet joblane-{block}")
+
+
+def delete_links(block: int) -> None:
+    """Remove the links of a block."""
+    for _, name in socket.if_nameindex():
+        if name.startswith(f"jl{block}-"):
+            with contextlib.suppress(OSError):  # it has just gone by itself
+                netlink.request(netlink.delete_link(name), f"delete {name}")
+
+
+def _nft(script: str) -> str:
+    """Run nftables; give what it says, raise SandboxRefused if it refuses."""
+    program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if program is None:
+        raise SandboxRefused("egress needs nftables: install the package nftables")
+    done = subprocess.run(
+        [program, "-f", "-"], input=script, text=True, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise SandboxRefused(f"egress: nftables refused the rules: {done.stderr.strip()}")
+    return done.stdout
+
+
 class Egress:
     """The links of one launcher. Its methods may be called from any thread."""
 
@@ -147,7 +188,8 @@ class Egress:
         self._free = collections.deque(range(LINKS_EACH))
         self._used: set[int] = set()
         self._lock = threading.Lock()
-        self._nft(rules(policy, self.resolvers, block))
+        delete_links(block)
+        _nft(rules(policy, self.resolvers, block))
         forwarding = Path("/proc/sys/net/ipv4/ip_forward")
         try:
             if forwarding.read_text().strip() != "1":
@@ -188,15 +230,4 @@ class Egress:
         """Take the links and the rules away."""
         for link in tuple(self._used):
             self.release(link)
-        self._nft(f"delete table inet joblane-{self._block}")
-
-    @staticmethod
-    def _nft(script: str) -> None:
-        program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin")
-        if program is None:
-            raise SandboxRefused("egress needs nftables: install the package nftables")
-        done = subprocess.run(
-            [program, "-f", "-"], input=script, text=True, capture_output=True, check=False
-        )
-        if done.returncode:
-            raise SandboxRefused(f"egress: nftables refused the rules: {done.stderr.strip()}")
+        _nft(f"delete table inet joblane-{self._block}")

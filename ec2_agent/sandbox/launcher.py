@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ec2_agent.sandbox import cgroup, limits, plan, process, seccomp, uids, wire
+from ec2_agent.sandbox import cgroup, leftovers, limits, plan, process, seccomp, uids, wire
 from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import (
@@ -49,13 +49,15 @@ class Launcher:
         egress: EgressPolicy | None = None,
         state_dir: Path | None = None,
         programs: tuple[Path, ...] = (),
+        cgroup_parent: Path | None = None,
     ) -> None:
         """Start the launcher process; raise SandboxRefused if `isolation` cannot be had.
 
         `slots` is how many sandboxes are kept ready. Without an `egress` policy, network
         `egress` is refused. `state_dir` is where the agent keeps its files: io_bps applies to
         its disk and to that of /usr. `programs` are host trees that jobs may read and execute
-        beside /usr, at their own paths.
+        beside /usr, at their own paths. `cgroup_parent` is the delegated cgroup below which jobs
+        have theirs (see cgroup.py for where they are without it).
         """
         self._lock = threading.Lock()
         self._slots = slots
@@ -66,15 +68,21 @@ class Launcher:
         self._running: dict[int, Sandbox] = {}
         self._links: dict[int, int] = {}
         self._closed = False
+        self.shims_cgroup: Path | None = None
+        """Where shims must live that shall outlive their agent's unit; None: anywhere."""
         filters = seccomp.compile_filters()
-        lock, block = uids.take_block()
-        fds = [lock]
+        self.lock, block = uids.take_block()
+        """Of all that is named after the block: whoever has this open may use that."""
+        fds = [self.lock]
         with contextlib.ExitStack() as undo:
+            undo.callback(os.close, self.lock)  # the last step
             try:
                 if isolation == "full":
                     stands_on = (Path("/usr"), state_dir or Path("/"))
-                    self._room = cgroup.open_room(f"joblane-{block}", stands_on)
+                    self._room = cgroup.open_room(block, cgroup_parent, stands_on)
                     undo.callback(cgroup.sweep, self._room.path)
+                    if cgroup_parent is not None:
+                        self.shims_cgroup = cgroup.shims_home(cgroup_parent)
                     fds.append(os.open(self._room.path, os.O_RDONLY | os.O_DIRECTORY))
                 self._host = _limits_host(isolation, self._room)
                 limits.check(defaults, self._host)
@@ -93,7 +101,7 @@ class Launcher:
                 }
                 self._process = process.LauncherProcess(config, fds)
             finally:
-                for fd in fds:
+                for fd in fds[1:]:
                     os.close(fd)
             self._undo = undo.pop_all()
         self._pool_needs = self._needs(self._defaults, "none")
@@ -234,6 +242,11 @@ class Launcher:
             self._release_link(number)
             if killed and self._room and not self._closed:
                 self._process.bury(number)
+
+    def remove_leftovers(self) -> None:
+        """Remove what launchers that were killed have left, once their last job is gone too."""
+        parent = self._room.path.parent if self._room else None
+        leftovers.remove(parent, links=self._egress is not None)
 
     def close(self) -> None:
         """Kill what still runs and take everything away."""

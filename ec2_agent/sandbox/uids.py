@@ -21,9 +21,9 @@ def locks_folder() -> Path:
 def take_block() -> tuple[int, int]:
     """Lock a block of uids; give (lock descriptor, block).
 
-    The block also names the launcher's cgroup, links and rules. The launcher process and every
-    slot inherit the descriptor, so the block is free again when the last of them is gone,
-    however each of them ended.
+    The block also names the launcher's cgroup, links and rules. The agent, the launcher process,
+    every slot and the shim of every job hold the descriptor, so the block is free again when the
+    last of them is gone, however each of them ended.
     """
     folder = locks_folder()
     try:
@@ -31,16 +31,23 @@ def take_block() -> tuple[int, int]:
         if folder.stat().st_uid != os.geteuid():
             raise SandboxRefused(f"{folder} belongs to another user; remove it")
         for block in range(BLOCKS):
-            lock = os.open(folder / str(block), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
-            else:
+            lock = try_block(block)
+            if lock is not None:
                 return lock, block
     except OSError as failed:
         raise SandboxRefused(f"the uid locks in {folder} cannot be used: {failed}") from failed
     raise SandboxRefused(f"all {BLOCKS} uid blocks are in use; see who holds the locks in {folder}")
+
+
+def try_block(block: int) -> int | None:
+    """Lock one block; give the lock's descriptor, None if somebody has it. Raises OSError."""
+    lock = os.open(locks_folder() / str(block), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
 
 
 def uids_of(block: int) -> range:

@@ -59,7 +59,7 @@ def live(agent: socket.socket) -> None:
     if not body:
         return  # the agent has gone, and had no job for us
     order = json.loads(body)
-    folder, slot, pidfd, out, err, line = fds
+    folder, slot, pidfd, out, err, line, _lock = fds  # the lock is only held
     os.fchdir(folder)
     os.umask(0o177)
     Keeper(agent, folder, order, (slot, pidfd, out, err, line)).run()

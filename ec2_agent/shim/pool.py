@@ -44,7 +44,9 @@ class _ForkerGone(OSError):
 class Shims:
     """Hands out shims; every method may be called from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, cgroup: Path | None = None) -> None:
+        """Start the process that they are forked from; `cgroup` is where they live, if not here."""
+        self._cgroup = cgroup
         self._lock = threading.Lock()
         self._spare: collections.deque[socket.socket] = collections.deque()
         self._start()
@@ -95,6 +97,8 @@ class Shims:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
+        if self._cgroup is not None:
+            (self._cgroup / "cgroup.procs").write_text(str(self._process.pid))
 
     def _refill(self) -> None:
         while len(self._spare) < SPARE:
@@ -128,13 +132,14 @@ def entrust(
     shim: socket.socket,
     folder: int,
     sandbox: Sandbox,
-    fds: tuple[int, int, int],
+    fds: tuple[int, int, int, int],
     order: dict[str, Any],
 ) -> None:
     """Give a started sandbox to a shim, which holds it alone from here on.
 
-    `fds` are our ends of stdout, stderr and the line; the caller closes its copies. Raises
-    OSError when the shim is gone; the sandbox is still ours then.
+    `fds` are our ends of stdout, stderr and the line, and the launcher's lock: while the shim
+    lives nobody removes the job's cgroup. The caller closes its copies. Raises OSError when the
+    shim is gone; the sandbox is still ours then.
     """
     slot, pidfd = sandbox.holdings
     leaf = None if sandbox.leaf is None else str(sandbox.leaf)

@@ -7,7 +7,7 @@ set -eu
 home=@HOME@
 release=$home/releases/@RELEASE@
 python=python@PYTHON@
-unit=@UNIT_FILE@
+units=@UNITS@
 
 if [ ! -d "$release" ]; then
   echo "installing release @RELEASE@"
@@ -41,19 +41,27 @@ if [ "$(readlink "$home/current" || true)" != "$release" ]; then
   changed=yes
 fi
 
-cat >"$unit.new" <<'END'
-@UNIT@
+# put_unit NAME: makes standard input that unit's file.
+put_unit() {
+  cat >"$units/$1.new"
+  if cmp -s "$units/$1.new" "$units/$1"; then
+    rm "$units/$1.new"
+  else
+    mv "$units/$1.new" "$units/$1"
+    systemctl daemon-reload
+    changed=yes
+  fi
+}
+put_unit joblane-jobs.service <<'END'
+@JOBS_UNIT@
 END
-if cmp -s "$unit.new" "$unit"; then
-  rm "$unit.new"
-else
-  mv "$unit.new" "$unit"
-  systemctl daemon-reload
-  changed=yes
-fi
+put_unit joblane-agent.service <<'END'
+@AGENT_UNIT@
+END
 
 systemctl --quiet enable joblane-agent
-# An agent that left because it was told to stays away until its release changes.
+# An agent that left because it was told to stays away until its release changes. A restart hands
+# running jobs over; the agent starts joblane-jobs, which nothing here ever stops: it has the jobs.
 if [ "$changed" = yes ] || systemctl --quiet is-failed joblane-agent; then
   systemctl restart joblane-agent
 fi

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.agent import EX_TEMPFAIL
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
 from tests.e2e.test_jobs import submit, wait_for
@@ -28,6 +29,14 @@ def kill(cloud: Cloud, name: str) -> None:
     agent = cloud.agents.pop(name)
     os.kill(agent.pid, signal.SIGKILL)
     agent.wait(5)
+
+
+def hand_over(cloud: Cloud, name: str) -> None:
+    """End an agent as a restart of its unit does."""
+    agent = cloud.agents.pop(name)
+    os.kill(agent.pid, signal.SIGHUP)
+    assert agent.child is not None
+    assert EX_TEMPFAIL == agent.child.wait(5)
 
 
 def output(http: Http, job_id: str) -> dict[str, list[str]]:
@@ -52,9 +61,9 @@ def test_running_jobs_are_adopted_with_every_line_of_their_output(cloud: Cloud, 
     jobs = [submit(http, "sh", "-c", script, retry={"max_attempts": 1}) for _ in range(3)]
     for job_id in jobs:
         wait_for(http, job_id, "active")
-    for _ in range(2):
+    for end in (kill, hand_over):
         time.sleep(1)
-        kill(cloud, "phoenix")
+        end(cloud, "phoenix")
         time.sleep(0.5)
         cloud.start_agent("phoenix", threads=4)
     for job_id in jobs:

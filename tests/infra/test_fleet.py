@@ -1,5 +1,6 @@
 """The fleet: closed instances that install their agent by themselves."""
 
+import configparser
 import json
 import os
 import subprocess
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
+from ec2_agent.attempt import GONE_S, SHIP_TIMEOUT_S
+from ec2_agent.decisions import GRACE_S
 from infra.agent_install import Installation, fill
 from infra.errors import AssetError
 from tests.infra.synthesis import Deployment, synthesize
@@ -91,14 +95,15 @@ def test_state_manager_installs_on_the_fleets_instances(production: Deployment) 
     assert association["Targets"] == [{"Key": "tag:joblane:fleet", "Values": ["joblane-main"]}]
     script = json.dumps(association["Parameters"]["commands"])
     for needed in (
-        "Delegate=yes",
         "KillMode=process",
+        "RestartKillSignal=SIGHUP",
         "OOMScoreAdjust=-1000",
         "Restart=on-failure",
         (
             "ExecStart=/bin/sh -c 'exec /opt/joblane/bin/joblane agent "
             '--name \\"$(cat /var/lib/cloud/data/instance-id)\\" '
-            "--deployment joblane --fleet main --queue default --threads 8 --isolation full'"
+            "--deployment joblane --fleet main --queue default --threads 8 --isolation full "
+            "--cgroup /sys/fs/cgroup/system.slice/joblane-jobs.service'"
         ),
         "s3://",
     ):
@@ -118,7 +123,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "bundle_url": "s3://bucket/bundle.zip",
         "region": "eu-west-1",
         "home": str(tmp_path / "opt"),
-        "unit_file": str(tmp_path / "joblane-agent.service"),
+        "units": str(tmp_path),
     }
     return Installation(**{**values, **changes})
 
@@ -181,6 +186,36 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
     assert {"one", "two"} == {release.name for release in (home / "releases").iterdir()}
 
 
+def sections(unit: Path) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[method-assign, assignment]
+    parser.read_string(unit.read_text(encoding="utf-8"))
+    return parser
+
+
+def test_what_has_the_jobs_is_never_stopped_and_the_agent_has_none(tmp_path: Path) -> None:
+    asked = install(tmp_path, installation(tmp_path, "one").script())
+    (tmp_path / "joblane-jobs.service").write_text("[Service]\n", encoding="utf-8")
+    asked += install(tmp_path, installation(tmp_path, "two").script())
+
+    assert not [line for line in asked if "joblane-jobs" in line]
+    agent = sections(tmp_path / "joblane-agent.service")
+    jobs = sections(tmp_path / "joblane-jobs.service")
+    # Systemd can start a process in a cgroup as long as its children have no controllers.
+    assert ("Delegate" in jobs["Service"], "Delegate" in agent["Service"]) == (True, False)
+    assert "joblane-jobs.service" in agent["Unit"]["Wants"]
+    assert "joblane-jobs.service" in agent["Unit"]["After"]
+
+
+def test_systemd_waits_for_a_drain_and_comes_back_after_a_hand_over(tmp_path: Path) -> None:
+    install(tmp_path, installation(tmp_path, "one").script())
+    service = sections(tmp_path / "joblane-agent.service")["Service"]
+    drain_s = 60  # the default of --drain-s, which the unit keeps
+    assert "--drain-s" not in service["ExecStart"]
+    assert int(service["TimeoutStopSec"]) > drain_s + GRACE_S + SHIP_TIMEOUT_S + GONE_S + FLUSH_S
+    assert service["RestartForceExitStatus"] == service["SuccessExitStatus"] == str(EX_TEMPFAIL)
+
+
 def test_an_agent_that_failed_is_started_and_one_that_was_told_to_leave_is_not(
     tmp_path: Path,
 ) -> None:
@@ -214,7 +249,7 @@ def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
     assert "systemctl daemon-reload" in asked
     assert asked[-1] == "systemctl restart joblane-agent"
     unit = (tmp_path / "joblane-agent.service").read_text(encoding="utf-8")
-    assert "--isolation full --allow-host-network --egress-refuse 203.0.113.0/24'\n" in unit
+    assert "joblane-jobs.service --allow-host-network --egress-refuse 203.0.113.0/24'\n" in unit
     assert "@" not in unit
 
 

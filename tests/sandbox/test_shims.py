@@ -27,7 +27,7 @@ from ec2_agent.kept import (
     reach,
     start,
 )
-from ec2_agent.sandbox import Launcher, Limits, Spec
+from ec2_agent.sandbox import Launcher, Limits, Spec, uids
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from joblane.aws.lanes import LaneQueue, Received
@@ -228,6 +228,26 @@ def test_an_agent_that_is_killed_leaves_its_job_to_the_next(tmp_path: Path):
     )
     numbers = [seq for seq, *_ in output(folder)]
     assert list(range(1, end.records + 1)) == numbers
+
+
+def test_the_uids_of_a_job_are_taken_while_its_shim_lives(room: Room):
+    """Its cgroup is named after them, and the shim reads that when the job is dead already."""
+    folder, shim, sandbox = room.start("sleep 4753.5")
+    block = int(Path(f"/proc/self/fd/{room.launcher.lock}").readlink().name)
+    wait_for(lambda: folder.read(files.SHIM))
+    who = folder.read(files.SHIM) or {}
+    os.kill(who["pid"], signal.SIGSTOP)
+    with Path(os.devnull).open() as null:
+        os.dup2(null.fileno(), room.launcher.lock, inheritable=False)  # as if this process ended
+    os.kill(room.launcher.pid, signal.SIGKILL)
+    sandbox.kill()
+    wait_for(lambda: not files.lives(who["init"]))
+    assert None is uids.try_block(block)
+    os.kill(who["pid"], signal.SIGCONT)
+    assert None is not ended(folder, shim, sandbox)
+    lock = uids.try_block(block)
+    assert lock is not None
+    os.close(lock)
 
 
 def reach_by(folder: Folder, **other: Any) -> Any:

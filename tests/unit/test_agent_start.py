@@ -1,5 +1,7 @@
 """Starting an agent: what cannot work is said in one line, before any job is taken."""
 
+from pathlib import Path
+
 import pytest
 
 from ec2_agent.__main__ import EX_UNAVAILABLE, main
@@ -26,6 +28,28 @@ def test_what_an_agent_cannot_serve_is_said_in_one_line(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ):
     assert EX_UNAVAILABLE == main(["run", "--isolation", "namespaces", *arguments])
+    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("joblane: ")]
+    assert said in line
+
+
+@pytest.mark.usefixtures("_credentials", "aws")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--isolation", "namespaces", "--cgroup", "/"], "--cgroup needs --isolation full"),
+        (["--cgroup", "/nowhere"], "cgroup /nowhere is not there; its unit must be active"),
+        (["--cgroup", "/usr"], "/usr is not a cgroup"),
+    ],
+)
+def test_a_cgroup_that_cannot_be_had_is_said_in_one_line(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    assert EX_UNAVAILABLE == main(["run", *arguments])
     (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("joblane: ")]
     assert said in line
 
