@@ -1,19 +1,25 @@
 """A machine with a real cgroup v2, inside the test run: QEMU, a Debian kernel, our own files.
 
 The host's root is the machine's root, read-only over virtiofs; /tmp, /run and /dev/shm are its
-own. It has two cores, an ext4 disk at /run/disk, no network, and 1.5 GiB. `scripts/kernel-deps`
-brings what is needed. By hand: `.venv/bin/python tests/kernel/vm.py COMMAND...`
+own. It has two cores, an ext4 disk at /run/disk and 1.5 GiB. `scripts/kernel-deps` brings what is
+needed. By hand: `.venv/bin/python tests/kernel/vm.py COMMAND...`
+
+`run` starts one command and has no network. `booted` has systemd as pid 1, /var/lib and
+/etc/systemd/system of its own, and reaches this host's loopback as 10.0.2.2.
 """
 
+import base64
+import contextlib
 import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +32,10 @@ _BOOT_MODULES = ("virtio_pci", "virtiofs")
 _GUEST_MODULES = (
     "virtio_blk ext4 veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat"
 )
+HOST = "10.0.2.2"
+"""This host, as a machine with systemd reaches it."""
+
+_NETWORK = "virtio_net"
 _CPU = "max,avx=off,avx2=off"
 """Emulated, wide vectors cost more than they save: ten Python starts took 4.3 s in place of 5.1."""
 _DISK_MB = 64
@@ -56,33 +66,10 @@ def missing() -> str:
 def run(command: Sequence[str], timeout_s: float) -> Finished:
     """Boot, run the command in the repository's directory, power off."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="joblane-vm-", dir=REPOSITORY / ".local") as name:
-        room = Path(name)
-        _write_request(room / "request", command)
-        initrd = _initrd(room)
-        disk = room / "disk"
-        with disk.open("wb") as file:
-            file.truncate(_DISK_MB << 20)
-        subprocess.run(["mkfs.ext4", "-q", str(disk)], check=True)
-        with (room / "virtiofsd.log").open("wb") as log:
-            daemon = subprocess.Popen(_virtiofsd(room), stdout=log, stderr=log)
-            try:
-                _wait_for(room / "fs.sock", daemon)
-                with (room / "qemu.log").open("wb") as qemu_log:
-                    qemu = subprocess.Popen(
-                        _qemu(room, initrd),
-                        stdin=subprocess.DEVNULL,
-                        stdout=qemu_log,
-                        stderr=qemu_log,
-                    )
-                    try:
-                        qemu.wait(timeout_s)
-                    except subprocess.TimeoutExpired:
-                        qemu.kill()
-                        qemu.wait()
-            finally:
-                daemon.send_signal(signal.SIGTERM)
-                daemon.wait()
+    with _room(f"command=({shlex.join(command)})\n") as room:
+        options = ["-serial", f"file:{room}/output"]
+        with _machine(room, options) as qemu, contextlib.suppress(subprocess.TimeoutExpired):
+            qemu.wait(timeout_s)
         console = _text(room / "console") + _text(room / "qemu.log")
         output = _text(room / "output")
     code = None
@@ -92,6 +79,95 @@ def run(command: Sequence[str], timeout_s: float) -> Finished:
     return Finished(code, output, console, time.monotonic() - began)
 
 
+class Machine:
+    """A machine that runs, and a root shell in it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._lines = sock.makefile("rb")
+        self.shell_is("ready")
+
+    def shell_is(self, wanted: str) -> None:
+        """Wait until the shell says so; raises RuntimeError if it says something else."""
+        said = self._lines.readline().decode("ascii", "replace").strip()
+        if said != wanted:
+            raise RuntimeError(f"the machine's shell said {said!r}")
+
+    def __call__(self, script: str) -> Finished:
+        """Run a shell script as root, and give what it wrote."""
+        began = time.monotonic()
+        self._sock.sendall(base64.b64encode(script.encode()) + b"\n")
+        code, _, output = self._lines.readline().decode().strip().partition(" ")
+        if not code:
+            raise RuntimeError(f"the machine is gone; it was told: {script}")
+        text = base64.b64decode(output).decode("utf-8", "replace")
+        return Finished(int(code), text, "", time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def booted(timeout_s: float) -> Iterator[Machine]:
+    """Boot with systemd, give a root shell, cut the power.
+
+    No answer may take longer than `timeout_s`.
+    """
+    with _room("systemd=yes\n", _NETWORK) as room:
+        options = [
+            "-chardev", f"socket,id=s,path={room}/shell,server=on,wait=on", "-serial", "chardev:s",
+            "-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n",
+        ]  # fmt: skip
+        with _machine(room, options) as qemu:
+            _wait_for(room / "shell", qemu)
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(timeout_s)
+                sock.connect(str(room / "shell"))
+                try:
+                    yield Machine(sock)
+                except BaseException:
+                    sys.stderr.write(_text(room / "console")[-4000:])
+                    raise
+
+
+@contextlib.contextmanager
+def _room(request: str, modules: str = "") -> Iterator[Path]:
+    """Make a directory with a disk and what the guest is asked for."""
+    with tempfile.TemporaryDirectory(prefix="joblane-vm-", dir=REPOSITORY / ".local") as name:
+        room = Path(name)
+        load = shlex.quote(f"{_GUEST_MODULES} {modules}")
+        (room / "request").write_text(
+            f"modules={shlex.quote(str(KERNEL))}\nload={load}\n"
+            f"directory={shlex.quote(str(REPOSITORY))}\n{request}"
+        )
+        disk = room / "disk"
+        with disk.open("wb") as file:
+            file.truncate(_DISK_MB << 20)
+        subprocess.run(["mkfs.ext4", "-q", str(disk)], check=True)
+        yield room
+
+
+@contextlib.contextmanager
+def _machine(room: Path, options: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run virtiofsd and the emulator for the length of the block."""
+    initrd = _initrd(room)
+    with (room / "virtiofsd.log").open("wb") as log, (room / "qemu.log").open("wb") as qemu_log:
+        daemon = subprocess.Popen(_virtiofsd(room), stdout=log, stderr=log)
+        try:
+            _wait_for(room / "fs.sock", daemon)
+            qemu = subprocess.Popen(
+                [*_qemu(room, initrd), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=qemu_log,
+                stderr=qemu_log,
+            )
+            try:
+                yield qemu
+            finally:
+                qemu.kill()
+                qemu.wait()
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.wait()
+
+
 def _text(path: Path) -> str:
     return path.read_text("utf-8", "replace").replace("\r\n", "\n") if path.exists() else ""
 
@@ -99,17 +175,8 @@ def _text(path: Path) -> str:
 def _wait_for(path: Path, process: "subprocess.Popen[bytes]") -> None:
     while not path.exists():
         if process.poll() is not None:
-            raise RuntimeError(f"virtiofsd ended with {process.returncode} before it listened")
+            raise RuntimeError(f"{path.name}: its process ended with {process.returncode} first")
         time.sleep(0.01)
-
-
-def _write_request(path: Path, command: Sequence[str]) -> None:
-    path.write_text(
-        f"modules={shlex.quote(str(KERNEL))}\n"
-        f"load={shlex.quote(_GUEST_MODULES)}\n"
-        f"directory={shlex.quote(str(REPOSITORY))}\n"
-        f"command=({shlex.join(command)})\n"
-    )
 
 
 def _virtiofsd(room: Path) -> list[str]:
@@ -134,7 +201,7 @@ def _qemu(room: Path, initrd: Path) -> list[str]:
         "-device", "vhost-user-fs-pci,chardev=c,tag=root",
         "-drive", f"file={room}/disk,format=raw,if=none,id=d,cache=none",
         "-device", "virtio-blk-pci,drive=d",
-        "-display", "none", "-serial", f"file:{room}/console", "-serial", f"file:{room}/output",
+        "-display", "none", "-serial", f"file:{room}/console",
         "-kernel", str(KERNEL / "vmlinuz"), "-initrd", str(initrd), "-append", kernel_line,
     ]  # fmt: skip
 

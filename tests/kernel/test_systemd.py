@@ -1,0 +1,80 @@
+"""The units and the install script under a real systemd: jobs with limits outlive their agent.
+
+tests/e2e/test_systemd.py is the same with the real agent, AWS and many jobs, by hand.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra.agent_install import AGENT_UNIT, JOBS_CGROUP, JOBS_UNIT
+from tests.kernel import vm
+from tests.kernel.instance import Instance
+
+STATE = "/var/lib/joblane"
+COMMAND = f"{vm.REPOSITORY}/.venv/bin/python -B -m tests.kernel.standing_agent"
+
+pytestmark = pytest.mark.timeout(200)
+
+
+@pytest.fixture(name="instance")
+def _instance() -> Iterator[Instance]:
+    if lacking := vm.missing():
+        pytest.fail(lacking)
+    with vm.booted(60) as machine:
+        path = f"{vm.REPOSITORY}:{vm.REPOSITORY}/layers/core/python"
+        yield Instance(machine, COMMAND, {"PYTHONPATH": path}, threads=2)
+
+
+def until(condition: str) -> str:
+    """A script that waits for a condition, for a while."""
+    return f"for n in $(seq 400); do {condition} && exit 0; sleep 0.1; done 2>/dev/null; exit 1"
+
+
+def wait_until_ready(instance: Instance, before: int = 0) -> int:
+    """Wait until another agent than `before` has its jobs; give its process."""
+    new = f"[ ${{pid:-{before}}} != {before} ]"
+    instance(until(f"{{ read -r pid <{STATE}/ready; {new}; }}"))
+    return int(instance.show(AGENT_UNIT, "MainPID"))
+
+
+def jobs(instance: Instance) -> set[str]:
+    """Every process below the first launcher's cgroup."""
+    return set(instance(f"cat {JOBS_CGROUP}/joblane-0/*/cgroup.procs").split())
+
+
+def test_jobs_outlive_an_upgrade_and_a_crash(instance: Instance) -> None:
+    instance.install("one")
+    pid = wait_until_ready(instance)
+    shims = instance(f"cat {STATE}/jobs/*/shim").replace("}{", "}\n{").splitlines()
+    inits = {str(json.loads(shim)["init"]["pid"]) for shim in shims}
+    assert len(inits) == 2
+    keeper = instance.show(JOBS_UNIT, "MainPID")
+    instance.install("two")  # restarts the unit
+    pid = wait_until_ready(instance, pid)
+    assert inits <= jobs(instance)
+    instance(f"systemctl kill --signal KILL {AGENT_UNIT}")  # all that its cgroup has
+    wait_until_ready(instance, pid)
+    assert inits <= jobs(instance)
+    assert keeper == instance.show(JOBS_UNIT, "MainPID")
+    assert "joblane-0" in instance.rooms()
+    assert len(instance.rooms()) == 2
+
+    instance.tell_jobs_to_stop()
+    instance(until(f"[ ! -d {JOBS_CGROUP}/joblane-0 ]"))
+    quiet, greedy = (end(instance, name) for name in ("quiet", "greedy"))
+    assert (quiet["exit_code"], quiet["oom_killed"]) == (7, False)
+    assert 0 < quiet["usage"]["peak_memory_bytes"] < 32 << 20
+    assert greedy["oom_killed"]
+    assert len(instance.rooms()) == instance("nft list tables").count("joblane-") == 1
+    assert "jl0-" not in instance("ip -br link")
+    assert instance.show(JOBS_UNIT, "ActiveState") == "active"  # an OOM of a job is not its own
+
+
+def end(instance: Instance, name: str) -> dict[str, Any]:
+    """How a job ended, as its last agent has heard it."""
+    said: dict[str, Any] = json.loads(instance(f"cat {STATE}/ends/{name}"))
+    ending: dict[str, Any] = said["ending"]
+    return ending
