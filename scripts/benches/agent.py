@@ -1,0 +1,219 @@
+"""What an agent weighs, idle and with many jobs: `scripts/bench agent [--jobs 200]`, 3 minutes.
+
+A deployment of its own on this machine and one agent with that many slots. It is looked at idle,
+for half a minute, then with every slot taken by a `sleep` that says a line at its start and one
+at its end, and again when all have ended.
+
+RSS counts a page in every process that has it, PSS shares it out. Beside the agent and its state
+service there is the launcher's process, from which slots are forked, and the one that shims are
+forked from; a job adds its sandbox's init, its shim, and itself.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+
+from scripts.local.cloud import Cloud, running_cloud
+
+IDLE_S = 30.0
+SLEEP_S = 60
+BATCH = 100
+LOAD_S = 5.0
+"""Between two looks while jobs run."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One process, or some together."""
+
+    rss_mb: float = 0.0
+    pss_mb: float = 0.0
+    cpu_s: float = 0.0
+    descriptors: int = 0
+    threads: int = 0
+    processes: int = 0
+
+    def __add__(self, other: "Weight") -> "Weight":
+        return Weight(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
+
+
+def weigh(pid: int) -> Weight:
+    """Weigh a process; nothing when it is gone."""
+    place = Path("/proc") / str(pid)
+    try:
+        lines = (place / "smaps_rollup").read_text().splitlines()[1:]
+        ticks = (place / "stat").read_text().rpartition(") ")[2].split()
+        kib = {line.split()[0]: int(line.split()[1]) for line in lines}
+        return Weight(
+            kib["Rss:"] / 1024,
+            kib["Pss:"] / 1024,
+            (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK"),
+            len(list((place / "fd").iterdir())),
+            len(list((place / "task").iterdir())),
+            1,
+        )
+    except OSError:
+        return Weight()
+
+
+def below(pid: int) -> list[int]:
+    """Give a process and all that it has started, as far as they still hang together."""
+    children: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((place / "stat").read_text().rpartition(") ")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(place.name))
+    found = [pid]
+    for known in found:
+        found += children.get(known, [])
+    return found
+
+
+def parts(agent: int) -> dict[str, Weight]:
+    """Weigh an agent's processes by what they are."""
+    found = {"agent": Weight(), "state service": Weight(), "others": Weight()}
+    for pid in below(agent):
+        try:
+            command = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+        except OSError:
+            continue
+        name = "agent" if pid == agent else "others"
+        name = "state service" if b"ec2_agent.state" in command else name
+        found[name] += weigh(pid)
+    return found
+
+
+def main() -> int:
+    """Print the figures; 1 if a job was lost, ran twice or lacks output."""
+    parser = argparse.ArgumentParser(prog="scripts/bench agent", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=200)
+    jobs = parser.parse_args().jobs
+    with (
+        tempfile.TemporaryDirectory(dir=Path.cwd()) as scratch,
+        running_cloud(Path(scratch) / "run") as cloud,
+        httpx.Client(
+            base_url=cloud.url,
+            headers={"Authorization": f"Bearer {cloud.token()}"},
+            timeout=60,
+        ) as http,
+    ):
+        settings = {"run_jobs": True, "threads": jobs, "cluster_threads": None}
+        http.put(
+            "/v1/queues/default/settings", json=settings, headers={"If-Match": "*"}
+        ).raise_for_status()
+        agent = cloud.start_agent("bench", threads=jobs).pid
+        print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
+        _idle(agent)
+        return _busy(cloud, http, agent, jobs)
+
+
+def _idle(agent: int) -> None:
+    time.sleep(5)
+    before = parts(agent)
+    time.sleep(IDLE_S)
+    after = parts(agent)
+    _show("idle", after)
+    both = after["agent"] + after["state service"]
+    spent = both.cpu_s - before["agent"].cpu_s - before["state service"].cpu_s
+    print(
+        f"agent and state service: {both.rss_mb:.1f} MB RSS, {both.pss_mb:.1f} MB PSS, "
+        f"{spent / IDLE_S:.2%} of a core over {IDLE_S:.0f} s"
+    )
+
+
+def _busy(cloud: Cloud, http: httpx.Client, agent: int, count: int) -> int:
+    before = sum(parts(agent).values(), Weight())
+    began = time.monotonic()
+    ids = [i for start in range(0, count, BATCH) for i in _submit(http, min(BATCH, count - start))]
+    print(f"{count} jobs accepted in {time.monotonic() - began:.1f} s")
+    while (running := _running(http)) < count:
+        if time.monotonic() - began > SLEEP_S:
+            print(f"only {running} of {count} run at once")
+            return 1
+        time.sleep(0.2)
+    print(f"all run {time.monotonic() - began:.1f} s after the first was submitted")
+    time.sleep(LOAD_S)
+    weighed = parts(agent)
+    shims = [pid for folder in cloud.run_dir.glob("state/*/bench/jobs/*") for pid in _shim(folder)]
+    weighed["others"] += sum((weigh(pid) for pid in shims), Weight())
+    _show(f"with {count} jobs", weighed)
+    more = sum(weighed.values(), Weight())
+    print(
+        f"a job: {(more.pss_mb - before.pss_mb) / count:.2f} MB PSS in "
+        f"{(more.processes - before.processes) / count:.1f} processes"
+    )
+    jobs = [_ended(http, job_id) for job_id in ids]
+    states = Counter(str(job["state"]) for job in jobs)
+    twice = sum(job["epoch"] != 1 for job in jobs)
+    lines = [_lines(http, job_id) for job_id in ids]
+    late = [job["usage"]["wall_s"] - SLEEP_S for job in jobs if job["usage"]]
+    print(
+        f"ended: {dict(states)}; run more than once: {twice}; with both lines of output: "
+        f"{lines.count(2)}; longer than their sleep by {median(late):.2f} s at the median, "
+        f"{max(late):.2f} s at most"
+    )
+    time.sleep(LOAD_S)
+    _show("idle again", parts(agent))
+    return 0 if states == {"completed": count} == {"completed": lines.count(2)} and not twice else 1
+
+
+def _submit(http: httpx.Client, count: int) -> list[str]:
+    script = f"echo begin; sleep {SLEEP_S}; echo end"
+    body = {"jobs": [{"command": ["sh", "-c", script]}] * count}
+    entries = http.post("/v1/jobs/batch", json=body).raise_for_status().json()["entries"]
+    return [entry["job"]["id"] for entry in entries]
+
+
+def _running(http: httpx.Client) -> int:
+    entries = http.get("/v1/agents").raise_for_status().json()["entries"]
+    return max((int(entry["running"]) for entry in entries), default=0)
+
+
+def _shim(folder: Path) -> list[int]:
+    try:
+        return [int((folder / "shim").read_text().partition('"pid":')[2].partition(",")[0])]
+    except (OSError, ValueError):
+        return []
+
+
+def _ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
+    ends = time.monotonic() + 3 * SLEEP_S
+    while True:
+        job: dict[str, Any] = http.get(f"/v1/jobs/{job_id}").raise_for_status().json()
+        if job["ended_at"] or time.monotonic() > ends:
+            return job
+        time.sleep(0.2)
+
+
+def _lines(http: httpx.Client, job_id: str) -> int:
+    ends = time.monotonic() + 20
+    while True:
+        page = http.get(f"/v1/jobs/{job_id}/logs").raise_for_status().json()
+        found = "".join(entry.get("text", "") for entry in page["entries"]).count("\n")
+        if found > 1 or time.monotonic() > ends:
+            return found
+        time.sleep(0.5)
+
+
+def _show(when: str, found: dict[str, Weight]) -> None:
+    for name, weight in found.items():
+        print(
+            f"{when:>14}: {name:<13} {weight.rss_mb:7.1f} MB RSS, {weight.pss_mb:6.1f} MB PSS, "
+            f"{weight.processes:3} processes, {weight.threads:3} threads, "
+            f"{weight.descriptors:4} descriptors"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
