@@ -33,8 +33,8 @@ from ec2_agent.state.files import Files
 from ec2_agent.state.keeper import Keeper, Place, StateUnavailable
 from joblane import __version__
 from joblane.aws.clients import Clients, LazyClients
-from joblane.config import Descriptor, descriptor_name
-from joblane.names import AGENT_NAME_PATTERN
+from joblane.descriptor import Descriptor
+from joblane.names import AGENT_NAME_PATTERN, descriptor_name
 
 EX_UNAVAILABLE = 69
 """sysexits.h: something that the agent needs is not there; stderr says what."""

@@ -227,12 +227,12 @@ class Agent:
             asyncio.create_task(self._flight.keep(), name="flight"),
             asyncio.create_task(self._keeper.keep(), name="state"),
             asyncio.create_task(self._room.keep(), name="room"),
+            asyncio.create_task(memory.keep_small(lambda: bool(self._work)), name="memory"),
             asyncio.create_task(self._inbox.run(inbox), name="inbox"),
         ]
         if self._metadata is not None:
             watching = watch(self._metadata, self._on_notice)
             loops.append(asyncio.create_task(watching, name="notices"))
-        memory.give_back()
         leaving = asyncio.create_task(self._leaving.wait(), name="leaving")
         done, _ = await asyncio.wait({*loops, leaving}, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not leaving]

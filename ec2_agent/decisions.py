@@ -10,9 +10,9 @@ from joblane.aws.agents import AgentRow
 from joblane.aws.lanes import MAX_VISIBILITY_S
 from joblane.aws.requirements import Blocking
 from joblane.conditions import default_condition, scoped, unscoped
-from joblane.config import Retention
 from joblane.head import Head
 from joblane.lifecycle import Outcome, State, outcome_of
+from joblane.retention import Retention
 
 UNKNOWN_JOB_S = 60
 """A message whose job has not appeared for so long belongs to a submission that failed."""

@@ -14,9 +14,9 @@ from ec2_agent.sandbox import Ending
 from joblane.aws.job_items import from_item, to_item
 from joblane.aws.jobs import Facts
 from joblane.aws.lanes import Received
-from joblane.config import Retention
 from joblane.head import Head, Step, abridged
 from joblane.lifecycle import ENDED, Outcome, State, settle
+from joblane.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)

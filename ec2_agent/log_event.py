@@ -89,3 +89,5 @@ def begin_log() -> None:
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("botocore").setLevel(logging.WARNING)
+    # It warns of each connection that it does not keep beyond those that a client may keep.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)

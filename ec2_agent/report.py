@@ -23,9 +23,9 @@ from joblane.aws.logs import LogStore
 from joblane.aws.payloads import Payloads
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
-from joblane.config import Retention
 from joblane.head import Head
 from joblane.lifecycle import State
+from joblane.retention import Retention
 
 T = TypeVar("T")
 

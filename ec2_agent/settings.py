@@ -6,7 +6,7 @@ from pathlib import Path
 from ec2_agent.sandbox import Isolation
 from ec2_agent.state.settings import StateSettings
 from joblane.aws.agents import HEARTBEAT_S, LEASE_S
-from joblane.config import Descriptor
+from joblane.descriptor import Descriptor
 
 MARGIN_S = 60.0
 """Jobs are given up so long before the lease ends: a failing heartbeat is noticed only when its

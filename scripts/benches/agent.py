@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx
 
+from scripts.local import keeping
 from scripts.local.cloud import Cloud, running_cloud
 
 IDLE_S = 30.0
@@ -99,8 +100,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench agent", description=__doc__)
     parser.add_argument("--jobs", type=int, default=200)
     jobs = parser.parse_args().jobs
+    keeping.RUN_DIR.parent.mkdir(exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(dir=Path.cwd()) as scratch,
+        tempfile.TemporaryDirectory(dir=keeping.RUN_DIR.parent) as scratch,
         running_cloud(Path(scratch) / "run") as cloud,
         httpx.Client(
             base_url=cloud.url,

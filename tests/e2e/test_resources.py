@@ -1,10 +1,7 @@
 """An agent on which something runs out, or a part of AWS hangs: it says so, and goes on after."""
 
-import contextlib
-import errno
 import os
 import resource
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 
 from joblane.aws.agents import HEARTBEAT_S
 from joblane.aws.clients import Clients
+from scripts.benches.agent import Weight, parts
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.processes import STATE, Process
 from tests.e2e.conftest import Http
@@ -22,6 +20,7 @@ from tests.e2e.test_faults import outputs
 from tests.e2e.test_jobs import submit, wait_for
 from tests.e2e.test_journal import wait_for_words
 from tests.support.proxy import Proxy, proxy
+from tests.support.scarcity import disk, fill
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
 
@@ -41,29 +40,6 @@ def _road(quiet: Cloud) -> Iterator[Proxy]:
         yield road
 
 
-@contextlib.contextmanager
-def disk(path: Path, options: str) -> Iterator[None]:
-    """A small disk of its own."""
-    path.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
-
-
-def fill(path: Path) -> None:
-    """Leave not a byte."""
-    with path.open("wb") as file:
-        for size in (1 << 20, 4096):
-            try:
-                while True:
-                    os.write(file.fileno(), bytes(size))
-            except OSError as full:
-                if full.errno != errno.ENOSPC:
-                    raise
-
-
 def wait_for_trouble(http: Http, name: str, words: str) -> None:
     """Wait until an agent says in its heartbeat why it takes nothing; none: that it does."""
     ends = time.monotonic() + 25
@@ -81,6 +57,23 @@ def assert_once(http: Http, job_id: str) -> dict[str, Any]:
     job = wait_for(http, job_id, "completed")
     assert (1, 1) == (job["epoch"], job["attempt"]), job["timeline"]
     return job
+
+
+def test_an_idle_agent_and_its_state_service_stay_below_their_bounds(quiet: Cloud, http: Http):
+    agent = quiet.start_agent("idle")
+    for job_id in [submit(http, "echo", "x") for _ in range(8)]:
+        assert_once(http, job_id)
+    before = _both(agent)
+    time.sleep(20)
+    after = _both(agent)
+    assert after.rss_mb <= 80
+    assert (after.cpu_s - before.cpu_s) / 20 <= 0.01
+    quiet.stop_agent("idle")
+
+
+def _both(agent: Process) -> Weight:
+    found = parts(agent.pid)
+    return found["agent"] + found["state service"]
 
 
 @as_root

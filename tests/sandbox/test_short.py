@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.kept import Folder, Keep, Kept, Link, boottime, start
+from ec2_agent.kept import Folder, Keep, Kept, Link, boottime, reach, start
 from ec2_agent.room import A_START, descriptors_left, raise_descriptor_limit
 from ec2_agent.sandbox import HostShort, Launcher, Limits, Spec
+from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from tests.sandbox.running import strongest
-from tests.sandbox.test_shims import ended, make_folder
+from tests.sandbox.test_shims import ended, make_folder, wait_for
+from tests.support.scarcity import disk, fill, only, opened, soft_limit
 
 JOBS = 200
 
@@ -55,36 +56,6 @@ def host(jobs: Path, slots: int) -> Iterator[Host]:
         yield made
     finally:
         made.close()
-
-
-@contextlib.contextmanager
-def soft_limit(most: int) -> Iterator[None]:
-    """Let this process open only so many descriptors."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@contextlib.contextmanager
-def only(left: int) -> Iterator[None]:
-    """Leave this process so many descriptors."""
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 - no files
-    gaps = [os.open("/dev/null", os.O_RDONLY) for _ in range(highest + 1 - opened())]
-    try:
-        with soft_limit(opened() + left):
-            assert left == descriptors_left()
-            yield
-    finally:
-        for fd in gaps:
-            os.close(fd)
-
-
-def opened() -> int:
-    """How many descriptors this process has."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - descriptors_left()
 
 
 @pytest.mark.parametrize("slots", [0, 3])
@@ -137,3 +108,27 @@ def test_two_hundred_jobs_run_at_once(tmp_path: Path):
         assert {15} == asyncio.run(end())
         assert opened() <= before
     assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
+def test_a_job_that_starts_on_a_disk_just_full_runs_and_is_found_once_there_is_space(
+    tmp_path: Path,
+):
+    """Its shim could not leave word of itself then, nor write how it ended."""
+    jobs = tmp_path / "disk"
+    with disk(jobs, "size=1m"), host(jobs, 0) as here:
+        folder = make_folder(jobs, 1)
+        fill(jobs / "ballast")
+        spec = Spec(("/bin/sh", "-c", "echo lost; read a <&3; echo kept"), {}, Limits())
+        shim, sandbox = start(here.keep, here.launcher, spec, folder)
+        time.sleep(0.3)
+        assert folder.read(files.SHIM) is None
+        (jobs / "ballast").unlink()
+        wait_for(lambda: folder.read(files.SHIM) is not None)
+        found = reach(folder)
+        assert found is not None
+        found.close()
+        shim.close()
+        sandbox.kill()
+        wait_for(lambda: folder.read(files.EXIT) is not None)
+        folder.remove()

@@ -133,6 +133,8 @@ class Parts:
             self.jobs, self.conditions, self.flight, lambda url: LaneQueue(self.sqs, url)
         )
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)
+        journal, jobs = self.journal, Jobs(taken=0, started=0)
+        self.room = Room(Path("/"), 4, lambda: journal.room, lambda: jobs, time.monotonic, _nobody)
         self.claimer = Claimer(
             settings(self.name),
             Stores(self.jobs, self.agents, self.conditions),
@@ -175,12 +177,6 @@ class Parts:
             atexit.register(shutil.rmtree, self.jobs_dir, ignore_errors=True)
         return Keep(shims(), self.jobs_dir, lambda: boottime() + 240, self.conditions is not None)
 
-    def room(self) -> Room:
-        """All there is of this host."""
-        jobs = Jobs(taken=0, started=0)
-        journal = self.journal
-        return Room(Path("/"), 4, lambda: journal.room, lambda: jobs, time.monotonic, _nobody)
-
     def attempt(self, head: Head, held: Held) -> Attempt:
         """A claimed job, ready to run in a real sandbox."""
         if self.launcher is None:
@@ -198,7 +194,7 @@ class Parts:
             ),
             flight=self.flight,
             journal=self.journal,
-            room=self.room(),
+            room=self.room,
             retention=DESCRIPTOR.retention,
             clock=self.clock,
             dice=random.Random(1),

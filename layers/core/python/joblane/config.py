@@ -19,6 +19,7 @@ from joblane.access import (
     group_name,
 )
 from joblane.conditions import AnyPolicy
+from joblane.descriptor import Descriptor, QueueDescriptor
 from joblane.names import (
     LANES,
     LEAVING_HOOK,
@@ -232,39 +233,3 @@ class Config(Strict):
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
         return self
-
-
-class QueueDescriptor(Strict):
-    """What an agent needs to know of one queue."""
-
-    threads: int
-
-
-class Descriptor(Strict):
-    """The deployment as an agent reads it from SSM at its start.
-
-    One parameter, written by the stacks, so that an agent is configured by the deployment's
-    name alone and never by a file that ages on an instance. SSM's standard parameter holds
-    4 KB, hence one prefix for all queue URLs.
-    """
-
-    name: Name
-    jobs_table: str
-    agents_table: str
-    log_group: str
-    bucket: str
-    """Where large submissions lie."""
-    queue_url_prefix: str
-    """`https://sqs.<region>.amazonaws.com/<account>/`"""
-    retention: Retention
-    queues: dict[Name, QueueDescriptor]
-    recovery_arn: str | None = None
-    """State machine that takes care of conditions; None only in descriptors of before it."""
-
-    def lane_url(self, queue: str, lane: Lane) -> str:
-        """URL of the SQS queue behind a lane."""
-        return self.queue_url_prefix + lane_name(self.name, queue, lane)
-
-    def dead_letter_url(self, queue: str, lane: Lane) -> str:
-        """URL of a lane's dead-letter queue."""
-        return self.queue_url_prefix + dead_letter_name(self.name, queue, lane)

@@ -31,7 +31,7 @@ QUICK = Config(
     connect_timeout=2,
     read_timeout=5,
     retries={"mode": "standard", "total_max_attempts": 3},
-    max_pool_connections=50,
+    max_pool_connections=20,
 )
 """For calls that answer in milliseconds: a function must not spend its 29 s on one of them."""
 
@@ -39,7 +39,7 @@ LONG_POLL = Config(
     connect_timeout=2,
     read_timeout=30,
     retries={"mode": "standard", "total_max_attempts": 2},
-    max_pool_connections=50,
+    max_pool_connections=20,
 )
 """For SQS long polls, which answer within 20 s."""
 
