@@ -21,6 +21,7 @@ from ec2_agent import configuration, memory
 from ec2_agent.adoption import Home
 from ec2_agent.agent import Agent
 from ec2_agent.clock import Clock
+from ec2_agent.found import ShimSilent
 from ec2_agent.kept import StateTaken, boottime, lock_state
 from ec2_agent.log_event import begin_log
 from ec2_agent.notices import DEFAULT_ENDPOINT, Metadata
@@ -103,6 +104,10 @@ def _run(options: argparse.Namespace) -> int:
             return asyncio.run(_work(settings, home))
         except StateUnavailable as error:
             raise CannotStart(str(error)) from None
+        except ShimSilent as silent:
+            raise CannotStart(
+                f"{silent}; its job ends when its lease does, within 4 minutes"
+            ) from None
         except (NotReached, StateRefused) as error:
             raise CannotStart(f"cannot read this agent's journal: {error}") from None
         except (BotoCoreError, ClientError) as error:

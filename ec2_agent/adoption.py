@@ -25,7 +25,8 @@ from ec2_agent.calls import in_thread
 from ec2_agent.clock import Clock
 from ec2_agent.events import JobFound, NotAdoptedYet, StrangerKilled
 from ec2_agent.flight import Held
-from ec2_agent.kept import ENDING_S, Folder, Kept, Link, reach
+from ec2_agent.found import ENDING_S, clear, reach
+from ec2_agent.kept import Folder, Kept, Link
 from ec2_agent.lease import Lease
 from ec2_agent.log_event import tell
 from ec2_agent.output import Shipper
@@ -90,11 +91,11 @@ class Adoption:
         """Those that were found, until each is an attempt or has been ended."""
 
     def find(self) -> None:
-        """Look at every directory, and connect to the shims that live."""
+        """Look at every directory, and connect to the shims that live. Raises ShimSilent."""
         for folder in Folder.all(self._jobs):
             spec = folder.read(files.SPEC)
             if spec is None:
-                folder.remove()  # killed while it was being made: nothing was started
+                clear(folder)  # killed while it was being made, or the disk lost it
                 continue
             received = Received(spec["body"], spec["receipt"], spec["receives"], spec["sent_ms"])
             held = Held(

@@ -23,14 +23,11 @@ from ec2_agent.flight import Held
 from ec2_agent.sandbox import Ending, Launcher, Sandbox, Spec, Usage, refusal
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader
-from ec2_agent.shim.pool import Shims, connect, entrust
+from ec2_agent.shim.pool import Shims, entrust
 from joblane.head import Head
 
 LATE_S = 15.0
 """A job is killed from outside so long after its time and its grace: its init should have."""
-
-ENDING_S = 5.0
-"""How long a shim that refuses a connection is waited for: it is about to be gone."""
 
 
 AGAIN_S = 1.0
@@ -117,6 +114,8 @@ class Folder:
                 "receives": received.receives,
                 "sent_ms": received.sent_ms,
             }
+            # Before anybody else may find it; the shim gets this descriptor, and so the lock.
+            fcntl.flock(folder.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder._log = folder._open_log()
             files.write(folder.fd, files.SPEC, spec)
         except BaseException:
@@ -129,6 +128,19 @@ class Folder:
         """Open every directory that there is."""
         for path in sorted(jobs.iterdir()):
             yield cls(path)
+
+    @property
+    def in_hand(self) -> bool:
+        """Whether a shim has it, even one that has not written down yet who it is.
+
+        The lock is that of the descriptor with which the directory was made: it went from the
+        agent of then to the shim without a gap, and is free when both are gone.
+        """
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Read one of its files; None if it is not there or not whole."""
@@ -354,35 +366,3 @@ def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:
     for fd in made:
         ends.callback(os.close, fd)
     return made
-
-
-def reach(folder: Folder) -> socket.socket | None:
-    """Connect to the shim of a directory that was found; None if it is gone.
-
-    A shim is known by its number, its start and the host's boot together.
-    """
-    who = folder.read(files.SHIM)
-    if who is None or not files.lives(who):
-        return None
-    try:
-        return connect(folder.fd, who["pid"])
-    except OSError:
-        # A shim listens as long as it lives: this one is ending, its files closed already.
-        _gone_within(who["pid"], ENDING_S)
-        if not files.lives(who):
-            return None
-        raise
-
-
-def _gone_within(pid: int, seconds: float) -> None:
-    """Wait until a process is gone, for so long at most."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        poll.poll(int(seconds * 1000))
-    finally:
-        os.close(pidfd)

@@ -1,11 +1,11 @@
 """A shim without a cloud: what it keeps, for how long, and what dies with it."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.adoption import Adoption
 from ec2_agent.flight import Held
+from ec2_agent.found import ShimSilent, reach
 from ec2_agent.kept import (
     Exit,
     Folder,
@@ -24,7 +26,6 @@ from ec2_agent.kept import (
     StateTaken,
     boottime,
     lock_state,
-    reach,
     start,
 )
 from ec2_agent.sandbox import Launcher, Limits, Spec, uids
@@ -302,10 +303,95 @@ def test_a_state_directory_has_one_agent(tmp_path: Path):
     os.close(lock_state(tmp_path / "a"))
 
 
-def test_a_spec_that_was_not_finished_is_none(tmp_path: Path):
-    folder = make_folder(tmp_path, 1)
-    whole = (folder.path / files.SPEC).read_bytes()
-    assert JOB == json.loads(whole)["job_id"]
-    for cut in range(len(whole)):
-        (folder.path / files.SPEC).write_bytes(whole[:cut])
-        assert None is folder.read(files.SPEC)
+def cuts(path: Path) -> Iterator[int]:
+    """Cut a file at every byte, the last one first, and in the end take it away."""
+    whole = path.read_bytes()
+    for size in reversed(range(len(whole))):
+        path.write_bytes(whole[:size])
+        yield size
+    path.unlink()
+    yield 0
+
+
+def find(jobs: Path) -> list[Exit | None]:
+    """Find what lies there as an agent that starts does, kill it, and tell of its end."""
+
+    async def adopt() -> list[Exit | None]:
+        adoption = Adoption(jobs, NOBODY, NOBODY)
+        adoption.find()
+        ends = []
+        for orphan in adoption.orphans:
+            orphan.kill()
+            ends.append(await asyncio.wait_for(orphan.kept.end(), 20))
+            await orphan.kept.gone(20)
+            orphan.kept.folder.close()
+        return ends
+
+    return asyncio.run(adopt())
+
+
+def left(room: Room, script: str) -> Folder:
+    """Start a job, and leave it as an agent that was killed does."""
+    folder, shim, _ = room.start(script)
+    wait_for(lambda: folder.read(files.SHIM))
+    shim.close()
+    folder.close()
+    return Folder(folder.path)
+
+
+def test_files_of_an_ended_job_are_read_without_harm_wherever_they_are_cut(room: Room):
+    folder = left(room, "echo one; sleep 0.3; echo two; exit 7")
+    wait_for(lambda: not files.lives(folder.read(files.SHIM) or {}))
+    end = Exit.of(folder.read(files.EXIT) or {})
+    printed = output(folder)
+    folder.note_shipped(1)
+    for _ in cuts(folder.path / files.SHIPPED):
+        assert [end] == find(room.jobs)
+        assert printed in (output(folder), [printed[0], *output(folder)])
+    for _ in cuts(folder.path / files.SHIM):
+        assert [end] == find(room.jobs)
+    for _ in cuts(folder.path / files.LOG):
+        assert [end] == find(room.jobs)
+        assert output(folder) in (printed, printed[:1], [])
+    for _ in cuts(folder.path / files.EXIT):
+        assert [None] == find(room.jobs)  # lost: it runs again, if it may
+    spec = (folder.path / files.SPEC).read_bytes()
+    for size in range(len(spec)):
+        folder.path.mkdir(exist_ok=True)
+        (folder.path / files.SPEC).write_bytes(spec[:size])
+        assert [] == find(room.jobs)  # its message comes back by itself
+        assert not folder.path.exists()
+
+
+def test_a_job_that_runs_and_has_lost_its_name_is_killed(room: Room):
+    folder = left(room, "sleep 4753.5")
+    wait_for(lambda: alive("4753.5"))
+    (folder.path / files.SPEC).write_bytes(b'{"job_id"')
+    assert [] == find(room.jobs)
+    assert [] == alive("4753.5")
+    assert not folder.path.exists()
+
+
+def test_a_shim_that_has_not_said_yet_who_it_is_is_waited_for(room: Room):
+    folder = left(room, "sleep 4754.5")
+    told, aside = folder.path / files.SHIM, folder.path / "aside"
+    told.rename(aside)
+    later = threading.Timer(0.3, aside.rename, (told,))
+    later.start()
+    (end,) = find(room.jobs)
+    assert end is not None
+    assert [] == alive("4754.5")
+    later.join()
+
+
+def test_a_shim_that_never_says_who_it_is_keeps_the_agent_from_starting(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    folder = left(room, "sleep 4755.5")
+    told, aside = folder.path / files.SHIM, folder.path / "aside"
+    told.rename(aside)
+    monkeypatch.setattr("ec2_agent.found.ENDING_S", 0.1)
+    with pytest.raises(ShimSilent, match="does not say who it is"):
+        find(room.jobs)
+    aside.rename(told)
+    assert [None] != find(room.jobs)

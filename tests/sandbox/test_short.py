@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.kept import Folder, Keep, Kept, Link, boottime, reach, start
+from ec2_agent.found import reach
+from ec2_agent.kept import Folder, Keep, Kept, Link, boottime, start
 from ec2_agent.room import A_START, descriptors_left, raise_descriptor_limit
 from ec2_agent.sandbox import HostShort, Launcher, Limits, Spec
 from ec2_agent.shim import files

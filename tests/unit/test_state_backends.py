@@ -1,5 +1,6 @@
 """One contract for every backend of the state service, and what each of them owes beside it."""
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -225,6 +226,74 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path):
         LocalBackend(path, sync_interval=0)
     assert "unusable" == caught.value.code
     assert path.read_bytes().startswith(b"not a database")
+
+
+def database(tmp_path: Path) -> Path:
+    """Commits of one record each, some of them in the file itself and some in its log."""
+    path = tmp_path / "whole" / "state.db"
+    path.parent.mkdir()
+    with sqlite3.connect(path) as small:
+        small.execute("PRAGMA page_size = 512")
+        small.execute("VACUUM")
+    small.close()
+    backend = LocalBackend(path, sync_interval=0)
+    db: sqlite3.Connection = backend._db  # noqa: SLF001 - to decide when the log is taken in
+    for n in range(8):
+        if n == 4:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert [Result.DONE] == write(backend, Verb.CREATE, record(f"{n}", body=f"{n}" * 50))
+    kept = tmp_path / "kept"
+    shutil.copytree(path.parent, kept)  # as after a kill: the log is not taken in
+    backend.close()
+    return kept / "state.db"
+
+
+def read_back(path: Path) -> list[str]:
+    """Open a file as a service that starts does, and read what is in it."""
+    backend = LocalBackend(path, sync_interval=1)
+    try:
+        page, _ = backend.list("outcome", None, 25, NOW)
+        assert all(record.body == record.id * 50 for record in page)
+        return [record.id for record in page]
+    finally:
+        backend.close()
+
+
+def cut(path: Path, name: str, size: int, where: Path) -> Path:
+    """Copy the files, one of them cut short; the shared memory is gone as after a power cut."""
+    where.mkdir(exist_ok=True)
+    for suffix in ("", "-wal", "-shm"):
+        (where / f"state.db{suffix}").unlink(missing_ok=True)
+    for suffix in ("", "-wal"):
+        whole = path.with_name(f"state.db{suffix}").read_bytes()
+        kept = whole[:size] if name == f"state.db{suffix}" else whole
+        (where / f"state.db{suffix}").write_bytes(kept)
+    return where / "state.db"
+
+
+def test_a_log_of_the_database_that_was_cut_gives_the_commits_that_are_whole(tmp_path: Path):
+    path = database(tmp_path)
+    everything = [str(n) for n in range(8)]
+    size = path.with_name("state.db-wal").stat().st_size
+    before = 4
+    for at in (*range(0, size, 17), size):
+        found = read_back(cut(path, "state.db-wal", at, tmp_path / "cut"))
+        assert found == everything[: len(found)]
+        assert before <= len(found) <= before + 1
+        before = len(found)
+    assert before == len(everything)
+
+
+def test_a_database_that_was_cut_is_refused_or_gives_nothing_but_what_was_written(tmp_path: Path):
+    path = database(tmp_path)
+    path.with_name("state.db-wal").write_bytes(b"")
+    said: set[str] = set()
+    for at in range(0, path.stat().st_size, 7):
+        try:
+            assert read_back(cut(path, "state.db", at, tmp_path / "cut")) in ([], list("0123"))
+        except BackendError as error:
+            said.add(error.code)
+    assert {"unusable"} == said
 
 
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path):
