@@ -19,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ec2_agent import memory
 from ec2_agent.adoption import Adoption, Home, Orphan
 from ec2_agent.attempt import Attempt
+from ec2_agent.aws import make_aws
 from ec2_agent.calls import in_thread
 from ec2_agent.caps import Caps
 from ec2_agent.claiming import Claimer, Stores
@@ -38,7 +39,7 @@ from ec2_agent.events import (
 from ec2_agent.flight import Flight, Held
 from ec2_agent.group import Group
 from ec2_agent.inbox import Inbox
-from ec2_agent.intake import Intake, LanePair
+from ec2_agent.intake import Intake
 from ec2_agent.journal import Journal
 from ec2_agent.kept import Keep, boottime
 from ec2_agent.lease import Lease
@@ -48,19 +49,11 @@ from ec2_agent.report import Report, Tools
 from ec2_agent.room import Jobs, Room
 from ec2_agent.settings import Settings
 from ec2_agent.state.keeper import Keeper
-from joblane.aws.agents import AgentStore
-from joblane.aws.clients import LONG_POLL, Clients
-from joblane.aws.conditions import ConditionStore
-from joblane.aws.jobs import JobStore
+from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
-from joblane.aws.logs import LogStore
-from joblane.aws.payloads import Payloads
-from joblane.aws.requirements import Requirements
-from joblane.aws.secret_store import SecretStore
-from joblane.aws.settings import SettingsStore
 from joblane.head import rfc3339
 from joblane.message import Command
-from joblane.names import LANES, inbox_name, recovery_name, table_name
+from joblane.names import inbox_name
 
 EX_SOFTWARE = 70
 """sysexits.h: a part of the agent failed; whoever keeps it running starts it again."""
@@ -100,24 +93,8 @@ class Agent:
         Without `metadata` nobody asks for notices of the instance's end.
         """
         self._settings = settings
-        descriptor = settings.descriptor
-        dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs", LONG_POLL)
-        clock = home.clock
-        dynamodb.meta.events.register("after-call.dynamodb", lambda parsed, **_: clock.hear(parsed))
-        s3 = clients.make("s3")
-        jobs = JobStore(dynamodb, descriptor.jobs_table)
-        agents = AgentStore(dynamodb, descriptor.agents_table)
-        conditions = requirements = None
-        if descriptor.recovery_arn is not None:
-            conditions = ConditionStore(
-                dynamodb,
-                table_name(descriptor.name, "conditions"),
-                clients.make("stepfunctions"),
-                descriptor.recovery_arn,
-            )
-            # It tests for up to 25 s, as a long poll may take.
-            lambda_ = clients.make("lambda", LONG_POLL)
-            requirements = Requirements(lambda_, recovery_name(descriptor.name))
+        descriptor, clock = settings.descriptor, home.clock
+        aws = make_aws(descriptor, clients, clock)
         self._taken: Counter[str] = Counter()
         self._work: set[asyncio.Task[object]] = set()
         self._attempts: set[Attempt] = set()
@@ -127,11 +104,12 @@ class Agent:
         self._crippled = False
         """Whether the launcher has died: nothing can be started."""
         self._metadata = metadata
-        self._group = Group(clients.make("autoscaling"), settings)
+        self._group = Group(aws.autoscaling, settings)
         self._scaled_in = False
         self._flight = Flight(clock)
-        self._claimer = Claimer(settings, Stores(jobs, agents, conditions), self._flight, clock)
-        report = Report(jobs, conditions, self._flight, lambda url: LaneQueue(sqs, url))
+        stores = Stores(aws.jobs, aws.agents, aws.conditions)
+        self._claimer = Claimer(settings, stores, self._flight, clock)
+        report = Report(aws.jobs, aws.conditions, self._flight, lambda url: LaneQueue(aws.sqs, url))
         self._report = report
         self._keeper = keeper
         self._journal = Journal(keeper.client, report, clock)
@@ -145,16 +123,14 @@ class Agent:
             lambda: self._intake.changed.set(),  # noqa: PLW0108 - it is made later
         )
         self._tools = Tools(
-            jobs=jobs,
-            payloads=Payloads(lambda: s3, descriptor.bucket),
-            logs=LogStore(clients.make("logs"), descriptor.log_group),
-            conditions=conditions,
-            requirements=requirements,
+            jobs=aws.jobs,
+            payloads=aws.payloads,
+            logs=aws.logs,
+            conditions=aws.conditions,
+            requirements=aws.requirements,
             launcher=home.launcher,
-            keep=Keep(home.shims, home.jobs, lambda: self._lease.until, conditions is not None),
-            secrets=SecretStore(
-                clients.make("secretsmanager"), clients.make("ssm"), descriptor.name
-            ),
+            keep=Keep(home.shims, home.jobs, lambda: self._lease.until, aws.conditions is not None),
+            secrets=aws.secrets,
             flight=self._flight,
             journal=self._journal,
             room=self._room,
@@ -164,7 +140,7 @@ class Agent:
         )
         self._lease = Lease(
             settings,
-            agents,
+            aws.agents,
             clock,
             boottime,
             self._running,
@@ -172,20 +148,13 @@ class Agent:
             self._on_lease_lost,
             self._on_renewed,
         )
-        self._adoption = Adoption(home.jobs, sqs, jobs)
-        lanes = {
-            (queue, lane): LanePair(
-                LaneQueue(sqs, descriptor.lane_url(queue, lane)),
-                LaneQueue(sqs, descriptor.dead_letter_url(queue, lane)),
-            )
-            for queue in descriptor.queues
-            for lane in LANES
-        }
+        self._adoption = Adoption(home.jobs, aws.sqs, aws.jobs)
         name = inbox_name(descriptor.name, settings.name)
-        self._inbox = Inbox(sqs, name, self._on_command)
-        self._intake = Intake(lanes, self._free, self._admit, clock, time.monotonic)
-        store = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
-        self._caps = Caps(settings, store, self._intake.changed.set)
+        self._inbox = Inbox(aws.sqs, name, self._on_command)
+        self._intake = Intake(
+            aws.lane_pairs(descriptor), self._free, self._admit, clock, time.monotonic
+        )
+        self._caps = Caps(settings, aws.settings, self._intake.changed.set)
         keeper.on_change = self._intake.changed.set
 
     async def run(self) -> int:
