@@ -28,7 +28,7 @@ import httpx
 from ec2_agent.shim import files
 from scripts.local.agent import log_of
 from scripts.local.cloud import Cloud, running_cloud
-from scripts.local.verdict import Case, count
+from scripts.local.verdict import Case, count, output_of
 from scripts.local.witness import Witness, witness
 
 AGENT = "chaos"
@@ -46,8 +46,6 @@ PAUSE_S = 0.3, 3.0
 """Between one round of kills and the next; so long an agent is away, one time in three."""
 CRIPPLED_S = 3.0
 """An agent whose launcher has died goes by itself, within so long."""
-OUTPUT_S = 30.0
-"""For a lost attempt's last records a reader waits 10 s."""
 ENDED = {"completed", "failed", "dead"}
 
 Role = Literal["agent", "state", "launcher", "shim", "forker"]
@@ -250,20 +248,14 @@ class Chaos:
         ticks, restartable = self.jobs[job_id]
         runs = self.witness.runs(job_id)
         state = str(self.read(job_id)["state"])
-        return Case(ticks, restartable, state, runs, self.output(job_id), self.shim_kills[job_id])
-
-    def output(self, job_id: str) -> str:
-        """Read what a job has printed, in all attempts, as one who follows it does."""
-        text, cursor = "", None
-        ends = time.monotonic() + OUTPUT_S
-        while True:
-            query = {"limit": "1000", **({"next": cursor} if cursor else {})}
-            page = self.http.get(f"/v1/jobs/{job_id}/logs", params=query).raise_for_status().json()
-            text += "".join(entry.get("text", "") for entry in page["entries"])
-            cursor = page["next"]
-            if page["complete"] or time.monotonic() > ends:
-                return text
-            time.sleep(0 if page["entries"] else 0.5)
+        return Case(
+            ticks,
+            restartable,
+            state,
+            runs,
+            output_of(self.http.get, job_id),
+            self.shim_kills[job_id],
+        )
 
     def explained(self, problem: str) -> str:
         """Add a job's timeline to a problem."""

@@ -1,8 +1,12 @@
 """What is promised of a job on a host where everything is killed, held against what was seen."""
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+
+import httpx
 
 from scripts.local.witness import END, Run, overlap
 
@@ -10,6 +14,10 @@ Breach = Literal["loss", "overlap", "repeat", "interruption", "torn_log"]
 
 FIRST_LINES = 3
 """A run that told no more was perhaps not in its shim's hands yet when its agent was killed."""
+
+
+OUTPUT_S = 30.0
+"""A reader waits 10 s for the last records of an attempt that was lost."""
 
 
 @dataclass(frozen=True)
@@ -93,3 +101,20 @@ def count(cases: dict[str, Case]) -> tuple[Counter[Breach], list[str]]:
                 f"shim killed {case.shim_kills} times, runs: {runs}"
             )
     return counted, told
+
+
+def output_of(get: Callable[..., httpx.Response], job_id: str) -> str:
+    """Read what a job has printed, in all attempts, as one who follows it does.
+
+    `get` sends a GET to the API; what has not arrived after `OUTPUT_S` is missing.
+    """
+    text, cursor = "", None
+    ends = time.monotonic() + OUTPUT_S
+    while True:
+        query = {"limit": "1000", **({"next": cursor} if cursor else {})}
+        page = get(f"/v1/jobs/{job_id}/logs", params=query).raise_for_status().json()
+        text += "".join(entry.get("text", "") for entry in page["entries"])
+        cursor = page["next"]
+        if page["complete"] or time.monotonic() > ends:
+            return text
+        time.sleep(0 if page["entries"] else 0.5)

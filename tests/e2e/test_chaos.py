@@ -10,7 +10,7 @@ from scripts.local.cloud import Cloud
 from scripts.local.witness import witness
 
 SEED = 8
-ROUNDS = 6
+ROUNDS = 5
 
 
 @pytest.mark.timeout(PATIENCE_S + 120)
@@ -21,7 +21,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_at_once(cloud: Cloud):
     headers = {"Authorization": f"Bearer {cloud.token()}"}
     with witness() as heard, httpx.Client(base_url=cloud.url, headers=headers, timeout=60) as http:
         chaos = Chaos(cloud, random.Random(SEED), heard, http, figures)
-        chaos.run(30, (n / ROUNDS for n in range(ROUNDS)), quiet=True, impatient=True)
+        chaos.run(24, (n / ROUNDS for n in range(ROUNDS)), quiet=True, impatient=True)
     cloud.stop_agent(AGENT)
     print(figures)
     assert not figures.problems

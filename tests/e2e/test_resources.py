@@ -3,6 +3,7 @@
 import os
 import resource
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,20 @@ from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.processes import STATE, Process
 from tests.e2e.conftest import Http
 from tests.e2e.test_agent import wake
-from tests.e2e.test_faults import outputs
 from tests.e2e.test_jobs import submit, wait_for
 from tests.e2e.test_journal import wait_for_words
 from tests.support.proxy import Proxy, proxy
 from tests.support.scarcity import disk, fill
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
+
+
+def outputs(http: Http, job_id: str) -> Counter[str]:
+    """How often each line was written, over all attempts."""
+    page = http("GET", f"/v1/jobs/{job_id}/logs", params={"limit": 1000}).json()
+    text = "".join(record.get("text", "") for record in page["entries"])
+    assert page["complete"]
+    return Counter(text.split("\n"))
 
 
 @pytest.fixture(name="quiet")
