@@ -202,8 +202,9 @@ def enable(path: Path) -> frozenset[str]:
 
 def sweep(path: Path) -> None:
     """Kill and remove a cgroup and its children; raises OSError if something stays."""
-    (path / "cgroup.kill").write_text("1")
-    remove(path)
+    with contextlib.suppress(FileNotFoundError):  # systemd removes those of a unit that has failed
+        (path / "cgroup.kill").write_text("1")
+        remove(path)
 
 
 def remove(path: Path) -> None:

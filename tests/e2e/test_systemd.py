@@ -62,7 +62,7 @@ def test_no_restart_interrupts_a_job(instance: Instance, http: Http):
     changed = http(
         "PUT",
         "/v1/queues/default/settings",
-        json={**settings.json(), "threads": JOBS, "run_jobs": True},
+        json={"run_jobs": True, "threads": JOBS, "cluster_threads": None},
         headers={"If-Match": settings.headers["ETag"]},
     )
     assert changed.status_code == 200, changed.text

@@ -16,21 +16,25 @@ from tests.kernel.instance import Instance
 STATE = "/var/lib/joblane"
 COMMAND = f"{vm.REPOSITORY}/.venv/bin/python -B -m tests.kernel.standing_agent"
 
-pytestmark = pytest.mark.timeout(200)
+LONGEST_S = 60
+
+pytestmark = pytest.mark.timeout(4 * LONGEST_S)
 
 
 @pytest.fixture(name="instance")
 def _instance() -> Iterator[Instance]:
     if lacking := vm.missing():
         pytest.fail(lacking)
-    with vm.booted(60) as machine:
+    with vm.booted(2 * LONGEST_S) as machine:
         path = f"{vm.REPOSITORY}:{vm.REPOSITORY}/layers/core/python"
         yield Instance(machine, COMMAND, {"PYTHONPATH": path}, threads=2)
 
 
 def until(condition: str) -> str:
-    """A script that waits for a condition, for a while."""
-    return f"for n in $(seq 400); do {condition} && exit 0; sleep 0.1; done 2>/dev/null; exit 1"
+    """A script that waits for a condition, for so long."""
+    return (
+        f"until {condition}; do [ $SECONDS -lt {LONGEST_S} ] || exit 1; sleep 0.2; done 2>/dev/null"
+    )
 
 
 def wait_until_ready(instance: Instance, before: int = 0) -> int:
