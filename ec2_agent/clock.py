@@ -41,9 +41,9 @@ class Clock:
         """Compare with the time of an answer of AWS, any thread; botocore's `parsed`."""
         said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         try:
-            off = parsedate_to_datetime(said).timestamp() - self()
+            now = parsedate_to_datetime(said).timestamp()
         except (TypeError, ValueError):
             return  # an endpoint that names no time
-        if abs(off) > TOLERATED_S:
-            self._offset += off
+        if abs(off := now - self()) > TOLERATED_S:
+            self._offset = now - self._monotonic()  # not by a difference: two may hear at once
             tell(ClockSet(round(off, 1)))

@@ -23,13 +23,15 @@ from typing import Any
 import httpx
 
 from scripts.local import keeping
-from scripts.local.cloud import Cloud, running_cloud
+from scripts.local.cloud import running_cloud
 
 IDLE_S = 30.0
 SLEEP_S = 60
 BATCH = 100
 LOAD_S = 5.0
-"""Between two looks while jobs run."""
+"""From the last start to the look at what runs."""
+REST_S = 15.0
+"""An agent knows after 10 s that it is idle, and gives memory back."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def main() -> int:
         agent = cloud.start_agent("bench", threads=jobs).pid
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
         _idle(agent)
-        return _busy(cloud, http, agent, jobs)
+        return _busy(http, agent, jobs)
 
 
 def _idle(agent: int) -> None:
@@ -134,7 +136,7 @@ def _idle(agent: int) -> None:
     )
 
 
-def _busy(cloud: Cloud, http: httpx.Client, agent: int, count: int) -> int:
+def _busy(http: httpx.Client, agent: int, count: int) -> int:
     before = sum(parts(agent).values(), Weight())
     began = time.monotonic()
     ids = [i for start in range(0, count, BATCH) for i in _submit(http, min(BATCH, count - start))]
@@ -147,8 +149,6 @@ def _busy(cloud: Cloud, http: httpx.Client, agent: int, count: int) -> int:
     print(f"all run {time.monotonic() - began:.1f} s after the first was submitted")
     time.sleep(LOAD_S)
     weighed = parts(agent)
-    shims = [pid for folder in cloud.run_dir.glob("state/*/bench/jobs/*") for pid in _shim(folder)]
-    weighed["others"] += sum((weigh(pid) for pid in shims), Weight())
     _show(f"with {count} jobs", weighed)
     more = sum(weighed.values(), Weight())
     print(
@@ -165,7 +165,7 @@ def _busy(cloud: Cloud, http: httpx.Client, agent: int, count: int) -> int:
         f"{lines.count(2)}; longer than their sleep by {median(late):.2f} s at the median, "
         f"{max(late):.2f} s at most"
     )
-    time.sleep(LOAD_S)
+    time.sleep(REST_S)
     _show("idle again", parts(agent))
     return 0 if states == {"completed": count} == {"completed": lines.count(2)} and not twice else 1
 
@@ -180,13 +180,6 @@ def _submit(http: httpx.Client, count: int) -> list[str]:
 def _running(http: httpx.Client) -> int:
     entries = http.get("/v1/agents").raise_for_status().json()["entries"]
     return max((int(entry["running"]) for entry in entries), default=0)
-
-
-def _shim(folder: Path) -> list[int]:
-    try:
-        return [int((folder / "shim").read_text().partition('"pid":')[2].partition(",")[0])]
-    except (OSError, ValueError):
-        return []
 
 
 def _ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
