@@ -32,18 +32,22 @@ from scripts.local.verdict import Case, count, output_of
 from scripts.local.witness import Witness, witness
 
 AGENT = "chaos"
-THREADS = 8
+THREADS = 12
 DEFAULT_MINUTES = 0.5
 TICK_S = 0.05
 RESTARTABLE = 0.7
 """Share of jobs that may be started again."""
+LASTING = 8
+"""One job in so many is a long one."""
 PATIENCE_S = 420
 """A message that an agent received and died with shows again after two minutes, and the lease of
 one that never comes back ends after five; this one always comes back."""
 SHOWN_AGAIN_S = 3.0
-"""How often messages are sent once more where nobody waits for SQS to show them."""
+"""When messages are sent once more where nobody waits for SQS to show them; then after twice as
+long each time, because an agent has to look at each copy."""
 PAUSE_S = 0.3, 3.0
 """Between one round of kills and the next; so long an agent is away, one time in three."""
+BUSY_S = 5.0
 CRIPPLED_S = 3.0
 """An agent whose launcher has died goes by itself, within so long."""
 ENDED = {"completed", "failed", "dead"}
@@ -112,9 +116,11 @@ class Chaos:
     """Whose turn it is to be killed, last first: nobody is forgotten in a short run."""
 
     def submit(self, number: int) -> None:
-        """Submit jobs of 0.2 to 8 s."""
+        """Submit jobs of 0.2 to 8 s, and a few of up to 20, which outlast their agents."""
         for _ in range(number):
-            ticks, restartable = self.dice.randint(4, 160), self.dice.random() < RESTARTABLE
+            lasting = len(self.jobs) % LASTING == 0
+            ticks = self.dice.randint(*((160, 400) if lasting else (4, 160)))
+            restartable = self.dice.random() < RESTARTABLE
             body = {
                 "command": self.witness.command(TICK_S, ticks),
                 "network": "host",
@@ -146,6 +152,12 @@ class Chaos:
                 time.sleep(0.02)
         self.revive()
         return " and ".join(chosen)
+
+    def until_something_runs(self) -> None:
+        """Let an agent that has just come back take a job: kills of an idle one show little."""
+        ends = time.monotonic() + BUSY_S
+        while not self.find()["shim"] and time.monotonic() < ends:
+            time.sleep(0.05)
 
     def hit(self, role: Role, victim: Victim) -> None:
         """Kill one process, and note it."""
@@ -203,6 +215,7 @@ class Chaos:
         for gone in progress:
             self.submit(round(jobs * (0.25 + 0.75 * gone)) - len(self.jobs))
             time.sleep(self.dice.uniform(*PAUSE_S))
+            self.until_something_runs()
             whom = self.kill()
             if not quiet:
                 print(f"{len(self.jobs)} jobs, killed {whom}", file=sys.stderr)
@@ -212,15 +225,15 @@ class Chaos:
 
     def settle(self, *, impatient: bool) -> None:
         """Wait until every job has ended, or patience has."""
-        left, shown = list(self.jobs), 0.0
-        patience = time.monotonic() + PATIENCE_S
+        left, began = list(self.jobs), time.monotonic()
+        show_at, patience = began, began + PATIENCE_S
         while time.monotonic() < patience:
             left = [job_id for job_id in left if self.read(job_id)["state"] not in ENDED]
             if not left:
                 return
-            if impatient and time.monotonic() - shown >= SHOWN_AGAIN_S:
+            if impatient and time.monotonic() >= show_at:
                 self.cloud.show_again(left)
-                shown = time.monotonic()
+                show_at = began + 2 * (time.monotonic() - began) + SHOWN_AGAIN_S
             self.revive()
             time.sleep(0.5)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from scripts.benches.chaos import SHOWN_AGAIN_S
 from scripts.local.cloud import Cloud
 from scripts.local.verdict import Case, count, output_of
 from scripts.local.witness import witness
@@ -26,18 +27,18 @@ JOBS = 6
 TICKS, TICK_S = 14, 0.05
 RESTED_S = 200
 """A message that an agent received without learning of it shows again after two minutes."""
-SHOWN_AGAIN_S = 3.0
 
 
 def settle(cloud: Cloud, http: Http, jobs: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Wait for every job's end."""
     ended: dict[str, dict[str, Any]] = {}
-    left, ends, shown = set(jobs), time.monotonic() + RESTED_S, 0.0
+    left, began = set(jobs), time.monotonic()
+    show_at, ends = began, began + RESTED_S
     while left:
         assert time.monotonic() < ends, f"not ended: {[read(http, job_id) for job_id in left]}"
-        if LONG is None and time.monotonic() - shown > SHOWN_AGAIN_S:
+        if LONG is None and time.monotonic() >= show_at:
             cloud.show_again(left)
-            shown = time.monotonic()
+            show_at = began + 2 * (time.monotonic() - began) + SHOWN_AGAIN_S
         ended |= {job_id: read(http, job_id) for job_id in left}
         left = {job_id for job_id in left if ended[job_id]["state"] not in ("completed", "failed")}
         time.sleep(0.2)

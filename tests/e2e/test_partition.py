@@ -44,6 +44,8 @@ PROGRAM: tuple[str | Path, ...] = (
 )
 
 TICK_S = 0.02
+SHOWN_S = 0.7
+"""How often the other agent is shown the message of each job."""
 LATE_S = 0.5
 """How late a busy host may be with a kill: far less than the margin."""
 START_S = 10.0
@@ -124,9 +126,14 @@ class Stage:
 
     def tempt(self) -> None:
         """Show the messages of all jobs to whoever polls, again and again."""
-        while not self.over.wait(0.5):
+        while not self.over.wait(SHOWN_S):
             for lane, body in self._messages:
                 self.sqs.send_message(QueueUrl=lane, MessageBody=body, MessageGroupId=TENANT)
+
+    def forget(self) -> None:
+        """Leave no copy of a message for other tests' agents to look at."""
+        for lane in {lane for lane, _ in self._messages}:
+            self.sqs.purge_queue(QueueUrl=lane)
 
     def play(self, pool: ThreadPoolExecutor) -> float:
         """Cut them off, heal one road in time and all others late; return when it began."""
@@ -186,6 +193,7 @@ def _stories(cloud: Cloud, clients: Clients) -> Iterator[dict[str, Story]]:
         stage.over.set()
         yield {name: stage.story(name, cut_at) for name in stage.jobs}
         list(pool.map(cloud.stop_agent, list(cloud.agents)))
+        stage.forget()
 
 
 @pytest.mark.timeout(PACE_HERE.lease_s + 120)
