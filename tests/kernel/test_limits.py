@@ -247,7 +247,7 @@ def group() -> Iterator[Path]:
     Path("/sys/fs/cgroup/cgroup.subtree_control").write_text("+cpu +cpuset +io +memory +pids")
     path.mkdir()
     yield path
-    for child in (path / "agent", path):
+    for child in (path / "others", path):
         if child.exists():
             child.rmdir()
 
@@ -262,7 +262,7 @@ def test_a_delegated_cgroup_is_vacated_and_used(group: Path) -> None:
     before, _, told = done.stdout.strip().rpartition("\n")
     assert before.strip() == "0::/some.service"
     assert json.loads(told)["usage"]["peak_memory_bytes"] > 0
-    assert [path.name for path in group.iterdir() if path.is_dir()] == ["agent"]
+    assert [path.name for path in group.iterdir() if path.is_dir()] == ["others"]
 
 
 def test_a_user_with_a_delegated_cgroup_has_limits(group: Path) -> None:
