@@ -2,6 +2,7 @@
 
 import os
 import resource
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,17 +11,24 @@ from typing import Any
 
 import pytest
 
-from joblane.aws.agents import HEARTBEAT_S
 from joblane.aws.clients import Clients
 from scripts.benches.agent import Weight, parts
+from scripts.local.agent import start_agent, wait_until_listed
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.processes import STATE, Process
 from tests.e2e.conftest import Http
 from tests.e2e.test_agent import wake
 from tests.e2e.test_jobs import submit, wait_for
 from tests.e2e.test_journal import wait_for_words
+from tests.support import paced_agent
 from tests.support.proxy import Proxy, proxy
 from tests.support.scarcity import disk, fill
+
+ROOM = 4
+"""Outcomes that may wait where the journal is to be filled."""
+
+PACE = ("1", "300", "60")
+"""Of heartbeats, seconds: every tenth of the usual time."""
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
 
@@ -48,6 +56,23 @@ def _road(quiet: Cloud) -> Iterator[Proxy]:
         yield road
 
 
+def start(cloud: Cloud, name: str, *, threads: int = 4, endpoint: str | None = None) -> Process:
+    """Start an agent that beats often."""
+    agent = start_agent(
+        cloud.ministack,
+        cloud.run_dir,
+        deployment=DEPLOYMENT,
+        name=name,
+        threads=threads,
+        isolation=None,
+        endpoint=endpoint,
+        program=(sys.executable, paced_agent.__file__, *PACE),
+    )
+    cloud.agents[name] = agent
+    wait_until_listed(agent, name, cloud.url, cloud.token())
+    return agent
+
+
 def wait_for_trouble(http: Http, name: str, words: str) -> None:
     """Wait until an agent says in its heartbeat why it takes nothing; none: that it does."""
     ends = time.monotonic() + 25
@@ -67,8 +92,18 @@ def assert_once(http: Http, job_id: str) -> dict[str, Any]:
     return job
 
 
-def test_an_idle_agent_and_its_state_service_stay_below_their_bounds(quiet: Cloud, http: Http):
-    agent = quiet.start_agent("idle")
+def test_an_idle_agent_is_small_and_one_without_descriptors_keeps_what_runs(
+    quiet: Cloud, http: Http
+):
+    """One agent for both: to start and to end one takes longer than either."""
+    agent = quiet.start_agent("poor")
+    _is_small_when_idle(http, agent)
+    _keeps_what_runs_without_descriptors(http, agent)
+    quiet.stop_agent("poor")
+
+
+def _is_small_when_idle(http: Http, agent: Process) -> None:
+    """Not only at its start: after work, too."""
     for job_id in [submit(http, "echo", "x") for _ in range(8)]:
         assert_once(http, job_id)
     before = _both(agent)
@@ -76,7 +111,6 @@ def test_an_idle_agent_and_its_state_service_stay_below_their_bounds(quiet: Clou
     after = _both(agent)
     assert after.rss_mb <= 80
     assert (after.cpu_s - before.cpu_s) / 20 <= 0.01
-    quiet.stop_agent("idle")
 
 
 def _both(agent: Process) -> Weight:
@@ -88,7 +122,7 @@ def _both(agent: Process) -> Weight:
 def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Http):
     state = quiet.run_dir / STATE / DEPLOYMENT / "full"
     with disk(state, "size=100m,mode=0700"):
-        agent = quiet.start_agent("full")
+        agent = start(quiet, "full")
         running = [submit(http, "sh", "-c", "echo a; sleep 3; echo b") for _ in range(3)]
         for job_id in running:
             wait_for(http, job_id, "active")
@@ -102,13 +136,12 @@ def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Htt
         (state / "ballast").unlink()
         for job_id in later:
             assert_once(http, job_id)
-        wait_for_trouble(http, "full", "")
+        wait_for_words(agent.log, "takes jobs again")
         quiet.stop_agent("full")
         assert [] == list((state / "jobs").iterdir())
 
 
-def test_without_descriptors_it_takes_no_job_and_keeps_those_that_run(quiet: Cloud, http: Http):
-    agent = quiet.start_agent("poor")
+def _keeps_what_runs_without_descriptors(http: Http, agent: Process) -> None:
     running = [submit(http, "sh", "-c", "echo a; sleep 3; echo b") for _ in range(3)]
     for job_id in running:
         wait_for(http, job_id, "active")
@@ -124,41 +157,19 @@ def test_without_descriptors_it_takes_no_job_and_keeps_those_that_run(quiet: Clo
     resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, before)
     for job_id in later:
         assert_once(http, job_id)
-    quiet.stop_agent("poor")
 
 
-def test_a_full_journal_takes_no_job_and_recovers(
+def test_a_part_of_aws_that_fails_holds_up_nothing_else_until_the_journal_is_full(
     quiet: Cloud, http: Http, road: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # Room for a thousand outcomes would take a thousand jobs.
-    (tmp_path / "sitecustomize.py").write_text("import ec2_agent.journal as j\nj.ROOM = 2\n")
+    (tmp_path / "sitecustomize.py").write_text(f"import ec2_agent.journal as j\nj.ROOM = {ROOM}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    agent = quiet.start_agent("scribe", endpoint=road.url)
-    jobs = [submit(http, "sleep", "2") for _ in range(4)]
-    ends = time.monotonic() + 20
-    while sum(state_of(http, job_id) == "active" for job_id in jobs) < 2:
-        assert time.monotonic() < ends
-    road.only, road.fault = "DynamoDB_20120810.UpdateItem", "error"
-    wait_for_words(agent.log, "outcomes wait for AWS")
-    wait_for_words(agent.log, "takes no new jobs: the journal is full")
-    wait_for_trouble(http, "scribe", "takes no jobs: the journal is full")
-    assert 2 == sum(state_of(http, job_id) == "pending" for job_id in jobs)
-    road.fault = None
-    for job_id in jobs:
-        assert_once(http, job_id)
-    quiet.stop_agent("scribe")
-
-
-def state_of(http: Http, job_id: str) -> str:
-    """A job's state now."""
-    return str(http("GET", f"/v1/jobs/{job_id}").json()["state"])
-
-
-def test_a_part_of_aws_that_hangs_holds_up_nothing_else(quiet: Cloud, http: Http, road: Proxy):
-    agent = quiet.start_agent("patient", endpoint=road.url)
+    agent = start(quiet, "patient", threads=8, endpoint=road.url)
     _logs_hang(http, road)
     _sqs_hangs(http, road)
     _dynamodb_hangs(http, road, agent)
+    _fills_its_journal(http, road, agent)
     quiet.stop_agent("patient")
 
 
@@ -207,6 +218,27 @@ def _dynamodb_hangs(http: Http, road: Proxy, agent: Process) -> None:
     assert 1 == outputs(http, job_id)["seen"]
 
 
+def _fills_its_journal(http: Http, road: Proxy, agent: Process) -> None:
+    """No more jobs are taken than outcomes may wait, and none while as many do."""
+    jobs = [submit(http, "sleep", "2") for _ in range(6)]
+    ends = time.monotonic() + 20
+    while sum(state_of(http, job_id) == "active" for job_id in jobs) < ROOM:
+        assert time.monotonic() < ends
+    road.only, road.fault = "DynamoDB_20120810.UpdateItem", "error"
+    wait_for_words(agent.log, "takes no new jobs: the journal is full")
+    wait_for_trouble(http, "patient", "outcome(s) wait since")
+    wait_for_trouble(http, "patient", "takes no jobs: the journal is full")
+    assert len(jobs) - ROOM == sum(state_of(http, job_id) == "pending" for job_id in jobs)
+    road.fault = None
+    for job_id in jobs:
+        assert_once(http, job_id)
+
+
+def state_of(http: Http, job_id: str) -> str:
+    """A job's state now."""
+    return str(http("GET", f"/v1/jobs/{job_id}").json()["state"])
+
+
 def test_a_host_whose_clock_jumps_neither_loses_nor_doubles_a_job(
     quiet: Cloud,
     http: Http,
@@ -217,21 +249,21 @@ def test_a_host_whose_clock_jumps_neither_loses_nor_doubles_a_job(
     (tmp_path / "sitecustomize.py").write_text(_JUMPS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    def start(name: str) -> Path:
+    def begin(name: str) -> Path:
         jump = tmp_path / name
         jump.write_text("0")
         monkeypatch.setenv("JOBLANE_TEST_JUMP", str(jump))
-        quiet.start_agent(name, threads=2)
+        start(quiet, name, threads=2)
         return jump
 
-    late = start("late")
-    jobs = [submit(http, "sleep", "14", restartable=n == 0) for n in range(2)]
+    late = begin("late")
+    jobs = [submit(http, "sleep", "7", restartable=n == 0) for n in range(2)]
     for job_id in jobs:
         wait_for(http, job_id, "active")
-    early = start("early")
+    early = begin("early")
     late.write_text("-3600")
     early.write_text("3600")
-    time.sleep(HEARTBEAT_S + 0.5)  # each has beaten since
+    time.sleep(1.5)  # each has beaten since
     for job_id in jobs:
         wake(clients, job_id)  # for `early`: the other has no slot left
     alive = {a["name"]: a["alive"] for a in http("GET", "/v1/agents").json()["entries"]}
