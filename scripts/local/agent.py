@@ -1,5 +1,6 @@
 """A real agent as a process of this machine."""
 
+import functools
 import json
 import os
 import subprocess
@@ -12,10 +13,12 @@ import httpx
 from scripts.local.deploy import AGENT_ROLE, BIN
 from scripts.local.emulator import ACCOUNT, MiniStack
 from scripts.local.errors import LocalError
-from scripts.local.processes import POLL_S, STATE, Process
+from scripts.local.processes import STATE, Process
 
 AGENT = (BIN / "joblane", "agent")
 START_TIMEOUT_S = 30.0
+LISTED_POLL_S = 0.1
+"""Each look is a function's run, on the cores that the agent needs to start."""
 DRAIN_S = 5
 """How long an agent that leaves lets its running jobs go on."""
 STOP_GRACE_S = DRAIN_S + 35.0
@@ -76,8 +79,9 @@ def _environment_in_the_fleets_role(ministack: MiniStack, run_dir: Path) -> dict
     return {**env, "AWS_CONFIG_FILE": str(profile), "AWS_PROFILE": "agent"}
 
 
+@functools.cache
 def best_isolation() -> str:
-    """Return "full" or "namespaces": what `joblane doctor` says of this host."""
+    """Return "full" or "namespaces": what `joblane doctor` says of this host, asked once."""
     done = subprocess.run(
         [str(BIN / "joblane"), "doctor", "--json"], capture_output=True, text=True, check=False
     )
@@ -108,7 +112,7 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
             )
         if any(entry["name"] == name and entry["alive"] for entry in answer.json()["entries"]):
             return
-        time.sleep(POLL_S)
+        time.sleep(LISTED_POLL_S)
     raise LocalError(f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}")
 
 
