@@ -192,5 +192,5 @@ def _row(item: Mapping[str, Any]) -> AgentRow:
         version=item["version"]["S"],
         jobs=tuple(entry["S"] for entry in item["jobs"]["L"]),
         trouble=item["trouble"]["S"] if "trouble" in item else None,
-        lease_s=int(item["lease"]["N"]),
+        lease_s=int(item["lease"]["N"]) if "lease" in item else LEASE_S,  # an older agent's
     )
