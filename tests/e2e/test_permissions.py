@@ -2,10 +2,13 @@
 
 The local AWS lets a role do what its policies allow and no more, so a missing permission fails
 the test that needs it. This looks back at the whole suite: nothing may have been refused, not
-even what somebody tried again, and nothing may be granted that nobody needs.
+even what somebody tried again, and nothing may be granted that nobody needs. scripts/test runs
+the suite in two processes with a deployment each, and this afterwards: JOBLANE_E2E_CALLS is where
+both have left the calls that they saw.
 """
 
 import json
+import os
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,6 +18,8 @@ import boto3
 import pytest
 
 from scripts.local.cloud import DEPLOYMENT, Cloud
+
+EARLIER, PROCESSES = os.environ.get("JOBLANE_E2E_CALLS"), 2
 
 
 class Permission(NamedTuple):
@@ -114,7 +119,9 @@ def allowed() -> dict[Permission, set[str]]:
 
 
 def whole_suite(session: pytest.Session) -> bool:
-    """Whether every test of this folder was asked for."""
+    """Whether every test of this folder was asked for, or has been run already."""
+    if EARLIER is not None:
+        return True
     asked = {item.path for item in session.items}
     everything = set(Path(__file__).parent.glob("test_*.py"))
     return everything <= asked and not session.config.option.keyword
@@ -123,7 +130,12 @@ def whole_suite(session: pytest.Session) -> bool:
 @pytest.fixture(name="calls")
 def _calls(cloud: Cloud) -> list[tuple[str, str, str, bool]]:
     """Role, action, ARN and whether it was allowed, of each different call up to now."""
-    lines = cloud.ministack.calls.read_text(encoding="utf-8").splitlines()
+    files = [cloud.ministack.calls]
+    if EARLIER is not None:
+        earlier = list(Path(EARLIER).glob(f"*/*/*/{files[0].name}"))
+        assert PROCESSES == len(earlier)
+        files += earlier
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     found = [(short(role), *call) for role, *call in map(json.loads, lines)]
     assert {"Submission", "joblane-agent"} <= {role for role, *_ in found}
     return found
