@@ -203,12 +203,23 @@ def test_a_closed_launcher_leaves_no_cgroup() -> None:
 
 
 def test_usage_is_told(launcher: Launcher) -> None:
+    """Eight processes work at the same time, and each waits for those that it has started."""
     script = (
         "import os, time\n"
-        "pids = [os.fork() for _ in range(3)]\n"
+        "first, (told, tell), (go, start) = os.getpid(), os.pipe(), os.pipe()\n"
+        "for _ in range(3): os.fork()\n"
+        "os.write(tell, b'x')\n"
+        "if os.getpid() == first:\n"
+        " there = 0\n"
+        " while there < 8: there += len(os.read(told, 8))\n"
+        " os.write(start, bytes(8))\n"
+        "os.read(go, 1)\n"
         "x = bytearray(30 << 20)\n"
         "end = time.process_time() + 0.2\n"
-        "while time.process_time() < end: pass"
+        "while time.process_time() < end: pass\n"
+        "try:\n"
+        " while True: os.wait()\n"
+        "except ChildProcessError: pass"
     )
     usage = python(launcher, script).ending.usage
     assert usage.cpu_s >= 8 * 0.2 * 0.9
