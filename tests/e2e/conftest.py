@@ -1,8 +1,10 @@
 """The deployed stacks on MiniStack, once for all end-to-end tests, and a real agent."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -30,6 +32,8 @@ def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         for name, value in cloud.ministack.environment().items():
             patch.setenv(name, value)
         yield cloud
+        if (folder := os.environ.get("JOBLANE_E2E_CALLS")) is not None:  # see test_permissions.py
+            shutil.copy(cloud.ministack.calls, Path(folder) / f"{os.getpid()}.jsonl")
 
 
 @pytest.fixture(name="clients", scope="session")
