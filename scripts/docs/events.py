@@ -8,6 +8,7 @@ from typing import Any
 from ec2_agent import events as of_agent
 from ec2_agent.log_event import Event
 from ec2_agent.state import events as of_state
+from scripts.docs.between import between
 
 FILE = Path(__file__).parents[2] / "docs" / "PROTOCOL.md"
 
@@ -39,9 +40,7 @@ def render() -> str:
 
 def page(text: str) -> str:
     """The page with its table as it should be."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{render()}{END}{after}"
+    return between(text, BEGIN, render(), END)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from joblane.access import MEANING, ROLES, SCOPES
 from joblane.routes import ROUTES
+from scripts.docs.between import between
 
 FILE = Path(__file__).parents[2] / "docs" / "SECURITY.md"
 
@@ -26,9 +27,7 @@ def render() -> str:
 
 def page(text: str) -> str:
     """The page with its tables as they should be."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{render()}{END}{after}"
+    return between(text, BEGIN, render(), END)
 
 
 if __name__ == "__main__":

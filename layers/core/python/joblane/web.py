@@ -1,4 +1,4 @@
-"""What the HTTP functions share: problems, who asks, paging, one log line a request."""
+"""What the HTTP functions share: routes, who asks, what is read of a request, one log line each."""
 
 import binascii
 import json

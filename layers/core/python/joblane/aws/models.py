@@ -1,8 +1,9 @@
 """Read botocore's models of the services that we use, quickly, and keep only what calls need.
 
 A client's model is some megabytes as botocore reads it: it keeps what its documentation is made
-of, in dictionaries that remember their order twice. Without these, DynamoDB's client takes 17 ms
-to make instead of 28, and 4.8 MB instead of 9.9.
+of, in dictionaries that remember their order twice. So, and without the search of `Models`,
+DynamoDB's client takes 20 ms to make instead of 43, and 4.9 MB instead of 10.3 (medians of five
+fresh interpreters, Python 3.11, 2026-11-21).
 """
 
 import gzip
@@ -66,8 +67,8 @@ def _without_words(found: dict[str, Any]) -> dict[str, Any]:
 class Models(Loader):
     """Finds the models of our services without looking through those of all 400.
 
-    botocore lists every service's folders before it loads one, 5,000 system calls: a tenth of a
-    cold start (`scripts/bench imports`).
+    botocore lists every service's folders before it loads one, for each kind of model: some 3,000
+    system calls and 7 ms, twice for a client.
     """
 
     def __init__(self) -> None:
