@@ -1,7 +1,7 @@
-"""The CDK app: joblane.toml in, stacks out.
+"""The CDK app: creates the stacks of joblane.toml.
 
-`cdk deploy --all` deploys what joblane.toml says; `-c config=PATH` names another file.
-Synthesis needs neither the network (once the layer's wheels are in uv's cache) nor an account.
+`cdk deploy --all` deploys them; `-c config=PATH` names another file. Synthesis needs no AWS
+account, and no network once the layer's wheels are in uv's cache.
 """
 
 import sys

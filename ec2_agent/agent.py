@@ -1,399 +1,282 @@
-"""The agent: composes its parts, admits messages to slots, and leaves in order.
+"""Runs the parts of an agent, serves messages, and drains.
 
-One event loop decides; every call to AWS and every start of a sandbox runs in a thread. What
-runs when, and who owns what, is told in docs/ARCHITECTURE.md.
+One event loop makes every decision; calls to AWS and starts of sandboxes run in threads.
+docs/ARCHITECTURE.md says which task runs when, and who owns what.
 """
 
 import asyncio
 import logging
 import os
-import random
 import signal
-import time
-from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from ec2_agent import memory
-from ec2_agent.adoption import Adoption, Home, Orphan
-from ec2_agent.attempt import Attempt
-from ec2_agent.aws import make_aws
-from ec2_agent.calls import in_thread
-from ec2_agent.caps import Caps
-from ec2_agent.claiming import Claimer, Stores
-from ec2_agent.decisions import Ask
-from ec2_agent.events import (
+from ec2_agent.attempt.run import Attempt
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.compose import Parts
+from ec2_agent.host import memory
+from ec2_agent.jobs.adoption import FoundJob
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.logging.events import (
     AgentReady,
     ClaimFailed,
+    Draining,
+    DrainRequested,
     HandedOver,
-    JobAsked,
+    JobCommand,
     LauncherDied,
-    LeaseLost,
-    Leaving,
     LoopEnded,
     OutcomesStay,
-    ToldToLeave,
 )
-from ec2_agent.flight import Flight, Held
-from ec2_agent.group import Group
-from ec2_agent.inbox import Inbox
-from ec2_agent.intake import Intake
-from ec2_agent.journal import Journal
-from ec2_agent.kept import Keep, boottime
-from ec2_agent.lease import Lease
-from ec2_agent.log_event import tell
-from ec2_agent.notices import Kind, Metadata, Notice, watch
-from ec2_agent.report import Report, Tools
-from ec2_agent.room import Jobs, Room
-from ec2_agent.settings import Settings
-from ec2_agent.state.keeper import Keeper
-from joblane.aws.clients import Clients
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.outcomes.judge import StopReason
+from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane.aws.lanes import LaneQueue
-from joblane.head import rfc3339
-from joblane.message import Command
-from joblane.names import inbox_name
+from joblane.job.message import Command
 
 EX_SOFTWARE = 70
-"""sysexits.h: a part of the agent failed; whoever keeps it running starts it again."""
+"""sysexits.h: a part of the agent failed; its service manager starts it again."""
 
 EX_TEMPFAIL = 75
-"""sysexits.h: come again. The unit's RestartForceExitStatus= names it."""
+"""sysexits.h: start again. The unit's RestartForceExitStatus= names it."""
 
 LAUNCHER_GONE_S = 1.0
-"""How long an agent that lost its launcher stays, for starts under way to fail and be noted."""
+"""How long an agent without a launcher stays, so that starts under way fail and are recorded."""
 
-TROUBLE_S = 5
-"""How long a message rests whose job could not be claimed, because AWS did not answer."""
-
-WAITING_S = 5.0
-"""An outcome that has waited for longer is told of."""
-
-MOST_TROUBLE = 500
-"""Characters of trouble in a heartbeat."""
+CLAIM_AGAIN_S = 5
+"""Seconds for which a message is hidden after its claim failed because of a call to AWS."""
 
 FLUSH_S = 10.0
-"""How long an agent that leaves goes on delivering outcomes."""
+"""How long a draining agent goes on delivering outcomes."""
 
 
 class Agent:
     """One agent process."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        clients: Clients,
-        home: Home,
-        keeper: Keeper,
-        metadata: Metadata | None = None,
-    ) -> None:
-        """Compose the parts around a state service that has been started.
-
-        Without `metadata` nobody asks for notices of the instance's end.
-        """
-        self._settings = settings
-        descriptor, clock = settings.descriptor, home.clock
-        aws = make_aws(descriptor, clients, clock)
-        self._taken: Counter[str] = Counter()
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._settings = parts.settings
         self._work: set[asyncio.Task[object]] = set()
-        self._attempts: set[Attempt] = set()
-        self._leaving = asyncio.Event()
+        """Messages being served and jobs being adopted."""
+        self._draining = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._launcher = home.launcher
-        self._crippled = False
-        """Whether the launcher has died: nothing can be started."""
-        self._metadata = metadata
-        self._group = Group(aws.autoscaling, settings)
         self._scaled_in = False
-        self._flight = Flight(clock)
-        stores = Stores(aws.jobs, aws.agents, aws.conditions)
-        self._claimer = Claimer(settings, stores, self._flight, clock)
-        report = Report(aws.jobs, aws.conditions, self._flight, lambda url: LaneQueue(aws.sqs, url))
-        self._report = report
-        self._keeper = keeper
-        self._journal = Journal(keeper.client, report, clock)
-        keeper.client.resync_from(self._journal.records)
-        self._room = Room(
-            settings.directory,
-            settings.threads,
-            lambda: self._journal.room,
-            lambda: Jobs(self._taken.total(), sum(a.started for a in self._attempts)),
-            time.monotonic,
-            lambda: self._intake.changed.set(),  # noqa: PLW0108 - it is made later
-        )
-        self._tools = Tools(
-            jobs=aws.jobs,
-            payloads=aws.payloads,
-            logs=aws.logs,
-            conditions=aws.conditions,
-            requirements=aws.requirements,
-            launcher=home.launcher,
-            keep=Keep(home.shims, home.jobs, lambda: self._lease.until, aws.conditions is not None),
-            secrets=aws.secrets,
-            flight=self._flight,
-            journal=self._journal,
-            room=self._room,
-            retention=descriptor.retention,
-            clock=clock,
-            dice=random.Random(),  # noqa: S311 - jitter, not a secret
-        )
-        self._lease = Lease(
-            settings,
-            aws.agents,
-            clock,
-            boottime,
-            self._running,
-            self._trouble,
-            self._on_lease_lost,
-            self._on_renewed,
-        )
-        self._adoption = Adoption(home.jobs, aws.sqs, aws.jobs)
-        name = inbox_name(descriptor.name, settings.name)
-        self._inbox = Inbox(aws.sqs, name, self._on_command)
-        self._intake = Intake(
-            aws.lane_pairs(descriptor), self._free, self._admit, clock, time.monotonic
-        )
-        self._caps = Caps(settings, aws.settings, self._intake.changed.set)
-        keeper.on_change = self._intake.changed.set
+        self._launcher_pidfd = -1
 
     async def run(self) -> int:
-        """Work until SIGTERM or SIGINT, then leave in order. Returns the exit code.
+        """Work until SIGTERM or SIGINT, then drain. Returns the exit code.
 
-        A second signal hurries: running jobs are interrupted at once, and open polls are not
-        waited for. SIGHUP ends this process alone: its jobs run on, and the next process under
-        this name adopts them, if it comes before the lease is over. Raises what AWS says if the
-        agent cannot even announce itself, and what the state service says if its journal cannot
-        be read.
+        A second signal interrupts running jobs at once and waits for no open poll. SIGHUP ends
+        this process alone: its jobs run on, and the next process of this name adopts them if it
+        starts before the lease is over. Raises what AWS raises if the first heartbeat fails,
+        and what the state service raises if the journal cannot be read.
         """
+        parts = self._parts
+        self._handle_signals()
+        for outcome in await parts.journal.recover():
+            parts.flight.add(outcome.delivery)
+        # In this order: the heartbeat that announces this process lists the jobs it adopts.
+        parts.adoption.find()
+        await parts.lease.begin()
+        parts.journal.resume()  # after a heartbeat that lists these jobs as this agent's
+        await parts.limits.begin()
+        inbox = await parts.inbox.open()
+        self._log_ready()
+        for found in parts.adoption.found:
+            self._track(self._adopt(found))
+        loops = self._start_loops(inbox)
+        draining = asyncio.create_task(self._draining.wait(), name="draining")
+        done, _ = await asyncio.wait({*loops, draining}, return_when=asyncio.FIRST_COMPLETED)
+        broken = [task for task in done if task is not draining]
+        for task in broken:  # a loop runs until it is cancelled: this is a bug
+            log_event(LoopEnded(task.get_name()), task.exception())
+        await self._drain()
+        await self._leave()
+        for task in (*loops, draining):
+            task.cancel()
+        await asyncio.gather(*loops, draining, return_exceptions=True)
+        return 1 if broken else 0
+
+    def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._leave)
+            loop.add_signal_handler(number, self._on_stop_signal)
         loop.add_signal_handler(signal.SIGHUP, self._hand_over)
-        self._launcher_end = os.pidfd_open(self._launcher.pid)
-        loop.add_reader(self._launcher_end, self._on_launcher_gone)
-        for finished in await self._journal.recover():
-            self._flight.add(self._report.held(finished.letter))
-        # In this order: what is adopted is listed by the heartbeat that says that we are new.
-        self._adoption.find()
-        await self._lease.begin()
-        self._journal.resume()  # after a heartbeat that lists these jobs as this agent's
-        await self._caps.begin()
-        inbox = await self._inbox.open()
+        self._launcher_pidfd = os.pidfd_open(self._parts.host.launcher.pid)
+        loop.add_reader(self._launcher_pidfd, self._on_launcher_gone)
+
+    def _log_ready(self) -> None:
         settings = self._settings
         queues = ", ".join(settings.descriptor.queues)
-        tell(
+        log_event(
             AgentReady(
                 settings.name, settings.threads, settings.isolation, queues, settings.version
             )
         )
-        for orphan in self._adoption.orphans:
-            self._track(self._adopt(orphan))
-        loops = [
-            asyncio.create_task(self._intake.run(), name="intake"),
-            asyncio.create_task(self._lease.keep(), name="lease"),
-            asyncio.create_task(self._caps.keep(), name="caps"),
-            asyncio.create_task(self._flight.keep(), name="flight"),
-            asyncio.create_task(self._keeper.keep(), name="state"),
-            asyncio.create_task(self._room.keep(), name="room"),
-            asyncio.create_task(memory.keep_small(lambda: bool(self._work)), name="memory"),
-            asyncio.create_task(self._inbox.run(inbox), name="inbox"),
-        ]
-        if self._metadata is not None:
-            watching = watch(self._metadata, self._on_notice)
-            loops.append(asyncio.create_task(watching, name="notices"))
-        leaving = asyncio.create_task(self._leaving.wait(), name="leaving")
-        done, _ = await asyncio.wait({*loops, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        broken = [task for task in done if task is not leaving]
-        for task in broken:  # a loop never ends by itself: this is a defect of ours
-            tell(LoopEnded(task.get_name()), task.exception())
-        await self._drain()
-        if await self._journal.flush(FLUSH_S):
-            await self._lease.end()
-        else:
-            # No goodbye: it would hand jobs that have ended to others, to be run again.
-            tell(OutcomesStay(self._journal.waiting, self._journal.trouble))
-        if self._scaled_in:
-            await self._group.let_go()
-        for task in (*loops, leaving):
-            task.cancel()
-        await asyncio.gather(*loops, leaving, return_exceptions=True)
-        return 1 if broken else 0
 
-    def _leave(self) -> None:
-        if self._leaving.is_set():
-            self._hurry.set()
-        self._leaving.set()
+    def _start_loops(self, inbox: LaneQueue) -> list[asyncio.Task[None]]:
+        parts = self._parts
+        loops = {
+            "intake": parts.intake.run(self._admit),
+            "lease": parts.lease.keep(),
+            "limits": parts.limits.keep(),
+            "flight": parts.flight.keep(),
+            "state": parts.host.supervisor.supervise(),
+            "capacity": parts.capacity.keep(),
+            "memory": memory.keep_small(lambda: bool(self._work)),
+            "inbox": parts.inbox.run(inbox, self._on_command),
+        }
+        if parts.host.metadata is not None:
+            loops["notices"] = watch(parts.host.metadata, self._on_notice)
+        return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
+
+    # Draining.
+
+    def _start_draining(self) -> None:
+        self._parts.free_slots.closed = True
+        self._draining.set()
 
     async def _drain(self) -> None:
         """Let jobs end for a while, interrupt the rest, and wait until all is reported."""
-        self._leaving.set()
-        tell(Leaving(len(self._attempts)))
+        self._start_draining()
+        attempts = self._parts.slots.attempts
+        log_event(Draining(len(attempts)))
         hurry = asyncio.create_task(self._hurry.wait())
-        polls = asyncio.create_task(self._intake.stop())
+        polls = asyncio.create_task(self._parts.intake.stop())
         work = asyncio.create_task(self._work_done())
         await asyncio.wait(
             {hurry, work}, timeout=self._settings.drain_s, return_when=asyncio.FIRST_COMPLETED
         )
-        for attempt in self._attempts:
-            attempt.ask_to_end(Ask.LEAVING)
+        for attempt in attempts:
+            attempt.request_stop(StopReason.DRAIN)
         await work
-        # An open poll may still bring a message, which would stay hidden for two minutes if
-        # nobody were here to give it back; SQS answers within LONG_POLL_S.
+        # An open poll may still bring a message, which would stay hidden for two minutes if this
+        # process ended before giving it back; SQS answers within LONG_POLL_S.
         await asyncio.wait({hurry, polls}, return_when=asyncio.FIRST_COMPLETED)
         polls.cancel()
-        await self._work_done()  # what an open poll still brought is being given back
+        await self._work_done()  # messages of the last polls are being given back
         hurry.cancel()
 
     async def _work_done(self) -> None:
         while self._work:
             await asyncio.wait(self._work)
 
-    def _running(self) -> list[str]:
-        """Ids of the jobs that are this agent's, those included that it is about to claim.
-
-        Whoever finds a job active here that no heartbeat lists takes it over
-        (`AgentRow.holds`), so a job is listed before its claim and until its report.
-        """
-        return [
-            *self._claimer.claiming,
-            *(attempt.head.job_id for attempt in self._attempts),
-            *self._journal.job_ids,
-            *(orphan.job_id for orphan in self._adoption.orphans),
-        ]
-
-    def _trouble(self) -> str | None:
-        """Why no work is taken, and what waits to be reported, in one line."""
-        journal, why = self._journal, []
-        if (lack := self._keeper.trouble or self._room.why) is not None:
-            why.append(f"takes no jobs: {lack}")
-        if journal.waiting and journal.oldest_s >= WAITING_S:
-            what = f"{journal.waiting} outcome(s) wait since {rfc3339(journal.since_ms or 0)}"
-            why.append(f"{what}: {journal.trouble or 'their messages are still held'}")
-        return "; ".join(why)[:MOST_TROUBLE] or None
-
-    def _free(self) -> Mapping[str, int]:
-        """Free slots by queue."""
-        queues = self._settings.descriptor.queues
-        away = self._leaving.is_set() or self._crippled
-        if away or not self._lease.held or self._keeper.trouble:
-            return dict.fromkeys(queues, 0)
-        left = self._room.left
-        return {name: min(left, self._caps.of(name) - self._taken[name]) for name in queues}
-
-    def _admit(self, held: Held) -> None:
-        """Take a slot for a message; a message without a slot goes back to its lane."""
-        if self._free()[held.queue] <= 0:
-            work: Coroutine[Any, Any, object] = self._flight.give_back(held, 0)
+    async def _leave(self) -> None:
+        """Deliver outcomes, give up the lease, and let the Auto Scaling group go on."""
+        journal = self._parts.journal
+        if await journal.flush(FLUSH_S):
+            await self._parts.lease.end()
         else:
-            self._taken[held.queue] += 1
-            self._flight.add(held)
-            work = self._serve(held)
-        self._track(work)
+            # The lease is kept: without it, other agents would run jobs again that have ended.
+            log_event(OutcomesStay(journal.waiting, journal.trouble))
+        if self._scaled_in:
+            await self._parts.group.complete_lifecycle_action()
+
+    # Messages and jobs.
+
+    def _admit(self, delivery: Delivery) -> None:
+        """Take a slot for a message, or give the message back to its lane."""
+        parts = self._parts
+        if parts.free_slots.by_queue()[delivery.queue] <= 0:
+            self._track(parts.flight.give_back(delivery, 0))
+            return
+        parts.slots.take(delivery.queue)
+        parts.flight.add(delivery)
+        self._track(self._serve(delivery))
 
     def _track(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    async def _serve(self, held: Held) -> None:
+    async def _serve(self, delivery: Delivery) -> None:
         """Claim the job that a message names, and run it."""
+        parts = self._parts
         try:
-            head = await self._claimer.claim(held)
+            head = await parts.claimer.claim(delivery)
             if head is not None:
-                await self._run(Attempt(self._tools, head, held))
-        except (BotoCoreError, ClientError) as error:
-            # Not claimed, or claimed and the answer lost: the message is seen again, and the
-            # claim's conditions tell which.
-            tell(ClaimFailed(error))
-            await self._flight.give_back(held, TROUBLE_S)
+                await self._run(parts.attempts.make(head, delivery))
+        except AWS_ERRORS as error:
+            # The claim may have been written although its answer was lost. The message is received
+            # again, and the next claim is refused if so.
+            log_event(ClaimFailed(error))
+            await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
         finally:
-            self._taken[held.queue] -= 1
-            self._intake.changed.set()
+            parts.slots.release(delivery.queue)
 
     async def _run(self, attempt: Attempt) -> None:
-        self._attempts.add(attempt)
-        try:
-            if not self._lease.held:
+        with self._parts.slots.running(attempt):
+            if not self._parts.lease.held:
                 attempt.abandon()
             await attempt.run()
-        finally:
-            self._attempts.discard(attempt)
 
-    async def _adopt(self, orphan: Orphan) -> None:
-        """Go on with a job that this agent's earlier process had started, or end it."""
-        self._taken[orphan.held.queue] += 1
-        self._flight.add(orphan.held)
+    async def _adopt(self, found: FoundJob) -> None:
+        """Follow a job that an earlier process of this agent started to its end, or end it."""
+        parts, delivery = self._parts, found.delivery
+        parts.slots.take(delivery.queue)
+        parts.flight.add(delivery)
         try:
-            waits = orphan.job_id in self._journal.job_ids
+            reported = found.job_id in parts.journal.job_ids
             head = (
                 None
-                if waits
-                else await self._adoption.check(orphan, self._settings.name, self._lease)
+                if reported
+                else await parts.adoption.check(found, self._settings.name, parts.lease)
             )
             if head is None:
-                if not waits:  # what the journal holds, it lets go of
-                    self._flight.abandon(orphan.held)
-                await self._adoption.end(orphan, self._tools.logs)
+                if not reported:  # otherwise the journal releases the message
+                    parts.flight.abandon(delivery)
+                await parts.adoption.end(found, parts.logs)
                 return
-            attempt = Attempt(self._tools, head, orphan.held, orphan.kept)
-            attempt.renew(self._lease.until)
-            self._attempts.add(attempt)
-            self._adoption.done(orphan)
-            if head.cancel_requested is not None:  # while nobody was here to hear of it
-                attempt.ask_to_end(Ask.TOLD)
-            await self._run(attempt)
+            attempt = parts.attempts.make(head, delivery, found.job)
+            attempt.renew(parts.lease.until)
+            with parts.slots.running(attempt):  # listed here before the list of found jobs drops it
+                parts.adoption.done(found)
+                if head.cancel_requested is not None:  # while no agent read the inbox
+                    attempt.request_stop(StopReason.COMMAND)
+                await self._run(attempt)
         finally:
-            self._adoption.done(orphan)
-            self._taken[orphan.held.queue] -= 1
-            self._intake.changed.set()
-        await in_thread(self._launcher.remove_leftovers, "leftovers")
+            parts.adoption.done(found)
+            parts.slots.release(delivery.queue)
+        await in_thread(parts.host.launcher.remove_leftovers, "leftovers")
+
+    # Signals, notices, commands.
+
+    def _on_stop_signal(self) -> None:
+        if self._draining.is_set():
+            self._hurry.set()
+        self._start_draining()
 
     def _on_notice(self, notice: Notice) -> None:
-        """Leave, in the time that there is."""
-        tell(ToldToLeave(str(notice)))
+        """Drain in the time that the notice leaves."""
+        log_event(DrainRequested(str(notice)))
         self._scaled_in |= notice.kind is Kind.SCALE_IN
-        self._leaving.set()
+        self._start_draining()
         drain_s = notice.drain_s(self._settings.drain_s)
         asyncio.get_running_loop().call_later(drain_s, self._hurry.set)
 
     def _on_command(self, command: Command) -> None:
-        """Act on a command from the inbox; a job that does not run here needs nothing."""
+        """Act on a command from the inbox; one for a job that does not run here is ignored."""
         if command.command == "drain":
-            tell(ToldToLeave("an operator asked for it"))
-            self._leaving.set()
-        for attempt in self._attempts:
+            log_event(DrainRequested("an operator asked for it"))
+            self._start_draining()
+        for attempt in self._parts.slots.attempts:
             if attempt.head.job_id == command.job_id:
-                tell(JobAsked(command.job_id, command.command))
-                attempt.ask_to_end(Ask.TOLD)
-
-    def _on_lease_lost(self) -> None:
-        if self._attempts:
-            tell(LeaseLost(len(self._attempts)))
-        for attempt in self._attempts:
-            attempt.abandon()
-        for orphan in self._adoption.orphans:
-            orphan.kill()
-
-    def _on_renewed(self, until: float) -> None:
-        for attempt in self._attempts:
-            attempt.renew(until)
-        for orphan in self._adoption.orphans:
-            orphan.renew(until)
+                log_event(JobCommand(command.job_id, command.command))
+                attempt.request_stop(StopReason.COMMAND)
 
     def _on_launcher_gone(self) -> None:
-        """Without a launcher no job can be started: let the next process have one of its own.
+        """Let the next process start a launcher: without one no job can be started.
 
-        What was about to start is written to the journal as interrupted in the meantime.
+        Starts under way fail meanwhile, and are written to the journal as interrupted.
         """
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._launcher_end)
-        tell(LauncherDied())
-        self._crippled = True
+        loop.remove_reader(self._launcher_pidfd)
+        log_event(LauncherDied())
+        self._parts.free_slots.closed = True
         loop.call_later(LAUNCHER_GONE_S, self._hand_over, EX_SOFTWARE)
 
     def _hand_over(self, code: int = EX_TEMPFAIL) -> None:
-        """Go at once, and leave the running jobs to the process that comes next."""
-        tell(HandedOver(len(self._attempts)))
+        """Exit at once, and leave the running jobs to the next process of this name."""
+        log_event(HandedOver(len(self._parts.slots.attempts)))
         logging.shutdown()
         os._exit(code)

@@ -1,57 +1,58 @@
-"""Blocking calls from the event loop, in threads that never hold up the process's end.
+"""Blocking calls from the event loop, in daemon threads.
 
-asyncio's own executor joins its threads at exit, and a long poll may have 20 s to go.
+asyncio's default executor joins its threads at exit, and a long poll may last another 20 s.
 """
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from concurrent.futures import Executor, Future
+from typing import ParamSpec, TypeVar
 
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
-RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-def pause_s(tries: int) -> float:
-    """How long to wait before a call that AWS did not answer is made again; 0 is the first."""
-    return RETRY_S[min(tries, len(RETRY_S) - 1)]
+AWS_ERRORS = (BotoCoreError, ClientError)
+"""What botocore raises when AWS refuses a call or cannot be reached."""
 
 
 class NoThread(BotoCoreError):
-    """A call could not be begun. One of AWS's errors, because it means the same: not now."""
+    """No thread could be started. One of AWS_ERRORS: it is handled as a call that failed."""
 
     fmt = "no thread could be started: {error}"
 
 
-def in_thread(call: Callable[[], T], name: str) -> Awaitable[T]:
-    """Run a blocking call in a daemon thread of its own; its result or error is the future's.
+class DaemonThread(Executor):
+    """Runs each call in a new daemon thread."""
 
-    Raises NoThread when the kernel has none left for this process.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if future.cancelled():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type] # None only where T admits it
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Start a thread. Raises NoThread when the kernel allows this process no more."""
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # from here on it cannot be cancelled
 
-    def work() -> None:
+        def work() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - raised by the future
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
         try:
-            result, error = call(), None
-        except BaseException as caught:  # noqa: BLE001 - handed to whoever awaits
-            result, error = None, caught
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, error)
+            threading.Thread(target=work, name=self._name, daemon=True).start()
+        except RuntimeError as error:
+            raise NoThread(error=error) from None
+        return future
 
-    try:
-        threading.Thread(target=work, name=name, daemon=True).start()
-    except RuntimeError as error:
-        raise NoThread(error=error) from None
-    return future
+
+def in_thread(call: Callable[[], T], name: str) -> Awaitable[T]:
+    """Run a blocking call in a new daemon thread; the future has its result or error.
+
+    Raises NoThread.
+    """
+    return asyncio.get_running_loop().run_in_executor(DaemonThread(name), call)

@@ -1,4 +1,4 @@
-"""The agent's configuration file, and where the agent keeps its files."""
+"""The agent's configuration file, and the directory of its files."""
 
 import os
 import tomllib
@@ -10,7 +10,7 @@ from ec2_agent.state.settings import StateSettings
 
 
 class BadConfiguration(Exception):
-    """The configuration file cannot be used; the text names the file and the field."""
+    """The configuration file is invalid; the text names the file and the field."""
 
 
 class Configuration(BaseModel):
@@ -34,20 +34,20 @@ def read(path: Path | None) -> Configuration:
     except ValidationError as error:
         wrong = error.errors()[0]
         field = ".".join(str(part) for part in wrong["loc"])
-        what = "there is no such setting" if wrong["type"] == "extra_forbidden" else wrong["msg"]
+        what = "unknown setting" if wrong["type"] == "extra_forbidden" else wrong["msg"]
         raise BadConfiguration(f"{path}: {field}: {what}") from None
 
 
-def state_directory(deployment: str, agent: str) -> Path:
-    """Where an agent keeps what must outlive it, apart from other agents on this host.
+def state_directory(deployment: str, agent: str, uid: int) -> Path:
+    """The directory for the files that must survive the process of an agent of user `uid`.
 
-    Below what systemd's StateDirectory= says (the environment variable STATE_DIRECTORY), else
-    /var/lib/joblane for root and the user's own place for state for anybody else.
+    Below systemd's StateDirectory= (the environment variable STATE_DIRECTORY); without it below
+    /var/lib/joblane for root, and below $XDG_STATE_HOME or ~/.local/state for other users.
     """
     named = os.environ.get("STATE_DIRECTORY")
     if named:
         base = Path(named.partition(":")[0])  # systemd separates several
-    elif os.geteuid() == 0:
+    elif uid == 0:
         base = Path("/var/lib/joblane")
     else:
         home = os.environ.get("XDG_STATE_HOME")

@@ -1,25 +1,22 @@
-"""What an agent is told at its start, read once and handed down."""
+"""An agent's settings: read once at its start, and handed down."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.sandbox import Isolation
 from ec2_agent.state.settings import StateSettings
-from joblane.aws.agents import HEARTBEAT_S, LEASE_S
-from joblane.descriptor import Descriptor
+from joblane.deployment.descriptor import Descriptor
+from joblane.job.lease import HEARTBEAT_S, LEASE_S
 
 MARGIN_S = 60.0
-"""Jobs are given up so long before the lease ends: a failing heartbeat is noticed only when its
-three tries have timed out (21 s, `clients.QUICK`) after a pause of 10, clocks of two hosts may
-differ by some seconds, and a kill takes a moment."""
+"""Jobs are killed this long before the lease ends: a failing heartbeat is noticed only after its
+three tries have timed out (21 s, `clients.QUICK`) after a pause of 10 s, the clocks of two hosts
+may differ by some seconds, and a kill takes a moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often an agent says that it lives, and how long others believe it; all in seconds.
-
-    Not for operators: nothing is won by another pace but tests that need not wait for minutes.
-    """
+    """Times of heartbeats and lease, in seconds. Not configurable: only tests use others."""
 
     heartbeat_s: float = HEARTBEAT_S
     lease_s: int = LEASE_S
@@ -27,7 +24,7 @@ class Pace:
 
     @property
     def holds_s(self) -> float:
-        """For how long jobs may run on after the last heartbeat that arrived was sent."""
+        """How long jobs may run after the last successful heartbeat was sent."""
         return self.lease_s - self.margin_s
 
 
@@ -53,6 +50,6 @@ class Settings:
     """The fleet of joblane.toml whose Auto Scaling group this instance belongs to."""
     version: str
     directory: Path
-    """Where this agent, and no other, keeps its files."""
+    """The agent's own directory for its files."""
     state: StateSettings
     pace: Pace = PACE

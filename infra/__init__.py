@@ -1,1 +1,1 @@
-"""The CDK stacks, one a file."""
+"""The CDK stacks, one in each file."""

@@ -1,7 +1,7 @@
-"""Who is let in: the clients of the user pool, or another issuer, and what functions know of it.
+"""OAuth clients of the user pool, or another issuer, and the settings of the authorizer.
 
-The clients stand in the API stack: they hold no data, and a tenant that leaves joblane.toml then
-takes them along without an export in the way.
+The clients are in the API stack: they hold no data, and removing a tenant from joblane.toml removes
+them without a cross-stack export that would block it.
 """
 
 import json
@@ -29,29 +29,29 @@ from joblane.config import (
 TOKEN_VALIDITY = Duration.hours(1)
 
 LOGIN_VALIDITY = Duration.days(7)
-"""How long a person stays logged in: tokens are refreshed meanwhile, with the roles of then."""
+"""How long a login lasts; refreshed tokens carry the current roles."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """Whose tokens the authorizer takes, and how functions read them."""
+    """Which tokens the authorizer accepts, and how functions read them."""
 
     issuer: str
     audience: Sequence[str]
     scope_prefix: str | None
-    """Before each scope in a token; None when tokens carry no scopes of ours."""
+    """Prefix of each scope in a token; None when tokens carry no scopes of Joblane."""
     access: str
-    """JSON for the functions, a `joblane.principal.AnyAccess`."""
+    """JSON for the functions, a `joblane.contract.principal.AnyAccess`."""
     login: str
-    """JSON of what `GET /v1/login` answers."""
+    """JSON of the response of `GET /v1/login`."""
 
     def scopes(self, scope: Scope) -> list[str] | None:
-        """Return what the authorizer must find in a token for a route with this scope."""
+        """Return the scopes that the authorizer requires for a route with this scope."""
         return None if self.scope_prefix is None else [f"{self.scope_prefix}{scope}"]
 
 
 def issuer_gate(config: Config, issuer: Issuer) -> Gate:
-    """Let in who bears a token of another issuer."""
+    """Accept the tokens of another issuer."""
     by_scopes = issuer.role_claim is None
     access = {
         "kind": "issuer",
@@ -59,7 +59,7 @@ def issuer_gate(config: Config, issuer: Issuer) -> Gate:
         "tenant_claim": issuer.tenant_claim,
         "role_claim": issuer.role_claim,
     }
-    # A refresh token is given for offline_access.
+    # An issuer gives a refresh token for offline_access.
     scopes = ["openid", "offline_access", *(SCOPES if by_scopes else ())]
     return Gate(
         issuer=issuer.issuer,
@@ -71,13 +71,13 @@ def issuer_gate(config: Config, issuer: Issuer) -> Gate:
 
 
 def pool_gate(stack: Stack, config: Config, identity: IdentityStack) -> Gate:
-    """Make the clients of the user pool in `stack`, with an output each, and let in who has one."""
+    """Create the clients of the user pool in `stack`, each with an output; accept their tokens."""
     people = _people(stack, config, identity)
     CfnOutput(
         stack,
         "LoginClientId",
         value=people.user_pool_client_id,
-        description="Public client that people log in with",
+        description="Public client for people",
     )
     machines: dict[tuple[str, str], tuple[cognito.UserPoolClient, Role]] = {}
     for tenant, settings in config.tenants.items():
@@ -114,10 +114,10 @@ def pool_gate(stack: Stack, config: Config, identity: IdentityStack) -> Gate:
 
 
 def _people(stack: Stack, config: Config, identity: IdentityStack) -> cognito.UserPoolClient:
-    """Make the client that people log in with: public, so the code's exchange is held by PKCE.
+    """Create the client for people: public, so PKCE protects the exchange of the code.
 
-    It may ask for every scope, since Cognito gives scopes to clients and not to people; what a
-    person may do follows from the groups in the token, see `joblane.principal`.
+    It may request every scope, since Cognito gives scopes to clients and not to people; what a
+    person may do follows from the groups in the token, see `joblane.contract.principal`.
     """
     client = cognito.UserPoolClient(
         stack,
@@ -125,7 +125,7 @@ def _people(stack: Stack, config: Config, identity: IdentityStack) -> cognito.Us
         user_pool=identity.pool,
         user_pool_client_name=f"{config.name}-people",
         generate_secret=False,
-        # Said, because Cognito's own default lets clients send passwords past the login page.
+        # Explicit, because Cognito's default lets clients send passwords without the login page.
         auth_flows=cognito.AuthFlow(user_srp=False),
         access_token_validity=TOKEN_VALIDITY,
         id_token_validity=TOKEN_VALIDITY,
@@ -146,7 +146,7 @@ def _people(stack: Stack, config: Config, identity: IdentityStack) -> cognito.Us
 def _machine(
     stack: Stack, config: Config, identity: IdentityStack, name: tuple[str, str], role: Role
 ) -> cognito.UserPoolClient:
-    """Make a confidential client that can get its role's scopes and no other."""
+    """Create a confidential client that can get only the scopes of its role."""
     tenant, machine = name
     called = tenant if machine == DEFAULT_MACHINE else f"{tenant}-{machine}"
     client = cognito.UserPoolClient(
@@ -171,7 +171,7 @@ def _scopes(scopes: Iterable[Scope]) -> list[cognito.OAuthScope]:
 
 
 def _pool_access(config: Config, people: str, machines: Mapping[str, tuple[str, Role, str]]) -> str:
-    """JSON by hand: ids are CloudFormation tokens, which `json` would take for any key."""
+    """JSON by hand: the ids are CloudFormation tokens, which `json` would treat as one key."""
     by_id = ", ".join(f'"{client}": {json.dumps(who)}' for client, who in machines.items())
     tenants = json.dumps(sorted(config.tenants))
     return (

@@ -1,4 +1,4 @@
-"""The script with which an instance installs its agent: a template, filled in by the stack."""
+"""The script that installs the agent on an instance: a template that the stack fills in."""
 
 import re
 from collections.abc import Mapping
@@ -11,26 +11,26 @@ from infra.errors import AssetError
 _TEMPLATES = Path(__file__).parent / "agent"
 AGENT_UNIT, JOBS_UNIT = "joblane-agent.service", "joblane-jobs.service"
 JOBS_CGROUP = f"/sys/fs/cgroup/system.slice/{JOBS_UNIT}"
-"""Where systemd puts the cgroup of the unit that holds the jobs'."""
+"""Path of the cgroup that systemd gives to the unit of the jobs."""
 
 _PLACE = re.compile(r"@([A-Z_]+)@")
 
 
 @dataclass(frozen=True)
 class Installation:
-    """What the script puts where. `bundle_url` and `region` may hold CDK tokens."""
+    """Values of the script. `bundle_url` and `region` may contain CDK tokens."""
 
     deployment: str
     fleet: str
     queues: tuple[str, ...]
-    """The queues that the agent serves: its role reaches no others."""
+    """Queues that the agent serves; its role has access to no others."""
     threads: int
-    """Jobs that the agent runs at once."""
+    """Maximum number of jobs that the agent runs at once."""
     allow_host_network: bool
     egress_allow: tuple[str, ...]
     egress_refuse: tuple[str, ...]
     release: str
-    """Names the bundle's content: the same release is not installed twice."""
+    """Identifies the bundle's content: the same release is not installed twice."""
     bundle_url: str
     """`s3://` address of the bundle, a zip with `lib/`."""
     region: str
@@ -69,7 +69,7 @@ class Installation:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each `@NAME@`; a name without a value is a mistake of ours, so it raises."""
+    """Replace each `@NAME@`. Raises AssetError for a name without a value."""
 
     def value(place: re.Match[str]) -> str:
         try:

@@ -1,4 +1,4 @@
-"""The API stack: HTTP API, authorizer, functions, the shared layer, the clients of the pool."""
+"""The API stack: HTTP API, authorizer, functions, the shared layer, clients of the user pool."""
 
 import json
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ from joblane.config import (
 
 RATE_LIMIT = 500
 BURST_LIMIT = 1000
-"""Requests a second and at once that the stage lets through, over all tenants."""
+"""Rate and burst limit of the stage, over all tenants."""
 
-OPEN = "Open to anyone: says `ok`, where to log in, or what the API is; nothing of any tenant."
-"""Why a route may ask for no token."""
+OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
+"""Reason for routes without a token."""
 
 
 _ACCESS_LOG = {
@@ -53,7 +53,7 @@ _ACCESS_LOG = {
 
 @jsii.implements(apigatewayv2.IAccessLogSettings)
 class _AccessLog:
-    """Where access is logged, and what of it; the CDK wants an object with these two."""
+    """Destination and format of the access log; the CDK requires an object with these two."""
 
     def __init__(self, group: logs.ILogGroup) -> None:
         self._destination = apigatewayv2.LogGroupLogDestination(group)
@@ -77,7 +77,7 @@ def _gate(stack: Stack, config: Config, identity: IdentityStack | None) -> Gate:
 
 
 class ApiStack(Stack):
-    """Everything between a caller's token and the tables."""
+    """The HTTP API and its functions."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class ApiStack(Stack):
             self,
             "Api",
             api_name=config.name,
-            description="Submit jobs, read them, see the fleet",
+            description="Submit and read jobs, operate queues and agents",
             create_default_stage=False,
-            # The other way in, which asks for no certificate.
+            # The execute-api endpoint, which asks for no certificate.
             disable_execute_api_endpoint=True if config.domain else None,
         )
         stage = self._stage(api)
@@ -194,7 +194,7 @@ class ApiStack(Stack):
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
                 Grant(("dynamodb:Query",), (resources.table("counters"),)),
-                Grant(("cloudwatch:GetMetricData",), ("*",)),  # it knows no resources
+                Grant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
                 Grant(("dynamodb:PutItem", "dynamodb:Query"), (resources.table("audit"),)),
                 Grant(
                     (
@@ -245,7 +245,7 @@ class ApiStack(Stack):
         access_log = logs.LogGroup(
             self,
             "AccessLog",
-            # Under vendedlogs the service needs no entry in the account's small log policy.
+            # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
             log_group_name=f"/aws/vendedlogs/{self._config.name}/api",
             retention=log_retention(self._config),
             removal_policy=removal(self._config),
@@ -288,7 +288,7 @@ class ApiStack(Stack):
                     "AwsSolutions-APIG4",
                     OPEN,
                 )
-            stage.node.add_dependency(*added)  # it names each route that it throttles
+            stage.node.add_dependency(*added)  # it refers to each route that it throttles
         throttled = {
             route.key: {
                 "ThrottlingRateLimit": route.rate.per_second,

@@ -1,8 +1,7 @@
-"""Puts the code together that the stacks ship: the Lambda layer and the agent's bundle.
+"""Builds the code that the stacks deploy: the Lambda layer and the agent's bundle.
 
-Both are folders under `.build/` named by a hash of everything that goes in, so a second synth
-finds them and does no work. Dependencies come from uv.lock with their hashes, as wheels for the
-machine that will run them (not for the one that synthesizes), without docker.
+Both are folders below `.build/` named by a hash of their inputs, so a second synth reuses them.
+Dependencies come from uv.lock with their hashes, as wheels for the target platform, without docker.
 """
 
 import hashlib
@@ -10,7 +9,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,14 +31,14 @@ FUNCTIONS = (
 """Folders of `functions/` that become Lambda functions."""
 
 AGENT_PYTHON = "3.12"
-"""What the agent runs on: a Python that Amazon Linux 2023 packages beside its own 3.9."""
+"""Python version of the agent: one that Amazon Linux 2023 packages beside its own 3.9."""
 
-AGENT_PACKAGES = ("layers/core/python/joblane", "ec2_agent", "client")
+AGENT_PACKAGES = ("layers/core/python/joblane", "ec2_agent")
 
 KEPT_BUNDLES = 4
 
 _LAYER_GROUP = ("--only-group", "layer")
-_AGENT_GROUP = ("--no-default-groups",)
+_AGENT_GROUP = ("--package", "joblane-agent", "--no-default-groups")
 _PLATFORMS: Mapping[Architecture, str] = {
     "arm64": "aarch64-manylinux2014",
     "x86_64": "x86_64-manylinux2014",
@@ -49,25 +47,27 @@ _PLATFORMS: Mapping[Architecture, str] = {
 
 @dataclass(frozen=True)
 class Assets:
-    """Folders that the stacks upload; tests hand over empty ones."""
+    """Folders that the stacks upload; tests use empty ones."""
 
     functions: Path
     """Holds a folder for each of FUNCTIONS."""
     layer: Path
     """Holds `python/`, as a Lambda layer must."""
     agents: Mapping[Architecture, Path]
-    """The agent's code and dependencies for each architecture that a fleet asks for."""
+    """The agent's code and dependencies for each architecture of a fleet."""
 
 
 def build_assets(root: Path, config: Config) -> Assets:
-    """Build what is missing of this configuration's assets from the checkout at `root`.
+    """Build the missing assets of this configuration from the checkout at `root`.
 
     Raises AssetError when a folder or uv is missing, or when uv cannot fetch the wheels.
     """
     functions = root / "functions"
     for name in FUNCTIONS:
         if not (functions / name / "handler.py").is_file():
-            raise AssetError([f"functions/{name}/handler.py: is missing; {name} cannot be shipped"])
+            raise AssetError(
+                [f"functions/{name}/handler.py: missing; the function {name} cannot be deployed"]
+            )
     python = config.functions.runtime.removeprefix("python")
     layer = bundle(
         root,
@@ -108,12 +108,12 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
     sources = [root / package for package in packages]
     for source in sources:
         if not source.is_dir():
-            raise AssetError([f"{source.relative_to(root)}: there is no such package to ship"])
+            raise AssetError([f"{source.relative_to(root)}: no such package"])
     built = root / ".build" / f"{label}-{_digest(root, sources, (*group, *target, folder))}"
     if built.is_dir():
         return built
     built.parent.mkdir(exist_ok=True)
-    # Built aside and renamed: a synth that dies, or two at once, leave no half-filled bundle.
+    # Built elsewhere and renamed: a synth that fails, or two at once, leave no partial bundle.
     with tempfile.TemporaryDirectory(dir=built.parent, prefix=".making-") as aside:
         content = Path(aside) / "bundle"
         _install(root, group, target, content / folder, Path(aside) / "requirements.txt")
@@ -123,26 +123,25 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
                 content / folder / source.name,
                 ignore=shutil.ignore_patterns("__pycache__"),
             )
-        _name_our_version(root, content / folder)
         content.chmod(0o755)
         try:
             content.rename(built)
         except OSError:
-            if not built.is_dir():  # else another synth was faster, with the same content
+            if not built.is_dir():  # otherwise another synth was faster, with the same content
                 raise
     _forget_old(built.parent.glob(f"{label}-*"))
     return built
 
 
 def _forget_old(bundles: Iterable[Path]) -> None:
-    """Keep the newest bundles of a kind: every change of a source line makes one."""
+    """Delete all but the newest bundles of a kind: every change of the source makes one."""
     newest_first = sorted(bundles, key=lambda path: path.stat().st_mtime, reverse=True)
     for old in newest_first[KEPT_BUNDLES:]:
         shutil.rmtree(old, ignore_errors=True)
 
 
 def find_uv(root: Path) -> Path:
-    """Return uv from PATH or from where scripts/setup puts it; raise AssetError else."""
+    """Return uv from PATH or from where scripts/setup installs it. Raises AssetError."""
     places = [*map(Path, os.get_exec_path()), root / ".venv/bin", root / ".local/tools/bin"]
     for place in places:
         candidate = place / "uv"
@@ -163,7 +162,7 @@ def _install(
     """Fill `into` with the locked wheels of a dependency group."""
     architecture, python = target
     uv = str(find_uv(root))
-    export = [uv, "export", *group, "--frozen", "--no-emit-project", "--no-header", "--quiet"]
+    export = [uv, "export", *group, "--frozen", "--no-emit-workspace", "--no-header", "--quiet"]
     requirements.write_text(_run(root, export), encoding="utf-8")
     install = [uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     install += ["--only-binary", ":all:", "--link-mode", "copy"]
@@ -177,19 +176,8 @@ def _install(
         leftover.unlink(missing_ok=True)
 
 
-def _name_our_version(root: Path, folder: Path) -> None:
-    """Write the little metadata with which `importlib.metadata.version("joblane")` answers."""
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name, version = project["name"], project["version"]
-    metadata = folder / f"{name}-{version}.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text(
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8"
-    )
-
-
 def _run(root: Path, command: list[str]) -> str:
-    """Return the command's output; its last words become the error's line when it fails."""
+    """Return the command's output; its last line becomes the error's when it fails."""
     # The CDK CLI sets FORCE_COLOR, and uv would then colour the list of requirements too.
     plain = [*command, "--color", "never"]
     done = subprocess.run(plain, cwd=root, capture_output=True, text=True, check=False)
@@ -200,7 +188,7 @@ def _run(root: Path, command: list[str]) -> str:
 
 
 def _digest(root: Path, sources: Iterable[Path], recipe: tuple[str, ...]) -> str:
-    """Hash all that decides a bundle's bytes: the lock, our sources, and how it is built."""
+    """Hash the inputs of a bundle: the lock file, the sources, and how it is built."""
     digest = hashlib.sha256(repr(recipe).encode())
     inputs = [root / "uv.lock", root / "pyproject.toml", Path(__file__)]
     for file in [*inputs, *_files(sources)]:

@@ -1,4 +1,4 @@
-"""Composes the deployment: which stacks there are, and in which order they deploy."""
+"""The stacks of a deployment and the order in which they are deployed."""
 
 from aws_cdk import App, Tags
 
@@ -15,9 +15,9 @@ from joblane.config import Config
 
 
 def compose(app: App, config: Config, assets: Assets) -> None:
-    """Add every stack of `config` to `app`: `<name>-data`, `-lanes`, ... , and one a fleet.
+    """Add every stack of `config` to `app`: `<name>-data`, `-lanes`, ... , and one for each fleet.
 
-    The stacks share names, not exports (see `infra.resources`), so the order is said here.
+    The stacks share names, not exports (see `infra.resources`), so the order is declared here.
     """
     data = DataStack(app, f"{config.name}-data", config=config)
     lanes = LanesStack(app, f"{config.name}-lanes", config=config)

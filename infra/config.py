@@ -1,4 +1,4 @@
-"""Reads joblane.toml and says which key is wrong, in one line a mistake."""
+"""Reads joblane.toml and reports each error in one line that names the key."""
 
 import tomllib
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 Location = Sequence[int | str]
 
 RESERVED_WORDS = ("amazon", "aws", "cognito")
-"""Cognito refuses a domain that contains one of these, and ours begins with the name."""
+"""Cognito refuses a domain with one of these words; the domain begins with the name."""
 
 
 def load_config(path: Path) -> Config:
-    """Return the deployment that `path` declares.
+    """Read the deployment that `path` declares.
 
-    Raises ConfigError with a line for every mistake, each naming the file and the key.
+    Raises ConfigError with a line for every error, each naming the file and the key.
     """
     try:
         declared = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError([f"{path}: there is no such file; -c config=PATH names one"]) from None
+        raise ConfigError([f"{path}: no such file; -c config=PATH names another"]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([f"{path}: cannot be read: {error}"]) from None
     except tomllib.TOMLDecodeError as error:
@@ -46,12 +46,12 @@ def load_config(path: Path) -> Config:
 
 
 def _explain(details: "ErrorDetails") -> str:
-    """One mistake as `key: what is wrong and what is allowed`."""
+    """One error as `key: what is wrong and what is allowed`."""
     location, kind = details["loc"], details["type"]
-    # A key of a table that breaks the rule for names is located as (table, key, "[key]").
+    # pydantic locates an invalid key of a table as (table, key, "[key]").
     key = ".".join(str(part) for part in location if part != "[key]")
     message = details["msg"].removeprefix("Value error, ")
-    if kind == "value_error":  # our own validators name the keys themselves
+    if kind == "value_error":  # raised by validators of joblane.config, which name the keys
         return f"{key}: {message}" if key else message
     if kind == "extra_forbidden":
         return f"{key}: unknown key; allowed here: {', '.join(_siblings(location))}"
@@ -61,7 +61,7 @@ def _explain(details: "ErrorDetails") -> str:
 
 
 def _siblings(location: Location) -> list[str]:
-    """Names of the keys that the table around `location` may hold."""
+    """Allowed keys of the table that contains `location`."""
     table: type[BaseModel] = Config
     for part in location[:-1]:
         field = table.model_fields.get(str(part))
@@ -71,7 +71,7 @@ def _siblings(location: Location) -> list[str]:
 
 
 def _table_of(annotation: object) -> type[BaseModel] | None:
-    """Return the model that a field holds, directly, or None, or as the values of a dict."""
+    """Return the model of a field: its type, an option of it, or the type of its values."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) is dict:

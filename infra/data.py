@@ -1,8 +1,7 @@
-"""The data stack: tables, the bucket, the log group of jobs, and the descriptor agents read.
+"""The data stack: tables, the bucket, the log group of jobs, and the descriptor for agents.
 
-What each table holds and what its writes cost stands in DESIGN.md section 4. Every index is
-KEYS_ONLY: a projected attribute would make each change of a job pay for the index again. The
-audit trail is the exception, because nothing in it changes.
+Every index is KEYS_ONLY: with a projected attribute each change of a job would pay for the index
+again. The audit trail is the exception, because its rows never change.
 """
 
 from aws_cdk import Duration, Stack
@@ -42,7 +41,7 @@ TABLES: dict[str, tuple[Key, Key | None]] = {
     "counters": (("series", _TEXT), ("at_minute", _NUMBER)),
     "audit": (("tenant", _TEXT), ("id", _TEXT)),
 }
-"""Each table with its partition key and, where it has one, its sort key."""
+"""Each table with its partition key and its sort key, if any."""
 
 JOB_INDEXES: dict[str, tuple[Key, Key]] = {
     "by_tenant": (("tenant", _TEXT), ("job_id", _TEXT)),
@@ -53,7 +52,7 @@ JOB_INDEXES: dict[str, tuple[Key, Key]] = {
 
 
 class DataStack(Stack):
-    """Everything that outlives a deployment."""
+    """The resources that hold data."""
 
     def __init__(self, scope: Construct, construct_id: str, *, config: Config) -> None:
         super().__init__(scope, construct_id, description="Joblane: tables and the logs of jobs")
@@ -73,7 +72,7 @@ class DataStack(Stack):
             index_name="by_job",
             partition_key=_attribute(("job", _TEXT)),
             sort_key=_attribute(("id", _TEXT)),
-            # Rows never change, so a whole copy costs one write and spares a read of each.
+            # Rows never change, so a full copy costs one write and saves a read of each.
             projection_type=dynamodb.ProjectionType.ALL,
         )
         _append_only(tables["audit"], Resources(self, config).table("audit"))
@@ -88,13 +87,13 @@ class DataStack(Stack):
             self,
             "Descriptor",
             parameter_name=descriptor_name(config.name),
-            description="What an agent of this deployment serves; read at its start",
+            description="Queues and tables of this deployment, read by agents at their start",
             string_value=describe(config, Resources(self, config)),
         )
         self._payloads(config)
 
     def _payloads(self, config: Config) -> None:
-        """The bucket of large submissions, and beside it the log of who read them."""
+        """The bucket of large submissions, and the bucket of its access log."""
         accesses = self._bucket(config, "Accesses", None, config.retention.logs_days)
         self._bucket(
             config,
@@ -139,7 +138,7 @@ class DataStack(Stack):
             partition_key=_attribute(partition),
             sort_key=_attribute(sort) if sort else None,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            # The account's aws/dynamodb key: no monthly fee, and its use shows in CloudTrail.
+            # The account's aws/dynamodb key: no monthly fee, and CloudTrail shows its use.
             encryption=dynamodb.TableEncryption.AWS_MANAGED,
             stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if name == "jobs" else None,
             time_to_live_attribute=TTL_ATTRIBUTE,
@@ -152,7 +151,7 @@ class DataStack(Stack):
 
 
 def _append_only(table: dynamodb.Table, arn: str) -> None:
-    """Refuse everybody of this account to change or delete a row; TTL is not a caller."""
+    """Deny every principal of this account to change or delete a row; TTL is not a caller."""
     table.add_to_resource_policy(
         iam.PolicyStatement(
             sid="AppendOnly",
@@ -171,7 +170,7 @@ def _append_only(table: dynamodb.Table, arn: str) -> None:
 
 
 def describe(config: Config, resources: Resources) -> str:
-    """Return the descriptor's JSON, which holds CDK tokens."""
+    """Return the descriptor's JSON, which contains CDK tokens."""
     return Descriptor(
         name=config.name,
         jobs_table=table_name(config.name, "jobs"),

@@ -1,4 +1,4 @@
-"""The custom domain: TLS with certificates on both sides, and no way around it."""
+"""The custom domain with mutual TLS."""
 
 from aws_cdk import CfnOutput
 from aws_cdk import aws_apigatewayv2 as apigatewayv2
@@ -10,9 +10,9 @@ from joblane.config import Domain
 
 
 class MutualTls(Construct):
-    """A domain that lets in clients whose certificate comes from an authority of the truststore.
+    """A domain that accepts clients with a certificate of an authority of the truststore.
 
-    The API behind it must have its execute-api endpoint disabled: that one asks for none.
+    The execute-api endpoint of its API must be disabled: it asks for no certificate.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, domain: Domain) -> None:
@@ -36,5 +36,5 @@ class MutualTls(Construct):
             self,
             "Target",
             value=self.name.regional_domain_name,
-            description=f"Where the name {domain.name} must lead (CNAME or alias)",
+            description=f"Target of the DNS record of {domain.name} (CNAME or alias)",
         ).override_logical_id("DomainTarget")

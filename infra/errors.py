@@ -1,10 +1,10 @@
-"""What can go wrong before a template exists, as lines for the person at the terminal."""
+"""Errors before a template exists, as lines for the terminal."""
 
 
 class InfraError(Exception):
-    """A mistake in the configuration, or a tool that is missing.
+    """An error in the configuration, or a missing tool.
 
-    `lines` holds one complete sentence a mistake: what, where, and what would be right.
+    `lines` has one sentence for each error: what, where, and what is allowed.
     """
 
     def __init__(self, lines: list[str]) -> None:
@@ -13,8 +13,8 @@ class InfraError(Exception):
 
 
 class ConfigError(InfraError):
-    """joblane.toml cannot be read, or says something that it may not."""
+    """joblane.toml cannot be read, or is not valid."""
 
 
 class AssetError(InfraError):
-    """Code for the functions or the agents could not be put together."""
+    """The code of the functions or the agents could not be built."""

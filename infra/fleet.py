@@ -1,7 +1,7 @@
-"""A fleet stack: an Auto Scaling group of instances that install and run the agent by themselves.
+"""A fleet stack: an Auto Scaling group of instances that install and run the agent.
 
-Nothing reaches an instance from outside: no inbound rule, no key pair; people come in through
-Session Manager. There is no NAT gateway, which would cost more than a small fleet when idle.
+Instances have no inbound rule and no key pair; access is through Session Manager. There is no NAT
+gateway, which would cost more than a small fleet when idle.
 """
 
 from pathlib import Path
@@ -21,20 +21,20 @@ from infra.resources import PAYLOADS, STREAMS, Resources
 from joblane.config import LEAVING_HOOK, Config, Fleet, fleet_name
 
 FLEET_TAG = "joblane:fleet"
-"""Marks a fleet's instances; State Manager finds them by it."""
+"""Tag of a fleet's instances, by which State Manager finds them."""
 
 ROOT_VOLUME_GB = 30
 
 LEAVING_TIMEOUT = Duration.minutes(5)
-"""An agent leaves within two minutes; one that is dead holds its instance up for no longer."""
+"""Longest wait for a draining agent, in seconds; drains end within two minutes."""
 
 _AMI = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
 
 class FleetStack(Stack):
-    """Instances that serve the fleet's queues."""
+    """The instances of one fleet, their network and role."""
 
-    def __init__(  # noqa: PLR0913 - what makes one fleet differ from the next
+    def __init__(  # noqa: PLR0913 - the properties of a fleet
         self,
         scope: Construct,
         construct_id: str,
@@ -65,7 +65,7 @@ class FleetStack(Stack):
                     for kind in fleet.instance_types
                 ],
                 instances_distribution=autoscaling.InstancesDistribution(
-                    # joblane.toml lists the types in the order in which we want them.
+                    # joblane.toml lists the types in order of preference.
                     on_demand_allocation_strategy=(
                         autoscaling.OnDemandAllocationStrategy.PRIORITIZED
                     ),
@@ -123,7 +123,7 @@ class FleetStack(Stack):
                     name="public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20
                 )
             ],
-            # Free, and they keep the agent's tables and bundle off the public internet.
+            # Free, and traffic to the tables and the bundle stays off the public internet.
             gateway_endpoints={
                 "Tables": ec2.GatewayVpcEndpointOptions(
                     service=ec2.GatewayVpcEndpointAwsService.DYNAMODB
@@ -132,7 +132,7 @@ class FleetStack(Stack):
                     service=ec2.GatewayVpcEndpointAwsService.S3
                 ),
             },
-            # Emptying the default group takes a custom resource; nothing of ours uses it.
+            # Emptying the default group needs a custom resource; nothing here uses that group.
             restrict_default_security_group=False,
         )
         acknowledge(
@@ -185,7 +185,7 @@ class FleetStack(Stack):
             Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
             Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),
             Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (resources.job_log_streams(),)),
-            # The descriptor, and what jobs name in secret_env.
+            # The descriptor, and the secrets of secret_env.
             Grant(("ssm:GetParameter",), (resources.parameters(),)),
             Grant(("secretsmanager:GetSecretValue",), (resources.secrets(),)),
             *self._key_grants(resources),
@@ -195,7 +195,7 @@ class FleetStack(Stack):
         )
         for grant in grants:
             role.add_to_policy(grant.statement())
-        # AWS's policy for Session Manager lets every parameter of the account be read.
+        # AWS's policy for Session Manager allows reading every parameter of the account.
         role.add_to_policy(
             iam.PolicyStatement(
                 effect=iam.Effect.DENY,
@@ -213,7 +213,7 @@ class FleetStack(Stack):
         acknowledge(
             role,
             resources.inboxes_finding(),
-            "An agent makes and reads the inbox of its own name, which only it knows.",
+            "An agent creates and reads the inbox of its own name, known only at run time.",
         )
         acknowledge(
             role,
@@ -224,7 +224,7 @@ class FleetStack(Stack):
             acknowledge(
                 role,
                 finding,
-                "Tenants make secrets at run time, below the deployment's name; keys are of any "
+                "Tenants create secrets at run time, below the deployment's name; keys are of any "
                 "name, and conditions hold them to these secrets.",
             )
         acknowledge(
@@ -237,9 +237,9 @@ class FleetStack(Stack):
         return role
 
     def _key_grants(self, resources: Resources) -> list[Grant]:
-        """Let KMS keys of any name be used, for these secrets only and through their services.
+        """Allow any KMS key, for these secrets only and only through their services.
 
-        AWS's own keys allow that by themselves; a key of one's own does not.
+        AWS managed keys allow that by default, customer managed keys do not.
         """
         return [
             Grant(
@@ -280,8 +280,8 @@ class FleetStack(Stack):
             role=role,
             security_group=closed,
             associate_public_ip_address=True,
-            # Version 2 needs a PUT that no page or proxy makes, and its answer dies after one
-            # hop: a job in its own network namespace cannot reach the instance's credentials.
+            # IMDSv2 needs a PUT, and its response has a hop limit of one: a job in a network
+            # namespace of its own cannot reach the instance's credentials.
             require_imdsv2=True,
             http_put_response_hop_limit=1,
             block_devices=[
@@ -308,7 +308,7 @@ class FleetStack(Stack):
             # Also runs at once on a new instance and when the script changes.
             schedule_expression="rate(1 day)",
             compliance_severity="HIGH",
-            # An upgrade that breaks agents stops before it has broken all.
+            # A failing upgrade stops before it has reached all instances.
             max_concurrency="25%",
             max_errors="10%",
         )

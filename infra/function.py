@@ -1,4 +1,4 @@
-"""One Lambda function with a role, a log group and nothing that it does not need."""
+"""A Lambda function with its role and its log group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from infra.policies import acknowledge, log_retention, removal
 from joblane.config import Config
 
 TIMEOUT_S = 29
-"""API Gateway hangs up after 30 s; the function says so itself a second earlier."""
+"""API Gateway closes the connection after 30 s; the function ends a second earlier."""
 
 MEMORY_MB = 512
 
 
 @dataclass(frozen=True)
 class Grant:
-    """Actions on resources; a function's role holds these and its own log group, no more."""
+    """Actions on resources; a function's role has these and its own log group only."""
 
     actions: Sequence[str]
     resources: Sequence[str]
@@ -36,12 +36,12 @@ class Grant:
 
 
 def core_layer(scope: Construct, config: Config, assets: Assets) -> lambda_.LayerVersion:
-    """Make the layer with the package joblane and what it imports; a stack has one of its own."""
+    """Create the layer with the package joblane and its dependencies, one for each stack."""
     return lambda_.LayerVersion(
         scope,
         "Core",
         layer_version_name=f"{config.name}-core",
-        description="The package joblane and what it imports",
+        description="The package joblane and its dependencies",
         code=lambda_.Code.from_asset(str(assets.layer)),
         compatible_runtimes=[
             lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON)
@@ -54,7 +54,7 @@ def core_layer(scope: Construct, config: Config, assets: Assets) -> lambda_.Laye
 class Function(Construct):
     """A handler of `functions/<name>`, shipped with the shared layer."""
 
-    def __init__(  # noqa: PLR0913 - what makes one function differ from the next
+    def __init__(  # noqa: PLR0913 - the properties of a function
         self,
         scope: Construct,
         name: str,
@@ -80,7 +80,7 @@ class Function(Construct):
             "Role",
             role_name=None,
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            description=f"What the function {function_name} may do",
+            description=f"Permissions of the function {function_name}",
         )
         own_logs = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.log_group_arn,))
         for grant in (own_logs, *grants):
@@ -101,7 +101,7 @@ class Function(Construct):
             tracing=lambda_.Tracing.ACTIVE,
             environment={
                 "POWERTOOLS_SERVICE_NAME": name,
-                # pydantic would look through every installed package for plugins at a cold start.
+                # Without it pydantic searches every installed package for plugins at a cold start.
                 "PYDANTIC_DISABLE_PLUGINS": "__all__",
                 **environment,
             },
@@ -118,9 +118,9 @@ class Function(Construct):
         )
 
     def keep_failures(self, queue_arn: str, *, retries: int, max_age_s: int) -> None:
-        """Send what nobody waits for, and what failed every time, to a queue instead of nowhere.
+        """Send failed asynchronous calls to a queue.
 
-        Lambda itself sends it, with the rights of this function's role.
+        Lambda sends them, with the permissions of this function's role.
         """
         lambda_.CfnEventInvokeConfig(
             self,

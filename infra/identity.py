@@ -1,4 +1,4 @@
-"""The identity stack: the user pool, its scopes and groups, and where tokens are fetched."""
+"""The identity stack: the user pool, its scopes and groups, and its token endpoint."""
 
 from aws_cdk import Aws, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
@@ -9,7 +9,7 @@ from joblane.config import API_AUDIENCE, MEANING, ROLES, SCOPES, Config, group_n
 
 
 class IdentityStack(Stack):
-    """A Cognito user pool: people by invitation with a second factor, and clients for machines."""
+    """A Cognito user pool: invited people with a second factor, and clients for machines."""
 
     def __init__(self, scope: Construct, construct_id: str, *, config: Config) -> None:
         super().__init__(scope, construct_id, description="Joblane: who may call the API")
@@ -19,7 +19,7 @@ class IdentityStack(Stack):
             "Users",
             user_pool_name=config.name,
             self_sign_up_enabled=False,
-            # The name, which never changes, is what timelines call a person.
+            # Timelines show the user name, which never changes.
             sign_in_aliases=cognito.SignInAliases(username=True, email=True),
             mfa=cognito.Mfa.REQUIRED,
             mfa_second_factor=cognito.MfaSecondFactor(otp=True, sms=False),
@@ -61,10 +61,10 @@ class IdentityStack(Stack):
                 )
         domain = self.pool.add_domain(
             "Domain",
-            # Domains are shared by all accounts of a region, hence the account's number.
+            # Domain names are unique in a region over all accounts, hence the account id.
             cognito_domain=cognito.CognitoDomainOptions(
                 domain_prefix=f"{config.name}-{Aws.ACCOUNT_ID}"
             ),
         )
         self.token_url = f"{domain.base_url()}/oauth2/token"
-        """Where a client exchanges its id and secret for a bearer token."""
+        """The token endpoint, for client credentials."""

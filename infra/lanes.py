@@ -1,4 +1,4 @@
-"""The lanes stack: three SQS queues a declared queue, each with its dead-letter queue."""
+"""The lanes stack: three SQS queues for each queue, each with its dead-letter queue."""
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_sqs as sqs
@@ -8,14 +8,15 @@ from infra.policies import removal
 from joblane.config import LANES, Config, Lane, dead_letter_name, lane_name
 
 RETENTION = Duration.days(14)
-"""SQS's longest. A dead letter keeps its first arrival's time, so both must be as long."""
+"""SQS's maximum. A dead letter keeps its first time of arrival, so both need it."""
 
 VISIBILITY = Duration.seconds(120)
-"""Where a message's visibility starts; the agent extends it while its job runs (section 5)."""
+"""Initial visibility timeout of a message; the agent extends it while its job runs."""
 
 MAX_RECEIVES = 1000
-"""SQS's most, far above any max_attempts (100): the application decides `dead`, SQS catches only
-poison. A second copy of a message is received every minute while its job runs, for up to 11 h."""
+"""SQS's maximum, far above any max_attempts (100): the application decides `dead`, SQS handles only
+messages that fail every agent. A second copy of a message is received every minute while its job
+runs, for up to 11 h."""
 
 
 class LanesStack(Stack):

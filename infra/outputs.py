@@ -1,4 +1,4 @@
-"""Names of the API stack's outputs that others read; imports no CDK, which is slow to start."""
+"""Names of outputs of the API stack; imports no CDK, which is slow to import."""
 
 from joblane.config import DEFAULT_MACHINE
 
@@ -6,8 +6,8 @@ from joblane.config import DEFAULT_MACHINE
 def client_output(tenant: str, machine: str = DEFAULT_MACHINE) -> str:
     """Name of the output with a machine's client id: `ClientIdMain`, `ClientIdTeamDash2MachineCi`.
 
-    Outputs allow letters and digits only; a dash is spelled, so `team-2` is not `team2`. A
-    tenant's default machine goes by the tenant's name alone.
+    Outputs allow letters and digits only; a dash is spelled out, so `team-2` differs from `team2`.
+    The default machine of a tenant has the tenant's name alone.
     """
     name = f"ClientId{_spelled(tenant)}"
     return name if machine == DEFAULT_MACHINE else f"{name}Machine{_spelled(machine)}"

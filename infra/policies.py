@@ -1,4 +1,4 @@
-"""Small things every stack needs: what deletion does, how long logs stay, and why a rule is off."""
+"""Helpers of all stacks: removal policy, log retention, acknowledged cdk-nag rules."""
 
 from aws_cdk import Acknowledgment, RemovalPolicy, Validations
 from aws_cdk import aws_logs as logs
@@ -28,15 +28,15 @@ _RETENTION: dict[LogDays, logs.RetentionDays] = {
 
 
 def removal(config: Config) -> RemovalPolicy:
-    """Return what deleting a stack does to data: keep it, unless the configuration says destroy."""
+    """Return the removal policy of data: retain, unless the configuration says destroy."""
     return RemovalPolicy.RETAIN if config.removal == "retain" else RemovalPolicy.DESTROY
 
 
 def log_retention(config: Config) -> logs.RetentionDays:
-    """Return how long every log group of this deployment keeps its records."""
+    """Return the retention of every log group of this deployment."""
     return _RETENTION[config.retention.logs_days]
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Switch a cdk-nag rule off for one construct; the reason is for the next reader."""
+    """Acknowledge a cdk-nag rule for one construct, with the reason."""
     Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))

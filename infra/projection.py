@@ -1,4 +1,4 @@
-"""The projection stack: what is made of the stream of jobs, which so far is counters."""
+"""The projection stack: counters of queues, from the stream of the jobs table."""
 
 import json
 
@@ -19,23 +19,23 @@ TIMEOUT_S = 29
 
 BATCH = 1000
 WINDOW_S = 5
-"""A batch is handed over when it is full or so old: rates are behind by that, and a quiet queue
+"""A batch is delivered when it is full or this old (seconds): rates lag by that, and a quiet queue
 costs a call every 5 s at most."""
 
 RETRIES = 5
 MAX_AGE_S = 3600
-"""An older change is in none of the windows that anybody sees."""
+"""Older changes are in no window that is shown."""
 
 LATE_MS = 5 * 60 * 1000
 
 _STATES = (("active",), ("completed",), ("failed", "dead"), ("retry",))
-"""Changes into these are counted, and new jobs: `joblane.aws.activity.KINDS`."""
+"""Changes into these states are counted, and new jobs: `joblane.queue.activity.KINDS`."""
 
 
 def patterns() -> list[dict[str, object]]:
-    """Return the filters: new jobs, and changes from other states into one that counts.
+    """Return the filters: new jobs, and changes from another state into a counted one.
 
-    Five are as many as Lambda allows.
+    Lambda allows five at most.
     """
     job = {"Keys": {"sk": {"S": ["JOB"]}}}
     changes: list[dict[str, object]] = [
@@ -53,7 +53,7 @@ def patterns() -> list[dict[str, object]]:
 
 
 class ProjectionStack(Stack):
-    """The projector, and the alarm that tells when it falls behind."""
+    """The projector, and the alarm on its delay."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ProjectionStack(Stack):
                     ),
                     (jobs.table_stream_arn,),
                 ),
-                # Lambda wants it of every reader of a stream, and it knows no resources.
+                # Lambda requires it for every stream, and it has no resources.
                 Grant(("dynamodb:ListStreams",), ("*",)),
                 Grant(("dynamodb:UpdateItem",), (resources.table("counters"),)),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
@@ -111,11 +111,13 @@ class ProjectionStack(Stack):
                 "filters": [{"pattern": json.dumps(pattern)} for pattern in patterns()]
             },
         )
-        mapping.node.add_dependency(projector)  # Lambda tries the role before it takes the stream
+        mapping.node.add_dependency(
+            projector
+        )  # Lambda tests the role before it connects the stream
         late = cloudwatch.Alarm(
             self,
             "Late",
-            alarm_description="Rates of queues are old: the projector falls behind its stream",
+            alarm_description="The rates of queues are late: the projector lags behind its stream",
             metric=projector.function.metric(
                 "IteratorAge", statistic="Maximum", period=Duration.minutes(1)
             ),

@@ -1,4 +1,4 @@
-"""The recovery stack: the function that tests conditions, and the machine that paces it."""
+"""The recovery stack: the function that tests conditions, and its state machine."""
 
 import json
 
@@ -20,7 +20,7 @@ from joblane.config import Config, recovery_name, recovery_rule_name, table_name
 
 
 class RecoveryStack(Stack):
-    """Everything between a blocked job and its way back into its lane."""
+    """The resources that return blocked jobs to their lanes."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, config: Config, assets: Assets
@@ -37,8 +37,8 @@ class RecoveryStack(Stack):
             "recovery",
             config=config,
             code=assets.functions / "recovery",
-            # A layer's ARN ends in its version, so it cannot be found by name, and an export would
-            # tie the stacks together: each has a layer of its own.
+            # A layer's ARN ends in its version, so it has no fixed name, and an export would couple
+            # the stacks: each has its own layer.
             layer=core_layer(self, config, assets),
             environment={
                 "JOBLANE_DEPLOYMENT": config.name,
@@ -47,7 +47,9 @@ class RecoveryStack(Stack):
                 "JOBLANE_CONDITIONS_TABLE": table_name(config.name, "conditions"),
                 "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_RECOVERY_ARN": resources.recovery_machine(),
-                "JOBLANE_TENANT_QUEUES": json.dumps(_tenant_queues(config)),
+                "JOBLANE_TENANT_QUEUES": json.dumps(
+                    {tenant: config.queues_of(tenant) for tenant in config.tenants}
+                ),
                 "JOBLANE_FLEET_QUEUES": json.dumps(
                     {name: list(fleet.queues) for name, fleet in config.fleets.items()}
                 ),
@@ -82,7 +84,7 @@ class RecoveryStack(Stack):
         log_group = logs.LogGroup(
             self,
             "MachineLogs",
-            # Under vendedlogs the service needs no entry in the account's small log policy.
+            # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
             log_group_name=f"/aws/vendedlogs/states/{name}",
             retention=log_retention(config),
             removal_policy=removal(config),
@@ -94,7 +96,7 @@ class RecoveryStack(Stack):
                 "states.amazonaws.com",
                 conditions={"StringEquals": {"aws:SourceAccount": self.account}},
             ),
-            description="What the recovery state machine may do: call its function, and log",
+            description="Permissions of the recovery state machine: call its function, and log",
         )
         arn = function.function.function_arn
         role.add_to_policy(Grant(("lambda:InvokeFunction",), (arn,)).statement())
@@ -122,10 +124,10 @@ class RecoveryStack(Stack):
         )
 
     def _successor(self, config: Config, function: Function) -> None:
-        """Tell the function of executions that failed, so that another goes on.
+        """Call the function for executions that failed, so that it starts a successor.
 
-        Jobs wait for ever on a condition whose execution nobody follows, so an event that could
-        not be handed over, or failed every time, goes to `alternate` and an operator hears of it.
+        Without a successor jobs would wait for ever, so an event that could not be delivered, or
+        failed every time, goes to the queue `alternate` and operators are notified.
         """
         resources = Resources(self, config)
         function.keep_failures(resources.alternate(), retries=2, max_age_s=6 * 3600)
@@ -133,7 +135,7 @@ class RecoveryStack(Stack):
             self,
             "Failed",
             rule_name=recovery_rule_name(config.name),
-            description="An execution of the recovery state machine ended before its time",
+            description="An execution of the recovery state machine failed or was stopped",
             event_pattern=events.EventPattern(
                 source=["aws.states"],
                 detail_type=["Step Functions Execution Status Change"],
@@ -155,18 +157,6 @@ class RecoveryStack(Stack):
 
 
 def policies(config: Config) -> str:
-    """JSON of the policy of each kind of condition that does not have the default one."""
+    """JSON of the policies that joblane.toml sets, by kind of condition."""
     chosen = config.recovery.policies
     return json.dumps({kind: policy.model_dump() for kind, policy in chosen.items()})
-
-
-def _tenant_queues(config: Config) -> dict[str, list[str]]:
-    """Queues that each tenant may use: those that name it, and those that name nobody."""
-    return {
-        tenant: [
-            name
-            for name, queue in config.queues.items()
-            if not queue.tenants or tenant in queue.tenants
-        ]
-        for tenant in config.tenants
-    }

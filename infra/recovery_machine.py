@@ -1,28 +1,28 @@
-"""The state machine of a condition, as data: what its stack deploys and its tests interpret.
+"""The state machine of a condition, as data that its stack deploys and its tests interpret.
 
     Begin -> Wait -> Test -> Wait ...            still blocked
-                       +---> Resubmit -> Wait    well, but not all may go at once
+                       +---> Resubmit -> Wait    it holds, but not all jobs may go at once
                        |        +------> Done    the list is empty
                        +---> GiveUp  -> ...      their time is up, or it cannot be tested
 
-Every step is one call of the recovery function, whose answer is the state and says what is next;
-the machine decides nothing. Imports no CDK, so that unit tests read it quickly.
+Every step is one call of the recovery function, whose result is the state and names the next step;
+the machine decides nothing. Imports no CDK, so that unit tests import it quickly.
 """
 
 from typing import Any
 
 RETRIES = 8
-"""How often a step is tried again: 2 s, 4 s, ... 256 s, in all 8.5 minutes of trouble. An
-execution that fails after that is followed by another (the rule in `infra.recovery`)."""
+"""Retries of a step: after 2 s, 4 s, ... 256 s, in all 8.5 minutes. An execution that fails after
+that is followed by a successor (the rule in `infra.recovery`)."""
 
 STEP_TIMEOUT_S = 60
-"""The function ends by itself after 29 s; this catches what even Lambda has lost."""
+"""The function ends after 29 s; this limit applies when Lambda loses a call."""
 
 Definition = dict[str, Any]
 
 
 def definition(function_arn: str, partition: str = "aws") -> Definition:
-    """Return the definition in the Amazon States Language; both arguments may hold CDK tokens."""
+    """Return the definition in Amazon States Language; both arguments may contain CDK tokens."""
 
     def step(name: str) -> Definition:
         return {
@@ -47,7 +47,7 @@ def definition(function_arn: str, partition: str = "aws") -> Definition:
 
     after = {"wait": "Wait", "resubmit": "Resubmit", "give_up": "GiveUp", "done": "Done"}
     return {
-        "Comment": "Tests one condition until nobody waits for it",
+        "Comment": "Tests one condition while jobs wait for it",
         "StartAt": "Begin",
         "States": {
             "Begin": step("begin"),
@@ -67,7 +67,7 @@ def definition(function_arn: str, partition: str = "aws") -> Definition:
             "Unknown": {
                 "Type": "Fail",
                 "Error": "UnknownStep",
-                "Cause": "The function answered with a step that this machine does not know",
+                "Cause": "The function returned an unknown step",
             },
         },
     }

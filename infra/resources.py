@@ -1,8 +1,8 @@
-"""ARNs of our resources, from their names.
+"""ARNs of the deployment's resources, from their names.
 
-Stacks do not export values to each other: an export in use cannot go, so removing a queue from
-joblane.toml would deadlock the deployment. Names follow from the configuration, ARNs follow from
-names, and the order of deployment is said in `infra.compose`.
+Stacks do not export values to each other: an export in use cannot be removed, so removing a queue
+from joblane.toml would block the deployment. Names follow from the configuration, ARNs from names;
+`infra.compose` declares the order of deployment.
 """
 
 from collections.abc import Iterable
@@ -25,18 +25,18 @@ from joblane.config import (
     topic_name,
 )
 
-INBOXES = "Each agent makes its own inbox: the prefix is exact, the agents are all of it."
-"""Why a policy may name the inboxes by a pattern."""
+INBOXES = "Each agent creates its own inbox: the prefix is exact, the agent's name is not known."
+"""Reason for a policy with a pattern of inboxes."""
 
-PAYLOADS = "An object a job, named by the job: the bucket is exact, the objects are all of it."
-"""Why a policy may name the objects of the bucket by a pattern."""
+PAYLOADS = "One object a job, named by its id: the bucket is exact, the ids are not known."
+"""Reason for a policy with a pattern of objects."""
 
 STREAMS = "A stream a claim, named by the job: the group is exact, the streams are all of it."
-"""Why a policy may name the streams of jobs by a pattern."""
+"""Reason for a policy with a pattern of log streams."""
 
 
 class Resources:
-    """ARNs as a stack of this deployment writes them: its own partition, region and account."""
+    """ARNs with a stack's partition, region and account."""
 
     def __init__(self, stack: Stack, config: Config) -> None:
         self._stack = stack
@@ -67,15 +67,15 @@ class Resources:
         ]
 
     def alternate(self) -> str:
-        """ARN of the queue for events that nothing could route."""
+        """ARN of the queue for events that could not be delivered."""
         return self._queue(alternate_name(self._config.name))
 
     def topic(self) -> str:
-        """ARN of the topic that tells operators what needs them."""
+        """ARN of the topic that notifies operators."""
         return self._stack.format_arn(service="sns", resource=topic_name(self._config.name))
 
     def inboxes(self) -> str:
-        """ARN pattern of the inboxes that agents make for themselves."""
+        """ARN pattern of the inboxes that agents create."""
         return self._queue(inbox_name(self._config.name, "*"))
 
     def inboxes_finding(self) -> str:
@@ -91,7 +91,7 @@ class Resources:
         return bucket_name(self._config.name, self._stack.account, self._stack.region)
 
     def payloads(self) -> str:
-        """ARN pattern of the objects that hold large submissions, an object a job."""
+        """ARN pattern of the objects of large submissions, one for each job."""
         return self._stack.format_arn(
             service="s3", region="", account="", resource=self.bucket(), resource_name="*"
         )
@@ -102,7 +102,7 @@ class Resources:
         return f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{bucket}/*]"
 
     def job_log_streams(self) -> str:
-        """ARN pattern of the streams that hold the output of jobs, a stream a claim."""
+        """ARN pattern of the log streams of jobs, one for each claim."""
         return self._stack.format_arn(
             service="logs",
             resource="log-group",
@@ -117,7 +117,7 @@ class Resources:
         return f"AwsSolutions-IAM5[Resource::{prefix}:log-group:{group}:log-stream:*]"
 
     def recovery_machine(self) -> str:
-        """ARN of the state machine that takes care of conditions."""
+        """ARN of the state machine that tests conditions."""
         return self._stack.format_arn(
             service="states",
             resource="stateMachine",
@@ -126,7 +126,7 @@ class Resources:
         )
 
     def recovery_rule(self) -> str:
-        """ARN of the rule that sees executions of that machine fail."""
+        """ARN of the rule for failed executions of that machine."""
         return self._stack.format_arn(
             service="events", resource="rule", resource_name=recovery_rule_name(self._config.name)
         )
@@ -141,7 +141,7 @@ class Resources:
         )
 
     def group(self, full_name: str) -> str:
-        """ARN pattern of a fleet's group: AWS puts an id of its own before the name."""
+        """ARN pattern of a fleet's group: AWS puts an id before the name."""
         return self._stack.format_arn(
             service="autoscaling",
             resource="autoScalingGroup",
@@ -167,7 +167,7 @@ class Resources:
         )
 
     def secrets(self) -> str:
-        """ARN pattern of the secrets that tenants may name; AWS ends each with six letters."""
+        """ARN pattern of the secrets that tenants may name; AWS adds six letters to each."""
         return self._stack.format_arn(
             service="secretsmanager",
             resource="secret",
@@ -182,7 +182,7 @@ class Resources:
         )
 
     def public_parameters(self) -> str:
-        """ARN pattern of the parameters that AWS publishes to everyone, in no account."""
+        """ARN pattern of the public parameters of AWS, which have no account."""
         return self._stack.format_arn(
             service="ssm", account="", resource="parameter", resource_name="aws/service/*"
         )
@@ -205,7 +205,7 @@ class Resources:
         )
 
     def queue_url_prefix(self) -> str:
-        """Return the part of a queue's URL that stands before its name."""
+        """Return the part of a queue's URL before its name."""
         stack = self._stack
         return f"https://sqs.{stack.region}.{stack.url_suffix}/{stack.account}/"
 

@@ -1,4 +1,4 @@
-"""The upkeep stack: what runs by the clock and on dead letters, and the topic that hears of it."""
+"""The upkeep stack: functions for schedules, dead letters and ended instances, and their topic."""
 
 import json
 
@@ -19,19 +19,20 @@ from infra.resources import INBOXES, Resources
 from joblane.config import LANES, Config, alternate_name, table_name, topic_name
 
 REQUEUE_TIMEOUT_S = 55
-"""Less than the minute after which it runs again."""
+"""Less than the minute between two runs."""
 
 DEAD_LETTER_TIMEOUT_S = 20
-"""A sixth of the queues' visibility, as Lambda wants it: a throttled batch is not seen twice."""
+"""A sixth of the queues' visibility timeout, as Lambda recommends, so a throttled batch is not
+received twice."""
 
 INSTANCE_END_TIMEOUT_S = 29
 
 LETTERS_AT_ONCE = 2
-"""Functions at most that read one queue: letters are rare, and a flood of them can wait."""
+"""Maximum concurrency of the reader of one queue: dead letters are rare, and many can wait."""
 
 
 class UpkeepStack(Stack):
-    """Requeue every minute; dead letters as they come."""
+    """Requeue every minute, and readers of dead letters and of ended instances."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, config: Config, assets: Assets
@@ -69,12 +70,12 @@ class UpkeepStack(Stack):
                 principals=[iam.ServicePrincipal("events.amazonaws.com")],
                 actions=["sqs:SendMessage"],
                 resources=[alternate.queue_arn],
-                # This rule stands in another stack, whose own words the queue does not hear.
+                # This rule is in another stack, whose permission the queue's policy must name.
                 conditions={"ArnEquals": {"aws:SourceArn": self._resources.recovery_rule()}},
             )
         )
         acknowledge(
-            alternate, "AwsSolutions-SQS3", "It is where events go that could go nowhere else."
+            alternate, "AwsSolutions-SQS3", "It is itself the destination of undeliverable events."
         )
         return alternate
 
@@ -124,7 +125,7 @@ class UpkeepStack(Stack):
         return requeue
 
     def _every_minute(self, requeue: Function, alternate: sqs.Queue) -> None:
-        """Call it every minute. A call that fails is not repeated: the next one does its work."""
+        """Call it every minute. A failed call is not repeated: the next one does its work."""
         requeue.keep_failures(alternate.queue_arn, retries=0, max_age_s=60)
         rule = events.Rule(
             self,
@@ -147,7 +148,6 @@ class UpkeepStack(Stack):
             environment={
                 **self._environment,
                 "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
-                "JOBLANE_QUEUE_NAMES": json.dumps(list(config.queues)),
             },
             timeout_s=INSTANCE_END_TIMEOUT_S,
             grants=[
@@ -164,9 +164,9 @@ class UpkeepStack(Stack):
         )
 
     def _instance_ends(self, instance_end: Function, alternate: sqs.Queue) -> None:
-        """Call it when EC2 reports that an instance of this account is no more.
+        """Call it when EC2 reports that an instance of this account has ended.
 
-        An event that is lost all the same costs time only: the lease ends by itself.
+        A lost event costs time only: the lease ends by itself.
         """
         instance_end.keep_failures(alternate.queue_arn, retries=2, max_age_s=3600)
         rule = events.Rule(

@@ -1,8 +1,8 @@
-"""`python -m ec2_agent.sandbox run [limits] -- CMD`: one command in a sandbox, without a cloud.
+"""`python -m ec2_agent.sandbox run [limits] -- CMD`: run a command in a sandbox, without AWS.
 
-Exits with the command's code, 128 + n for signal n, 124 after a timeout, 125 when the sandbox
-was refused. With --json the ending and the usage go to standard output as one line, and all
-output of the command to standard error.
+Exits with the command's exit code, 128 + n for signal n, 124 after a timeout, 125 if the sandbox
+was refused. With --json the ending and the usage are printed to standard output as one line, and
+all output of the command to standard error.
 """
 
 import argparse
@@ -22,7 +22,7 @@ _TIMED_OUT, _REFUSED, _SIGNALLED = 124, 125, 128
 
 
 def main() -> int:
-    """Parse the command line and do what it says."""
+    """Parse the command line and run the subcommand."""
     arguments = _parser().parse_args()
     if arguments.action == "probe":
         print(json.dumps(probe().as_json(), indent=2))  # noqa: T201 - a command's answer
@@ -33,7 +33,7 @@ def main() -> int:
         print(f"refused: {refused.reason}", file=sys.stderr)  # noqa: T201
         return _REFUSED
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(ending)))  # noqa: T201
+        print(json.dumps(ending.encode()["ending"]))  # noqa: T201
     elif ending.error:
         print(ending.error, file=sys.stderr)  # noqa: T201
     if ending.timed_out:
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace) -> Ending:
-    """Run the command to its end, its output passed through."""
+    """Run the command to its end, and forward its output."""
     spec = Spec(
         argv=tuple(arguments.command),
         env=dict(arguments.env),
@@ -95,7 +95,7 @@ def _variable(text: str) -> tuple[str, str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ec2_agent.sandbox", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    actions.add_parser("probe", help="say as JSON what this host can isolate")
+    actions.add_parser("probe", help="print as JSON which isolation this host supports")
     run_ = actions.add_parser("run", help="run a command in a sandbox")
     run_.add_argument("--isolation", choices=("full", "namespaces"), default="full")
     run_.add_argument("--network", choices=("none", "egress", "host"), default="none")
@@ -107,7 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--tmp-mb", type=int)
     run_.add_argument("--timeout-s", type=float)
     run_.add_argument("--grace-s", type=float, default=10.0)
-    run_.add_argument("--output-bytes", type=int, default=1 << 62, help="cap of each stream")
+    run_.add_argument(
+        "--output-bytes", type=int, default=1 << 62, help="maximum bytes of each output stream"
+    )
     run_.add_argument("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE")
     run_.add_argument("--programs", type=Path, action="append", default=[], metavar="DIRECTORY")
     run_.add_argument("--json", action="store_true", help="print the ending and usage as JSON")

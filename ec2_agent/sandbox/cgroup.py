@@ -1,13 +1,13 @@
-"""cgroup v2: where the sandboxes' cgroups lie, what is written to them, what is read back.
+"""cgroup v2: the cgroups of sandboxes, their limits and their counters.
 
     <parent>/joblane-<block>/<slot>     limits of one job, its init included
-    <parent>/shims                      what keeps the jobs, where the parent was given
+    <parent>/shims                      shims, if the parent is configured
 
-The parent is the one that the agent was given, which systemd has delegated; else the agent's own
-cgroup where that was delegated; else, for root, the top. A cgroup that gives controllers to its
-children can have no processes of its own, so a delegated parent is vacated first, into a child
-named `others`. For that same reason a service that shall restart while its jobs run needs another
-cgroup than its own for them: systemd starts a main process in the service's own.
+The parent is the configured cgroup, which systemd has delegated; otherwise the agent's own cgroup
+if it is delegated; otherwise, for root, the top one. A cgroup that enables controllers for its
+children cannot contain processes, so the processes of a delegated parent are first moved to a
+child named `others`. For the same reason a service that restarts while its jobs run needs a
+separate cgroup for them: systemd starts the main process in the service's own.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ SHIMS = "shims"
 ROOM = "joblane-"
 
 NEEDED = frozenset({"cpu", "memory", "pids"})
-"""Without these there is no isolation `full`; cpuset and io are refused job by job."""
+"""Required for isolation `full`. Without cpuset or io, only jobs with such limits are refused."""
 
 Write = tuple[str, str]
-"""A file of a cgroup, and the text for it."""
+"""A file of a cgroup, and the text to write to it."""
 
 FIX = (
     "boot with systemd.unified_cgroup_hierarchy=1, or start the agent as a systemd service "
@@ -40,7 +40,7 @@ FIX = (
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class LauncherCgroup:
     """The cgroup of one launcher, below which each slot has one."""
 
     path: Path
@@ -50,10 +50,10 @@ class Room:
     """`major:minor` of the disks that io.max applies to."""
 
 
-def writes(settled: Limits, room: Room) -> tuple[Write, ...]:
-    """Give what has to be written for these (checked) limits."""
+def writes(settled: Limits, launcher: LauncherCgroup) -> tuple[Write, ...]:
+    """Return the files and texts to write for these (checked) limits."""
     result: list[Write] = [("memory.oom.group", "1")]
-    if (room.path / "memory.swap.max").exists():  # a kernel without swap has no such file
+    if (launcher.path / "memory.swap.max").exists():  # a kernel without swap has no such file
         result.append(("memory.swap.max", "0"))
     if settled.memory_mb is not None:
         result.append(("memory.max", str(settled.memory_mb << 20)))
@@ -66,7 +66,7 @@ def writes(settled: Limits, room: Room) -> tuple[Write, ...]:
         result.append(("cpuset.cpus", settled.cores))
     if settled.io_bps is not None:
         rates = f"rbps={settled.io_bps} wbps={settled.io_bps}"
-        result.extend(("io.max", f"{disk} {rates}") for disk in room.disks)
+        result.extend(("io.max", f"{disk} {rates}") for disk in launcher.disks)
     return tuple(result)
 
 
@@ -79,11 +79,13 @@ def apply(leaf: Path, changes: Iterable[Write]) -> None:
             raise SandboxRefused(f"{file} = {text} was refused by the kernel: {failed}") from failed
 
 
-def open_room(block: int, given: Path | None, stands_on: tuple[Path, ...]) -> Room:
-    """Make the cgroup of the launcher that has the block; raises SandboxRefused, saying why not.
+def make_launcher_cgroup(
+    block: int, given: Path | None, stands_on: tuple[Path, ...]
+) -> LauncherCgroup:
+    """Make the cgroup of the launcher that has the block; raises SandboxRefused with the reason.
 
-    It lies below `given`, where that is not None. What a dead launcher of the same block left is
-    removed. `stands_on` are the files whose disks io.max applies to.
+    It is made below `given`, unless that is None. Leftovers of a dead launcher of the same block
+    are removed. io.max applies to the disks of the files in `stands_on`.
     """
     parent = find_parent() if given is None else check_parent(given)
     path = parent / f"{ROOM}{block}"
@@ -109,11 +111,11 @@ def open_room(block: int, given: Path | None, stands_on: tuple[Path, ...]) -> Ro
         cores = frozenset(limits.parse_cores(effective.read_text().strip()))
     else:
         cores = frozenset(os.sched_getaffinity(0))
-    return Room(path, controllers, cores, disks_of(stands_on))
+    return LauncherCgroup(path, controllers, cores, disks_of(stands_on))
 
 
 def find_parent() -> Path:
-    """Give the cgroup below which ours may be made."""
+    """Return the cgroup below which a launcher may make its own."""
     top = mount_point(Path("/proc/self/mountinfo").read_text())
     if top is None:
         raise SandboxRefused(f"isolation full needs cgroup v2, which is not mounted here; {FIX}")
@@ -129,9 +131,9 @@ def find_parent() -> Path:
 
 
 def check_parent(path: Path) -> Path:
-    """Give the path back if rooms may be made there; raises SandboxRefused, saying why not."""
+    """Return the path if cgroups may be made there; raises SandboxRefused with the reason."""
     if not path.is_dir():
-        raise SandboxRefused(f"cgroup {path} is not there; its unit must be active")
+        raise SandboxRefused(f"cgroup {path} does not exist; its unit must be active")
     if not (path / "cgroup.controllers").exists():
         raise SandboxRefused(f"{path} is not a cgroup (v2)")
     if not _delegated(path):
@@ -140,14 +142,14 @@ def check_parent(path: Path) -> Path:
 
 
 def shims_home(parent: Path) -> Path:
-    """Make the cgroup of the shims, out of reach of who kills all that the agent's unit has."""
+    """Make the cgroup of the shims, outside the agent's unit, which systemd may kill."""
     path = parent / SHIMS
     path.mkdir(exist_ok=True)
     return path
 
 
-def rooms(parent: Path) -> dict[int, Path]:
-    """Give the launchers' cgroups by their blocks."""
+def launcher_cgroups(parent: Path) -> dict[int, Path]:
+    """Return the launchers' cgroups by their blocks."""
     found = {path.name.removeprefix(ROOM): path for path in parent.glob(f"{ROOM}*")}
     return {int(block): path for block, path in found.items() if block.isdecimal()}
 
@@ -162,7 +164,7 @@ def mount_point(mountinfo: str) -> Path | None:
 
 
 def own_path(cgroup: str) -> str:
-    """Find this process's place in the v2 hierarchy, in the text of /proc/self/cgroup."""
+    """Find the v2 cgroup of this process in the text of /proc/self/cgroup."""
     for line in cgroup.splitlines():
         if line.startswith("0::"):
             return line[3:]
@@ -190,19 +192,19 @@ def _vacate(path: Path) -> None:
 
 
 def enable(path: Path) -> frozenset[str]:
-    """Give the children of a cgroup all the controllers we want that it has itself."""
+    """Enable the wanted controllers of a cgroup for its children."""
     has = set((path / "cgroup.controllers").read_text().split())
     control = path / "cgroup.subtree_control"
     for name in WANTED:
         if name in has:
-            with contextlib.suppress(OSError):  # one that cannot be had must not cost the others
+            with contextlib.suppress(OSError):  # an unavailable one must not affect the others
                 control.write_text("+" + name)
     return frozenset(control.read_text().split()) & frozenset(WANTED)
 
 
 def sweep(path: Path) -> None:
-    """Kill and remove a cgroup and its children; raises OSError if something stays."""
-    with contextlib.suppress(FileNotFoundError):  # systemd removes those of a unit that has failed
+    """Kill and remove a cgroup and its children; raises OSError if that fails."""
+    with contextlib.suppress(FileNotFoundError):  # systemd removes the cgroups of a failed unit
         (path / "cgroup.kill").write_text("1")
         remove(path)
 
@@ -215,10 +217,10 @@ def remove(path: Path) -> None:
 
 
 def wait_empty(leaf: Path, timeout_s: float) -> None:
-    """Sleep until no process is in the cgroup; raises TimeoutError.
+    """Wait until no process is in the cgroup; raises TimeoutError.
 
-    The kernel reports a change of cgroup.events as an exceptional condition, even one that
-    came between the read and the poll.
+    The kernel reports a change of cgroup.events as an exceptional condition (POLLPRI), even if it
+    happened between the read and the poll.
     """
     ends = time.monotonic() + timeout_s
     with (leaf / "cgroup.events").open() as events:
@@ -231,9 +233,9 @@ def wait_empty(leaf: Path, timeout_s: float) -> None:
 
 
 def disks_of(paths: tuple[Path, ...], sys_dev: Path = Path("/sys/dev/block")) -> tuple[str, ...]:
-    """Give `major:minor` of the whole disks under these paths, each once.
+    """Return `major:minor` of the whole disks under these paths, each once.
 
-    io.max takes disks, not partitions. A file system without a block device gives nothing.
+    io.max takes disks, not partitions. File systems without a block device are skipped.
     """
     disks: set[str] = set()
     for path in paths:
@@ -249,7 +251,7 @@ def disks_of(paths: tuple[Path, ...], sys_dev: Path = Path("/sys/dev/block")) ->
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a cgroup counted. None: this kernel has no such count."""
+    """Counters of a cgroup; None if this kernel does not have the counter."""
 
     cpu_s: float | None
     oom_killed: bool
@@ -269,7 +271,7 @@ def cpu_seconds(leaf: Path) -> float | None:
 
 
 def figures(leaf: Path) -> Figures:
-    """Read what a job's cgroup counted; all None where it is gone already."""
+    """Read the counters of a job's cgroup; all None if it has been removed."""
     io = _read(leaf / "io.stat")
     pids = _number(_read(leaf / "pids.peak"))
     return Figures(

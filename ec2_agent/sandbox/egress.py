@@ -1,10 +1,10 @@
-"""Network `egress`: a link of the job's own, NAT, and the ranges that stay out of reach.
+"""Network `egress`: a network link per job, NAT, and the refused ranges.
 
     job's namespace                      host
     eth0 198.18.b.n+1/31 ---- veth ---- jl<block>-<n> 198.18.b.n/31 -- nftables -- uplink
 
-Jobs hold no capability, so none can change its address, route or link. The rules are written
-once, for all links of a launcher; making a link costs no rule.
+Jobs hold no capability, so none can change its address, route or link. The rules are loaded
+once, for all links of a launcher; a new link needs no new rule.
 """
 
 import collections
@@ -23,10 +23,10 @@ from ec2_agent.sandbox.model import EgressPolicy, SandboxRefused
 Network = ipaddress.IPv4Network
 
 LINKS = ipaddress.ip_network("198.18.0.0/15")
-"""Where links get their addresses: reserved for benchmarks (RFC 2544), routed by nobody."""
+"""Addresses of links: reserved for benchmarks (RFC 2544), never routed."""
 
 LINKS_EACH = 1000
-"""As many as a launcher has uids; block n has the 2048 addresses from 198.18.0.0 + 2048 n."""
+"""Links per launcher: one per uid. Block n has the 2048 addresses from 198.18.0.0 + 2048 n."""
 
 NEVER = tuple(map(ipaddress.IPv4Network, ("127.0.0.0/8", "169.254.0.0/16")))
 """Loopback and link-local, the metadata services among them: no allow-list opens these."""
@@ -58,7 +58,7 @@ _RESOLV = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 
 
 def host_resolvers(files: Iterable[Path] = _RESOLV) -> tuple[str, ...]:
-    """Give the IPv4 DNS servers of this host, as the first of the files has them."""
+    """Return the IPv4 DNS servers of this host, from the first file that can be read."""
     for file in files:
         with contextlib.suppress(OSError):
             words = (line.split() for line in file.read_text().splitlines())
@@ -68,7 +68,7 @@ def host_resolvers(files: Iterable[Path] = _RESOLV) -> tuple[str, ...]:
 
 
 def parse(policy: EgressPolicy) -> tuple[list[Network], list[Network]]:
-    """Give the (allowed, refused) networks; raises SandboxRefused for what is no IPv4 network."""
+    """Return the (allowed, refused) networks; raises SandboxRefused for an invalid one."""
     try:
         allowed = [ipaddress.IPv4Network(text) for text in policy.allow]
         refused = [*REFUSED, *(ipaddress.IPv4Network(text) for text in policy.refuse)]
@@ -86,7 +86,7 @@ def parse(policy: EgressPolicy) -> tuple[list[Network], list[Network]]:
 
 
 def rules(policy: EgressPolicy, resolvers: tuple[str, ...], block: int) -> str:
-    """Give the nftables script for the links of a launcher; it replaces an older one."""
+    """Return the nftables script for the links of a launcher; it replaces an older one."""
     allowed, refused = parse(policy)
     table, ours = f"inet joblane-{block}", f'"jl{block}-*"'
     return f"""
@@ -132,7 +132,7 @@ def _set(name: str, elements: Iterable[object]) -> str:
 
 
 def tables() -> set[int]:
-    """Give the blocks that have rules; none if nftables does not say."""
+    """Return the blocks that have rules; none if nftables fails."""
     listed = ""
     with contextlib.suppress(SandboxRefused):
         listed = _nft("list tables inet")
@@ -144,7 +144,7 @@ def tables() -> set[int]:
 def forget(block: int) -> None:
     """Remove the rules of a block, and its links.
 
-    A link goes with its job's namespace, but connections that have not ended properly keep that
+    A link is removed with its job's namespace, but connections that were not closed keep that
     alive for some minutes.
     """
     delete_links(block)
@@ -155,12 +155,12 @@ def delete_links(block: int) -> None:
     """Remove the links of a block."""
     for _, name in socket.if_nameindex():
         if name.startswith(f"jl{block}-"):
-            with contextlib.suppress(OSError):  # it has just gone by itself
+            with contextlib.suppress(OSError):  # it was removed with its namespace
                 netlink.request(netlink.delete_link(name), f"delete {name}")
 
 
 def _nft(script: str) -> str:
-    """Run nftables; give what it says, raise SandboxRefused if it refuses."""
+    """Run nftables and return its output; raises SandboxRefused if it fails."""
     program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if program is None:
         raise SandboxRefused("egress needs nftables: install the package nftables")
@@ -176,7 +176,7 @@ class Egress:
     """The links of one launcher. Its methods may be called from any thread."""
 
     def __init__(self, policy: EgressPolicy, block: int) -> None:
-        """Write the rules; raises SandboxRefused, saying what is missing."""
+        """Load the rules; raises SandboxRefused with what is missing."""
         self.resolvers = policy.resolvers or host_resolvers()
         loopback = [a for a in self.resolvers if a.startswith("127.")]
         if not self.resolvers or loopback:
@@ -198,7 +198,7 @@ class Egress:
             raise SandboxRefused(f"egress: the host must forward packets: {failed}") from failed
 
     def attach(self, pid: int) -> tuple[int, str, str]:
-        """Link the namespace of a process; give (link, the job's address, its gateway)."""
+        """Link the namespace of a process; returns (link, the job's address, its gateway)."""
         with self._lock:
             if not self._free:
                 raise SandboxRefused("egress: every link of this launcher is in use")
@@ -218,7 +218,7 @@ class Egress:
         return link, own, gateway
 
     def release(self, link: int) -> None:
-        """Remove a link, if the end of the job's namespace has not done so yet."""
+        """Remove a link, unless the end of the job's namespace has removed it."""
         with contextlib.suppress(OSError):
             name = f"jl{self._block}-{link}"
             netlink.request(netlink.delete_link(name), f"delete {name}")
@@ -227,7 +227,7 @@ class Egress:
             self._free.append(link)
 
     def close(self) -> None:
-        """Take the links and the rules away."""
+        """Remove the links and the rules."""
         for link in tuple(self._used):
             self.release(link)
         _nft(f"delete table inet joblane-{self._block}")

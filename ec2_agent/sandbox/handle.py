@@ -1,7 +1,7 @@
-"""A running sandbox, as its holder sees it.
+"""The handle of a running sandbox: wait for it, stop it, kill it.
 
-The holder is whoever has the slot's socket: the agent today, one process a job where jobs
-shall outlive the agent. Nothing here needs the launcher that made the slot.
+The holder is the process that has the slot's socket: the agent, or a shim if jobs outlive the
+agent. The launcher that made the slot is not needed.
 """
 
 import contextlib
@@ -19,44 +19,44 @@ from ec2_agent.sandbox.model import Ending, Usage
 
 
 class Sandbox:
-    """One job that was started. It lives as long as somebody holds its socket."""
+    """One job that was started. It is killed when no process holds its socket."""
 
     def __init__(
         self,
         sock: socket.socket,
         pidfd: int,
         leaf: Path | None,
-        bury: Callable[[bool], None],
-        past: tuple[float, float] | None = None,
+        on_released: Callable[[bool], None],
+        counters: tuple[float, float] | None = None,
     ) -> None:
         """Take over the socket and pidfd of the slot's init.
 
-        `leaf` is the job's cgroup, None where it has none. `bury` is called once at the end,
-        with whether the init was killed. `past` is what an earlier holder knew: the cgroup's
-        CPU seconds and the monotonic time when the job began.
+        `leaf` is the job's cgroup, None where it has none. `on_released` is called once at the
+        end, with whether the init was killed. `counters` comes from an earlier holder: the
+        cgroup's CPU seconds and the monotonic time when the job began.
         """
         self._socket = sock
         self._pidfd = pidfd
         self._leaf = leaf
-        # What the slot itself used until now is not the job's.
-        before = (cgroup.cpu_seconds(leaf) if leaf and past is None else None) or 0.0
-        self._cpu_before, self._began = past or (before, time.monotonic())
-        self._bury = bury
+        # CPU time that the slot used before the job.
+        before = (cgroup.cpu_seconds(leaf) if leaf and counters is None else None) or 0.0
+        self._cpu_before, self._began = counters or (before, time.monotonic())
+        self._on_released = on_released
         self._stop_asked = False
         self._released = False
         self._ending: Ending | None = None
         self._waiting = threading.Lock()
         self._closing = threading.Lock()
-        """Held by whoever uses the pidfd without being the one that waits."""
+        """Held while the pidfd is used outside of `wait`."""
 
     def fileno(self) -> int:
-        """Give a descriptor that becomes readable when the job has ended."""
+        """Return a descriptor that becomes readable when the job has ended."""
         return self._socket.fileno()
 
     def wait(self, timeout: float | None = None) -> Ending:
-        """Give the ending, once every process of the job is dead.
+        """Return the ending, once every process of the job is dead.
 
-        Raises TimeoutError after `timeout` seconds; None waits for ever.
+        Raises TimeoutError after `timeout` seconds; None waits without limit.
         """
         ends = None if timeout is None else time.monotonic() + timeout
         if not self._waiting.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
@@ -66,11 +66,11 @@ class Sandbox:
                 _await(self._socket.fileno(), ends)
                 message = wire.receive_answer(self._socket)
                 if not message:
-                    # The init's descriptors close before its namespace is emptied; its pidfd
-                    # tells when that is done too.
+                    # The init's socket closes before all processes are dead; its pidfd becomes
+                    # readable after that.
                     _await(self._pidfd, ends)
                 self._ending = self._conclude(message)
-                self._release(killed=not message)
+                self.release(killed=not message)
             return self._ending
         finally:
             self._waiting.release()
@@ -81,22 +81,22 @@ class Sandbox:
         try:
             wire.send(self._socket, (wire.STOP, grace_s))
         except OSError:
-            return  # it has ended, which is what was wanted
+            return  # it has ended already
 
     def abandon(self) -> None:
-        """Let go without waiting: the slot finds nobody at its socket and ends."""
+        """Release it without waiting: the slot ends when its socket has no holder."""
         with self._waiting:
             if self._ending is None:
-                self._release(killed=False)
+                self.release(killed=False)
 
     @property
-    def holdings(self) -> tuple[int, int]:
-        """The socket and the pidfd, for another process to hold."""
+    def descriptors(self) -> tuple[int, int]:
+        """The socket and the pidfd, to be passed to the next holder."""
         return self._socket.fileno(), self._pidfd
 
     @property
-    def past(self) -> tuple[float, float]:
-        """What the next holder must know to count as this one would have."""
+    def counters(self) -> tuple[float, float]:
+        """Counters that the next holder needs to measure usage from the job's start."""
         return self._cpu_before, self._began
 
     @property
@@ -104,19 +104,15 @@ class Sandbox:
         """The job's cgroup."""
         return self._leaf
 
-    def surrender(self) -> None:
-        """Hold it no more: another process does, and the job ends with that one.
+    def detach(self) -> None:
+        """Close the socket: another process holds the sandbox, and the job ends with that one.
 
-        What is left to do here is `kill`, and `bury` when the other has told of the end.
+        `kill` still works here; `release` is called when the other has reported the end.
         """
         self._socket.close()
 
-    def bury(self, *, killed: bool) -> None:
-        """Let go of what another process held: it is over."""
-        self._release(killed=killed)
-
     def _conclude(self, message: bytes) -> Ending:
-        """Make the ending of what the init said, or of what the kernel did to it."""
+        """Return the ending, from the init's message or, if there is none, as killed."""
         if message[:1] == wire.ENDED and len(message) > wire.ENDING.size:
             fixed = message[1 : 1 + wire.ENDING.size]
             status, timed_out, stopped, cpu_s, wall_s = wire.ENDING.unpack(fixed)
@@ -156,14 +152,15 @@ class Sandbox:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             _await(self._pidfd, None)
 
-    def _release(self, *, killed: bool) -> None:
+    def release(self, *, killed: bool) -> None:
+        """Close the descriptors of a job that has ended; `killed`: its init was killed."""
         with self._closing:
             if self._released:
                 return
             self._released = True
             self._socket.close()
             os.close(self._pidfd)
-        self._bury(killed)
+        self._on_released(killed)
 
 
 def _await(fd: int, ends: float | None) -> None:

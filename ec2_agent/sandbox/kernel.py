@@ -1,11 +1,11 @@
-"""The system calls a sandbox is made of, where Python's `os` has no name for them.
+"""System calls of the sandbox that Python's `os` does not have.
 
 Every function raises OSError with the kernel's errno. Numbers come from the kernel's headers:
 include/uapi/linux/{sched,mount,capability,prctl,seccomp,close_range}.h; system calls newer
 than 2019 have one number on every architecture.
 
-The library is opened as PyDLL, so that a call keeps the interpreter's lock: the process is
-single-threaded, and a child of `clone3` then finds the lock in its own hands.
+The library is opened as PyDLL, so that calls do not release the interpreter's lock: the process
+is single-threaded, and a child of `clone3` then holds the lock.
 """
 
 import ctypes
@@ -112,7 +112,7 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
 
 
 def unmount(target: str) -> None:
-    """Take a mount away lazily: what is open stays open."""
+    """Detach a mount lazily: open files stay open."""
     _checked(_umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
@@ -139,7 +139,7 @@ def attach(tree: int, target: str) -> None:
 
 
 def pivot_root(new_root: str) -> None:
-    """Make `new_root` the root and forget the old one.
+    """Make `new_root` the root and unmount the old one.
 
     Both arguments of pivot_root(2) are the same directory: the old root then lies stacked on
     the new one, needs no place in it, and is unmounted from there.
@@ -156,7 +156,7 @@ def close_from(first: int) -> None:
 
 
 def signal_descriptor(signals: tuple[int, ...]) -> int:
-    """Give a descriptor that is readable while one of the (blocked) signals is pending."""
+    """Return a descriptor that is readable while one of the (blocked) signals is pending."""
     mask = ctypes.c_uint64(sum(1 << (number - 1) for number in signals))
     room = (ctypes.c_uint64 * 16)(mask.value)  # glibc's sigset_t has 128 bytes
     flags = _SFD_NONBLOCK | _SFD_CLOEXEC
@@ -164,12 +164,12 @@ def signal_descriptor(signals: tuple[int, ...]) -> int:
 
 
 def set_dumpable(value: int) -> None:
-    """Say whether others may read this process's /proc entries and trace it."""
+    """Set whether other processes may read this process's /proc entries and trace it."""
     _checked(_prctl(_PR_SET_DUMPABLE, value, 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def forget_keys() -> None:
-    """Take a new, empty session keyring in place of the one that was inherited."""
+    """Join a new, empty session keyring in place of the inherited one."""
     _checked(_plain(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0), "keyctl")
 
 
@@ -179,12 +179,12 @@ def keep_capabilities() -> None:
 
 
 def no_new_privileges() -> None:
-    """Make set-uid bits and file capabilities worthless from here on."""
+    """Set no_new_privileges: set-uid bits and file capabilities have no effect from now on."""
     _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
 
 
 def drop_bounding(last_capability: int, keep: tuple[int, ...] = ()) -> None:
-    """Take all capabilities but `keep` out of the bounding set."""
+    """Remove all capabilities but `keep` from the bounding set."""
     for capability in range(last_capability + 1):
         if capability not in keep:
             _checked(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "PR_CAPBSET_DROP")

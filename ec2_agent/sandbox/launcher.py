@@ -1,4 +1,4 @@
-"""The launcher: what an agent asks for sandboxes, and the pool of those that are ready."""
+"""The launcher: starts sandboxes for an agent, from a pool of prepared slots."""
 
 import collections
 import contextlib
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ec2_agent.sandbox import cgroup, leftovers, limits, plan, process, seccomp, uids, wire
+from ec2_agent.sandbox import cgroup, launcher_process, leftovers, limits, plan, seccomp, uids, wire
 from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import (
@@ -30,14 +30,15 @@ NO_LIMITS = Limits()
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/work",
+    "TMPDIR": "/tmp",  # noqa: S108 - the sandbox's own
     "USER": "job",
     "LANG": "C.UTF-8",
 }
-"""What a job finds in its environment when its spec says nothing else."""
+"""A job's environment unless its spec overrides it."""
 
 
 class Launcher:
-    """Makes sandboxes. A context manager; every method may be called from any thread."""
+    """Starts sandboxes. A context manager; every method may be called from any thread."""
 
     def __init__(  # noqa: PLR0913 - keyword-only settings of the one object an agent has
         self,
@@ -51,7 +52,7 @@ class Launcher:
         programs: tuple[Path, ...] = (),
         cgroup_parent: Path | None = None,
     ) -> None:
-        """Start the launcher process; raise SandboxRefused if `isolation` cannot be had.
+        """Start the launcher process; raise SandboxRefused if `isolation` is not available.
 
         `slots` is how many sandboxes are kept ready. Without an `egress` policy, network
         `egress` is refused. `state_dir` is where the agent keeps its files: io_bps applies to
@@ -63,28 +64,28 @@ class Launcher:
         self._slots = slots
         self._allow_host_network = allow_host_network
         self._egress: Egress | None = None
-        self._room: cgroup.Room | None = None
-        self._pool: collections.deque[process.Slot] = collections.deque()
+        self._cgroup: cgroup.LauncherCgroup | None = None
+        self._pool: collections.deque[launcher_process.Slot] = collections.deque()
         self._running: dict[int, Sandbox] = {}
         self._links: dict[int, int] = {}
         self._closed = False
         self.shims_cgroup: Path | None = None
-        """Where shims must live that shall outlive their agent's unit; None: anywhere."""
+        """The cgroup for shims, so that they outlive their agent's unit; None: any."""
         filters = seccomp.compile_filters()
         self.lock, block = uids.take_block()
-        """Of all that is named after the block: whoever has this open may use that."""
+        """Lock of the block of uids; reserves everything that is named after the block."""
         fds = [self.lock]
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self.lock)  # the last step
             try:
                 if isolation == "full":
                     stands_on = (Path("/usr"), state_dir or Path("/"))
-                    self._room = cgroup.open_room(block, cgroup_parent, stands_on)
-                    undo.callback(cgroup.sweep, self._room.path)
+                    self._cgroup = cgroup.make_launcher_cgroup(block, cgroup_parent, stands_on)
+                    undo.callback(cgroup.sweep, self._cgroup.path)
                     if cgroup_parent is not None:
                         self.shims_cgroup = cgroup.shims_home(cgroup_parent)
-                    fds.append(os.open(self._room.path, os.O_RDONLY | os.O_DIRECTORY))
-                self._host = _limits_host(isolation, self._room)
+                    fds.append(os.open(self._cgroup.path, os.O_RDONLY | os.O_DIRECTORY))
+                self._host = _limits_host(isolation, self._cgroup)
                 limits.check(defaults, self._host)
                 self._defaults = limits.merge(DEFAULTS, defaults)
                 if egress is not None:
@@ -99,7 +100,7 @@ class Launcher:
                     "top_capability": int(Path("/proc/sys/kernel/cap_last_cap").read_text()),
                     "time_ns": Path("/proc/self/ns/time").exists(),
                 }
-                self._process = process.LauncherProcess(config, fds)
+                self._process = launcher_process.LauncherProcess(config, fds)
             finally:
                 for fd in fds[1:]:
                     os.close(fd)
@@ -150,12 +151,12 @@ class Launcher:
             ready = self._take_ready() if needs == self._pool_needs else None
             slot = ready or self._process.order(needs, self._writes(settled), pooled=False)
             try:
-                leaf = self._room.path / str(slot.number) if self._room else None
+                leaf = self._cgroup.path / str(slot.number) if self._cgroup else None
                 if ready and leaf and settled != self._defaults:
                     cgroup.apply(leaf, set(self._writes(settled)) - set(self._default_writes))
                 if spec.network == "egress":
                     self._attach(slot)
-                # Before the job is sent: what fails from here on would have to say that it ran.
+                # Before the job is sent: after that, the job may have run.
                 pidfd = self._process.take_pidfd(slot)
                 try:
                     wire.send_run(slot.sock, run, given)
@@ -168,16 +169,16 @@ class Launcher:
                 self._release_link(slot.number)
                 self._process.discard(slot)
                 raise
-            with contextlib.suppress(LauncherGone, OSError):  # the next start says so
+            with contextlib.suppress(LauncherGone, OSError):  # the next start reports it
                 self._refill()
-            sandbox = Sandbox(slot.sock, pidfd, leaf, functools.partial(self._bury, slot.number))
+            sandbox = Sandbox(slot.sock, pidfd, leaf, functools.partial(self._release, slot.number))
             self._running[slot.number] = sandbox
         if not ready:
-            # The job may be running by now; this only learns whether it could be.
+            # The job may be running by now; this only reads whether it was started.
             answer = wire.receive_answer(slot.sock)
             if answer != wire.READY:
                 sandbox.abandon()
-                reason = answer[1:].decode("utf-8", "replace") or "it died"
+                reason = answer[1:].decode("utf-8", "replace") or "its init process died"
                 raise SandboxRefused(f"the sandbox could not be made: {reason}")
         return sandbox
 
@@ -193,23 +194,23 @@ class Launcher:
                 "give the fleet an egress policy"
             )
 
-    def _needs(self, settled: Limits, network: Network) -> process.Needs:
+    def _needs(self, settled: Limits, network: Network) -> launcher_process.Needs:
         # Without pids.max it is RLIMIT_NPROC that counts, in the slot's own user namespace and
         # with its init.
-        nproc = 0 if self._room or settled.pids is None else settled.pids + 1
+        nproc = 0 if self._cgroup or settled.pids is None else settled.pids + 1
         return network, settled.tmp_mb or 0, nproc
 
     def _writes(self, settled: Limits) -> tuple[cgroup.Write, ...]:
-        return cgroup.writes(settled, self._room) if self._room else ()
+        return cgroup.writes(settled, self._cgroup) if self._cgroup else ()
 
     def _refill(self) -> None:
-        """Order what the pool lacks."""
+        """Order slots until the pool is full."""
         while len(self._pool) < self._slots:
             slot = self._process.order(self._pool_needs, self._writes(self._defaults), pooled=True)
             self._pool.append(slot)
 
-    def _take_ready(self) -> process.Slot | None:
-        """Give the oldest slot of the pool when it is ready."""
+    def _take_ready(self) -> launcher_process.Slot | None:
+        """Return the oldest slot of the pool once it is ready."""
         while self._pool:
             slot = self._pool.popleft()
             try:
@@ -219,12 +220,12 @@ class Launcher:
                 return None
             if answer == wire.READY:
                 return slot
-            # A start on demand meets the same trouble and can tell its caller.
+            # A start on demand meets the same error and can report it.
             self._process.discard(slot)
         return None
 
-    def _attach(self, slot: process.Slot) -> None:
-        """Give a slot that waits for it its link to the outside."""
+    def _attach(self, slot: launcher_process.Slot) -> None:
+        """Set up the network link of a slot that waits for it."""
         if self._egress:
             link, own, gateway = self._egress.attach(self._process.made(slot).pid)
             self._links[slot.number] = link
@@ -235,21 +236,21 @@ class Launcher:
         if link is not None and self._egress:
             self._egress.release(link)
 
-    def _bury(self, number: int, killed: bool) -> None:  # noqa: FBT001 - a callback
-        """Do what is left when the figures of a slot have been read."""
+    def _release(self, number: int, killed: bool) -> None:  # noqa: FBT001 - a callback
+        """Free the resources of a slot, after its figures have been read."""
         with self._lock:
             del self._running[number]
             self._release_link(number)
-            if killed and self._room and not self._closed:
-                self._process.bury(number)
+            if killed and self._cgroup and not self._closed:
+                self._process.release(number)
 
     def remove_leftovers(self) -> None:
-        """Remove what launchers that were killed have left, once their last job is gone too."""
-        parent = self._room.path.parent if self._room else None
+        """Remove what killed launchers have left, once their last job has ended."""
+        parent = self._cgroup.path.parent if self._cgroup else None
         leftovers.remove(parent, links=self._egress is not None)
 
     def close(self) -> None:
-        """Kill what still runs and take everything away."""
+        """Kill running jobs, and remove cgroups, links and rules."""
         with self._lock:
             if self._closed:
                 return
@@ -258,7 +259,7 @@ class Launcher:
                 slot.sock.close()
             self._process.close()
             running = list(self._running.values())
-        # Dead by now, unless the launcher process died before it could see to that.
+        # Dead by now, unless the launcher process ended before it could kill them.
         for sandbox in running:
             sandbox.kill()
         self._undo.close()
@@ -275,16 +276,16 @@ class Launcher:
         self.close()
 
 
-def _limits_host(isolation: Isolation, room: cgroup.Room | None) -> limits.Host:
-    if room is None:
+def _limits_host(isolation: Isolation, own: cgroup.LauncherCgroup | None) -> limits.Host:
+    if own is None:
         return limits.Host(isolation, frozenset(), os.sched_getaffinity(0), ())
-    return limits.Host(isolation, room.controllers, room.cores, room.disks)
+    return limits.Host(isolation, own.controllers, own.cores, own.disks)
 
 
 def _check_texts(argv: tuple[str, ...], env: dict[str, str]) -> None:
     if not argv or not argv[0]:
         raise SandboxRefused("the command is empty")
     if any("\0" in text for text in (*argv, *env, *env.values())):
-        raise SandboxRefused("the command or its environment holds a NUL character")
+        raise SandboxRefused("the command or its environment contains a NUL character")
     if any(not name or "=" in name for name in env):
-        raise SandboxRefused("an environment variable has an empty name or one with =")
+        raise SandboxRefused("an environment variable has an empty name or a name with =")

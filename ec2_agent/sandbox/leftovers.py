@@ -1,13 +1,13 @@
-"""What launchers that were killed have left: cgroups, links and rules, named after their block.
+"""Remove the leftovers of killed launchers: cgroups, links and rules, named after their block.
 
-Whoever may still use them holds the block's lock: a slot, the shim of a job, an agent that ends.
+Processes that may still use them hold the lock of the block: a slot, a shim, an exiting agent.
 
     agent A, block 0         job of A, its shim          agent B, block 1
     (killed, and launcher)   runs
                                                          adopts it
-                                                         block 0 is locked: leaves it alone
+                                                         block 0 is locked: skips it
                              ends; figures are read
-                             shim goes: lock free
+                             shim exits: lock free
                                                          locks block 0, removes, unlocks
 """
 
@@ -20,13 +20,13 @@ from ec2_agent.sandbox.model import SandboxRefused
 
 
 def remove(parent: Path | None, *, links: bool) -> None:
-    """Remove what nobody uses any more; what cannot be removed now stays for the next time.
+    """Remove leftovers that are no longer used; failures are retried by the next call.
 
-    `parent` has the rooms, None where there are none; `links`: look at those of egress too.
+    `parent` contains the launchers' cgroups, None without cgroups; `links`: also egress links.
     """
-    rooms = {} if parent is None else cgroup.rooms(parent)
+    cgroups = {} if parent is None else cgroup.launcher_cgroups(parent)
     tables = egress.tables() if links else set()
-    for block in {*rooms, *tables}:
+    for block in {*cgroups, *tables}:
         with contextlib.suppress(OSError, SandboxRefused), contextlib.ExitStack() as unlock:
             lock = uids.try_block(block)
             if lock is None:
@@ -34,5 +34,5 @@ def remove(parent: Path | None, *, links: bool) -> None:
             unlock.callback(os.close, lock)
             if block in tables:
                 egress.forget(block)
-            if block in rooms:
-                cgroup.remove(rooms[block])
+            if block in cgroups:
+                cgroup.remove(cgroups[block])

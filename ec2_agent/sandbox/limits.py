@@ -1,7 +1,7 @@
-"""Limits as values: parsing, merging with the defaults, and what an isolation can apply.
+"""Limits of a job: parse them, merge them with the defaults, check whether they can be applied.
 
-A limit that was asked for and cannot be applied refuses the job. The reasons are written for
-the operator who reads them in a job's timeline.
+A job is refused if one of its limits cannot be applied. Operators read the reason in the job's
+timeline.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from ec2_agent.sandbox.model import Isolation, Limits, SandboxRefused
 
 MEMORY_FLOOR_MB = 16
-"""The init of a sandbox itself takes 1 to 2 MiB; below this a Python cannot start either."""
+"""The init of a sandbox takes 1 to 2 MiB, and Python does not start with less than this."""
 
 CPU_PERIOD_US = 100_000
 """The kernel's default period of cpu.max; its smallest quota is 1000 us, so 0.01 of a core."""
@@ -28,25 +28,25 @@ _NEEDS_CGROUP = {
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the limits of this launcher are checked against."""
+    """Properties of a launcher and its host that limits are checked against."""
 
     isolation: Isolation
     controllers: AbstractSet[str]
     """cgroup v2 controllers that can be used below the launcher's cgroup."""
     cores: AbstractSet[int]
-    """Cores that are online and ours."""
+    """Online cores that this launcher may use."""
     disks: tuple[str, ...]
-    """`major:minor` of the disks that the sandbox stands on."""
+    """`major:minor` of the disks with the sandbox's files."""
 
 
 def merge(defaults: Limits, asked: Limits) -> Limits:
-    """Fill the gaps of `asked` with the defaults."""
+    """Return `asked` with unset limits replaced by the defaults."""
     given = {f.name: getattr(asked, f.name) for f in fields(Limits)}
     return replace(defaults, **{name: v for name, v in given.items() if v is not None})
 
 
 def parse_cores(text: str) -> tuple[int, ...]:
-    """Give the cores of a list as `0-2,5`; raises SandboxRefused unless it is ascending."""
+    """Return the cores of a list such as `0-2,5`; raises SandboxRefused unless it is ascending."""
     cores: list[int] = []
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
@@ -55,7 +55,7 @@ def parse_cores(text: str) -> tuple[int, ...]:
         first = int(match[1])
         last = first if match[2] is None else int(match[2])
         if last < first:
-            raise SandboxRefused(f"cores {text!r}: the range {part} runs backwards")
+            raise SandboxRefused(f"cores {text!r}: the range {part} is descending")
         if cores and first <= cores[-1]:
             raise SandboxRefused(f"cores {text!r}: {first} comes twice or out of order")
         cores.extend(range(first, last + 1))
@@ -63,7 +63,7 @@ def parse_cores(text: str) -> tuple[int, ...]:
 
 
 def check(limits: Limits, host: Host) -> None:
-    """Raise SandboxRefused unless every limit that is set is sound and can be applied."""
+    """Raise SandboxRefused unless every limit that is set is valid and can be applied."""
     _whole(limits.memory_mb, "memory_mb", MEMORY_FLOOR_MB, 1 << 30)
     _whole(limits.pids, "pids", 1, 1 << 22)  # the kernel's PID_MAX_LIMIT
     _whole(limits.io_bps, "io_bps", 1024, 1 << 50)
@@ -85,7 +85,7 @@ def check(limits: Limits, host: Host) -> None:
             _need(name, controller, host)
     if limits.io_bps is not None and not host.disks:
         raise SandboxRefused(
-            "io_bps cannot be applied: the sandbox's files lie on no block device of this host; "
+            "io_bps cannot be applied: the sandbox's files are not on a block device; "
             "run the job without io_bps, or on an instance whose root is a disk"
         )
     if limits.pids is not None and host.isolation == "full":
@@ -101,7 +101,7 @@ def _need(limit: str, controller: str, host: Host) -> None:
     if controller not in host.controllers:
         raise SandboxRefused(
             f"{limit} cannot be applied: the cgroup v2 controller {controller} is not available "
-            "to the agent; `joblane doctor` says how to delegate it"
+            "to the agent; `joblane doctor` shows how to delegate it"
         )
 
 

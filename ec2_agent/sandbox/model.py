@@ -1,9 +1,9 @@
-"""The values that cross the sandbox's door: what a job asks for and how it ended."""
+"""Input and output of the sandbox: a job's spec, limits and ending, and errors."""
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
 
 Isolation = Literal["full", "namespaces"]
 """`full` adds cgroup v2 limits and accounting to what `namespaces` gives."""
@@ -13,10 +13,9 @@ Network = Literal["none", "egress", "host"]
 
 
 class SandboxRefused(Exception):
-    """The sandbox cannot give what was asked for, so nothing was run.
+    """The sandbox cannot run the job as requested; nothing was run.
 
-    `reason` is a sentence an operator can act on: what was asked for, why this host cannot
-    give it, what to change.
+    `reason` is for operators: what was requested, why this host cannot provide it, what to change.
     """
 
     def __init__(self, reason: str) -> None:
@@ -25,7 +24,7 @@ class SandboxRefused(Exception):
 
 
 class HostShort(SandboxRefused):
-    """The host lacks what a start needs, now; nothing was run, and the job is not at fault."""
+    """The host temporarily lacks a resource; nothing was run."""
 
 
 SHORT = frozenset(
@@ -39,21 +38,21 @@ SHORT = frozenset(
         errno.ETOOMANYREFS,
     }
 )
-"""What the kernel answers where something has run out that may come back."""
+"""Kernel errors for resources that are exhausted and may become free."""
 
 
 def refusal(code: int | None, reason: str) -> SandboxRefused:
-    """Make the refusal for an error of the kernel's."""
+    """Make the exception for an error of the kernel."""
     return HostShort(reason) if code in SHORT else SandboxRefused(reason)
 
 
 class LauncherGone(SandboxRefused):
-    """The launcher process has died: nothing can be started here any more, and nothing was run."""
+    """The launcher process has ended: nothing was run, and no job can be started here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a job may use. None means the launcher's default; a value is applied or refused."""
+    """Limits of a job. None means the launcher's default; a value is applied or refused."""
 
     memory_mb: int | None = None
     """MiB of memory, page cache and tmpfs files included; swap is always 0."""
@@ -85,7 +84,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the job used, its descendants included. None: this host cannot tell."""
+    """Resources that the job and its descendants used. None: not measured on this host."""
 
     cpu_s: float
     wall_s: float
@@ -97,7 +96,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the job ended. At most one of `exit_code` and `signal` is set."""
+    """How the job's process ended. At most one of `exit_code` and `signal` is set.
+
+    The last four fields are what a shim adds (`ec2_agent/shim`).
+    """
 
     exit_code: int | None
     signal: int | None
@@ -107,6 +109,30 @@ class Ending:
     error: str | None
     """Why the command could not be run (exit code 127 not found, 126 not executable)."""
     usage: Usage
+    condition: str | None = None
+    """The condition that the job named last."""
+    records: int | None = None
+    """Log records that the job has written."""
+    lease_lost: bool = False
+    """Killed because its agent's lease was not renewed: another agent may run it now."""
+    killed: bool = False
+    """Whether the sandbox's init was killed."""
+
+    def encode(self) -> dict[str, Any]:
+        """Return an exit record. Shims and agents of other versions read it: the keys stay."""
+        fields = asdict(self)
+        added = {name: fields.pop(name) for name in _ADDED}
+        return {"ending": fields, **added}
+
+    @classmethod
+    def decode(cls, record: dict[str, Any]) -> Self:
+        """Inverse of `encode`."""
+        fields = record["ending"]
+        added = {name: record[name] for name in _ADDED}
+        return cls(**{**fields, "usage": Usage(**fields["usage"]), **added})
+
+
+_ADDED = ("condition", "records", "lease_lost", "killed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +164,14 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """What `probe` found, in the order an operator would repair it."""
+    """The result of `probe`, in the order in which to fix it."""
 
     isolation: Isolation | None
     """The strongest isolation this process can have here; None when there is none."""
     features: tuple[Feature, ...]
 
     def as_json(self) -> list[dict[str, str | bool]]:
-        """Give the features as plain dictionaries."""
+        """Return the features as plain dictionaries."""
         return [
             {"feature": f.name, "available": f.available, "detail": f.detail, "fix": f.fix}
             for f in self.features

@@ -1,8 +1,8 @@
-"""The few rtnetlink requests that a job's network link takes.
+"""The rtnetlink requests that set up a job's network link.
 
-Messages are bytes made by pure functions; `request` sends one and waits for the kernel's word.
+Pure functions encode messages; `request` sends one and waits for the acknowledgement.
 Numbers are those of include/uapi/linux/{netlink,rtnetlink,if_link,veth}.h. Used on both sides
-of the fork, so it imports little.
+of the fork, so it has few imports.
 """
 
 import os
@@ -23,7 +23,7 @@ _HEADER = struct.Struct("=IHHII")
 
 
 def add_veth(name: str, peer: str, peer_pid: int) -> bytes:
-    """Make a pair of interfaces, the peer's end in the network namespace of a process."""
+    """Create a veth pair with the peer in the network namespace of a process."""
     peer_link = _link(0, 0) + _attribute(_IFLA_IFNAME, peer.encode() + b"\0")
     peer_link += _attribute(_IFLA_NET_NS_PID, struct.pack("=I", peer_pid))
     data = _attribute(_IFLA_INFO_DATA, _attribute(_VETH_INFO_PEER, peer_link))
@@ -33,7 +33,7 @@ def add_veth(name: str, peer: str, peer_pid: int) -> bytes:
 
 
 def delete_link(name: str) -> bytes:
-    """Remove an interface, and with it the other end of its pair."""
+    """Delete an interface, and with it its peer."""
     return _message(_RTM_DELLINK, 0, _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0"))
 
 
@@ -43,7 +43,7 @@ def set_up(index: int) -> bytes:
 
 
 def add_address(index: int, address: str, prefix: int) -> bytes:
-    """Give an interface an IPv4 address."""
+    """Add an IPv4 address to an interface."""
     packed = socket.inet_aton(address)
     body = struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, index)
     body += _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
@@ -51,7 +51,7 @@ def add_address(index: int, address: str, prefix: int) -> bytes:
 
 
 def add_default_route(index: int, gateway: str) -> bytes:
-    """Send everything else through a gateway."""
+    """Add a default route through a gateway."""
     body = struct.pack(
         "=BBBBBBBBI",
         socket.AF_INET, 0, 0, 0, _RT_TABLE_MAIN, _RTPROT_STATIC, 0, _RTN_UNICAST, 0,

@@ -1,4 +1,4 @@
-"""Taking a job's output without ever waiting for it, or growing with it."""
+"""Reads the output of a sandbox that has no shim: `python -m ec2_agent.sandbox`, and tests."""
 
 import os
 import selectors
@@ -8,34 +8,34 @@ from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import Ending
 
 CHUNK = 65536
-"""A pipe holds as much (pipe(7)), so one read usually empties it."""
+"""The capacity of a pipe (pipe(7)), so that one read usually empties it."""
 
 CHUNKS_AT_ONCE = 16
-"""At most 1 MiB a call, so that one flooding job does not starve the others' readers."""
+"""At most 1 MiB per call, so that a job with much output does not delay the others' readers."""
 
 
 class Drain:
-    """The read end of a job's pipe, emptied into a sink as far as a cap.
+    """Reads a job's pipe into a sink, up to a cap.
 
-    What comes above the cap is read and dropped: the job runs on, and `dropped` counts.
+    Output above the cap is read and dropped, and counted in `dropped`; the job continues.
     """
 
     def __init__(self, fd: int, sink: Callable[[bytes], None], cap_bytes: int) -> None:
-        """Take over `fd`. The sink gets chunks of 1 to 65536 bytes, as they came."""
-        os.set_blocking(fd, False)  # this end only: the job's is a description of its own
+        """Take over `fd`. The sink receives chunks of 1 to 65536 bytes."""
+        os.set_blocking(fd, False)  # affects this end only
         self._fd = fd
         self._sink = sink
         self._left = cap_bytes
         self._cap = cap_bytes
         self.dropped = 0
-        """Bytes that came above the cap."""
+        """Bytes above the cap."""
 
     def fileno(self) -> int:
-        """Give the descriptor to watch for readability; -1 once the end was seen."""
+        """Return the descriptor to watch for readability; -1 after the end."""
         return self._fd
 
     def pump(self) -> bool:
-        """Take what is there and return at once; False after the end of the output."""
+        """Read what is available and return at once; False after the end of the output."""
         for _ in range(CHUNKS_AT_ONCE):
             if self._fd < 0:
                 return False
@@ -50,7 +50,7 @@ class Drain:
         return self._fd >= 0
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Close the descriptor."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -67,7 +67,7 @@ class Drain:
 
 
 def follow(sandbox: Sandbox, *drains: Drain) -> Ending:
-    """Drain the output while the job runs, and what is left of it afterwards."""
+    """Read the output while the job runs, and the rest of it afterwards."""
     with selectors.DefaultSelector() as selector:
         selector.register(sandbox, selectors.EVENT_READ)
         for drain in drains:

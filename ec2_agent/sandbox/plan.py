@@ -1,6 +1,6 @@
-"""The mount plan: what the read-only root of every sandbox holds.
+"""The mount plan: the contents of the read-only root of every sandbox.
 
-A pure function of a few facts about the host gives a list of steps, carried out in order:
+A pure function of a few facts about the host returns a list of steps, executed in order:
 
     ("tmpfs", path, options)        an empty file system
     ("dir", path, mode)
@@ -9,8 +9,8 @@ A pure function of a few facts about the host gives a list of steps, carried out
     ("bind", path, source, attributes)   a copy of the host's mounts at `source`, attributes
                                          (kernel.ATTR_*) put on every mount of it
 
-Everything of the host that a job can see is a "bind" here, and each is read-only. What is
-writable (/tmp, /work, /dev/shm) and /proc are the slot's own and are mounted there.
+Jobs see only the host files that are a "bind" here, all read-only. Each slot mounts its own /proc
+and writable directories (/tmp, /work, /dev/shm).
 """
 
 import os
@@ -43,7 +43,7 @@ ETC = (
     "/etc/pki/ca-trust/extracted",
     "/etc/crypto-policies",
 )
-"""What programs need to run, on Debian, Ubuntu and Amazon Linux; nothing that names the host."""
+"""Files that programs need on Debian, Ubuntu and Amazon Linux; none identifies the host."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -69,7 +69,7 @@ _READ_ONLY_DEVICE = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NOEXEC
 
 
 class Host(NamedTuple):
-    """What the plan has to know of the host."""
+    """Facts about the host that the plan depends on."""
 
     links: dict[str, str]
     """Of HOST_LINKS, those that are symbolic links, and where they point."""
@@ -80,7 +80,7 @@ class Host(NamedTuple):
 
 
 def look(programs: tuple[Path, ...]) -> Host:
-    """Read the facts off this host."""
+    """Collect the facts about this host."""
     links: dict[str, str] = {}
     directories: set[str] = set()
     files: set[str] = set()
@@ -97,7 +97,7 @@ def look(programs: tuple[Path, ...]) -> Host:
 
 
 class _Plan:
-    """The steps so far, and the places they made."""
+    """The steps so far, and the paths they created."""
 
     def __init__(self, host: Host) -> None:
         self.steps: list[Step] = [("tmpfs", "/", "size=1m,mode=755")]
@@ -106,14 +106,14 @@ class _Plan:
         self._shown = list(host.links)  # what lies behind a link is shown where it points
 
     def directory(self, path: str) -> None:
-        """Make a directory and those above it."""
+        """Make a directory and its parents."""
         for place in (*reversed(PurePosixPath(path).parents), PurePosixPath(path)):
             if str(place) not in self._made:
                 self._made.add(str(place))
                 self.steps.append(("dir", str(place), 0o755))
 
     def show(self, path: str, attributes: int = _READ_ONLY) -> None:
-        """Show what the host has at `path`, unless a tree that is shown holds it already."""
+        """Bind the host's `path`, unless a tree that is already bound contains it."""
         if any(PurePosixPath(path).is_relative_to(tree) for tree in self._shown):
             return
         if path in self._host.directories:
@@ -132,7 +132,7 @@ def make_plan(
     *,
     privileged: bool = True,
 ) -> list[Step]:
-    """Give the steps that build the root; raises ValueError for a tree that cannot be shown.
+    """Return the steps that build the root; raises ValueError for a tree that cannot be shown.
 
     `programs` are absolute paths of directories, shown at the same place. `resolvers` are DNS
     servers. Without privileges the kernel lets a user namespace mount a /proc of its own only

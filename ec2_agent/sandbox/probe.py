@@ -1,4 +1,4 @@
-"""What this host can isolate, for `joblane doctor`."""
+"""Tests which isolation this host supports, for `joblane doctor`."""
 
 import os
 import shutil
@@ -14,16 +14,15 @@ _USER_NAMESPACES = (
     ("kernel/unprivileged_userns_clone", "0", "1"),  # Debian before 11
     ("user/max_user_namespaces", "0", "10000"),
 )
-"""Switches below /proc/sys that forbid user namespaces: name, forbidding value, cure."""
+"""Switches below /proc/sys that forbid user namespaces: name, forbidding value, allowing value."""
 
 _LIMITS_OF = {"cpuset": "cores", "io": "io_bps"}
 
 
 def probe() -> HostReport:
-    """Look, change nothing that stays, never raise.
+    """Test the host; changes nothing permanently, and never raises.
 
-    One sandbox is made and a command run in it, so what is said of the namespaces is not a
-    guess; it takes some 0.1 s.
+    Namespaces are tested by running a command in a sandbox, which takes about 0.1 s.
     """
     namespaces = _namespaces()
     limits, full = _cgroups()
@@ -52,7 +51,7 @@ def _namespaces() -> Feature:
 
 
 def _namespaces_fix() -> str:
-    """Name the switch that is off, as far as it can be seen."""
+    """Return how to allow namespaces: the kernel setting that forbids them, if found."""
     sysctl = Path("/proc/sys")
     for name, forbids, allows in _USER_NAMESPACES:
         path = sysctl / name
@@ -70,7 +69,7 @@ def _own_uids() -> Feature:
 
 
 def _cgroups() -> tuple[list[Feature], bool]:
-    """Give the features of cgroup v2, and whether they suffice for `full`."""
+    """Return the features of cgroup v2, and whether they suffice for `full`."""
     try:
         parent = cgroup.find_parent()
         controllers = set((parent / "cgroup.controllers").read_text().split())

@@ -1,8 +1,8 @@
 """The system call filter: the documented list, compiled by libseccomp.
 
 Two programs, both of which must agree. The first allows calls by name and answers all others:
-EPERM to those in REFUSED, ENOSYS to whatever nobody has judged yet, so that a libc that tries
-a newer call falls back to an older one. The second looks at arguments. (One program cannot do
+EPERM to those in REFUSED, ENOSYS to unlisted ones, so that a libc that tries a newer call falls
+back to an older one. The second looks at arguments. (One program cannot do
 both: libseccomp can say "this bit pattern" but not "anything except it".)
 
 libseccomp knows each architecture's numbers, kills a process that uses another architecture's
@@ -96,11 +96,11 @@ ARGUMENTS: tuple[ArgumentRule, ...] = (
 """The second program."""
 
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
-"""Linux as it is, with a 2.6 version, with 32-bit uname, and the question; as moby has it."""
+"""Linux as it is, with a 2.6 version, with 32-bit uname, and the question; as in moby's profile."""
 
 
 class Library:
-    """libseccomp, as far as it is needed."""
+    """Bindings for the functions of libseccomp that are used."""
 
     def __init__(self) -> None:
         try:
@@ -121,11 +121,11 @@ class Library:
         lib.seccomp_export_bpf.argtypes = (ctypes.c_void_p, ctypes.c_int)
 
     def number(self, name: str) -> int:
-        """Give a system call's number here; negative when this architecture has none."""
+        """Return a system call's number here; negative when this architecture has none."""
         return int(self._lib.seccomp_syscall_resolve_name(name.encode()))
 
     def begin(self, default: int) -> int:
-        """Start a program that answers `default` to what no rule names."""
+        """Start a program whose default action is `default`."""
         context = self._lib.seccomp_init(default)
         if not context:
             raise SandboxRefused("libseccomp does not know this machine's architecture")
@@ -142,7 +142,7 @@ class Library:
         self._check(self._lib.seccomp_rule_add_array(context, action, number, count, array))
 
     def finish(self, context: int) -> bytes:
-        """Give the program and let go of it."""
+        """Return the program and free the filter."""
         memory = os.memfd_create("bpf")
         try:
             self._check(self._lib.seccomp_export_bpf(context, memory))
@@ -159,7 +159,7 @@ class Library:
 
 
 def compile_filters() -> tuple[bytes, bytes]:
-    """Give the two programs; raises SandboxRefused where libseccomp is missing.
+    """Return the two programs; raises SandboxRefused where libseccomp is missing.
 
     Names this libseccomp does not know yet are left out: an unknown call is answered ENOSYS.
     """

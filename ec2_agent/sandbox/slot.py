@@ -1,10 +1,10 @@
-"""One slot: from the fork into new namespaces to the report of how its one job ended.
+"""One slot: the init process (pid 1) of a sandbox, which runs one job and reports its ending.
 
-This is pid 1 of the sandbox. It is born with the launcher's rights, builds what needs them,
-gives all of them up, and only then looks at a command. It outlives the agent and the launcher:
-it ends when its job has ended and nobody holds the other end of its socket any more.
+It is forked with the launcher's privileges, makes the mounts and the network that need them, drops
+all of them, and only then reads a command. It outlives the agent and the launcher: it exits when
+its job has ended and the other end of its socket is closed.
 
-Nothing here imports a module late: the process has already left the host's file system.
+All imports are at the top: after the fork the host's file system is not accessible.
 """
 
 import errno
@@ -23,18 +23,18 @@ SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
 """The descriptors of the launcher process and of every slot; all others are closed here."""
 
 JOB_ID = 1000
-"""The job's uid and gid as it sees them; outside they are an unprivileged id of the slot's own."""
+"""The job's uid and gid inside the sandbox; outside, the slot has an unprivileged id of its own."""
 
 _CANNOT_RUN, _NOT_FOUND = 126, 127
-"""What a shell answers for a command that it cannot execute, or cannot find."""
+"""Exit codes of a shell for a command that is not executable, or not found."""
 
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _INODES_PER_MIB = 256
-# An ignored signal stays ignored over exec: Python ignores two, the agent's starter perhaps more.
+# Ignored signals stay ignored after exec: Python ignores two, the agent's parent maybe more.
 _RESET = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _OOM_SCORE = "500"
-"""When the host itself runs out of memory, jobs go before anything else does."""
+"""When the host runs out of memory, the kernel kills jobs first."""
 
 
 TYPE_CHECKING = False  # see wire.py
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Needs:
-    """What has to be settled before the slot is made; a plain tuple on the wire."""
+    """Properties of a slot that are fixed when it is made; sent as a tuple."""
 
     __slots__ = ("network", "nproc", "pooled", "tmp_mb")
 
@@ -51,13 +51,13 @@ class Needs:
         self.network = network
         self.tmp_mb = tmp_mb
         self.nproc = nproc
-        """RLIMIT_NPROC, the slot's init included; 0 leaves it alone."""
+        """RLIMIT_NPROC, including the slot's init; 0 leaves the limit unchanged."""
         self.pooled = pooled
-        """Made ahead: it tests itself, because nobody is waiting."""
+        """Made in advance for the pool: it runs a self-test, because no job is waiting for it."""
 
 
 class Template:
-    """What all slots of a launcher process share."""
+    """Properties that all slots of a launcher process share."""
 
     __slots__ = ("own_uids", "seccomp", "top_capability")
 
@@ -67,11 +67,11 @@ class Template:
         self.seccomp = seccomp
         self.top_capability = top_capability
         self.own_uids = own_uids
-        """Each slot has a host uid of its own; without it the launcher's owner's is used."""
+        """Whether each slot has a host uid of its own; otherwise all use the launcher's uid."""
 
 
 def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
-    """Be the slot. The caller ends the process when this returns."""
+    """Run the slot. The caller ends the process when this returns."""
     sock = _take_descriptors(slot_socket)
     if needs.pooled:
         _yield_to_others(os.SCHED_BATCH)
@@ -89,15 +89,15 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
     sock.send(wire.READY)
     _run_one(sock)
     _yield_to_others(os.SCHED_BATCH)
-    # The cgroup goes with this process: it stays until the holder has read its figures.
+    # The cgroup is removed after this process exits: wait until the holder has read its figures.
     while sock.recv(1):
         pass
 
 
 def _yield_to_others(policy: int) -> None:
-    """Choose whether this process may take a core from another one when it wakes.
+    """Set the scheduling policy: with SCHED_BATCH this process does not preempt others on wake-up.
 
-    Making a slot ahead, and the exit with its half millisecond of unmounting, must not do so.
+    Used while a pooled slot is made, and for the exit, which unmounts for half a millisecond.
     """
     os.sched_setscheduler(0, policy, os.sched_param(0))
 
@@ -109,12 +109,12 @@ def _take_descriptors(slot_socket: int) -> socket.socket:
 
 
 def _build(template: Template, needs: Needs, uid: int) -> None:
-    """Make the private part of the root and of the network, while there are rights to."""
+    """Make the private part of the root and the network, before privileges are dropped."""
     os.setsid()  # kill(0) of a job without this would reach the launcher's process group
     kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
     proc_flags = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
     kernel.mount("proc", "/proc", "proc", proc_flags, "subset=pid")
-    # One file system under three names: tmp_mb is what they hold together.
+    # One file system mounted at three paths: tmp_mb is their total size.
     inodes = needs.tmp_mb * _INODES_PER_MIB
     kernel.mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, f"size={needs.tmp_mb}m,nr_inodes={inodes}")
     for name, target in (("work", "/work"), ("shm", "/dev/shm"), ("tmp", "/tmp")):
@@ -135,10 +135,10 @@ def _loopback_up() -> None:
 
 
 def _join_link(sock: socket.socket) -> None:
-    """Set up this end of the link that the agent has put into this namespace by now."""
+    """Configure this end of the link that the agent has moved into this namespace."""
     message, _ = wire.receive(sock)
     if not message:
-        raise OSError(errno.EPIPE, "nobody wants this sandbox any more")
+        raise OSError(errno.EPIPE, "the agent closed the socket of this sandbox")
     _, own, gateway = message
     index = socket.if_nametoindex("eth0")
     netlink.request(netlink.add_address(index, own, 31), "address of eth0")
@@ -147,10 +147,10 @@ def _join_link(sock: socket.socket) -> None:
 
 
 def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
-    """Become nobody: an own uid, an own user namespace, no capability, the filter.
+    """Drop all privileges: own uid, own user namespace, no capabilities, system call filter.
 
-    The user namespace comes last and owns none of the others, so even a capability regained
-    in it would move no mount, interface or process.
+    The user namespace is created last and owns none of the others, so a capability regained in it
+    would give no control over mounts, interfaces or processes.
     """
     if template.own_uids:
         kernel.keep_capabilities()
@@ -159,9 +159,9 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
         # Not needed by the kernel, but by Ubuntu's AppArmor, which refuses user namespaces
         # to processes without it.
         kernel.set_capabilities((kernel.CAP_SYS_ADMIN,))
-        kernel.set_dumpable(1)  # so that /proc/self/uid_map is this uid's to write
-    # An agent's own protection from the OOM killer (systemd: OOMScoreAdjust=-1000) would pass to
-    # its jobs, and the kernel then spares them even at their own memory.max.
+        kernel.set_dumpable(1)  # so that this uid may write /proc/self/uid_map
+    # Jobs would inherit the agent's protection from the OOM killer (systemd: OOMScoreAdjust=-1000),
+    # and the kernel would not kill them even above their own memory.max.
     _write("oom_score_adj", _OOM_SCORE)
     outside = uid if template.own_uids else JOB_ID  # as the launcher process sees its own
     kernel.unshare(kernel.CLONE_NEWUSER)
@@ -195,15 +195,15 @@ def _write(file: str, text: str) -> None:
 
 
 def rehearse() -> None:
-    """Run a job from start to end in this process: the shared root works, the code is warm."""
+    """Run a job in this process: tests the shared root, and warms up the code."""
     if (status := _try_run("/usr/bin/true")) != 0:
         raise OSError(errno.ENOEXEC, f"/usr/bin/true ended with {status} in the new root")
 
 
 def _self_test() -> None:
-    """Go as far as a job's start goes, up to a file that no one can execute.
+    """Start a job up to the exec of a file that is not executable.
 
-    It tests the slot, and brings in the pages that the start of its job will write to.
+    Tests the slot, and faults in the pages that the start of its job will write to.
     """
     if (status := _try_run("/")) != _CANNOT_RUN << 8:
         raise OSError(errno.ENOEXEC, f"the self-test of a new sandbox gave {status}")
@@ -228,7 +228,7 @@ def _run_one(sock: socket.socket) -> None:
 
 
 def find_program(name: str, path: str) -> str:
-    """Give the file to execute for `argv[0]`, as a shell would find it.
+    """Return the file to execute for `argv[0]`, as a shell would find it.
 
     Raises FileNotFoundError, or PermissionError when what is there is not executable.
     """
@@ -263,7 +263,7 @@ class _Job:
         self._grace_s = 0.0
 
     def run(self, message: "tuple[Any, ...]", fds: list[int]) -> bytes:
-        """Run the job to its end and give the ENDED message."""
+        """Run the job to its end and return the ENDED message."""
         _, argv, env, timeout_s, self._grace_s = message
         error = b""
         began = time.monotonic()
@@ -299,7 +299,7 @@ class _Job:
         )
 
     def _wait_for_news(self) -> None:
-        """Sleep until a child ends, the holder says something, or a time is up."""
+        """Wait until a child ends, the holder sends a message, or a timeout expires."""
         ends = [at for at in (self._deadline, self._kill_at) if at is not None]
         pause = max(0.0, min(ends) - time.monotonic()) * 1000 if ends else None
         for fd, _ in self._poll.poll(pause):
@@ -317,36 +317,36 @@ class _Job:
 
     def _hear(self) -> None:
         message, _ = wire.receive(self._sock)
-        if not message:  # nobody is left to tell the ending to
+        if not message:  # no holder is left to receive the ending
             self._kill()
         elif message[0] == wire.STOP:
             self._stopped = True
             self._terminate(message[1])
 
     def _terminate(self, grace_s: float) -> None:
-        """Ask every process to end; the earliest kill that was announced stands."""
+        """Send SIGTERM to every process, and SIGKILL later; an earlier SIGKILL stays scheduled."""
         self._deadline = None
         kill_at = time.monotonic() + grace_s
         self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
         _signal_all(signal.SIGTERM)
-        _signal_all(signal.SIGCONT)  # or what was stopped would never see the SIGTERM
+        _signal_all(signal.SIGCONT)  # stopped processes would not receive the SIGTERM
 
     def _kill(self) -> None:
         self._deadline = self._kill_at = None
         _signal_all(signal.SIGKILL)
 
     def _kill_the_rest(self) -> None:
-        """Leave no process of the job.
+        """Kill every process of the job.
 
-        The kernel checks for a pending signal under the lock under which a fork adds its
-        child, so a fork bomb cannot run ahead of one kill(-1, SIGKILL).
+        The kernel checks for pending signals while it holds the lock under which a fork adds its
+        child, so a fork bomb cannot escape one kill(-1, SIGKILL).
         """
-        while self._reap(os.WNOHANG):  # what is left of the job is a child of this init by now
+        while self._reap(os.WNOHANG):  # the job's remaining processes are children of this init now
             self._kill()
             self._reap(0)
 
     def _reap(self, flags: int) -> bool:
-        """Collect children that ended, with flags 0 all of them; False when none is left."""
+        """Reap ended children; with flags 0 wait for all. Returns False when none is left."""
         while True:
             try:
                 pid, status, used = os.wait4(-1, flags)

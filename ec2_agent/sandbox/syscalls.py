@@ -1,9 +1,9 @@
-"""The system calls that a job may make, and those it may not, by name.
+"""Names of the system calls that a job may make, and of those it may not make.
 
 The allowed list is moby's default profile (361 names, 2026-08) without what moby allows only
 to holders of a capability, and without ptrace, process_vm_*, io_uring, modify_ldt, the keyring,
-fanotify and the calls that exist for administrators. Both lists are data: tests and
-docs/SECURITY.md are made of them.
+fanotify and the calls that exist for administrators. Tests and
+docs/explanation/security.md use both lists.
 """
 
 ALLOWED = tuple(
@@ -57,5 +57,5 @@ REFUSED = tuple(
     uselib userfaultfd ustat vhangup vserver
     """.split()
 )
-"""Answered with EPERM: they exist, and are nothing for a job. clone3 is in neither list on
-purpose: its flags lie in memory where a filter cannot look, and ENOSYS makes libc use clone."""
+"""Refused with EPERM. clone3 is in neither list on purpose: its flags are in memory, which a filter
+cannot read, and after ENOSYS libc uses clone."""

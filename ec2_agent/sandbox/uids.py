@@ -1,4 +1,4 @@
-"""Host uids for slots: no two jobs of a host share one, whichever launcher runs them."""
+"""Host uids for slots: unique per job on a host, even among different launchers."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ FIRST, EACH, BLOCKS = 200_000, 1000, 64
 
 
 def locks_folder() -> Path:
-    """Give the directory of the locks: one for the host, or one for a user without privileges."""
+    """Return the directory of the locks: one for the host, or one for a user without privileges."""
     uid = os.geteuid()
     if uid == 0:
         return Path("/run/joblane/uids")
@@ -19,11 +19,11 @@ def locks_folder() -> Path:
 
 
 def take_block() -> tuple[int, int]:
-    """Lock a block of uids; give (lock descriptor, block).
+    """Lock a block of uids; returns (lock descriptor, block).
 
     The block also names the launcher's cgroup, links and rules. The agent, the launcher process,
-    every slot and the shim of every job hold the descriptor, so the block is free again when the
-    last of them is gone, however each of them ended.
+    every slot and the shim of every job hold the descriptor, so the kernel frees the block when
+    the last of them has exited.
     """
     folder = locks_folder()
     try:
@@ -36,11 +36,13 @@ def take_block() -> tuple[int, int]:
                 return lock, block
     except OSError as failed:
         raise SandboxRefused(f"the uid locks in {folder} cannot be used: {failed}") from failed
-    raise SandboxRefused(f"all {BLOCKS} uid blocks are in use; see who holds the locks in {folder}")
+    raise SandboxRefused(
+        f"all {BLOCKS} uid blocks are in use; see which processes lock the files in {folder}"
+    )
 
 
 def try_block(block: int) -> int | None:
-    """Lock one block; give the lock's descriptor, None if somebody has it. Raises OSError."""
+    """Lock one block; returns the lock's descriptor, None if it is locked. Raises OSError."""
     lock = os.open(locks_folder() / str(block), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,5 +53,5 @@ def try_block(block: int) -> int | None:
 
 
 def uids_of(block: int) -> range:
-    """Give the host uids of a block."""
+    """Return the host uids of a block."""
     return range(FIRST + block * EACH, FIRST + (block + 1) * EACH)

@@ -1,10 +1,10 @@
-"""The messages between agent, launcher process and slots.
+"""Encode the messages between agent, launcher process and slots.
 
-The agent's requests are marshalled tuples: they come from the trusted side. What a slot
-answers is read by fixed structures only: a job that got hold of its init must not be able to
-feed the agent anything but a wrong ending.
+The agent's requests are marshalled tuples, because the agent is trusted. Messages of slots are
+parsed as fixed structures only: a job that controls its init can report a wrong ending, but not
+send other data to the agent.
 
-    agent -> launcher   (MAKE, slot, needs) + the slot's socket | (BURY, slot) | (CLOSE,)
+    agent -> launcher   (MAKE, slot, needs) + the slot's socket | (RELEASE, slot) | (CLOSE,)
     launcher -> agent   (MADE, slot, pid) + pidfd | (FAILED, slot, errno, reason)
     agent -> slot       (LINK, address, gateway), before RUN, for network egress
                         | (RUN, argv, env, timeout_s, grace_s) + stdout, stderr, [line]
@@ -17,7 +17,7 @@ import os
 import socket
 import struct
 
-MAKE, BURY, CLOSE = "make", "bury", "close"
+MAKE, RELEASE, CLOSE = "make", "release", "close"
 MADE, FAILED = "made", "failed"
 LINK, RUN, BIG, STOP = "link", "run", "big", "stop"
 READY, REFUSED, ENDED = b"R", b"F", b"E"
@@ -28,7 +28,7 @@ ENDING = struct.Struct("=iBBdd")
 PACKET = 65536
 """Longest message in bytes; a longer command and environment travel in a memfd."""
 
-TYPE_CHECKING = False  # the import of typing alone would add a tenth to the launcher's memory
+TYPE_CHECKING = False  # importing typing would increase the launcher's memory by a tenth
 if TYPE_CHECKING:
     from typing import Any
 
@@ -36,7 +36,7 @@ _ANCILLARY = socket.CMSG_SPACE(32)  # eight descriptors
 
 
 def send(sock: socket.socket, message: "tuple[Any, ...]", fds: tuple[int, ...] = ()) -> None:
-    """Send one message; raises OSError when the other side is gone."""
+    """Send one message; raises OSError if the other side has ended."""
     _send_raw(sock, marshal.dumps(message), fds)
 
 
@@ -47,15 +47,15 @@ def _send_raw(sock: socket.socket, body: bytes, fds: tuple[int, ...]) -> None:
 
 
 def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
-    """Give one message and its descriptors; no bytes at all is the end of the stream.
+    """Return one message and its descriptors; empty bytes mean the end of the stream.
 
-    socket.recv_fds is no use here: up to Python 3.12 it loses MSG_CMSG_CLOEXEC, and what a
-    slot receives would be inherited by the job.
+    Not socket.recv_fds: up to Python 3.12 it drops MSG_CMSG_CLOEXEC, and the job would inherit
+    the descriptors that a slot receives.
     """
     flags |= socket.MSG_CMSG_CLOEXEC
     try:
         body, ancillary, _, _ = sock.recvmsg(PACKET, _ANCILLARY, flags)
-    except ConnectionResetError:  # it was killed before it read our last message
+    except ConnectionResetError:  # the peer was killed before it read the last message
         return b"", []
     fds: list[int] = []
     for level, kind, data in ancillary:
@@ -65,7 +65,7 @@ def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
 
 
 def receive_answer(sock: socket.socket, flags: int = 0) -> bytes:
-    """Give one message of a slot; descriptors it may have added are dropped by the kernel."""
+    """Return one message of a slot; the kernel drops any descriptors."""
     try:
         return sock.recv(PACKET, flags)
     except ConnectionResetError:
@@ -73,9 +73,9 @@ def receive_answer(sock: socket.socket, flags: int = 0) -> bytes:
 
 
 def receive(sock: socket.socket, flags: int = 0) -> "tuple[tuple[Any, ...], list[int]]":
-    """Give one message of the trusted side; an empty tuple is the end of the stream."""
+    """Return one message of the trusted side; an empty tuple is the end of the stream."""
     body, fds = receive_raw(sock, flags)
-    return (marshal.loads(body) if body else ()), fds  # noqa: S302 - see above: trusted
+    return (marshal.loads(body) if body else ()), fds  # noqa: S302 - trusted side
 
 
 def send_run(sock: socket.socket, run: "tuple[Any, ...]", fds: tuple[int, ...]) -> None:
@@ -95,7 +95,7 @@ def send_run(sock: socket.socket, run: "tuple[Any, ...]", fds: tuple[int, ...]) 
 
 
 def read_big(memory: int) -> "tuple[Any, ...]":
-    """Give the RUN message that lies in a memfd, which is closed."""
+    """Read a RUN message from a memfd, and close it."""
     os.lseek(memory, 0, os.SEEK_SET)
     with os.fdopen(memory, "rb") as file:
         message: tuple[Any, ...] = marshal.loads(file.read())  # noqa: S302 - trusted side
@@ -103,7 +103,7 @@ def read_big(memory: int) -> "tuple[Any, ...]":
 
 
 def park(fd: int, number: int) -> None:
-    """Move a descriptor to a number of its own, closed on exec."""
+    """Move a descriptor to a fixed number, with close-on-exec."""
     if fd != number:
         os.dup2(fd, number, inheritable=False)
         os.close(fd)

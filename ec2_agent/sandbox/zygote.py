@@ -1,10 +1,10 @@
-"""The launcher process: small, single-threaded, with nothing to steal in its memory.
+"""The launcher process: small, single-threaded, without secrets in its memory.
 
-It is started before the agent reads any secret, with an empty environment; it builds the root
-that all sandboxes share, moves into it, and from then on only forks slots and buries them.
+It is started before the agent reads any secret, with an empty environment. It builds the root
+that all sandboxes share, makes it its own root, and from then on only forks and reaps slots.
 
-When the agent goes away without saying so, this process ends and the slots stay: those that
-run a job end with it, those that wait see that nobody holds their socket.
+If the agent dies, this process exits and the slots remain: a slot with a job exits when the job
+ends, a waiting slot exits because its socket is closed.
 """
 
 import collections
@@ -24,24 +24,24 @@ _MAKES_NAMESPACES = (
     kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 )
 _NEEDED = (
-    kernel.CAP_CHOWN,  # the work directory to its slot's uid
+    kernel.CAP_CHOWN,  # give the work directory to the slot's uid
     kernel.CAP_DAC_OVERRIDE,  # /proc/self/uid_map of a process that changed its uid
-    kernel.CAP_KILL,  # end slots, whose uids are not ours
+    kernel.CAP_KILL,  # kill slots, which have other uids
     kernel.CAP_SETGID,
     kernel.CAP_SETUID,
     kernel.CAP_SETPCAP,  # empty the bounding set
-    kernel.CAP_NET_ADMIN,  # the loopback up
+    kernel.CAP_NET_ADMIN,  # bring the loopback interface up
     kernel.CAP_SYS_ADMIN,  # namespaces and mounts
 )
 _NEW_ROOT = "/tmp"
 _REHEARSALS = 16
-"""CPython 3.11 rewrites a function's code for what it saw in its first 8 to 16 runs; what it
-rewrites here, once, the slots find and share."""
+"""CPython 3.11 specializes a function's code during its first 8 to 16 runs. Done here once, slots
+share the specialized code."""
 _LULL_MS = 5
-"""A short job is over by then: /bin/true takes 1 ms in a sandbox."""
+"""How long to wait before a pooled slot is made. /bin/true takes 1 ms in a sandbox."""
 _INFINITY = resource.RLIM_INFINITY
 _LIMITS = (
-    # 1, not 0: with 0 a core_pattern that pipes still starts a host program as root
+    # 1, not 0: with 0 a core_pattern with a pipe still starts a host program as root
     (resource.RLIMIT_CORE, 1, 1),
     (resource.RLIMIT_NOFILE, 1024, 65536),
     (resource.RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
@@ -55,7 +55,7 @@ _LIMITS = (
 
 
 def main() -> None:
-    """Run until the agent closes or leaves."""
+    """Run until the agent closes the connection or ends."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot.SOCKET)
     (config,), fds = wire.receive(control)
     try:
@@ -81,7 +81,7 @@ class Zygote:
     def __init__(self, control: socket.socket, config: "dict[str, Any]", fds: list[int]) -> None:
         """Prepare everything that slots share. `fds` are the lock and the cgroup's directory."""
         self._control = control
-        # Out of the way first: the fixed numbers may be among those received.
+        # Duplicate first: the received numbers may include the fixed ones.
         lock, *rest = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in fds]
         for fd in fds:
             os.close(fd)
@@ -91,20 +91,20 @@ class Zygote:
         self._flags = _MAKES_NAMESPACES | (kernel.CLONE_NEWTIME if config["time_ns"] else 0)
         self._uids = collections.deque(config["uids"])
         self._slots: dict[int, tuple[int, int]] = {}
-        """The init of each slot that lives: its number and uid."""
+        """Number and uid of each running slot, by the pid of its init."""
         self._wanted: collections.deque[Order] = collections.deque()
-        """Slots for the pool that are still to be made."""
+        """Ordered slots for the pool that are not made yet."""
         self._eager_above = config["slots"] // 2
         self._unread: set[int] = set()
-        """Slots that were killed and whose figures nobody has read yet."""
+        """Slots that were killed and whose figures have not been read yet."""
         signals = (signal.SIGCHLD,)
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)  # a handler would make pid 1 killable by it
+            signal.signal(number, signal.SIG_DFL)  # with a handler, the signal could kill pid 1
         wire.park(kernel.signal_descriptor(signals), slot.SIGNALS)
         wire.park(os.open("/proc", os.O_PATH), slot.HOST_PROC)
         os.umask(0o022)
-        with contextlib.suppress(OSError):  # a kernel without keyrings has none to forget
+        with contextlib.suppress(OSError):  # the kernel may be built without keyrings
             kernel.forget_keys()
         _limit_self()
         _build_root(config)
@@ -123,11 +123,10 @@ class Zygote:
         gc.freeze()
 
     def serve(self) -> None:
-        """Do what the agent asks until it says close or is gone.
+        """Carry out the agent's requests until it closes the connection or ends.
 
-        A slot for the pool is made when nothing has happened for a while, so that it does not
-        take a core from the job that has just been started; or at once, when half of the pool
-        is missing.
+        A slot for the pool is made after `_LULL_MS` without events, so that it does not compete for
+        CPU with a job that has just been started; or at once, if half of the pool is missing.
         """
         poll = select.poll()
         poll.register(slot.SOCKET, select.POLLIN)
@@ -138,19 +137,19 @@ class Zygote:
                 if fd == slot.SIGNALS:
                     os.read(slot.SIGNALS, 4096)
                     self._reap()
-                elif not self._obey():
+                elif not self._on_request():
                     return
             if self._wanted and (not news or len(self._wanted) > self._eager_above):
                 self._make(*self._wanted.popleft())
 
-    def _obey(self) -> bool:
+    def _on_request(self) -> bool:
         message, fds = wire.receive(self._control)
         if not message or message[0] == wire.CLOSE:
             if message:
                 self._end_all()
             return False
-        if message[0] == wire.BURY:
-            self._reap()  # its end came before the message, but perhaps not to our knowledge
+        if message[0] == wire.RELEASE:
+            self._reap()  # the slot has ended, but may not have been reaped
             self._unread.discard(message[1])
             self._remove_leaf(message[1])
             return True
@@ -163,7 +162,7 @@ class Zygote:
         return True
 
     def _make(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
-        """Make a slot and tell the agent."""
+        """Make a slot and send the result to the agent."""
         try:
             pid, pidfd = self._fork(number, needs, limits, slot_socket)
         except OSError as failed:
@@ -199,7 +198,7 @@ class Zygote:
         return pid, pidfd
 
     def _make_leaf(self, number: int, limits: "Limits") -> int:
-        """Make a slot's cgroup with its limits; give its directory."""
+        """Make a slot's cgroup with its limits; returns its directory."""
         os.mkdir(str(number), dir_fd=self._cgroup)
         leaf = os.open(str(number), os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._cgroup)
         for file, text in limits:
@@ -217,14 +216,14 @@ class Zygote:
 
     def _remove_leaf(self, number: int) -> None:
         if self._cgroup is not None:
-            with contextlib.suppress(OSError):  # what stays is swept when the launcher closes
+            with contextlib.suppress(OSError):  # leftovers are removed when the launcher closes
                 os.rmdir(str(number), dir_fd=self._cgroup)
 
     def _reap(self) -> None:
-        """Note what slots have ended, and remove their cgroups, but never before they were read.
+        """Reap slots that have ended, and remove their cgroups after their figures were read.
 
-        job ends:    init tells -- holder reads the figures, closes -- init exits -- remove
-        killed, OOM: init dies -- we note it -- holder reads the figures -- BURY -- remove
+        job ends:    init reports -- holder reads the figures, closes -- init exits -- remove
+        killed, OOM: init dies -- it is reaped -- holder reads the figures -- RELEASE -- remove
         """
         while self._slots:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -245,7 +244,7 @@ class Zygote:
 
 
 def _limit_self() -> None:
-    """Set what every job inherits; a hard limit is only ever lowered."""
+    """Set the resource limits that jobs inherit; hard limits are only lowered."""
     for kind, soft, hard in _LIMITS:
         top = resource.getrlimit(kind)[1]
         highest = min((hard, top), key=_unlimited_last)
@@ -257,7 +256,7 @@ def _unlimited_last(value: int) -> tuple[bool, int]:
 
 
 def _build_root(config: "dict[str, Any]") -> None:
-    """Carry the mount plan out in a mount namespace of this process's own, and move in."""
+    """Execute the mount plan in a new mount namespace, and pivot into the new root."""
     flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS
     uid, gid = os.getuid(), os.getgid()
     if not config["own_uids"]:
@@ -273,7 +272,7 @@ def _build_root(config: "dict[str, Any]") -> None:
                 map_file.write(text)
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     plan = config["plan"]
-    # All copies are taken before the new root covers a directory of the old one.
+    # All mounts are copied before the new root hides a directory of the old one.
     trees = {step[1]: kernel.open_tree(step[2]) for step in plan if step[0] == "bind"}
     for step in plan:
         _carry_out(step, trees)
@@ -288,7 +287,7 @@ def _build_root(config: "dict[str, Any]") -> None:
 
 
 def _carry_out(step: "tuple[Any, ...]", trees: dict[str, int]) -> None:
-    """Do one step of the plan; the kinds are explained where the plan is made."""
+    """Execute one step of the plan (the kinds of steps: plan.py)."""
     kind, path, *rest = step
     target = _NEW_ROOT + path
     try:

@@ -1,5 +1,5 @@
-"""The shim: one small process a job, which keeps it alive and writes down what it does.
+"""The shim: one small process per job, which holds its sandbox and records its output and end.
 
-`files` and `log` are read by the agent too; `keeper` is the process, `zygote` forks it, `pool`
-is the agent's side. Only the standard library: what is imported here lies in every job's shim.
+`shim` is the process, `zygote` forks it, `pool` is the agent's side; the agent reads `files` and
+`log` too. All but `pool` import only the standard library: every job's shim has it in memory.
 """

@@ -1,7 +1,8 @@
-"""A job's line to its agent: what it says on descriptor 3, heard without ever waiting for it.
+"""A job's channel to its agent, called its line: the socket that the job has as descriptor 3.
 
-One JSON object a line, one answer a line. The job is not trusted: it may write without end,
-never read, close the socket or share it among its children.
+One JSON object per request, one per answer, each ended by a newline. The job is not trusted: it
+may write without end, never read, close the socket or share it with its children. Nothing here
+waits for the job.
 """
 
 import json
@@ -15,17 +16,17 @@ MAX_LINE = 4096
 """Bytes of one line without its newline."""
 
 LINES_A_SECOND = 100
-"""More wait in the job's own socket buffer, and then the job waits: a flood costs it, not us."""
+"""Requests above this rate stay in the job's socket buffer, and then the job's writes block."""
 
 BURST = 200
-"""Lines heard at once before that rate holds."""
+"""Requests that are read at once before that rate applies."""
 
 LEFT_AT_END = 256 * 1024
-"""More than a socket holds (net.core.wmem_default, 208 KB): all that was said before the end."""
+"""More than a socket buffers (net.core.wmem_default, 208 KB): all that was written at the end."""
 
 
 class Line:
-    """Our end of one job's line."""
+    """The shim's end of one job's line."""
 
     def __init__(self, sock: socket.socket, check: "Callable[[str], object]", now: float) -> None:
         """Take over `sock`, a connected stream. `now` and later times are monotonic seconds.
@@ -43,11 +44,11 @@ class Line:
         """The condition that the job named last."""
 
     def fileno(self) -> int:
-        """Give the descriptor to watch for readability; -1 once the line is closed."""
+        """Return the descriptor to poll; -1 once the line is closed."""
         return self._socket.fileno()
 
     def pump(self, now: float) -> float:
-        """Read once and answer. Returns for how many seconds not to listen: 0 but in a flood."""
+        """Read once and answer. Returns how many seconds not to read: 0 below the rate limit."""
         data = self._receive()
         if data is None:
             return 0.0
@@ -55,13 +56,13 @@ class Line:
         for line in lines:
             self._answer(self._act(line))
         earned = (now - self._budget_at) * LINES_A_SECOND
-        # A read without a line's end costs as one: an endless line is a flood too.
+        # A read without a newline counts as one request: a line without end is limited too.
         self._budget = min(self._budget + earned, BURST) - max(len(lines), 1)
         self._budget_at = now
         return max(0.0, -self._budget / LINES_A_SECOND)
 
     def finish(self) -> None:
-        """Hear what was said before the job's end, then close: nobody is left to answer."""
+        """Read what was written before the job's end, without answers, and close."""
         for _ in range(LEFT_AT_END // MAX_LINE):
             data = self._receive()
             if data is None:
@@ -71,7 +72,7 @@ class Line:
         self._socket.close()
 
     def _receive(self) -> bytes | None:
-        """Give what is there; None for nothing, or for the end, after which we are closed."""
+        """Read once; None if there is nothing, or at the end, which closes the line."""
         if self._socket.fileno() < 0:
             return None
         try:
@@ -87,10 +88,10 @@ class Line:
         return data
 
     def _cut(self, data: bytes) -> list[bytes | None]:
-        """Cut off the lines that are complete; None stands for one that is too long.
+        """Return the complete lines; None stands for one that is too long.
 
-        What is too long is answered when it has become so, and forgotten up to its end. What
-        never gets its newline is not heard.
+        A line that becomes too long is answered once, and skipped up to its end. A line without
+        a newline is ignored.
         """
         *ended, rest = (self._rest + data).split(b"\n")
         lines: list[bytes | None] = []
@@ -105,7 +106,7 @@ class Line:
         return lines
 
     def _act(self, line: bytes | None) -> str | None:
-        """Do what a line says. Returns what is wrong with it."""
+        """Carry out a request. Returns what is wrong with it, or None."""
         try:
             condition = _parse(line)
             self._check(condition)
@@ -115,7 +116,7 @@ class Line:
         return None
 
     def _answer(self, wrong: str | None) -> None:
-        """Answer one line, unless the job reads so little that there is no room: then not."""
+        """Answer one request, unless the socket is full because the job does not read."""
         body = {"ok": True} if wrong is None else {"error": wrong}
         try:
             # The kernel takes a short message whole or not at all.
@@ -125,7 +126,7 @@ class Line:
 
 
 def _parse(line: bytes | None) -> str:
-    """Give the condition that a line names; raises ValueError with the answer."""
+    """Return the condition that a request names; raises ValueError with the answer."""
     if line is None:
         raise ValueError(f"a line has at most {MAX_LINE} bytes")
     try:

@@ -1,7 +1,7 @@
-"""A job's output on disk: cut into records, appended by its shim, read by the agent.
+"""The log of a job: its output in records, appended by its shim and read by the agent.
 
-A record is a header (seq, stream, time, length) and its bytes. The last one may be cut short,
-by a killed shim or a full disk: it is not there then, and neither is anything behind it.
+A record is a header (seq, stream, time, length) and its bytes. The last one may be incomplete,
+after a killed shim or a full disk: readers stop before it.
 """
 
 import os
@@ -16,7 +16,7 @@ MAX_RECORD = 32 * 1024
 as six bytes: 32 KB stays below in the worst case."""
 
 CAP_BYTES = 50 * 1024 * 1024
-"""Output kept of one attempt; a marker stands for the rest."""
+"""Output stored of one attempt; a marker stands for the rest."""
 
 FRAME = struct.Struct("<QBQI")
 """seq, stream, time in Unix milliseconds, length."""
@@ -25,18 +25,18 @@ STREAMS = ("stdout", "stderr", "joblane")
 
 
 class Cutter:
-    """Cuts one stream into pieces: whole lines where there are any, never within a character."""
+    """Cuts one stream into pieces: at line ends where possible, never within a character."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     @property
     def waits(self) -> bool:
-        """Whether an unfinished line stayed behind."""
+        """Whether an unfinished line is buffered."""
         return bool(self._rest)
 
     def feed(self, data: bytes) -> "Iterator[bytes]":
-        """Take what was read; yield what is complete. An unfinished line stays behind."""
+        """Add what was read; yields the complete pieces. An unfinished line is buffered."""
         data = self._rest + data
         end = data.rfind(b"\n") + 1
         start = 0
@@ -62,7 +62,7 @@ class Cutter:
 
 
 class Writer:
-    """The end that the shim has: appends, and never fails because the disk does."""
+    """Appends records to the log; errors of the disk are not raised."""
 
     def __init__(self, fd: int, cap: int = CAP_BYTES) -> None:
         """Take over `fd`, open for writing on an empty file."""
@@ -75,10 +75,10 @@ class Writer:
         self.seq = 0
         """Sequence number of the last record written."""
         self.lost = 0
-        """Bytes that the disk did not take."""
+        """Bytes that could not be written."""
 
     def write(self, stream: str, data: bytes, time_ms: int) -> None:
-        """Append a record; above the cap, one marker is written and the rest is dropped."""
+        """Append a record; above the cap, one marker is written and the rest is discarded."""
         if self._room <= 0:
             return
         self._room -= len(data)
@@ -88,7 +88,7 @@ class Writer:
             self._append("joblane", mark, time_ms)
 
     def _append(self, stream: str, data: bytes, time_ms: int) -> None:
-        # CloudWatch orders a stream by time: a clock that steps back must not reorder it.
+        # CloudWatch orders a stream by time: a clock that is set back must not reorder it.
         self._time_ms = max(self._time_ms, time_ms)
         if self.lost and stream != "joblane":
             mark = b"[the agent's disk was full: output is missing here]\n"
@@ -100,11 +100,11 @@ class Writer:
             self.lost += len(data)
 
     def _put(self, stream: str, data: bytes) -> bool:
-        """Write one frame in full, or nothing; False if the disk refuses it."""
+        """Write one frame completely, or not at all; False on an error."""
         frame = FRAME.pack(self.seq + 1, STREAMS.index(stream), self._time_ms, len(data)) + data
         try:
             if os.pwrite(self._fd, frame, self.size) < len(frame):
-                return False  # the next one is written over it
+                return False  # the next one overwrites it
         except OSError:
             return False
         self.seq += 1
@@ -113,10 +113,10 @@ class Writer:
 
 
 class Reader:
-    """The end that the agent has: frames in order, from one on."""
+    """Reads records in order."""
 
     def __init__(self, fd: int, after: int = 0) -> None:
-        """Take over `fd`, open for reading; records up to the number `after` are passed over."""
+        """Take over `fd`, open for reading; records up to the number `after` are skipped."""
         self._fd = fd
         self._at = 0
         self._next = 1
@@ -131,16 +131,16 @@ class Reader:
 
     @property
     def seq(self) -> int:
-        """The last record that was read, or passed over."""
+        """Number of the last record that was read or skipped."""
         return self._next - 1
 
     @property
     def unread(self) -> bool:
-        """Whether there is another whole record."""
+        """Whether there is another complete record."""
         return self._header() is not None
 
     def read(self) -> tuple[int, str, int, bytes]:
-        """Give seq, stream, time and bytes of the next record; raises EOFError at the end."""
+        """Return seq, stream, time and bytes of the next record; raises EOFError at the end."""
         head = self._header()
         if head is None:
             raise EOFError
@@ -151,23 +151,23 @@ class Reader:
         return seq, STREAMS[stream], time_ms, data
 
     def next_length(self) -> int:
-        """Bytes of the next record; 0 when there is none."""
+        """Bytes of the next record; 0 if there is none."""
         head = self._header()
         return 0 if head is None else head[3]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._fd)
 
     def _header(self) -> tuple[int, int, int, int] | None:
-        """Give the next frame's header if the whole frame is there and is the next one."""
+        """Return the next frame's header, if the frame is complete."""
         raw = os.pread(self._fd, FRAME.size, self._at)
         if len(raw) < FRAME.size:
             return None
         seq, stream, time_ms, length = FRAME.unpack(raw)
         whole = self._at + FRAME.size + length <= os.fstat(self._fd).st_size
         if seq != self._next or stream >= len(STREAMS) or length > MAX_RECORD or not whole:
-            return None  # being written, or cut short
+            return None  # being written, or incomplete
         return seq, stream, time_ms, length
 
 

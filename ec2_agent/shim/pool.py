@@ -1,4 +1,4 @@
-"""The agent's side of the shims: a process to fork them from, and some that wait for a job."""
+"""The agent's pool of shims: the process that forks them, and shims that wait for a job."""
 
 import collections
 import contextlib
@@ -19,12 +19,12 @@ SPARE = 2
 """Shims that wait for a job, so that no start waits for a fork."""
 
 READY_S = 10.0
-"""How long a fork may take, on a host that is very busy."""
+"""How long a fork may take on a busy host."""
 
 TRIES = 2 * SPARE + 1
-"""All that wait may have died with the process that made them."""
+"""Shims that wait may all have ended with the process that forked them."""
 
-# As the launcher process: what the packages' own __init__ would load is not needed there.
+# As in the launcher process: the packages' own __init__ would import what is not needed.
 _BOOT = """\
 import os, sys, types
 for name, place in zip(("ec2_agent", "ec2_agent.sandbox", "joblane"), sys.argv[2:]):
@@ -37,15 +37,15 @@ zygote.main()
 """
 
 
-class _ForkerGone(OSError):
-    """The process that shims are forked from is gone."""
+class _ZygoteGone(OSError):
+    """The process that forks shims has ended."""
 
 
 class Shims:
     """Hands out shims; every method may be called from any thread."""
 
     def __init__(self, cgroup: Path | None = None) -> None:
-        """Start the process that they are forked from; `cgroup` is where they live, if not here."""
+        """Start the process that forks them, in `cgroup` if given."""
         self._cgroup = cgroup
         self._lock = threading.Lock()
         self._spare: collections.deque[socket.socket] = collections.deque()
@@ -54,11 +54,11 @@ class Shims:
 
     @property
     def pid(self) -> int:
-        """The process that shims are forked from."""
+        """Id of the process that forks shims."""
         return self._process.pid
 
     def take(self) -> socket.socket:
-        """Give the connection to a shim without a job.
+        """Return the connection to a shim without a job.
 
         Raises SandboxRefused, and OSError when this process has no descriptors left.
         """
@@ -66,7 +66,7 @@ class Shims:
             for _ in range(TRIES):
                 try:
                     self._refill()
-                except _ForkerGone:  # by a mistake or an operator: have another
+                except _ZygoteGone:  # killed from outside: start another
                     self._drop()
                     self._start()
                     continue
@@ -76,10 +76,10 @@ class Shims:
                         self._refill()
                     return shim
                 shim.close()
-        raise SandboxRefused("no shim could be started; the agent's standard error may say why")
+        raise SandboxRefused("no shim could be started: see the agent's standard error")
 
     def close(self) -> None:
-        """End what waits for a job; shims that have one stay."""
+        """End the shims without a job; those with a job run on."""
         with self._lock:
             self._drop()
 
@@ -110,7 +110,7 @@ class Shims:
                     )
                 except OSError as gone:
                     ours.close()
-                    raise _ForkerGone(str(gone)) from gone
+                    raise _ZygoteGone(str(gone)) from gone
             self._spare.append(ours)
 
     def _drop(self) -> None:
@@ -122,38 +122,38 @@ class Shims:
 
 
 def _is_ready(shim: socket.socket) -> bool:
-    """Wait until a shim says that it is there; False if it is gone, or does not get so far."""
+    """Wait until a shim reports that it is ready; False if it has ended or takes too long."""
     poll = select.poll()
     poll.register(shim, select.POLLIN)
     return bool(poll.poll(READY_S * 1000)) and wire.receive_answer(shim) == wire.READY
 
 
-def entrust(
+def hand_over(
     shim: socket.socket,
-    folder: int,
+    directory: int,
     sandbox: Sandbox,
     fds: tuple[int, int, int, int],
     order: dict[str, Any],
 ) -> None:
-    """Give a started sandbox to a shim, which holds it alone from here on.
+    """Pass a started sandbox to a shim, which alone holds it from now on.
 
-    `fds` are our ends of stdout, stderr and the line, and the launcher's lock: while the shim
-    lives nobody removes the job's cgroup. The caller closes its copies. Raises OSError when the
-    shim is gone; the sandbox is still ours then.
+    `fds` are the agent's ends of stdout, stderr and the line, and the launcher's lock: while it
+    is held, no launcher removes the job's cgroup. The caller closes its copies. Raises OSError if
+    the shim has ended; the caller still holds the sandbox then.
     """
-    slot, pidfd = sandbox.holdings
+    slot, pidfd = sandbox.descriptors
     leaf = None if sandbox.leaf is None else str(sandbox.leaf)
-    body = json.dumps({"leaf": leaf, "past": sandbox.past, **order}).encode()
-    given = [folder, slot, pidfd, *fds]
+    body = json.dumps({"leaf": leaf, "counters": sandbox.counters, **order}).encode()
+    given = [directory, slot, pidfd, *fds]
     socket.send_fds(shim, [body], given, socket.MSG_NOSIGNAL)
-    sandbox.surrender()
+    sandbox.detach()
 
 
-def connect(folder: int, pid: int) -> socket.socket:
-    """Connect to the shim of a job's directory; raises OSError unless it is that process."""
+def connect(directory: int, pid: int) -> socket.socket:
+    """Connect to the shim of a job directory; raises OSError unless process `pid` answers."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        sock.connect(f"/proc/self/fd/{folder}/sock")
+        sock.connect(f"/proc/self/fd/{directory}/sock")
         raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         peer = int.from_bytes(raw[:4], sys.byteorder), int.from_bytes(raw[4:8], sys.byteorder)
         if peer != (pid, os.geteuid()):

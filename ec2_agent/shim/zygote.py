@@ -1,6 +1,6 @@
-"""The process that shims are forked from: started before the agent reads any secret, and small.
+"""The process that forks shims: small, and started before the agent reads any secret.
 
-It goes when the agent goes; the shims that have a job stay.
+It ends with the agent; shims that have a job run on.
 """
 
 import gc
@@ -9,18 +9,18 @@ import signal
 import socket
 
 from ec2_agent.sandbox import wire
-from ec2_agent.shim import keeper
+from ec2_agent.shim import shim
 
 CONTROL = 3
 """The descriptor of its connection to the agent."""
 
 
 def main() -> None:
-    """Fork a shim for each connection that comes, until the agent closes."""
+    """Fork a shim for each connection received, until the agent closes its end."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, CONTROL)
-    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's, meant for the agent
+    for number in (signal.SIGINT, signal.SIGHUP):  # sent by a terminal, for the agent
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a shim
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no parent waits for a shim
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -32,7 +32,7 @@ def main() -> None:
             try:
                 control.close()
                 agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fds[0])
-                keeper.live(agent)
+                shim.serve(agent)
             finally:
                 os._exit(0)
         for fd in fds:

@@ -1,8 +1,8 @@
-"""`python -m ec2_agent.state`: keep records until standard input ends.
+"""`python -m ec2_agent.state`: the state service, which stores records until its stdin closes.
 
-The agent starts this (`keeper.py`) and holds the other end of standard input: when the agent ends,
-however it ends, so does this. `ready` on standard output says that the socket is there. A lock
-beside the socket lets one service a directory run.
+The agent starts it (`supervisor.py`) and holds the other end of its standard input, so it ends
+with the agent. It writes `ready` to standard output when its socket listens. A lock beside the
+socket allows one service per directory.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ec2_agent.log_event import begin_log, tell
+from ec2_agent.logging.log_event import begin_log, log_event
 from ec2_agent.state.backend import Backend, BackendError
 from ec2_agent.state.events import StateCannotBegin, StateDirectoryTaken, StateEnded, StateServing
 from ec2_agent.state.files import EX_CANTCREAT, EX_TEMPFAIL, Files
@@ -22,7 +22,7 @@ from ec2_agent.state.server import Server
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code, 0 at the ordinary end."""
+    """Run the command line; returns the exit code, 0 if standard input closed."""
     options = _parser().parse_args(argv)
     begin_log()
     files = Files(options.directory)
@@ -30,25 +30,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         lock = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        tell(StateDirectoryTaken(str(files.lock)))
+        log_event(StateDirectoryTaken(str(files.lock)))
         return EX_TEMPFAIL
     except OSError as error:
-        tell(StateCannotBegin(error))
+        log_event(StateCannotBegin(error))
         return EX_CANTCREAT
     try:
         backend = _backend(options)
         listener = _listen(files.socket)
     except (BackendError, OSError) as error:
-        tell(StateCannotBegin(error))
+        log_event(StateCannotBegin(error))
         return EX_CANTCREAT
-    tell(StateServing(options.backend, str(files.socket)))
+    log_event(StateServing(options.backend, str(files.socket)))
     rounds = Rounds(backend, options.sync_interval)
     server = Server(options.backend, rounds, listener, threaded=options.backend == "dynamodb")
     print("ready", flush=True)  # noqa: T201 - the agent waits for it
     server.run(sys.stdin.fileno())
-    # While the lock is still ours: a successor binds a socket of its own.
+    # While the lock is held: the next service binds a socket of its own.
     files.socket.unlink(missing_ok=True)
-    tell(StateEnded())
+    log_event(StateEnded())
     return 0
 
 
@@ -68,7 +68,7 @@ def _backend(options: argparse.Namespace) -> Backend:
 
 
 def _listen(path: Path) -> socket.socket:
-    """Bind the socket for this user alone; what a dead service left behind is replaced."""
+    """Bind the socket with mode 0600, in place of one that an earlier service left."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)

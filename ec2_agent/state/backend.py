@@ -1,4 +1,4 @@
-"""The interface that every backend has: three calls, made by one thread."""
+"""The interface of a backend; its calls are made by one thread."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,9 +7,9 @@ from ec2_agent.state.records import Record, Result, Write
 
 
 class BackendError(Exception):
-    """A backend could not do what was asked; nothing of the request is certain to be stored.
+    """A backend could not carry out a request; some of it may be stored.
 
-    `code` is one of the protocol's; `passing` says whether the same request may succeed soon.
+    `code` is one of `protocol.CODES`; `passing`: the same request may succeed soon.
     """
 
     def __init__(self, code: str, text: str, *, passing: bool) -> None:
@@ -19,14 +19,14 @@ class BackendError(Exception):
 
 
 class Backend(Protocol):
-    """Keeps records. Raises BackendError only."""
+    """Stores records. Raises BackendError only."""
 
     def write(self, writes: Sequence[Write], now: float) -> list[Result]:
-        """Do writes in order, each by itself; what is done is durable when this returns."""
+        """Do writes in order, each on its own; they are durable when this returns."""
         ...
 
     def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
-        """Read records, in the order of `ids`, without those that are not there."""
+        """Read records in the order of `ids`, without those that do not exist."""
         ...
 
     def list(
@@ -36,17 +36,17 @@ class Backend(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise BackendError if a write would fail now. Asked every few seconds."""
+        """Raise BackendError if a write would fail now. Called every few seconds."""
         ...
 
     def tidy(self, now: float) -> None:
-        """Forget what has expired. Asked once a minute while there is something to do."""
+        """Remove expired records. Called once a minute."""
         ...
 
     def sync(self) -> None:
-        """Bring to the disk what only the kernel has. Asked every `sync_interval` above 0."""
+        """Sync to the disk. Called every `sync_interval` seconds above 0."""
         ...
 
     def close(self) -> None:
-        """Leave everything in order on disk."""
+        """Close the backend."""
         ...

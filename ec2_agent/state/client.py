@@ -1,23 +1,22 @@
-"""What the agent calls: the state service's operations, repeated where that is safe.
+"""Client of the state service, with retries.
 
-Everything is safe to repeat: a write carries its version, so the second of two equal ones is
-answered as the first (`records.py`), and reads change nothing. What is not repeated is what would
-fail again: a refusal that is not `passing`.
+Every operation is safe to retry: a write carries its version, so the second of two equal writes
+gets the response of the first (`records.py`), and reads change nothing. A refusal that is not
+`passing` is not retried.
 
-It belongs to one event loop. An asynchronous client fits the agent, whose decisions are all made
-on its loop: a thousand operations that wait for twenty connections are a thousand small tasks
-rather than a thousand threads, and a task that is cancelled gives its connection back.
+A client belongs to one event loop. A thousand operations that wait for twenty connections are a
+thousand tasks rather than threads, and a cancelled task returns its connection.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ec2_agent.log_event import tell
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.state.events import (
     LaterUpdatesLost,
     LaterUpdatesRefused,
@@ -46,17 +45,24 @@ class StateRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a service is."""
+    """Health of a service."""
 
     pid: int
     why: str | None
-    """What is wrong with its backend; None when all is well."""
+    """What is wrong with its backend; None if it is healthy."""
 
 
 class StateClient:
-    """Records, kept by the state service."""
+    """Stores and reads records through the state service."""
 
-    def __init__(self, path: Path, settings: StateSettings) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: StateSettings,
+        backoff: Callable[[RetryPolicy], Backoff] = Backoff,
+    ) -> None:
+        """`path` is the service's socket; `backoff` makes the pauses between tries."""
+        self._backoff = backoff
         self._settings = settings
         self._pool = Pool(path, settings)
         self._later: dict[tuple[str, str], Record] = {}
@@ -102,17 +108,16 @@ class StateClient:
                 return
 
     async def health(self) -> Health:
-        """How the service is, asked once."""
+        """Read the service's health, without retries."""
         answer = await self._ask("health", {}, retries=0)
         why = None if answer["status"] == "ok" else f"{answer['code']}: {answer['why']}"
         return Health(answer["pid"], why)
 
     def later(self, record: Record) -> bool:
-        """Let a record be stored some time soon; nobody waits for it.
+        """Store a record soon, without waiting for it.
 
-        A newer version replaces one of the same record that still waits. When `buffer` records
-        wait, others are turned away and False is returned: the caller keeps what it wanted
-        stored, or does without.
+        A newer version replaces a waiting one of the same record. When `buffer` records wait,
+        another one is refused, and False is returned.
         """
         key = (record.kind, record.id)
         waiting = self._later.get(key)
@@ -126,31 +131,31 @@ class StateClient:
 
     @property
     def waiting(self) -> int:
-        """Records that `later` has not stored yet."""
+        """Number of records from `later` that are not stored yet."""
         return len(self._later)
 
     async def flush(self) -> None:
-        """Wait until what `later` was given is stored."""
+        """Wait until all records from `later` are stored."""
         async with self._sent:
             await self._sent.wait_for(lambda: not self._later)
 
     def resync_from(self, source: Callable[[], Iterable[Record]]) -> None:
-        """Name what must be there when the service comes back, perhaps without its memory."""
+        """Add a source of records that a restarted service must have."""
         self._sources.append(source)
 
     async def resync(self) -> None:
-        """Tell a service that has just started what is known here."""
+        """Send the records of all sources to a service that has been restarted."""
         records = [record for source in self._sources for record in source()]
         if records:
             results = await self.sync(records)
-            tell(StateToldAgain(len(results)))
+            log_event(StateToldAgain(len(results)))
 
     def stats(self) -> Stats:
-        """Count what the pool has done."""
+        """Return the pool's counters."""
         return self._pool.stats()
 
     async def close(self) -> None:
-        """Store what waits, for `shutdown_timeout` at most, and close all connections."""
+        """Store waiting records, for `shutdown_timeout` at most, and close all connections."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.shutdown_timeout):
                 await self.flush()
@@ -159,7 +164,7 @@ class StateClient:
             with suppress(asyncio.CancelledError):
                 await self._sending
         if self._later:
-            tell(LaterUpdatesLost(len(self._later)))
+            log_event(LaterUpdatesLost(len(self._later)))
         self._pool.close()
 
     async def _write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
@@ -170,21 +175,21 @@ class StateClient:
         return results
 
     async def _send_later(self) -> None:
-        """Send what waits, the longest waiting first, until nothing does."""
+        """Send waiting records, oldest first, until none waits."""
         while self._later:
             batch = next(_batches(list(self._later.values())[:BATCH]))
             try:
                 await self.sync(batch)
             except NotReached as error:
-                tell(LaterUpdatesWait(error))
+                log_event(LaterUpdatesWait(error))
                 await asyncio.sleep(self._settings.reconnect)
                 continue
             except StateRefused as refusal:
                 if refusal.code not in ("bad_request", "too_large"):
-                    tell(LaterUpdatesWait(refusal))
+                    log_event(LaterUpdatesWait(refusal))
                     await asyncio.sleep(self._settings.reconnect)
                     continue
-                tell(LaterUpdatesRefused(len(batch), refusal))
+                log_event(LaterUpdatesRefused(len(batch), refusal))
             for record in batch:
                 key = (record.kind, record.id)
                 if self._later.get(key) is record:  # else a newer version came meanwhile
@@ -196,29 +201,31 @@ class StateClient:
     async def _ask(
         self, op: str, fields: dict[str, Any], retries: int | None = None
     ) -> dict[str, Any]:
-        most = self._settings.retries if retries is None else retries
-        for tries in count():
-            try:
-                answer = await self._pool.ask(op, fields)
-                if "error" not in answer:
-                    return answer
-                error = answer["error"]
-                refusal = StateRefused(error["code"], error["message"], passing=error["passing"])
-                if not refusal.passing or tries >= most:
-                    raise refusal
-            except TimeoutError:
-                if tries >= most:
-                    raise NotReached("no answer in time") from None
-            except NotReached:
-                if tries >= most:
-                    raise
-            await asyncio.sleep(_pause(self._settings, tries))
-        raise AssertionError("count ended")
+        settings = self._settings
+        policy = RetryPolicy(
+            settings.retry_min,
+            settings.retry_max,
+            factor=4.0,
+            retries=settings.retries if retries is None else retries,
+        )
+        return await retry(
+            lambda: self._ask_once(op, fields), self._backoff(policy), retryable=_passing
+        )
+
+    async def _ask_once(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = await self._pool.ask(op, fields)
+        except TimeoutError:
+            raise NotReached("no answer in time") from None
+        if "error" in answer:
+            error = answer["error"]
+            raise StateRefused(error["code"], error["message"], passing=error["passing"])
+        return answer
 
 
-def _pause(settings: StateSettings, tries: int) -> float:
-    """Seconds before the next try: four times as long each time."""
-    return min(settings.retry_max, settings.retry_min * 4.0**tries)
+def _passing(error: Exception) -> bool:
+    """Whether a failed request is worth another try."""
+    return error.passing if isinstance(error, StateRefused) else isinstance(error, NotReached)
 
 
 def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:

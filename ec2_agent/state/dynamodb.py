@@ -1,8 +1,7 @@
-"""Records in the deployment's `agents` table: they outlive the instance and its disk.
+"""Backend `dynamodb`: records in the deployment's `agents` table, which outlive the instance.
 
-A record costs a write unit a kilobyte when it is stored and another when it is removed, so this
-is for instances whose disk does not outlive them and whose outcomes are worth it; never the
-default.
+A record costs one write unit per kilobyte when it is stored and again when it is removed. It is
+for instances whose disk is lost with them, and never the default.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +25,9 @@ _UNUSABLE = frozenset({"ResourceNotFoundException", "ValidationException"})
 
 
 def connect(*, table: str, owner: str, region: str | None) -> "DynamoBackend":
-    """Open the records of one agent. Raises BackendError: no region can be found.
+    """Open the records of one agent. Raises BackendError if no region is found.
 
-    The region is the one that is given, else the environment's or the profile's, else what the
-    instance's metadata service says.
+    The region is `region`, else that of the environment or the profile, else the instance's.
     """
     session = botocore.session.get_session()
     region = region or session.get_config_variable("region") or _region_of_instance()
@@ -53,7 +51,7 @@ def _region_of_instance() -> str | None:
 
 
 class DynamoBackend:
-    """Keeps records in a table."""
+    """Stores records in a table."""
 
     def __init__(self, records: AgentRecords) -> None:
         self._records = records
@@ -64,7 +62,7 @@ class DynamoBackend:
         results: dict[int, Result] = {}
         for group in _distinct(writes):
             puts = [_put(writes[n]) for n in group]
-            with self._told():
+            with self._translated():
                 refusals = self._records.put(puts, int(now))
             for n, refusal in zip(group, refusals, strict=True):
                 results[n] = _result(writes[n], refusal, now)
@@ -72,30 +70,30 @@ class DynamoBackend:
 
     def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
         """See Backend."""
-        with self._told():
+        with self._translated():
             found = {row.id: _from_row(row) for row in self._records.get(kind, tuple(set(ids)))}
         return [found[id_] for id_ in ids if id_ in found and not found[id_].gone(now)]
 
     def list(
         self, kind: str, after: str | None, limit: int, now: float
     ) -> tuple[list[Record], str | None]:
-        """See Backend. Marks that the table has not deleted yet are read over."""
+        """See Backend. Deletion marks that the table has not removed yet are skipped."""
         page: list[Record] = []
         while True:
-            with self._told():
+            with self._translated():
                 rows, after = self._records.page(kind, after, limit - len(page))
             page += [record for record in map(_from_row, rows) if not record.gone(now)]
             if after is None or len(page) == limit:
                 return page, after
 
     def check(self) -> None:
-        """See Backend: after a failure, whether the table answers again."""
+        """See Backend: after a failure, checks whether the table answers again."""
         if self._failing:
-            with self._told():
+            with self._translated():
                 self._records.get("health", ("health",))
 
     def tidy(self, now: float) -> None:
-        """See Backend: the table's TTL does it."""
+        """See Backend: the table's TTL removes them."""
 
     def sync(self) -> None:
         """See Backend: what DynamoDB has acknowledged is durable."""
@@ -104,8 +102,8 @@ class DynamoBackend:
         """See Backend."""
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say in the protocol's words what AWS refuses."""
+    def _translated(self) -> Iterator[None]:
+        """Turn errors of AWS into BackendError."""
         try:
             yield
         except ClientError as error:
@@ -115,7 +113,7 @@ class DynamoBackend:
                 raise BackendError("denied", str(error), passing=False) from None
             if code in _UNUSABLE:
                 raise BackendError("unusable", str(error), passing=False) from None
-            # The SDK has tried three times, and so have we: the next try is the agent's.
+            # The SDK has retried; the agent retries next.
             raise BackendError("busy", str(error), passing=True) from None
         except BotoCoreError as error:
             self._failing = True
@@ -124,7 +122,7 @@ class DynamoBackend:
 
 
 def _distinct(writes: Sequence[Write]) -> Iterator[list[int]]:
-    """Cut into runs in which no record comes twice: the writes of a run are made at once."""
+    """Split into runs without a repeated record: the writes of a run are made at once."""
     run: list[int] = []
     seen: set[tuple[str, str]] = set()
     for n, write in enumerate(writes):
@@ -148,12 +146,12 @@ def _put(write: Write) -> Put:
 
 
 def _result(write: Write, refusal: AgentRecord | None, now: float) -> Result:
-    """What became of a write; the table's refusal is put into words by the rule for all."""
+    """Return the result of a write that the table may have refused (`records.decide`)."""
     if refusal is None:
         return Result.DONE
     stored = _from_row(refusal) if refusal.version >= 0 else None
     result, store = decide(write, stored, now)
-    # Refused by a mark that has expired this very moment: the writer may come again.
+    # Refused by a deletion mark that has just expired: the writer may retry.
     return Result.STALE if store else result
 
 

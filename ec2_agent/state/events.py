@@ -1,6 +1,6 @@
-"""What the state service, its keeper and its client tell the log."""
+"""Log events of the state service, of its client and of what keeps it running."""
 
-from ec2_agent.log_event import ERROR, INFO, WARNING, Event, event
+from ec2_agent.logging.log_event import ERROR, INFO, WARNING, Event, event
 
 
 @event(INFO, "backend {backend}, socket {socket}")
@@ -13,34 +13,34 @@ class StateServing(Event):
 
 @event(INFO, "ended with the agent")
 class StateEnded(Event):
-    """The service's standard input ended, and so does it."""
+    """Its standard input was closed."""
 
 
 @event(ERROR, "another state service holds {lock}")
 class StateDirectoryTaken(Event):
-    """Two services on one directory: the second ends."""
+    """Two services use one directory; the second one exits."""
 
     lock: str
 
 
-@event(ERROR, "the state service cannot begin: {error}")
+@event(ERROR, "the state service cannot start: {error}")
 class StateCannotBegin(Event):
-    """The service ends at once; `error` names the file or the backend's trouble."""
+    """It exits; `error` names the file or the backend's problem."""
 
     error: Exception
 
 
 @event(ERROR, "{code}: {error}")
 class BackendFailed(Event):
-    """The backend refuses; told once until it is another trouble, or none."""
+    """Logged once until the error changes or ends."""
 
     code: str
     error: Exception
 
 
-@event(ERROR, "a defect in the backend")
+@event(ERROR, "unexpected error in the backend")
 class BackendDefect(Event):
-    """An error that no backend should raise; its trace is with it."""
+    """A bug, with its stack trace."""
 
 
 @event(INFO, "the backend works again")
@@ -50,43 +50,43 @@ class BackendWorks(Event):
 
 @event(WARNING, "a connection could not be accepted: {error}")
 class ConnectionNotAccepted(Event):
-    """No descriptors are left, or the peer has gone again; tried again after a pause."""
+    """No file descriptors are left, or the peer has closed; retried after a pause."""
 
     error: Exception
 
 
 @event(WARNING, "a connection of user {uid} was refused")
 class ConnectionRefused(Event):
-    """Somebody who is neither the agent's user nor root."""
+    """Neither the agent's user nor root."""
 
     uid: int
 
 
-@event(WARNING, "more than {most} connections: one is refused")
+@event(WARNING, "more than {most} connections: one was refused")
 class TooManyConnections(Event):
-    """The agent makes at most its pool's size."""
+    """An agent opens at most as many as its pool's size."""
 
     most: int
 
 
-@event(WARNING, "a peer does not read its answers: it is dropped")
+@event(WARNING, "a client does not read its answers: its connection was closed")
 class PeerDropped(Event):
-    """Its unread answers passed the bound."""
+    """Its unread answers exceeded the limit."""
 
 
 @event(INFO, "the state service is healthy")
 class StateHealthy(Event):
-    """The agent takes work."""
+    """The agent takes jobs."""
 
 
-@event(ERROR, "no new work: {why}")
+@event(ERROR, "no new jobs: {why}")
 class NoNewWork(Event):
-    """The state service is not healthy, and what it says of itself."""
+    """The state service is not healthy; `why` is its own reason."""
 
     why: str
 
 
-@event(ERROR, "the state service ended with {code}: started again")
+@event(ERROR, "the state service exited with {code}; started again")
 class StateDied(Event):
     """`code` is its exit code, negative for a signal."""
 
@@ -95,38 +95,38 @@ class StateDied(Event):
 
 @event(ERROR, "the state service cannot be started: {error}")
 class StateNotStarted(Event):
-    """Its process could not be made; tried again."""
+    """Its process could not be started; retried."""
 
     error: Exception
 
 
-@event(ERROR, "the state service hangs: it is killed")
+@event(ERROR, "the state service hangs: it was killed")
 class StateHangs(Event):
-    """It did not answer several looks in a row."""
+    """It did not answer several health checks in a row."""
 
 
-@event(WARNING, "the state service does not end: it is killed")
+@event(WARNING, "the state service did not exit: it was killed")
 class StateDoesNotEnd(Event):
-    """The agent leaves, and its service took longer than `shutdown_timeout`."""
+    """The agent exits, and its service took longer than `shutdown_timeout`."""
 
 
-@event(INFO, "{records} record(s) told the state service again")
+@event(INFO, "{records} record(s) sent to the state service again")
 class StateToldAgain(Event):
-    """A service that has just started knows what the agent knows."""
+    """After it has been started again."""
 
     records: int
 
 
 @event(WARNING, "later updates wait for the state service: {error}")
 class LaterUpdatesWait(Event):
-    """They stay in the buffer; tried again."""
+    """They stay in the buffer; retried."""
 
     error: Exception
 
 
 @event(ERROR, "{records} later update(s) cannot be stored: {error}")
 class LaterUpdatesRefused(Event):
-    """The service refused them for themselves: they are dropped."""
+    """The service refused them as invalid; they were dropped."""
 
     records: int
     error: Exception

@@ -1,12 +1,12 @@
-"""What the state service has on disk, and what its exit codes say."""
+"""The files of the state service, and its exit codes."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 EX_CANTCREAT = 73
-"""sysexits.h: its files or its table cannot be used; another try meets the same."""
+"""sysexits.h: its files or its table cannot be used; a retry would fail as well."""
 EX_TEMPFAIL = 75
-"""sysexits.h: another service still holds the directory."""
+"""sysexits.h: another service still has the directory locked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Files:
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The socket on which it listens."""
         return self.directory / "state.sock"
 
     @property
@@ -32,5 +32,5 @@ class Files:
 
     @property
     def log(self) -> Path:
-        """What it has to say."""
+        """Its log."""
         return self.directory / "state.log"

@@ -1,13 +1,13 @@
-"""Records in an SQLite file: the default. An acknowledged write survives the service's death.
+"""Backend `local`, the default: records in an SQLite file.
 
-What survives more than that depends on `sync_interval` (seconds):
+An acknowledged write survives a kill of the service. `sync_interval` (seconds) decides about more:
 
     0      each commit is synced to the disk before it is acknowledged: an acknowledged write
            survives a power cut as well
     n > 0  commits go to the kernel at once and to the disk every n seconds: a power cut or a
-           kernel crash takes the last n seconds of acknowledged writes, never the file's order
+           kernel crash loses the last n seconds of acknowledged writes; the file stays consistent
 
-Either way a kill at any moment leaves a file that opens by itself (SQLite's write-ahead log).
+After a kill at any moment the file opens without repair (SQLite's write-ahead log).
 """
 
 import os
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 LOW_BYTES = 64 * 1024 * 1024
-"""Free space below which the disk counts as full: what runs must still be able to end."""
+"""Free space below which the disk counts as full: running jobs must still be able to end."""
 
 WAL_BYTES = 4 * 1024 * 1024
 
@@ -42,16 +42,20 @@ _SEEN = "body IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"
 
 
 class LocalBackend:
-    """Keeps records in one file."""
+    """Stores records in one file."""
 
-    def __init__(self, path: Path, *, sync_interval: float) -> None:
-        """Open or make the file. Raises BackendError: it cannot be used, and why."""
+    def __init__(self, path: Path, *, sync_interval: float, low_bytes: int = LOW_BYTES) -> None:
+        """Open or create the file. Raises BackendError if it cannot be used.
+
+        With less than `low_bytes` of free space, the disk counts as full.
+        """
         self._path = path
         self._synced_at_commit = sync_interval <= 0
         self._unsynced = False
         self._failing = False
-        with _told(path):
-            # The server's loop opens it, its worker uses it: never both.
+        self._low_bytes = low_bytes
+        with _translated(path):
+            # The main thread opens it, and one thread uses it.
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             mode = "FULL" if self._synced_at_commit else "NORMAL"
@@ -70,7 +74,7 @@ class LocalBackend:
             self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def write(self, writes: Sequence[Write], now: float) -> list[Result]:
-        """See Backend: one transaction, so many writes that wait together cost one sync."""
+        """See Backend: one transaction, so all these writes cost one sync."""
         with self._transaction():
             results = [self._write(write, now) for write in writes]
         self._unsynced = not self._synced_at_commit
@@ -78,7 +82,7 @@ class LocalBackend:
 
     @contextmanager
     def _transaction(self) -> "Iterator[None]":
-        with _told(self._path):
+        with _translated(self._path):
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
@@ -106,7 +110,7 @@ class LocalBackend:
 
     def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
         """See Backend."""
-        with _told(self._path):
+        with _translated(self._path):
             rows = (
                 self._db.execute(
                     f"SELECT {_COLUMNS} FROM records WHERE kind = ? AND id = ? AND {_SEEN}",  # noqa: S608
@@ -120,7 +124,7 @@ class LocalBackend:
         self, kind: str, after: str | None, limit: int, now: float
     ) -> tuple[list[Record], str | None]:
         """See Backend."""
-        with _told(self._path):
+        with _translated(self._path):
             rows = self._db.execute(
                 f"SELECT {_COLUMNS} FROM records WHERE kind = ? AND id > ? AND {_SEEN} "  # noqa: S608
                 "ORDER BY id LIMIT ?",
@@ -130,57 +134,61 @@ class LocalBackend:
         return page, page[-1].id if len(rows) > limit else None
 
     def check(self) -> None:
-        """See Backend: how much room is left, and after a failure whether a write works again."""
+        """See Backend: checks free space, and after a failure whether a write works again."""
         if self._failing:
             with self._transaction():
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")  # writes a page
-        with _told(self._path):
+        with _translated(self._path):
             room = os.statvfs(self._path.parent)
         free = room.f_bavail * room.f_frsize
-        if free < LOW_BYTES:
+        if free < self._low_bytes:
             raise BackendError(
                 "storage_full",
-                f"{self._path.parent} has {free // 1024 // 1024} MB left, less than the "
-                f"{LOW_BYTES // 1024 // 1024} MB that jobs which run now may need to be reported",
+                f"{self._path.parent} has {free // 1024 // 1024} MB of free space, less than the "
+                f"{self._low_bytes // 1024 // 1024} MB reserved for running jobs: free some space",
                 passing=False,
             )
 
     def tidy(self, now: float) -> None:
         """See Backend."""
-        with _told(self._path):
+        with _translated(self._path):
             self._db.execute("DELETE FROM records WHERE expires_at <= ?", (int(now),))
 
     def sync(self) -> None:
         """See Backend."""
         if self._unsynced:
-            with _told(self._path):
+            with _translated(self._path):
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self._unsynced = False
 
     def close(self) -> None:
         """See Backend."""
-        with _told(self._path):
+        with _translated(self._path):
             self._db.close()
 
 
 @contextmanager
-def _told(path: Path) -> "Iterator[None]":
-    """Say in words what SQLite and the disk refuse."""
+def _translated(path: Path) -> "Iterator[None]":
+    """Turn errors of SQLite and the disk into BackendError."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says which file operation
+        code = (
+            getattr(error, "sqlite_errorcode", 0) & 0xFF
+        )  # the other bits name the file operation
         if code == sqlite3.SQLITE_FULL:
             raise BackendError(
-                "storage_full", f"the disk of {path} is full", passing=False
+                "storage_full", f"the disk of {path} is full: free some space", passing=False
             ) from None
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BackendError("busy", f"{path} is locked by another", passing=True) from None
+            raise BackendError(
+                "busy", f"{path} is locked by another process", passing=True
+            ) from None
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise BackendError(
                 "unusable",
-                f"{path} is damaged ({error}); move it away: the outcomes that wait in it are "
-                "lost then, and their jobs are taken over when their leases end",
+                f"{path} is damaged ({error}): move it away. The outcomes in it are lost; other "
+                "agents take over their jobs when the leases end",
                 passing=False,
             ) from None
         raise BackendError("storage_failed", f"{path}: {error}", passing=False) from None

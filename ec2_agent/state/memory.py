@@ -1,6 +1,6 @@
-"""Records in the memory of the state service: gone with it, and sent again by the agent.
+"""Backend `memory`: records in the state service's memory; the agent sends them after a restart.
 
-For agents that need not remember anything over a restart, and for tests.
+For agents that need no records after their own restart, and for tests.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from ec2_agent.state.records import Record, Result, Write, decide
 
 
 class MemoryBackend:
-    """Keeps records in a dictionary."""
+    """Stores records in a dictionary."""
 
     def __init__(self) -> None:
         self._records: dict[tuple[str, str], Record] = {}

@@ -1,9 +1,8 @@
-"""Connections to the state service, kept and shared within one event loop."""
+"""Connection pool for the state service, for one event loop."""
 
 import asyncio
 import errno
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,37 +15,37 @@ from ec2_agent.state.settings import StateSettings
 
 
 class NotReached(Exception):
-    """The service did not answer; whether it did what was asked is not known."""
+    """The service did not answer; whether it carried out the request is unknown."""
 
 
 class NoDescriptor(NotReached):
-    """It is this process that cannot connect; of the service nothing is known."""
+    """This process has no descriptor to connect with; the service may be healthy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a pool has done."""
+    """Counters of a pool."""
 
     pool_size: int
-    """Connections that there may be."""
+    """Maximum number of connections."""
     active: int
     """In use now."""
     available: int
     """Open and idle now."""
     acquisitions: int
-    """Times that somebody was given one."""
+    """Connections lent."""
     creations: int
-    """Times that one was made for that."""
+    """Connections opened."""
     errors: int
-    """Times that one could not be made or broke, time-outs aside."""
+    """Connections that could not be opened or broke, timeouts not included."""
     timeouts: int
-    """Times that one could not be made or did not answer in time."""
+    """Connections that could not be opened, or did not answer, in time."""
     health_checks: int
-    """Times that an idle one was tried first."""
+    """Idle connections that were tested before use."""
 
 
 class Connection(asyncio.Protocol):
-    """One connection; requests may overlap, and are told apart by their ids."""
+    """One connection; requests may overlap, and are matched to responses by their ids."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -70,7 +69,7 @@ class Connection(asyncio.Protocol):
                 answer = json.loads(line)
                 future = self._asked.get(answer["id"])
             except (ValueError, KeyError, TypeError):
-                self.close()  # not our service
+                self.close()  # not the state service
                 return
             if future is not None and not future.done():
                 future.set_result(answer)
@@ -80,7 +79,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         for future in self._asked.values():
             if not future.done():
-                future.set_exception(NotReached(f"the connection was cut: {exc or 'closed'}"))
+                future.set_exception(NotReached(f"the connection was lost: {exc or 'closed'}"))
 
     @property
     def open(self) -> bool:
@@ -91,7 +90,7 @@ class Connection(asyncio.Protocol):
         """Send a request and return its answer. Raises NotReached or TimeoutError."""
         transport = self._transport
         if transport is None or transport.is_closing():
-            raise NotReached("the connection was cut")
+            raise NotReached("the connection was lost")
         number = next(self._ids)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
@@ -109,7 +108,7 @@ class Connection(asyncio.Protocol):
 
 
 async def dial(path: Path, timeout_s: float) -> Connection:
-    """Connect, and make sure that the other end is ours. Raises NotReached or TimeoutError."""
+    """Connect, and check that this user's process answers. Raises NotReached or TimeoutError."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
@@ -125,8 +124,12 @@ async def dial(path: Path, timeout_s: float) -> Connection:
     return connection
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 class Pool:
-    """Up to `pool_size` connections, made when needed."""
+    """Up to `pool_size` connections, opened when needed."""
 
     def __init__(self, path: Path, settings: StateSettings) -> None:
         self._path = path
@@ -144,7 +147,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lend a connection; one that fails its borrower is closed."""
+        """Lend a connection; it is closed if the caller fails."""
         async with self._permits:
             try:
                 connection = await self._take()
@@ -153,7 +156,7 @@ class Pool:
                 try:
                     yield connection
                 except BaseException:
-                    # What it was asked may still be answered: that must not meet a stranger.
+                    # A late response must not reach the next request.
                     connection.close()
                     raise
                 finally:
@@ -178,7 +181,7 @@ class Pool:
     async def _still_good(self, connection: Connection) -> bool:
         if not connection.open:
             return False
-        if time.monotonic() - connection.idle_since < self._settings.idle_after:
+        if _now() - connection.idle_since < self._settings.idle_after:
             return True
         self._health_checks += 1
         try:
@@ -190,11 +193,11 @@ class Pool:
 
     def _give_back(self, connection: Connection) -> None:
         if connection.open:
-            connection.idle_since = time.monotonic()
+            connection.idle_since = _now()
             self._idle.append(connection)
 
     def stats(self) -> Stats:
-        """Count."""
+        """Return the counters."""
         return Stats(
             pool_size=self._settings.pool_size,
             active=len(self._active),

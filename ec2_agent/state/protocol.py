@@ -1,8 +1,7 @@
-"""Frames on the state service's socket: one JSON object a line, in UTF-8.
+"""Frames on the state service's socket: one JSON object per line, in UTF-8.
 
-A line that is not what it should be is answered with an error; the next line begins behind the
-next line feed, so one bad frame does not spoil the connection. Only a frame that is too long
-does, because its end is not waited for.
+An invalid line is answered with an error, and the connection goes on with the next line. A frame
+that is too long closes the connection.
 """
 
 import json
@@ -19,20 +18,20 @@ MAX_FRAME = 1024 * 1024
 """Bytes of a frame. A writer with large bodies sends fewer than a batch at once."""
 
 MAX_ID = 2**53
-"""Of a request: what every JSON reader can count to."""
+"""Of a request: the largest integer that every JSON parser reads exactly."""
 
 MAX_VERSION = 2**63 - 1
 
 CODES = {
-    "bad_request": "the request is not what it should be; the message says what is wrong",
+    "bad_request": "the request is invalid; the message says what is wrong",
     "too_large": "the frame, the batch or a body is longer than allowed",
     "busy": "the backend is locked or throttled; try again",
     "unavailable": "the backend's service cannot be reached; try again",
     "storage_full": "the disk is full; nothing was stored",
-    "storage_failed": "the disk or the file refused; nothing was stored",
-    "denied": "the backend's service refuses this agent",
+    "storage_failed": "the disk or the file returned an error; nothing was stored",
+    "denied": "AWS denied access to the table",
     "unusable": "the backend's file or table cannot be used at all",
-    "internal": "a defect of ours; the service's log has the trace",
+    "internal": "unexpected error; the service's log has the stack trace",
 }
 """Every error code, and what it means."""
 
@@ -40,7 +39,7 @@ _PEER = struct.Struct("3i")  # pid, uid, gid: man 7 unix, SO_PEERCRED
 
 
 class BadFrame(Exception):
-    """A frame that is not a request; `request_id` is None where even that could not be read."""
+    """A frame that is not a valid request; `request_id` is None if it could not be read."""
 
     def __init__(self, code: str, text: str, request_id: int | None = None) -> None:
         super().__init__(text)
@@ -68,7 +67,7 @@ def frame(message: Mapping[str, Any]) -> bytes:
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    """A record, as it stands in a frame."""
+    """Encode a record."""
     known = {
         "kind": record.kind,
         "id": record.id,
@@ -80,7 +79,7 @@ def record_json(record: Record) -> dict[str, Any]:
 
 
 def record_from(value: object) -> Record:
-    """Inverse of `record_json`. Raises BadFrame naming the field that is wrong."""
+    """Inverse of `record_json`. Raises BadFrame with the invalid field."""
     if not isinstance(value, dict):
         raise BadFrame("bad_request", "a record must be an object")
     unknown = value.keys() - {"kind", "id", "version", "body", "expires_at"}
@@ -102,7 +101,7 @@ def record_from(value: object) -> Record:
 
 
 def parse(line: bytes) -> Request:
-    """Read a frame without its line feed. Raises BadFrame."""
+    """Decode a request without its line feed. Raises BadFrame."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -157,7 +156,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """The process and the user at the other end of a Unix socket, from the kernel."""
+    """Process and user id at the other end of a Unix socket, from the kernel."""
     answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     pid, uid, _ = _PEER.unpack(answer)
     return pid, uid
@@ -174,7 +173,9 @@ def _check_body(body: object) -> None:
     try:
         size = len(body.encode())
     except UnicodeEncodeError:
-        raise BadFrame("bad_request", "body must be text: it has half of a surrogate") from None
+        raise BadFrame(
+            "bad_request", "body must be valid Unicode: it has an unpaired surrogate"
+        ) from None
     if size > MAX_BODY:
         raise BadFrame("too_large", f"body must be at most {MAX_BODY} bytes of UTF-8, not {size}")
 

@@ -1,8 +1,8 @@
-"""What the state service keeps, and which of two writes wins. Pure.
+"""Records of the state service, and which of two writes wins. Pure.
 
-A record has a version that its writer counts up. A write is done only if it is newer than what is
-there, so it may come late or twice and changes nothing then. A deletion is a write like any other:
-it leaves a mark with its version, because a late creation would bring the record back otherwise.
+A record has a version that its writer increments. A write is applied only if it is newer than the
+stored record, so a late or repeated write changes nothing. A deletion is a write, too: it leaves a
+mark with its version, so that a late creation does not bring the record back.
 """
 
 from dataclasses import dataclass, replace
@@ -18,84 +18,84 @@ MAX_NAME = 200
 """Characters of a kind or an id."""
 
 MARK_S = 60
-"""Seconds that the mark of a deletion is kept: a request is given up after 10, and repeated for
-about 42 at most, so none is under way for longer."""
+"""Seconds that a deletion mark is stored: a request times out after 10, and is retried for about 42
+at most, so none is under way for longer."""
 
 
 class Verb(StrEnum):
-    """What a write asks for."""
+    """Kinds of writes."""
 
     CREATE = "create"
-    """Be the first to write this record."""
+    """Write a record that does not exist."""
     UPDATE = "update"
-    """Replace a record that is there."""
+    """Replace a record that exists."""
     DELETE = "delete"
-    """Remove a record; one that is not there is as good as removed."""
+    """Remove a record, whether or not it exists."""
     SYNC = "sync"
-    """Make it so, whether or not it is there; without a body: remove it."""
+    """Write a record, whether or not it exists; without a body: remove it."""
 
 
 class Result(StrEnum):
-    """What became of a write."""
+    """Results of writes."""
 
     DONE = "done"
-    """It is stored, now or by an earlier try of the same write."""
+    """Stored, by this or by an earlier try of the same write."""
     EXISTS = "exists"
-    """Not created: another record of that id is there."""
+    """Not created: another record of that id exists."""
     ABSENT = "absent"
-    """Not updated: there is no such record."""
+    """Not updated: no such record exists."""
     STALE = "stale"
-    """Not written: what is there is newer."""
+    """Not written: the stored record is newer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One thing to remember."""
+    """A record."""
 
     kind: str
     id: str
     version: int
-    """Counted up by the writer with each change."""
+    """Incremented by the writer with each change."""
     body: str | None
-    """What the writer wants to find again; None is the mark of a deletion."""
+    """The content; None: a deletion mark."""
     expires_at: int | None = None
-    """Unix seconds after which nobody sees it; None means never."""
+    """Unix seconds after which it is not returned; None means never."""
 
     def gone(self, now: float) -> bool:
-        """Whether readers do not see it any more."""
+        """Whether readers do not get it."""
         return self.body is None or (self.expires_at is not None and self.expires_at <= now)
 
     def forgotten(self, now: float) -> bool:
-        """Whether it need not even be remembered for what comes late."""
+        """Whether it may be removed from the store."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A record, and what to do with it."""
+    """A write of a record."""
 
     verb: Verb
     record: Record
 
 
 def prepared(verb: Verb, record: Record, now: float) -> Write:
-    """Make a write from what was asked: a deletion becomes a mark that ends by itself."""
+    """Make a write; a deletion becomes a mark that expires."""
     if verb is Verb.DELETE or record.body is None:
         record = replace(record, body=None, expires_at=int(now) + MARK_S)
     return Write(verb, record)
 
 
 def decide(write: Write, stored: Record | None, now: float) -> tuple[Result, bool]:
-    """Say what becomes of a write, and whether the record is to be stored.
+    """Return the result of a write, and whether the record is to be stored.
 
-    `stored` is what is there now. Every backend follows this, whether it asks here before it
-    writes or has a database check the same condition.
+    `stored` is the current record. Every backend follows this rule: it calls this before it
+    writes, or has its database check the same condition.
     """
     new = write.record
     if stored is not None and stored.forgotten(now):
         stored = None
     if stored is not None and stored.version >= new.version:
-        # Equal versions with equal content: this very write, tried again after a lost answer.
+        # Equal versions with equal content: this write, retried after a lost response.
         same = stored.version == new.version and stored.body == new.body
         return (Result.DONE if same else Result.STALE), False
     present = stored is not None and stored.body is not None

@@ -1,14 +1,14 @@
-"""What the service does with its backend: requests in rounds, and looking after it.
+"""Rounds of requests to the backend, and the backend's maintenance.
 
-All requests that wait make one round, and writes that follow each other in it are one call of the
-backend: one commit, however many agents' operations wait for it.
+All requests that wait make one round. Consecutive writes in a round are one call of the backend,
+so one commit serves all of them.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from ec2_agent.log_event import tell
+from ec2_agent.logging.log_event import log_event
 from ec2_agent.state.backend import Backend, BackendError
 from ec2_agent.state.events import BackendDefect, BackendFailed, BackendWorks
 from ec2_agent.state.protocol import Request, frame, record_json
@@ -35,15 +35,15 @@ class Rounds:
         self._trouble: BackendError | None = None
         self._checked = self._tidied = self._synced = time.monotonic()
         self._unsynced = False
-        self._keep_up(self._backend.check)  # before anybody asks how it is
+        self._call_backend(self._backend.check)  # before the first health request
 
     @property
     def pause(self) -> float:
-        """Seconds until `look_after` has something to do."""
+        """Seconds until `maintain` has something to do."""
         return min(CHECK_S, self._sync_interval) if self._unsynced else CHECK_S
 
     def health(self) -> tuple[str, str] | None:
-        """What is wrong, as a code and a sentence; from any thread."""
+        """What is wrong, as a code and a message; from any thread."""
         trouble, began = self._trouble, self._began
         if trouble is not None:
             return trouble.code, str(trouble)
@@ -59,22 +59,22 @@ class Rounds:
         self._began = None
         return answers
 
-    def look_after(self) -> None:
-        """Check, sync and tidy the backend, whatever is due."""
+    def maintain(self) -> None:
+        """Check, sync and clean up the backend, as far as each is due."""
         now = time.monotonic()
         if self._unsynced and now - self._synced >= self._sync_interval:
-            self._keep_up(self._backend.sync)
+            self._call_backend(self._backend.sync)
             self._synced, self._unsynced = now, False
         if now - self._checked >= CHECK_S:
-            self._keep_up(self._backend.check)
+            self._call_backend(self._backend.check)
             self._checked = now
         if now - self._tidied >= TIDY_S:
-            self._keep_up(lambda: self._backend.tidy(self._clock()))
+            self._call_backend(lambda: self._backend.tidy(self._clock()))
             self._tidied = now
 
     def close(self) -> None:
-        """Leave the backend in order."""
-        self._keep_up(self._backend.close)
+        """Close the backend."""
+        self._call_backend(self._backend.close)
 
     def _answers(self, requests: Sequence[tuple[T, Request]]) -> Iterator[tuple[T, bytes]]:
         writes: list[tuple[T, Request]] = []
@@ -98,12 +98,12 @@ class Rounds:
         ]
         try:
             results = iter(self._backend.write(writes, now))
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
+        except Exception as error:  # noqa: BLE001 - sent as the response
             refusal = self._refusal(error)
             yield from ((peer, error_frame(request.id, refusal)) for peer, request in requests)
             return
         self._unsynced = self._sync_interval > 0
-        self._well_again()
+        self._recovered()
         for peer, request in requests:
             own = [next(results) for _ in request.records]
             yield peer, frame({"id": request.id, "results": own})
@@ -115,36 +115,38 @@ class Rounds:
                 found = self._backend.get(request.kind, request.ids, now)
                 return frame({"id": request.id, "records": [record_json(r) for r in found]})
             page, following = self._backend.list(request.kind, request.after, request.limit, now)
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
+        except Exception as error:  # noqa: BLE001 - sent as the response
             return error_frame(request.id, self._refusal(error))
         records = [record_json(record) for record in page]
         return frame({"id": request.id, "records": records, "next": following})
 
-    def _keep_up(self, call: Callable[[], None]) -> None:
-        """Do what nobody asked for; health says how it went."""
+    def _call_backend(self, call: Callable[[], None]) -> None:
+        """Call maintenance of the backend; health reports its errors."""
         try:
             call()
-        except Exception as error:  # noqa: BLE001 - told by health
+        except Exception as error:  # noqa: BLE001 - reported by health
             self._refusal(error)
         else:
-            self._well_again()
+            self._recovered()
 
     def _refusal(self, error: Exception) -> BackendError:
         if not isinstance(error, BackendError):
-            tell(BackendDefect(), error)
-            error = BackendError("internal", "a defect; the log has the trace", passing=False)
+            log_event(BackendDefect(), error)
+            error = BackendError(
+                "internal", "unexpected error; the service's log has the stack trace", passing=False
+            )
         elif self._trouble is None or str(self._trouble) != str(error):
-            tell(BackendFailed(error.code, error))
+            log_event(BackendFailed(error.code, error))
         self._trouble = error
         return error
 
-    def _well_again(self) -> None:
+    def _recovered(self) -> None:
         if self._trouble is not None:
-            tell(BackendWorks())
+            log_event(BackendWorks())
         self._trouble = None
 
 
 def error_frame(request_id: int | None, error: BackendError) -> bytes:
-    """An error's answer; without an id when not even that could be read of the request."""
+    """Encode an error response; without an id if the request's id could not be read."""
     described = {"code": error.code, "message": str(error), "passing": error.passing}
     return frame({"id": request_id, "error": described})

@@ -1,8 +1,8 @@
-"""The sockets of the service: one loop reads requests, and sends their answers.
+"""The sockets of the state service: one loop reads requests and sends responses.
 
-What arrived together makes a round (`rounds.py`). A backend on this machine does its rounds in the
-loop itself: while one commits, the next gathers, and no second thread fights for the interpreter.
-One that calls AWS does them in a thread, so that health is answered while AWS hangs.
+Requests that arrive together make a round (`rounds.py`). A local backend does its rounds in the
+loop: while one round commits, the next one gathers, and no second thread competes for the
+interpreter. A backend that calls AWS does them in a thread, so that health is answered meanwhile.
 """
 
 import os
@@ -13,7 +13,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from ec2_agent.log_event import tell
+from ec2_agent.logging.log_event import log_event
 from ec2_agent.state.backend import BackendError
 from ec2_agent.state.events import (
     ConnectionNotAccepted,
@@ -26,15 +26,15 @@ from ec2_agent.state.rounds import Rounds, error_frame
 
 MOST_CONNECTIONS = 64
 MOST_WAITING = 64
-"""Requests of one connection that wait for their answers; it is not read meanwhile."""
+"""Requests of one connection that wait for responses; above that it is not read."""
 
 MOST_UNREAD = 32 * MAX_FRAME
-"""Bytes of answers that a peer has not read; then it is not waited for any longer."""
+"""Bytes of responses that a peer has not read; above that its connection is closed."""
 
 READ_BYTES = 256 * 1024
 
 ACCEPT_PAUSE_S = 0.1
-"""After a connection that could not be accepted: it still waits, and would be tried in a circle."""
+"""Pause after a connection that could not be accepted: it stays pending, and accept would spin."""
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +46,7 @@ class Peer:
     unsent: bytearray = field(default_factory=bytearray)
     waiting: int = 0
     events: int = 0
-    """What the selector waits for; 0 is nothing."""
+    """Events that the selector waits for; 0: not registered."""
     closed: bool = False
 
 
@@ -55,7 +55,7 @@ Answers = list[tuple[Peer, bytes]]
 
 
 class Server:
-    """Serves one backend on one listening socket until told to stop."""
+    """Serves one backend on one listening socket."""
 
     def __init__(
         self, name: str, rounds: Rounds, listener: socket.socket, *, threaded: bool
@@ -69,7 +69,7 @@ class Server:
         self._worker = Worker(rounds) if threaded else None
 
     def run(self, stop: int) -> None:
-        """Serve until the descriptor `stop` is readable or at its end, then finish in order."""
+        """Serve until `stop` is readable or closed; then answer what was received, and close."""
         stopping = threading.Event()
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -92,7 +92,7 @@ class Server:
             self._drop(peer)
 
     def _dispatch(self) -> None:
-        """Have what was asked answered, here or by the worker."""
+        """Do the requests that were received, here or in the worker."""
         while self._asked:
             asked, self._asked = self._asked, []
             if self._worker:
@@ -100,7 +100,7 @@ class Server:
             else:
                 self._deliver(self._rounds.do(asked))
         if not self._worker:
-            self._rounds.look_after()
+            self._rounds.maintain()
 
     def _collect(self) -> None:
         if self._worker:
@@ -113,21 +113,21 @@ class Server:
         for peer in {peer for peer, _ in answers}:
             self._send(peer)
             if not peer.closed:
-                self._read_frames(peer)  # what was left unread while much of it waited
+                self._read_frames(peer)  # what was not read while too many requests waited
 
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError as error:  # no descriptors left, or it has gone again
-            tell(ConnectionNotAccepted(error))
+        except OSError as error:  # no descriptors left, or the peer has closed
+            log_event(ConnectionNotAccepted(error))
             time.sleep(ACCEPT_PAUSE_S)
             return
         if not is_ours(sock):
-            tell(ConnectionRefused(peer_of(sock)[1]))
+            log_event(ConnectionRefused(peer_of(sock)[1]))
             sock.close()
             return
         if len(self._peers) >= MOST_CONNECTIONS:
-            tell(TooManyConnections(MOST_CONNECTIONS))
+            log_event(TooManyConnections(MOST_CONNECTIONS))
             sock.close()
             return
         sock.setblocking(False)
@@ -211,13 +211,13 @@ class Server:
             self._drop(peer)
             return
         if len(peer.unsent) > MOST_UNREAD:
-            tell(PeerDropped())
+            log_event(PeerDropped())
             self._drop(peer)
             return
         self._watch(peer)
 
     def _watch(self, peer: Peer) -> None:
-        """Wait for what this peer can do next; nothing while its answers are being made."""
+        """Select the events to wait for; no reads while too many of its requests wait."""
         if peer.closed:
             return
         events = selectors.EVENT_WRITE if peer.unsent else 0
@@ -261,11 +261,11 @@ class Worker:
         return self._wake_r
 
     def take(self, asked: Asked) -> None:
-        """Do these after what was taken before."""
+        """Queue requests."""
         self._todo.put(asked)
 
     def answers(self) -> Answers:
-        """What has been done since this was last asked."""
+        """Return the responses since the last call."""
         try:
             while self._wake_r.recv(4096):
                 pass
@@ -277,7 +277,7 @@ class Worker:
         return found
 
     def end(self) -> None:
-        """Finish what was taken."""
+        """Finish the queued requests and end the thread."""
         self._todo.put(None)
         self._thread.join()
 
@@ -298,4 +298,4 @@ class Worker:
                 self._wake_w.send(b"!")
             if ended:
                 return
-            self._rounds.look_after()
+            self._rounds.maintain()

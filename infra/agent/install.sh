@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs or upgrades the Joblane agent on Amazon Linux 2023. State Manager runs it on a new
-# instance, after every deployment that changes it, and once a day; doing it again changes nothing.
-# The stack fills in the words between at signs.
+# instance, after every deployment that changes it, and once a day; a repeated run changes nothing.
+# The stack replaces the words between at signs.
 set -eu
 
 home=@HOME@
@@ -19,12 +19,12 @@ if [ ! -d "$release" ]; then
   "$python" -m venv --without-pip "$aside/release"
   "$python" -m zipfile -e "$aside/bundle.zip" "$aside/bundle"
   cp -R "$aside/bundle/lib/." "$aside/release/lib/$python/site-packages/"
-  # Named through `current`, so the script of an old release never runs a new one's code halfway.
+  # By `current`, so that the script of an old release never runs code of a new one.
   cat >"$aside/release/bin/joblane" <<END
 #!$home/current/bin/python
 import sys
 
-from client.cli import main
+from joblane.client.cli import main
 
 sys.exit(main())
 END
@@ -34,14 +34,14 @@ fi
 
 changed=no
 if [ "$(readlink "$home/current" || true)" != "$release" ]; then
-  # A rename over the old link: no moment at which the agent has no release.
+  # A rename over the old link: the agent has a release at every moment.
   ln -sfn "$release" "$home/current.new"
   mv -T "$home/current.new" "$home/current"
   ln -sfn "$home/current/bin/joblane" "$home/bin/joblane"
   changed=yes
 fi
 
-# put_unit NAME: makes standard input that unit's file.
+# put_unit NAME: writes standard input to that unit's file.
 put_unit() {
   cat >"$units/$1.new"
   if cmp -s "$units/$1.new" "$units/$1"; then
@@ -60,8 +60,8 @@ put_unit joblane-agent.service <<'END'
 END
 
 systemctl --quiet enable joblane-agent
-# An agent that left because it was told to stays away until its release changes. A restart hands
-# running jobs over; the agent starts joblane-jobs, which nothing here ever stops: it has the jobs.
+# An agent that was told to drain stays stopped until its release changes. A restart hands running
+# jobs over; the agent starts joblane-jobs, which is never stopped here, because it has the jobs.
 if [ "$changed" = yes ] || systemctl --quiet is-failed joblane-agent; then
   systemctl restart joblane-agent
 fi

@@ -1,4 +1,4 @@
-"""What an agent weighs, idle and with many jobs: `scripts/bench agent [--jobs 200]`, 3 minutes.
+"""Memory, CPU and descriptors of an agent: `scripts/bench agent [--jobs 200]`, 3 minutes.
 
 A deployment of its own on this machine and one agent with that many slots. It is looked at idle,
 for half a minute, then with every slot taken by a `sleep` that says a line at its start and one
@@ -29,9 +29,9 @@ IDLE_S = 30.0
 SLEEP_S = 60
 BATCH = 100
 LOAD_S = 5.0
-"""From the last start to the look at what runs."""
+"""Seconds from the last start to the measurement."""
 REST_S = 15.0
-"""An agent knows after 10 s that it is idle, and gives memory back."""
+"""An agent is idle after 10 s, and then releases memory."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Weight:
 
 
 def weigh(pid: int) -> Weight:
-    """Weigh a process; nothing when it is gone."""
+    """Measure a process; zero when it has ended."""
     place = Path("/proc") / str(pid)
     try:
         lines = (place / "smaps_rollup").read_text().splitlines()[1:]
@@ -69,7 +69,7 @@ def weigh(pid: int) -> Weight:
 
 
 def below(pid: int) -> list[int]:
-    """Give a process and all that it has started, as far as they still hang together."""
+    """Return a process and its descendants."""
     children: dict[int, list[int]] = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -84,7 +84,7 @@ def below(pid: int) -> list[int]:
 
 
 def parts(agent: int) -> dict[str, Weight]:
-    """Weigh an agent's processes by what they are."""
+    """Measure an agent's processes by role."""
     found = {"agent": Weight(), "state service": Weight(), "others": Weight()}
     for pid in below(agent):
         try:

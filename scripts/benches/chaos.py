@@ -1,4 +1,4 @@
-"""Kills what runs on an agent's host at random moments, and counts what was lost or ran twice.
+"""Kills processes of an agent's host at random, and counts jobs that were lost or ran twice.
 
 `scripts/bench chaos [--jobs 100] [--minutes 0.5] [--seed N] [--json]` deploys a cloud of its own,
 submits jobs that tell a witness on this machine of every tick of theirs, and kills agent, state
@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import httpx
 
-from ec2_agent.shim import files
+from ec2_agent.host.processes import is_running
 from scripts.local.agent import log_of
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.verdict import Case, count, output_of
@@ -36,7 +36,7 @@ THREADS = 12
 DEFAULT_MINUTES = 0.5
 TICK_S = 0.05
 RESTARTABLE = 0.7
-"""Share of jobs that may be started again."""
+"""Share of restartable jobs."""
 LASTING = 8
 """One job in so many is a long one."""
 PATIENCE_S = 420
@@ -66,7 +66,7 @@ MARKS: dict[Role, str] = {
 
 @dataclass
 class Figures:
-    """What the last line says."""
+    """The result."""
 
     jobs: int = 0
     kills: int = 0
@@ -131,7 +131,7 @@ class Chaos:
             self.jobs[str(answer["id"])] = ticks, restartable
 
     def kill(self) -> str:
-        """Kill somebody, and bring the agent back after a while if it was that; says whom."""
+        """Kill a process, and restart the agent later if it was the agent. Returns its role."""
         if not self.deck:
             self.deck = self.dice.sample(ROLES, len(ROLES))
         first = self.deck.pop()
@@ -154,13 +154,13 @@ class Chaos:
         return " and ".join(chosen)
 
     def until_something_runs(self) -> None:
-        """Let an agent that has just come back take a job: kills of an idle one show little."""
+        """Wait until a restarted agent has taken a job: kills of an idle one test little."""
         ends = time.monotonic() + BUSY_S
         while not self.find()["shim"] and time.monotonic() < ends:
             time.sleep(0.05)
 
     def hit(self, role: Role, victim: Victim) -> None:
-        """Kill one process, and note it."""
+        """Kill one process, and record it."""
         with suppress(ProcessLookupError):
             os.kill(victim.pid, signal.SIGKILL)
             self.kills[role] += 1
@@ -184,7 +184,7 @@ class Chaos:
         for file in self.cloud.run_dir.glob(f"state/*/{AGENT}/jobs/*/shim"):
             with suppress(OSError, ValueError):  # its job has just ended
                 who = json.loads(file.read_text())
-                if files.lives(who):
+                if is_running(who):
                     found["shim"].append(Victim(who["pid"], file.parent.name.partition(".")[0]))
         return found
 
@@ -224,7 +224,7 @@ class Chaos:
         self.judge()
 
     def settle(self, *, impatient: bool) -> None:
-        """Wait until every job has ended, or patience has."""
+        """Wait until every job has ended, up to a time limit."""
         left, began = list(self.jobs), time.monotonic()
         show_at, patience = began, began + PATIENCE_S
         while time.monotonic() < patience:
@@ -238,7 +238,7 @@ class Chaos:
             time.sleep(0.5)
 
     def judge(self) -> None:
-        """Count what was promised not to happen."""
+        """Count broken guarantees."""
         figures = self.figures
         cases = {job_id: self.case(job_id) for job_id in self.jobs}
         counted, figures.problems = count(cases)
@@ -257,7 +257,7 @@ class Chaos:
         figures.problems = [self.explained(problem) for problem in figures.problems]
 
     def case(self, job_id: str) -> Case:
-        """Gather what became of a job."""
+        """Collect the results of a job."""
         ticks, restartable = self.jobs[job_id]
         runs = self.witness.runs(job_id)
         state = str(self.read(job_id)["state"])
@@ -277,7 +277,7 @@ class Chaos:
 
 
 def elapsing(seconds: float) -> Iterator[float]:
-    """Give the share of a time that has gone, until it is over."""
+    """Yield the elapsed share of a time, until it is over."""
     began = time.monotonic()
     while (gone := (time.monotonic() - began) / seconds) < 1:
         yield gone

@@ -1,4 +1,4 @@
-"""Many jobs at once through the batch route: none lost, none doubled, and where the time goes.
+"""Many jobs at once by the batch route: none lost, none run twice, and where the time goes.
 
 `scripts/up` first, then `. .local/env && scripts/bench jobs [N]` (10,000 unless told). Each job
 is the built-in `sleep` of 0 ms in its own sandbox, on the one agent that `scripts/up` started.

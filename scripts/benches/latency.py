@@ -1,4 +1,4 @@
-"""From submit to the first line that a reader has, on the local default, and where the time goes.
+"""Time from submit to the first line of output, on the local default, and where it goes.
 
 `scripts/up` first, then `source .local/env && scripts/bench latency`. Each job is
 `echo hello`; the reader asks the API again every 20 ms, faster than `joblane logs -f`.

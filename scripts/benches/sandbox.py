@@ -1,4 +1,4 @@
-"""How fast a sandbox starts, beside bubblewrap and the OCI runtimes: `scripts/bench sandbox`.
+"""Start time of a sandbox, compared with bubblewrap and OCI runtimes: `scripts/bench sandbox`.
 
 Every line is one run of /usr/bin/true from the call to the end, in one interleaved run in random
 order, so that a busy host is busy for all; compare the ratios, not the microseconds. Ours ends
@@ -30,7 +30,7 @@ from ec2_agent.sandbox import Isolation, Launcher, Limits, Spec, probe
 TRUE = "/usr/bin/true"
 WARM_UP = 10
 PAUSE_S = 0.015
-"""Long enough for what a start leaves to be done afterwards, ours and everybody's."""
+"""Seconds between starts, so that the clean-up of one does not slow the next."""
 SLOTS = 8
 
 INSIDE_TMP = "/tmp"  # noqa: S108 - the sandbox's own
@@ -132,7 +132,7 @@ def _unusable(run: Callable[[], None]) -> str:
 
 
 def _oci(runtime: str, room: Path, null: int) -> Callable[[], None]:
-    """Give a run of an OCI runtime with the same /usr, limits on memory and processes."""
+    """Return a run of an OCI runtime with the same /usr, limits on memory and processes."""
     if shutil.which(runtime) is None:
         return lambda: _spawn((runtime,), null)
     bundle = room / runtime
@@ -191,7 +191,7 @@ def _sustained(isolation: Isolation, seconds: float) -> None:
 
 
 def _memory(isolation: Isolation) -> None:
-    """Print what slots take for themselves."""
+    """Print the private memory of slots."""
     with Launcher(isolation=isolation, slots=SLOTS) as launcher:
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
         time.sleep(2.0 if isolation == "namespaces" else 8.0)

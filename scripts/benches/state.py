@@ -1,4 +1,4 @@
-"""What the state service can do: `scripts/bench state [--sync-interval S]`, a few seconds.
+"""Speed and memory of the state service: `scripts/bench state [--sync-interval S]`, seconds.
 
 A thousand creations of 1 KB are submitted at once to the backend `local` on this machine's disk,
 over the agent's pool of 20 connections and over a connection made for each operation, no more
@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.state.files import Files
-from ec2_agent.state.keeper import Keeper, Place
 from ec2_agent.state.pool import Connection, Pool, dial
 from ec2_agent.state.protocol import record_json
 from ec2_agent.state.records import Record
 from ec2_agent.state.settings import StateSettings
+from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 
 OPERATIONS = 1000
 ROUNDS = 5
@@ -48,7 +48,7 @@ class Run:
 
 
 def main() -> int:
-    """Print both runs, and what the service weighs."""
+    """Print both runs, and the service's memory."""
     parser = argparse.ArgumentParser(prog="scripts/bench state", description=__doc__)
     parser.add_argument("--sync-interval", type=float, default=0.0)
     settings = StateSettings(sync_interval=parser.parse_args().sync_interval)
@@ -58,9 +58,9 @@ def main() -> int:
 
 
 async def _bench(directory: Path, settings: StateSettings) -> None:
-    keeper = Keeper(Place(Files(directory), owner="bench", table=""), settings)
-    await keeper.start()
-    print(f"idle: {_weight(keeper.pid)}")
+    supervisor = StateSupervisor(StateLocation(Files(directory), owner="bench", table=""), settings)
+    await supervisor.start()
+    print(f"idle: {_weight(supervisor.pid)}")
     socket = Files(directory).socket
     pooled, unpooled = [], []
     for n in range(ROUNDS):
@@ -77,8 +77,8 @@ async def _bench(directory: Path, settings: StateSettings) -> None:
             f"{_median(runs, 'since_submission'):4.0f} ms; slowest operation of all "
             f"{max(run.slowest for run in runs):4.0f} ms"
         )
-    print(f"after {2 * ROUNDS * OPERATIONS} operations: {_weight(keeper.pid)}")
-    await keeper.stop()
+    print(f"after {2 * ROUNDS * OPERATIONS} operations: {_weight(supervisor.pid)}")
+    await supervisor.stop()
 
 
 def _unpooled(socket: Path, settings: StateSettings) -> Lend:
@@ -110,7 +110,7 @@ async def _run(name: str, lend: Lend) -> Run:
         ready.release()
         since.append(time.perf_counter() - began)
 
-    # The operation's own time begins when it is its turn, the making of a connection included.
+    # An operation's own time begins when it is its turn, and includes making a connection.
     ready = asyncio.Semaphore(StateSettings().pool_size)
     async with asyncio.TaskGroup() as group:
         for n in range(OPERATIONS):

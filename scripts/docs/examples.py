@@ -1,4 +1,4 @@
-"""Examples of docs/openapi.json: made by the code that they are examples of, where there is any."""
+"""Examples in contract/openapi.json, made by the code that they show where there is any."""
 
 from http import HTTPStatus
 from typing import Any
@@ -6,46 +6,40 @@ from typing import Any
 from pydantic import BaseModel
 
 from joblane import __version__
-from joblane.activity import activity
-from joblane.audit import (
-    AuditPage,
-    Because,
-    Record,
-    Refusal,
-    Who,
-    entry_view,
-    submission_record,
+from joblane.audit.records import Record, Refusal, Who, submission_record
+from joblane.contract.audit import AuditPage, Because, entry_view
+from joblane.contract.conditions import AppView, ConditionPage, ConditionView, Declaration
+from joblane.contract.job import Cancelled, Job, job_view
+from joblane.contract.login import Login
+from joblane.contract.problems import FieldProblem
+from joblane.contract.queues import (
+    LaneView,
+    QueuePage,
+    QueueView,
+    SettingsInput,
+    SettingsView,
+    activity,
 )
-from joblane.conditions import Declaration
-from joblane.head import Head, Step, job_view, submitted, with_step
-from joblane.job import Cancelled, Job, LogRecord
-from joblane.lifecycle import State
-from joblane.login import Login
-from joblane.model import Batch, Submission
-from joblane.names import LANES
-from joblane.problems import FieldProblem
-from joblane.queues import SettingsInput, SettingsView
-from joblane.views import (
+from joblane.contract.views import (
     Accepted,
     AgentDetail,
     AgentPage,
     AgentView,
-    AppView,
     BatchAnswer,
-    ConditionPage,
-    ConditionView,
     Drained,
     Health,
     JobPage,
-    LaneView,
     LeftOut,
     LogPage,
     NotAccepted,
-    QueuePage,
-    QueueView,
     Requeued,
     Restarted,
 )
+from joblane.deployment.names import LANES
+from joblane.job.head import Head, Step, submitted, with_step
+from joblane.job.lifecycle import State
+from joblane.job.output import LogRecord
+from joblane.job.spec import Batch, Submission
 
 _JOB = "01KAJ5RJ00V3XW8TQZ9M4C2N7D"
 _AT_MS = 1_763_690_829_000
@@ -53,6 +47,7 @@ _AT = "2025-11-21T02:07:09.000Z"
 _AGENT = "i-0123456789abcdef0"
 
 _COMMAND = {
+    "name": "web tests",
     "command": ["make", "test"],
     "resources": {"cpus": 2, "memory_mb": 1024},
     "timeout_s": 300,
@@ -87,7 +82,7 @@ def _records() -> tuple[Record, ...]:
 
 def _completed() -> Head:
     head = with_step(_head(), Step(State.ACTIVE, _AT_MS + 40, 1, "claimed", _AGENT))
-    return with_step(head, Step(State.COMPLETED, _AT_MS + 61_040, 1, "exit 0", _AGENT))
+    return with_step(head, Step(State.COMPLETED, _AT_MS + 61_040, 1, "exit code 0", _AGENT))
 
 
 def _agent() -> dict[str, Any]:
@@ -205,8 +200,12 @@ _DETAILS = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "the body has 3145728 bytes; at most 3000000 are allowed",
     HTTPStatus.UNPROCESSABLE_ENTITY: "this Idempotency-Key was used with another request",
     HTTPStatus.PRECONDITION_REQUIRED: "the header If-Match is required",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "this is a defect of Joblane's; tell your operators",
-    HTTPStatus.SERVICE_UNAVAILABLE: "a service behind this API did not answer; try again",
+    HTTPStatus.INTERNAL_SERVER_ERROR: (
+        "an internal error of Joblane; give the request id to your operators"
+    ),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        "a service behind this API did not answer; try again in a moment"
+    ),
 }
 
 PROBLEMS: dict[HTTPStatus, dict[str, Any]] = {

@@ -1,11 +1,9 @@
-"""Writes docs/openapi.json from the table of routes and its models: `scripts/openapi`.
+"""The OpenAPI document, from the table of routes and its models.
 
-A test compares the file with what this makes, and validates every example. Nothing of this runs
-in a function: the file is packed with the layer and served as it is.
+A test compares the file with what this returns, and validates every example. No function runs
+this code: the file is packed with the layer and served as it is.
 """
 
-import ast
-import inspect
 import json
 import re
 import textwrap
@@ -18,17 +16,21 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from joblane import __version__
-from joblane.access import API_AUDIENCE, ROLES, SCOPES
-from joblane.audit import Because
-from joblane.job import LogEnd, LogRecord
-from joblane.message import JOB_ID_PATTERN
-from joblane.model import Submission
-from joblane.names import AGENT_NAME_PATTERN
-from joblane.routes import ROUTES, Route
-from joblane.views import GatewayError, ProblemDocument
+from joblane.contract import routes
+from joblane.contract.access import API_AUDIENCE, ROLES, SCOPES
+from joblane.contract.audit import Because
+from joblane.contract.job import LogEnd
+from joblane.contract.route import Route
+from joblane.contract.routes import ROUTES
+from joblane.contract.views import GatewayError, ProblemDocument
+from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.job.message import JOB_ID_PATTERN
+from joblane.job.output import LogRecord
+from joblane.job.spec import Submission
 from scripts.docs.examples import EXAMPLES, PROBLEMS
+from scripts.docs.schema import describe
 
-FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
+FILE = Path(routes.__file__).with_name("openapi.json")
 
 Json = dict[str, Any]
 Mode = Literal["validation", "serialization"]
@@ -248,7 +250,7 @@ class _Operation:
     def _events(self) -> Json:
         if not self._route.streams:
             return {}
-        told = "The reader was told the end: a stream of events is not to be asked for again"
+        told = "The reader has received the end of the stream and must not reconnect"
         return {"204": {"description": told, "headers": dict(_REQUEST_ID)}}
 
     def _content(self, model: type[BaseModel], mode: Mode) -> Json:
@@ -272,54 +274,10 @@ def _schemas() -> tuple[Json, dict[tuple[Any, Mode], Json]]:
             wanted.append((route.answer, "serialization"))
     refs, definitions = models_json_schema(list(dict.fromkeys(wanted)), ref_template=_REF)
     schemas: Json = definitions["$defs"]
-    for model in _models(BaseModel):
-        for name in (model.__name__, f"{model.__name__}-Input", f"{model.__name__}-Output"):
-            if name in schemas:
-                _describe(schemas[name], model)
+    describe(schemas)
     # A batch judges each entry for itself, so its own model takes anything for one.
     schemas["Batch"]["properties"]["jobs"]["items"] = refs[Submission, "validation"]
     return schemas, dict(refs)
-
-
-def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    for model in base.__subclasses__():
-        if model.__module__.startswith("joblane."):
-            yield model
-        yield from _models(model)
-
-
-def _describe(schema: Json, model: type[BaseModel]) -> None:
-    """Give fields the docstrings below them, and take away what pydantic makes of their names."""
-    for name, text in _docstrings(model).items():
-        if name in schema.get("properties", {}):
-            schema["properties"][name]["description"] = text
-    for field in schema.get("properties", {}).values():
-        field.pop("title", None)
-    schema.pop("title", None)
-    if "description" in schema:
-        schema["description"] = " ".join(schema["description"].split())
-
-
-def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        if each.__module__.startswith("joblane."):
-            found |= _own_docstrings(each)
-    return found
-
-
-def _own_docstrings(model: type) -> dict[str, str]:
-    (parsed,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    if not isinstance(parsed, ast.ClassDef):
-        raise TypeError(f"{model} is not a class")
-    return {
-        field.target.id: " ".join(str(text.value.value).split())
-        for field, text in zip(parsed.body, parsed.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-    }
 
 
 def _not_null(schema: Json) -> Json:
@@ -366,12 +324,3 @@ def _operation_id(route: Route) -> str:
 
 def _tag(route: Route) -> str:
     return route.path.split("/")[2].removesuffix(".json")
-
-
-def main() -> None:
-    """Write the file."""
-    FILE.write_text(render(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

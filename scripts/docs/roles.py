@@ -1,34 +1,28 @@
-"""Writes the tables of docs/SECURITY.md from those of the code: scripts/roles, after a change."""
+"""The generated parts of docs/reference/roles.md: scopes of roles, and roles of routes."""
 
-from pathlib import Path
-
-from joblane.access import MEANING, ROLES, SCOPES
-from joblane.routes import ROUTES
-from scripts.docs.between import between
-
-FILE = Path(__file__).parents[2] / "docs" / "SECURITY.md"
-
-BEGIN = "<!-- roles: written by scripts/roles from joblane/access.py and joblane/routes.py -->\n"
-END = "<!-- end of roles -->\n"
+from joblane.contract.access import MEANING, ROLES, SCOPES
+from joblane.contract.route import Route
+from joblane.contract.routes import ROUTES
 
 
-def render() -> str:
-    """The tables, with an empty line before and after."""
-    roles = ["| scope | " + " | ".join(ROLES) + " | opens |", "|---" * (len(ROLES) + 2) + "|"]
+def scopes() -> str:
+    """The scopes that each role has."""
+    lines = ["| scope | " + " | ".join(ROLES) + " | allows |", "|---" * (len(ROLES) + 2) + "|"]
     for scope in SCOPES:
-        held = ("yes" if scope in scopes else "" for scopes in ROLES.values())
-        roles.append(f"| `{scope}` | {' | '.join(held)} | {MEANING[scope]} |")
-    routes = ["| route | scope | least role |", "|---|---|---|"]
+        held = ("yes" if scope in held else "" for held in ROLES.values())
+        lines.append(f"| `{scope}` | {' | '.join(held)} | {MEANING[scope]} |")
+    return "\n".join(lines)
+
+
+def least_role(route: Route) -> str:
+    """The first role, from the weakest on, that may call a route."""
+    return next((role for role, held in ROLES.items() if route.scope in held), "anyone")
+
+
+def routes() -> str:
+    """The scope that each route needs."""
+    lines = ["| route | scope | least role |", "|---|---|---|"]
     for route in ROUTES:
-        least = next((role for role, scopes in ROLES.items() if route.scope in scopes), "anyone")
-        routes.append(f"| `{route.key}` | {f'`{route.scope}`' if route.scope else '-'} | {least} |")
-    return "\n".join(["", *roles, "", *routes, "", ""])
-
-
-def page(text: str) -> str:
-    """The page with its tables as they should be."""
-    return between(text, BEGIN, render(), END)
-
-
-if __name__ == "__main__":
-    FILE.write_text(page(FILE.read_text(encoding="utf-8")), encoding="utf-8")
+        scope = f"`{route.scope}`" if route.scope else "-"
+        lines.append(f"| `{route.key}` | {scope} | {least_role(route)} |")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A real agent as a process of this machine."""
+"""A real agent as a process on this machine."""
 
 import functools
 import json
@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -18,17 +19,17 @@ from scripts.local.processes import STATE, Process
 AGENT = (BIN / "joblane", "agent")
 START_TIMEOUT_S = 30.0
 LISTED_POLL_S = 0.1
-"""Each look is a function's run, on the cores that the agent needs to start."""
+"""Seconds between checks: each runs a function, on the cores that the agent needs to start."""
 DRAIN_S = 5
-"""How long an agent that leaves lets its running jobs go on."""
+"""Grace period for running jobs of a draining agent, in seconds."""
 STOP_GRACE_S = DRAIN_S + 35.0
-"""It also waits for its open polls (20 s), so that none of them swallows a message, and gives
+"""It also waits for its open polls (20 s), so that none of them hides a message, and gives
 interrupted jobs 10 s."""
 END_GRACE_S = 2.0
-"""When MiniStack ends too there is nothing to hand back; its jobs are killed after it."""
+"""When MiniStack ends too there is nothing to hand back; the jobs are killed afterwards."""
 
 
-def start_agent(  # noqa: PLR0913 - all that tells one agent from another
+def start_agent(  # noqa: PLR0913 - the properties of an agent
     ministack: MiniStack,
     run_dir: Path,
     *,
@@ -40,7 +41,7 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
     options: Sequence[str] = (),
     program: Sequence[str | Path] = AGENT,
 ) -> Process:
-    """Start `joblane agent`, with more `options` of its command line if there are any.
+    """Start `joblane agent`, with further `options`.
 
     `isolation` None means the best that this host can do, `endpoint` None MiniStack's own;
     `program` stands in for `joblane agent` in tests.
@@ -60,7 +61,7 @@ def start_agent(  # noqa: PLR0913 - all that tells one agent from another
 
 
 def _environment_in_the_fleets_role(ministack: MiniStack, run_dir: Path) -> dict[str, str]:
-    """Return MiniStack's variables with the role of a fleet's instances in place of root's keys.
+    """Return MiniStack's variables with the role of a fleet's instances instead of root's keys.
 
     A profile rather than keys: the SDK then renews the role's session, which lasts an hour.
     """
@@ -81,7 +82,7 @@ def _environment_in_the_fleets_role(ministack: MiniStack, run_dir: Path) -> dict
 
 @functools.cache
 def best_isolation() -> str:
-    """Return "full" or "namespaces": what `joblane doctor` says of this host, asked once."""
+    """Return "full" or "namespaces": the result of `joblane doctor`, cached."""
     done = subprocess.run(
         [str(BIN / "joblane"), "doctor", "--json"], capture_output=True, text=True, check=False
     )
@@ -89,33 +90,41 @@ def best_isolation() -> str:
         isolation = json.loads(done.stdout)["isolation"]
     except (ValueError, KeyError, TypeError):
         words = " ".join((done.stderr or done.stdout).split())
-        raise LocalError(f"joblane doctor did not say what can be isolated: {words}") from None
+        raise LocalError(f"joblane doctor failed: {words}") from None
     if isolation not in ("full", "namespaces"):
         raise LocalError(f"this host cannot isolate jobs ({isolation}); `joblane doctor` says why")
     return str(isolation)
 
 
 def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
-    """Return when the API lists the agent as alive: its lease is then in the table.
+    """Return when the API lists a heartbeat of this process: its lease is then in the table.
 
-    Raises LocalError when the agent dies or does not show in time.
+    The row of an earlier process of that name does not count: a process that has sent no heartbeat
+    has not set its signal handlers either. Raises LocalError when the agent dies or does not send
+    one in time.
     """
     end = time.monotonic() + START_TIMEOUT_S
     headers = {"authorization": f"Bearer {token}"}
     while time.monotonic() < end:
         if not agent.is_alive():
-            raise LocalError(f"the agent {name} died: {agent.last_words()} (see {agent.log})")
+            raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
         answer = httpx.get(f"{url}/v1/agents", params={"limit": 100}, headers=headers, timeout=10)
         if answer.status_code != httpx.codes.OK:
             raise LocalError(
                 f"GET /v1/agents answered {answer.status_code}: {' '.join(answer.text.split())}"
             )
-        if any(entry["name"] == name and entry["alive"] for entry in answer.json()["entries"]):
+        seen = [
+            datetime.fromisoformat(entry["last_seen_at"]).timestamp()
+            for entry in answer.json()["entries"]
+            if entry["name"] == name and entry["alive"]
+        ]
+        # `rfc3339` truncates to milliseconds.
+        if any(at + 0.001 > agent.not_before for at in seen):
             return
         time.sleep(LISTED_POLL_S)
     raise LocalError(f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}")
 
 
 def log_of(run_dir: Path, name: str) -> Path:
-    """Return where the agent of that name writes its log."""
+    """Return the path of an agent's log."""
     return run_dir / f"agent-{name}.log"

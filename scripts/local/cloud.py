@@ -1,11 +1,15 @@
-"""The whole of Joblane on one machine: MiniStack, the deployed stacks, and agents.
+"""Joblane on one machine: MiniStack, the deployed stacks, and agents.
 
-`with running_cloud(run_dir) as cloud:` is all that a demo or an end-to-end test needs; whatever
-way the block is left, every process it started is gone and so is its folder.
+`with running_cloud(run_dir) as cloud:` is all that a demo or an end-to-end test needs. At the end
+of the block, however it is left, every process that it started has ended and its folder is gone.
 """
 
+import os
 import shutil
+import signal
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,20 +21,20 @@ import httpx
 from infra.outputs import client_output
 from joblane.aws.lanes import LaneQueue
 from joblane.config import API_AUDIENCE, DEFAULT_MACHINE, Scope
-from joblane.message import Message
-from joblane.names import lane_name
+from joblane.deployment.names import lane_name
+from joblane.job.message import Message
 from scripts.local.agent import END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
 from scripts.local.deploy import Outputs, deploy
 from scripts.local.emulator import (
     ACCESS_KEY,
+    LONGEST_POLL_S,
     REGION,
     MiniStack,
-    free_port,
-    require_free,
+    bind,
     start_ministack,
 )
 from scripts.local.errors import LocalError
-from scripts.local.processes import Process, end_leftovers
+from scripts.local.processes import KILL_TIMEOUT_S, Process, end_leftovers
 from scripts.local.progress import Progress, Quiet
 
 if TYPE_CHECKING:
@@ -38,10 +42,12 @@ if TYPE_CHECKING:
 
 DEPLOYMENT = "joblane"
 TENANT = "demo"
+ANSWER_S = 0.2
+"""MiniStack looks for messages every 0.1 s while a poll is open."""
 
 
 class _Root(TypedDict):
-    """How boto3 reaches MiniStack with all rights."""
+    """Arguments with which boto3 reaches MiniStack with all permissions."""
 
     endpoint_url: str
     region_name: str
@@ -57,6 +63,8 @@ class Cloud:
     ministack: MiniStack
     outputs: Outputs
     agents: dict[str, Process] = field(default_factory=dict)
+    polls_over_at: float = 0.0
+    """When the polls of killed agents are over, on the monotonic clock."""
 
     @property
     def endpoint(self) -> str:
@@ -65,7 +73,7 @@ class Cloud:
 
     @property
     def url(self) -> str:
-        """URL of the API (`JOBLANE_URL`), without a slash at its end.
+        """URL of the API (`JOBLANE_URL`), without a trailing slash.
 
         The stage's name, `$default`, is left out: it would have to be quoted in a shell.
         """
@@ -94,7 +102,7 @@ class Cloud:
         form = {"grant_type": "client_credentials"}
         if scopes is not None:
             form["scope"] = " ".join(f"{API_AUDIENCE}/{scope}" for scope in scopes)
-        # On AWS the token endpoint has a host of its own; here the gateway serves its path.
+        # On AWS the token endpoint has its own host; here the gateway serves its path.
         path = httpx.URL(self.outputs["TokenUrl"]).path
         answer = httpx.post(f"{self.endpoint}{path}", auth=(client_id, secret), data=form)
         if answer.status_code != httpx.codes.OK:
@@ -146,16 +154,43 @@ class Cloud:
             endpoint=endpoint,
             options=options,
         )
-        self.agents[name] = agent
-        wait_until_listed(agent, name, self.url, self.token())
+        self.add_agent(name, agent)
         return agent
 
+    def add_agent(self, name: str, agent: Process) -> None:
+        """Take over an agent that was just started, and return when it is alive and alone.
+
+        Alone: polls of agents that were killed are over.
+        """
+        self.agents[name] = agent
+        wait_until_listed(agent, name, self.url, self.token())
+        time.sleep(max(0.0, self.polls_over_at - time.monotonic()))
+
     def stop_agent(self, name: str = "local") -> None:
-        """Ask the agent to leave, and wait until it did."""
+        """Drain the agent, and wait for its end."""
         self.agents.pop(name).stop(STOP_GRACE_S)
 
+    def kill_agent(
+        self, name: str, number: int = signal.SIGKILL, *, with_group: bool = False
+    ) -> int:
+        """End an agent that gets no time to leave; returns its exit code.
+
+        MiniStack still answers its open polls, and a message in such an answer stays hidden for
+        two minutes: `add_agent` returns when they are over.
+        """
+        agent = self.agents.pop(name)
+        (os.killpg if with_group else os.kill)(agent.pid, number)
+        code = agent.wait(KILL_TIMEOUT_S)
+        self.polls_over_at = time.monotonic() + self.ministack.longest_poll_s + ANSWER_S
+        return code
+
+    def stop_agents(self) -> None:
+        """Drain all agents, and wait for their end."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self.stop_agent, list(self.agents)))
+
     def show_again(self, job_ids: Iterable[str]) -> None:
-        """Send the messages of demo's jobs of the queue default once more, as SQS itself may do.
+        """Send the messages of the tenant demo's jobs in the queue default again, as SQS may do.
 
         So a test need not wait for those that an agent received and died with: two minutes.
         """
@@ -165,46 +200,53 @@ class Cloud:
         sqs.close()
 
     def processes(self) -> list[Process]:
-        """Return what runs, in the order in which to end it."""
+        """Return the running processes, in the order in which to end them."""
         return [*self.agents.values(), self.ministack.process]
 
     def stop(self) -> None:
-        """End the agents, without long goodbyes, then MiniStack."""
+        """End the agents after a short grace period, then MiniStack."""
         for agent in self.agents.values():
             agent.stop(END_GRACE_S)
         self.agents.clear()
         self.ministack.stop()
 
 
-def start_cloud(run_dir: Path, port: int | None = None, progress: Progress | None = None) -> Cloud:
+def start_cloud(
+    run_dir: Path,
+    port: int | None = None,
+    progress: Progress | None = None,
+    longest_poll_s: int = LONGEST_POLL_S,
+) -> Cloud:
     """Start MiniStack and deploy Joblane to it; without a port, any free one is taken.
 
     `run_dir` must not exist; it is made for this run. When something fails, LocalError says what
     in one line and nothing is left running; the folder stays, for its logs.
     """
     shown = progress if progress is not None else Quiet()
-    if port is not None:
-        require_free(port)  # said before the folder is made
-    try:
-        run_dir.mkdir(parents=True)
-    except FileExistsError:
-        raise LocalError(f"{run_dir}: is there already; another run uses it") from None
+    with bind(port or 0) as server:  # first: a port in use is reported before the folder is made
+        try:
+            run_dir.mkdir(parents=True)
+        except FileExistsError:
+            raise LocalError(f"{run_dir} exists already; another run uses it") from None
+        with _nothing_left_on_failure(run_dir), shown.step("starting MiniStack"):
+            ministack = start_ministack(run_dir, server, longest_poll_s)
     with _nothing_left_on_failure(run_dir):
-        with shown.step("starting MiniStack"):
-            ministack = start_ministack(run_dir, free_port() if port is None else port)
         outputs = deploy(ministack, run_dir, shown)
     return Cloud(run_dir, ministack, outputs)
 
 
 @contextmanager
 def running_cloud(
-    run_dir: Path, port: int | None = None, progress: Progress | None = None
+    run_dir: Path,
+    port: int | None = None,
+    progress: Progress | None = None,
+    longest_poll_s: int = LONGEST_POLL_S,
 ) -> Iterator[Cloud]:
-    """Run a cloud for the length of a block; then every process and the folder are gone.
+    """Run a cloud for the duration of a block, then remove every process and the folder.
 
     When the block fails the folder stays, for its logs.
     """
-    cloud = start_cloud(run_dir, port, progress)
+    cloud = start_cloud(run_dir, port, progress, longest_poll_s)
     with _nothing_left_on_failure(run_dir):
         try:
             yield cloud
@@ -216,11 +258,11 @@ def running_cloud(
 
 @contextmanager
 def _nothing_left_on_failure(run_dir: Path) -> Iterator[None]:
-    """End what a block started when it fails, and forget its folder when it was interrupted."""
+    """End the processes of a block that failed; remove its folder if it was interrupted."""
     try:
         yield
     except BaseException as error:
         end_leftovers(run_dir)
-        if not isinstance(error, Exception):  # Ctrl-C or SIGTERM: nobody will read the logs
+        if not isinstance(error, Exception):  # Ctrl-C or SIGTERM: the logs are not needed
             shutil.rmtree(run_dir, ignore_errors=True)
         raise

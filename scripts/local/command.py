@@ -1,4 +1,4 @@
-"""What the three commands share: their option, and how they end."""
+"""Shared by up, down and demo: the option --port, and exit codes."""
 
 import argparse
 import signal
@@ -13,7 +13,7 @@ HIGHEST_PORT = 65535
 
 
 def port_from(arguments: list[str], program: str, purpose: str) -> int:
-    """Read `--port N`; a mistake ends the program with one line."""
+    """Read `--port N`. An invalid value ends the program with one line."""
     parser = argparse.ArgumentParser(prog=program, description=purpose)
     parser.add_argument(
         "--port",
@@ -27,10 +27,10 @@ def port_from(arguments: list[str], program: str, purpose: str) -> int:
 
 
 def run(program: str, main: Callable[[], int]) -> int:
-    """Run `main`; a LocalError becomes one line, SIGTERM and Ctrl-C end it in order."""
+    """Run `main`. A LocalError is printed in one line; SIGTERM and Ctrl-C run the clean-up."""
 
     def ended(number: int, _frame: FrameType | None) -> None:
-        # From here on the clean-up runs; a second signal must not cut it short.
+        # From here on the clean-up runs; a second signal must not interrupt it.
         for again in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(again, signal.SIG_IGN)
         raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""scripts/demo: Joblane from nothing to a job's last line, on this machine, in one command."""
+"""scripts/demo: starts Joblane on this machine, runs some jobs, and removes everything."""
 
 import shlex
 import subprocess
@@ -19,7 +19,7 @@ JOB_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Show:
-    """One job of the demo: why it is worth a look, what to type, and how it must end."""
+    """One job of the demo: what it shows, its command, and its expected end."""
 
     title: str
     command: tuple[str, ...]
@@ -39,7 +39,7 @@ SHOWS = (
         0,
     ),
     Show(
-        "A job that fails, and says why: its exit code becomes ours",
+        "A job that fails: its exit code becomes that of joblane run",
         ("run", "--", "sh", "-c", "echo reading tickets.csv; cat tickets.csv; exit 3"),
         3,
     ),
@@ -55,11 +55,11 @@ MEMORY_SHOW = Show(
     ("run", "--memory-mb", "64", "--", "python3", "-c", "x = b'x' * 512 * 1024 ** 2"),
     137,
 )
-"""Only where the host can enforce it (`full` isolation needs cgroup v2)."""
+"""Only on hosts that can enforce it (isolation `full` needs cgroup v2)."""
 
 
 def main() -> int:
-    """Start everything, run the jobs, say what happened, and leave nothing."""
+    """Start everything, run the jobs, print the results, and remove everything."""
     port = port_from(sys.argv[1:], "scripts/demo", __doc__ or "")
     progress = Terminal()
     progress.say("Joblane on this machine: a local AWS, the real stacks, a real agent")
@@ -70,7 +70,7 @@ def main() -> int:
         shows = (*SHOWS, MEMORY_SHOW) if isolation == "full" else SHOWS
         for number, show in enumerate(shows, 1):
             _present(cloud, show, f"{number}/{len(shows)}")
-        print("\nWhat the deployment remembers:\n\n$ joblane ls", flush=True)
+        print("\nAll jobs of this run:\n\n$ joblane ls", flush=True)
         _joblane(cloud, ("ls",))
         if isolation != "full":
             print(
@@ -79,12 +79,12 @@ def main() -> int:
             )
         print()
         progress.say("Shutting down")
-    print("All of it is gone. To keep it running and try things yourself: scripts/up")
+    print("Everything is removed. scripts/up starts the same and keeps it running.")
     return 0
 
 
 def _present(cloud: Cloud, show: Show, number: str) -> None:
-    """Run one job as a person would, and say how it ended; LocalError when it ended otherwise."""
+    """Run one job by the command line. Raises LocalError when it does not end as expected."""
     print(f"\n{number}  {show.title}\n\n$ joblane {shlex.join(show.command)}", flush=True)
     began = time.monotonic()
     code = _joblane(cloud, show.command)
@@ -92,11 +92,11 @@ def _present(cloud: Cloud, show: Show, number: str) -> None:
     print(f"(exit code {code}, {took:.2f} s)", flush=True)
     if code != show.exit_code:
         cloud.ministack.require_alive()
-        raise LocalError(f"that job should have ended with {show.exit_code}, not {code}")
+        raise LocalError(f"the job should have exited with {show.exit_code}, not {code}")
 
 
 def _joblane(cloud: Cloud, arguments: tuple[str, ...]) -> int:
-    """Run the command line as a user of this cloud would; its output is the terminal's."""
+    """Run the command line with this cloud's environment; its output goes to the terminal."""
     env = {"PATH": f"{BIN}:/usr/bin:/bin", "LANG": "C.UTF-8", **cloud.environment()}
     command = [str(BIN / "joblane"), *arguments]
     try:

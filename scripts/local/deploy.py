@@ -1,13 +1,16 @@
-"""Deploys the real app to MiniStack with the real CDK command line.
+"""Deploys the CDK app to MiniStack with the CDK command line.
 
-Most of the time goes into synthesis (the CDK's JavaScript starts up), so it runs once, beside the
-bootstrap, and `cdk deploy` reads its result.
+Synthesis takes as long as the rest, so its result is kept in `.build/` under a hash of the sources.
+It runs beside the bootstrap, and `cdk deploy` reads the result.
 """
 
+import fcntl
+import hashlib
 import json
 import os
 import platform
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +31,10 @@ CDK = ROOT / "node_modules" / ".bin" / "cdk"
 CDK_TIMEOUT_S = 300.0
 STOP_GRACE_S = 2.0
 
+BUILD = ROOT / ".build"
+SOURCES = ("infra", "functions", "layers", "ec2_agent", "scripts/local")
+SOURCE_FILES = ("app.py", "cdk.json", "pyproject.toml", "uv.lock", "package-lock.json")
+
 AGENT_ROLE = "joblane-agent"
 _FLEET_STACK = "joblane-fleet-main"
 
@@ -38,12 +45,12 @@ _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the API stack says about itself."""
+    """Outputs of the API stack."""
 
     values: Mapping[str, str]
 
     def __getitem__(self, name: str) -> str:
-        """Return one output; LocalError when the stack has none of that name."""
+        """Return one output. Raises LocalError when the stack has none of that name."""
         try:
             return self.values[name]
         except KeyError:
@@ -58,16 +65,14 @@ def deploy(ministack: MiniStack, run_dir: Path, progress: Progress) -> Outputs:
     """
     if not CDK.exists():
         raise LocalError(f"{CDK}: the CDK command line is not installed; run scripts/setup")
-    config = run_dir / "joblane.toml"
-    config.write_text(local_config(), encoding="utf-8")
-    assembly, outputs = run_dir / "cdk.out", run_dir / "outputs.json"
+    outputs = run_dir / "outputs.json"
     cdk = _Cdk(ministack, run_dir)
-    with progress.step("synthesizing the stacks, bootstrapping the account"):
-        cdk.run_both(
-            ("synth", "--quiet", "--context", f"config={config}", "--output", str(assembly)),
-            ("bootstrap", f"aws://{ACCOUNT}/{REGION}"),
-        )
-    leave_the_agents_role(assembly)
+    with (
+        progress.step("synthesizing the stacks, bootstrapping the account"),
+        cdk.running(("bootstrap", f"aws://{ACCOUNT}/{REGION}")) as bootstrap,
+    ):
+        assembly = _synthesized(cdk, run_dir)
+        cdk.finish(bootstrap)
     with progress.step("deploying the stacks"):
         cdk.run(
             ("deploy", "--all", "--app", str(assembly), *_UNASKED, "--outputs-file", str(outputs))
@@ -82,12 +87,12 @@ def deploy(ministack: MiniStack, run_dir: Path, progress: Progress) -> Outputs:
 
 
 def local_config() -> str:
-    """Return the local joblane.toml, with this machine's architecture and Python filled in."""
+    """Return the local joblane.toml with this machine's architecture and Python version."""
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         raise LocalError(f"the architecture {machine} has no Lambda; use x86_64 or arm64")
     text = Path(__file__).with_name("joblane.toml").read_text(encoding="utf-8")
-    # Both virtual environments are made by scripts/setup with one Python: this one.
+    # scripts/setup creates both virtual environments with this Python.
     runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for key, value in (("architecture", _ARCHITECTURES[machine]), ("runtime", runtime)):
         text, replaced = re.subn(rf'(?m)^{key} = ".*"$', f'{key} = "{value}"', text)
@@ -96,8 +101,42 @@ def local_config() -> str:
     return text
 
 
+def _synthesized(cdk: "_Cdk", run_dir: Path) -> Path:
+    """Return the folder of the synthesized stacks; two processes at once synthesize once."""
+    config = run_dir / "joblane.toml"
+    config.write_text(local_config(), encoding="utf-8")
+    BUILD.mkdir(exist_ok=True)
+    assembly = BUILD / f"assembly-{_digest(config)}"
+    with (BUILD / "assembly.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if assembly.exists():
+            return assembly
+        # Another process may be deploying the newest one.
+        for old in sorted(BUILD.glob("assembly-*"), key=lambda path: path.stat().st_mtime)[:-1]:
+            shutil.rmtree(old)
+        fresh = run_dir / "cdk.out"
+        cdk.run(("synth", "--quiet", "--context", f"config={config}", "--output", str(fresh)))
+        leave_the_agents_role(fresh)
+        # Renamed at the end, so that an interrupted synthesis is not used.
+        copy = BUILD / f"{assembly.name}.{os.getpid()}"
+        shutil.move(fresh, copy)
+        copy.rename(assembly)
+    return assembly
+
+
+def _digest(config: Path) -> str:
+    """Hash the inputs of the synthesis."""
+    digest = hashlib.sha256()
+    trees = (file for tree in SOURCES for file in sorted((ROOT / tree).rglob("*")))
+    for file in (config, *(ROOT / name for name in SOURCE_FILES), *trees):
+        if file.is_file() and "__pycache__" not in file.parts:
+            name = "joblane.toml" if file == config else str(file.relative_to(ROOT))
+            digest.update(f"{name}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
 def leave_the_agents_role(assembly: Path) -> None:
-    """Cut the fleet's stack down to the role of its instances, which the local agents then have.
+    """Reduce the fleet's stack to the role of its instances, which the local agents use.
 
     MiniStack knows neither instances nor State Manager. AWS's own policy is taken off the role:
     what an agent needs must stand in ours.
@@ -118,7 +157,7 @@ def leave_the_agents_role(assembly: Path) -> None:
 
 
 def set_what_was_dropped(ministack: MiniStack, assembly: Path) -> None:
-    """Set what MiniStack's CloudFormation ignores: the TTL of tables. Again changes nothing."""
+    """Set the TTL of tables, which MiniStack's CloudFormation ignores. Idempotent."""
     dynamodb = boto3.client(
         "dynamodb",
         endpoint_url=ministack.endpoint,
@@ -136,7 +175,7 @@ def set_what_was_dropped(ministack: MiniStack, assembly: Path) -> None:
 
 
 def set_where_to_log_in(ministack: MiniStack, pool: str) -> None:
-    """Tell the admin function where MiniStack serves what a user pool serves at AWS."""
+    """Configure the admin function with the address of MiniStack's user pool."""
     functions = boto3.client(
         "lambda",
         endpoint_url=ministack.endpoint,
@@ -168,8 +207,8 @@ class _Cdk:
     def __init__(self, ministack: MiniStack, run_dir: Path) -> None:
         self._ministack = ministack
         self._run_dir = run_dir
-        # uv, under synth, needs the person's own HOME, proxies and certificates; but no variable
-        # may point the CDK at a real account.
+        # uv, within the synth, needs the user's HOME, proxies and certificates; but no variable
+        # may direct the CDK to a real account.
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -181,17 +220,12 @@ class _Cdk:
 
     def run(self, arguments: Sequence[str]) -> None:
         """Run one command to its end."""
-        with self._running(arguments) as process:
-            self._finish(process)
-
-    def run_both(self, first: Sequence[str], second: Sequence[str]) -> None:
-        """Run two commands side by side."""
-        with self._running(first) as one, self._running(second) as other:
-            self._finish(other)
-            self._finish(one)
+        with self.running(arguments) as process:
+            self.finish(process)
 
     @contextmanager
-    def _running(self, arguments: Sequence[str]) -> Iterator[Process]:
+    def running(self, arguments: Sequence[str]) -> Iterator[Process]:
+        """Start one command, and end it at the end of the block."""
         # The CDK reads cdk.json from where it runs, and the app's paths in it are relative. The
         # bootstrap has no use for an app: it runs where there is none, or two copies of this
         # would meet in one cdk.out.
@@ -205,7 +239,8 @@ class _Cdk:
         finally:
             process.stop(STOP_GRACE_S)
 
-    def _finish(self, process: Process) -> None:
+    def finish(self, process: Process) -> None:
+        """Wait for its end. Raises LocalError when it fails."""
         code = process.wait(CDK_TIMEOUT_S)
         if code != 0:
             self._ministack.require_alive()

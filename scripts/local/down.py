@@ -1,4 +1,4 @@
-"""scripts/down: ends what scripts/up started and leaves nothing of it."""
+"""scripts/down: ends what scripts/up started, and removes its files."""
 
 import sys
 
@@ -7,7 +7,7 @@ from scripts.local.command import run
 
 
 def main() -> int:
-    """End it; that nothing runs is no error."""
+    """End it. It is no error if nothing runs."""
     print("Joblane is down" if keeping.end() else "Joblane was not up")
     return 0
 

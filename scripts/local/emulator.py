@@ -1,4 +1,4 @@
-"""The AWS of a laptop: MiniStack on a loopback port, in a process and a folder of its own."""
+"""The local AWS: MiniStack on a loopback port, with its own process and folder."""
 
 import os
 import socket
@@ -18,9 +18,13 @@ DEFAULT_PORT = 4566
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 ACCESS_KEY = "test"
-"""MiniStack takes any key for root's; one that is not twelve digits means the account of zeros."""
+"""MiniStack treats any key as root's; one without twelve digits means account 000000000000."""
 
 START_TIMEOUT_S = 30.0
+
+LONGEST_POLL_S = 4
+"""Longest duration of a long poll: a draining agent waits for its open polls. Shorter polls make
+agents drain sooner, and some jobs start half a second later (`scripts/bench latency`)."""
 
 
 @dataclass(frozen=True)
@@ -30,29 +34,30 @@ class MiniStack:
     port: int
     process: Process
     calls: Path
-    """What roles asked for, see `scripts/local/launcher.py`."""
+    """Log of the calls made with roles, see `scripts/local/launcher.py`."""
+    longest_poll_s: int
 
     @property
     def endpoint(self) -> str:
-        """URL that every AWS client of this run uses."""
+        """URL for every AWS client of this run."""
         return f"http://{HOST}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """Return the AWS variables that send any client to this MiniStack and nowhere else."""
+        """Return the AWS variables that direct every client to this MiniStack."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY,
             "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
-            # A profile or an instance role of the person at the keyboard must not win.
+            # A profile or an instance role of the user must not take precedence.
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
     def require_alive(self) -> None:
-        """Raise LocalError when it died, which explains better whatever failed after it."""
+        """Raise LocalError if it has ended, which explains later failures."""
         if not self.process.is_alive():
             raise LocalError(
                 f"MiniStack died: {self.process.last_words()} (all of it: {self.process.log})"
@@ -67,18 +72,20 @@ class MiniStack:
         self.process.stop(grace_s=0)
 
 
-def start_ministack(run_dir: Path, port: int) -> MiniStack:
-    """Start MiniStack on a loopback port and return when it answers.
+def start_ministack(
+    run_dir: Path, server: socket.socket, longest_poll_s: int = LONGEST_POLL_S
+) -> MiniStack:
+    """Start MiniStack on the socket of `bind` and return when it answers.
 
-    Raises LocalError when the port is taken, MiniStack is not installed, or it dies.
+    Raises LocalError when MiniStack is not installed, or it dies.
     """
     if not PYTHON.exists():
         raise LocalError(f"{PYTHON}: MiniStack is not installed; run scripts/setup")
-    require_free(port)
+    port = int(server.getsockname()[1])
     folders = {name: run_dir / "ministack" / name for name in ("tmp", "state", "s3", "home")}
     for folder in folders.values():
         folder.mkdir(parents=True)
-    # Its Lambda workers inherit all of this: a short list, nothing of the person's own.
+    # Its Lambda workers inherit these variables: a short list, nothing of the user's.
     env = {
         "PATH": f"{PYTHON.parent}:/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
@@ -90,13 +97,18 @@ def start_ministack(run_dir: Path, port: int) -> MiniStack:
         "BIND_HOST": HOST,
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
-        # Whoever is not root may do what its role allows, and no more.
+        # Callers other than root may do only what their role allows.
         "AUTH": "true",
     }
     launcher, calls = Path(__file__).with_name("launcher.py"), run_dir / "calls.jsonl"
-    command: list[str | Path] = [PYTHON, "-P", launcher, calls]
-    process = Process.start("ministack", command, run_dir=run_dir, env=env)
-    ministack = MiniStack(port, process, calls)
+    command: list[str | Path] = [
+        *(PYTHON, "-P", launcher, calls),
+        *(str(server.fileno()), str(longest_poll_s)),
+    ]
+    process = Process.start(
+        "ministack", command, run_dir=run_dir, env=env, pass_fds=(server.fileno(),)
+    )
+    ministack = MiniStack(port, process, calls, longest_poll_s)
     try:
         _wait_until_it_answers(ministack)
     except BaseException:
@@ -105,25 +117,25 @@ def start_ministack(run_dir: Path, port: int) -> MiniStack:
     return ministack
 
 
-def require_free(port: int) -> None:
-    """Raise LocalError when something already listens on the port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise LocalError(
-                f"port {port} on {HOST} cannot be had ({error.strerror}); "
-                "choose another one with --port N"
-            ) from None
+def bind(port: int = 0) -> socket.socket:
+    """Bind a socket to a loopback port; 0 takes a free one. The emulator inherits the socket.
 
-
-def free_port() -> int:
-    """Return a loopback port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    A port that was only looked up could be taken by another process in between. Raises LocalError
+    when something already listens on the port.
+    """
+    server = socket.socket()
+    if port != 0:  # a port of a connection that has just ended can be had
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        server.bind((HOST, port))
+    except OSError as error:
+        server.close()
+        raise LocalError(
+            f"port {port} on {HOST} cannot be had ({error.strerror}); "
+            "choose another one with --port N"
+        ) from None
+    return server
 
 
 def _wait_until_it_answers(ministack: MiniStack) -> None:

@@ -1,5 +1,5 @@
-"""What goes wrong while the local cloud starts, as one line for the person at the terminal."""
+"""Errors of the local cloud, as one line for the terminal."""
 
 
 class LocalError(Exception):
-    """A port in use, a tool that is missing, a process that died: what, and what to do now."""
+    """A port in use, a missing tool, a process that ended: what happened, and what to do."""

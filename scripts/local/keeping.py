@@ -1,4 +1,4 @@
-"""A cloud that stays when its script ends: `scripts/up` writes it down, `scripts/down` ends it."""
+"""A cloud that outlives its script: `scripts/up` stores its processes, `scripts/down` ends them."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ ENV_FILE = LOCAL / "env"
 
 
 def run_folder(what: str) -> Path:
-    """Return a folder for one run of a script, named so that two at once do not meet.
+    """Return a folder for one run of a script, unique among concurrent runs.
 
     A run that failed leaves its folder for the logs; the next one clears it away.
     """
@@ -34,12 +34,12 @@ def running() -> list[Process]:
 
 
 def keep(cloud: Cloud) -> None:
-    """Write down what runs, and the variables for a shell that wants to use it."""
+    """Store the running processes, and the environment for shells."""
     save(cloud.processes(), PROCESSES)
     path = shlex.quote(str(BIN))
     lines = [
         "# Written by scripts/up; `. .local/env` makes a shell use the local Joblane.",
-        # Sourcing it again does not make PATH longer.
+        # Sourcing it again does not extend PATH.
         f'case ":$PATH:" in *:{path}:*) ;; *) export PATH={path}:"$PATH" ;; esac',
     ]
     lines += [
@@ -50,7 +50,7 @@ def keep(cloud: Cloud) -> None:
 
 
 def end() -> bool:
-    """End what `scripts/up` left, and every trace of it; return whether there was anything."""
+    """End the processes of `scripts/up` and remove its files. Returns whether there were any."""
     processes = load(PROCESSES)
     for process in processes:
         process.stop(END_GRACE_S if process.what.startswith("agent") else 0)

@@ -1,10 +1,13 @@
-"""Starts MiniStack with some of its parts tuned, in its own virtual environment.
+"""Starts MiniStack in its own virtual environment, with some parts patched.
 
 Each change makes the local default behave more like AWS or answer faster; shared with nobody
 else. It runs under `.local/ministack-venv`, not under `.venv`, hence the dynamic imports.
 
-    launcher.py FILE    FILE gets each different call that a role made, a JSON list a line:
-                        role, action, resource, whether it was allowed
+    launcher.py FILE FD SECONDS
+        FILE     gets each different call that a role made, a JSON list a line: role, action,
+                 resource, whether it was allowed
+        FD       the bound socket to serve on, whose port GATEWAY_PORT names
+        SECONDS  longest duration of a long poll
 """
 
 import importlib
@@ -13,15 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-LONGEST_POLL_S = 4
-
 
 def _module(name: str) -> Any:  # noqa: ANN401 - MiniStack has no types and is not in .venv
     return importlib.import_module(f"ministack.{name}")
 
 
 def tune() -> None:
-    """Change the constants; a name that MiniStack no longer has fails loudly here."""
+    """Change constants. A name that MiniStack no longer has raises an error."""
     # After each call it waits for the function's first line of output: 50 ms when there is none.
     worker = _module("core.lambda_runtime").Worker
     drain = worker._drain_stderr_bounded  # noqa: SLF001 - there is no setting for it
@@ -33,25 +34,25 @@ def tune() -> None:
         ("services.scheduler", "_SCHEDULE_TICK_INTERVAL"),
         ("services.eventbridge", "_SCHEDULER_TICK_INTERVAL"),
     ):
-        getattr(_module(module), constant)  # AttributeError when it went away
+        getattr(_module(module), constant)  # AttributeError when it was removed
         setattr(_module(module), constant, 1)  # seconds; 10 by default
 
 
-def shorten_polls() -> None:
-    """Answer a long poll after a few seconds, as SQS may: who leaves waits for its open ones."""
+def shorten_polls(longest_s: int) -> None:
+    """Answer a long poll after a few seconds, as SQS may: a draining agent waits for its polls."""
     sqs = _module("services.sqs")
     receive = sqs._HANDLERS["ReceiveMessage"]  # noqa: SLF001 - there is no setting for it
 
     async def receive_sooner(data: dict[str, Any], url: str) -> object:
         if data.get("WaitTimeSeconds") is not None:
-            data = {**data, "WaitTimeSeconds": min(int(data["WaitTimeSeconds"]), LONGEST_POLL_S)}
+            data = {**data, "WaitTimeSeconds": min(int(data["WaitTimeSeconds"]), longest_s)}
         return await receive(data, url)
 
     sqs._HANDLERS["ReceiveMessage"] = receive_sooner  # noqa: SLF001
 
 
 def pass_for_tls() -> None:
-    """Let requests count as made over TLS: the policies of queues, topics and buckets ask for it.
+    """Treat requests as made over TLS, which policies of queues, topics and buckets require.
 
     Here they go over http on loopback, where certificates would cost 25 ms a call.
     """
@@ -76,13 +77,13 @@ def check_log_streams() -> None:
 
 
 def watch_permissions(record: Path) -> None:
-    """Mend what MiniStack's IAM gets wrong about SQS, and write down what it decides.
+    """Correct MiniStack's IAM for SQS, and log its decisions.
 
     On AWS a batch needs the permission of the single call; there is no sqs:SendMessageBatch.
     """
     evaluator, responses = _module("core.iam_evaluator"), _module("core.responses")
     enforce = evaluator.enforce
-    told: set[tuple[str, str, str, bool]] = set()
+    recorded: set[tuple[str, str, str, bool]] = set()
     lines = record.open("a", encoding="utf-8", buffering=1)
 
     def enforce_as_aws(
@@ -92,8 +93,8 @@ def watch_permissions(record: Path) -> None:
             action = action.removesuffix("Batch")
         denied = enforce(access_key, action, *where, resource_arn=resource_arn, **more)
         call = (access_key, action, resource_arn, denied is None)
-        if call not in told:
-            told.add(call)
+        if call not in recorded:
+            recorded.add(call)
             caller = evaluator.resolve_principal(access_key, responses.get_account_id())
             if getattr(caller, "type", None) == "AssumedRole":
                 role = caller.arn.split("/")[1]
@@ -103,9 +104,21 @@ def watch_permissions(record: Path) -> None:
     evaluator.enforce = enforce_as_aws
 
 
+def serve_on(descriptor: int) -> None:
+    """Serve on an inherited socket instead of binding the port."""
+    config = importlib.import_module("hypercorn.config").Config
+    create = config._create_sockets  # noqa: SLF001 - MiniStack sets `bind` itself
+
+    def create_from_descriptor(self: object, binds: list[str], *more: object) -> object:
+        return create(self, [f"fd://{descriptor}" for _ in binds], *more)
+
+    config._create_sockets = create_from_descriptor  # noqa: SLF001
+
+
 if __name__ == "__main__":
+    shorten_polls(int(sys.argv.pop()))
+    serve_on(int(sys.argv.pop()))
     tune()
-    shorten_polls()
     pass_for_tls()
     check_log_streams()
     watch_permissions(Path(sys.argv.pop()))

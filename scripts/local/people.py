@@ -1,4 +1,4 @@
-"""People of the local user pool: one for each role, so that every role can be tried."""
+"""Users of the local user pool, one for each role."""
 
 import secrets
 import string
@@ -13,7 +13,7 @@ _LENGTH = 16
 
 @dataclass(frozen=True)
 class Person:
-    """Someone who may log in."""
+    """A user who may log in."""
 
     name: str
     password: str = field(repr=False)
@@ -22,8 +22,8 @@ class Person:
 
 
 def add_person(cloud: Cloud, name: str, role: Role, tenant: str = TENANT) -> Person:
-    """Make a user with a role, as an administrator would invite one."""
-    # One of each kind that the pool's rule for passwords asks for, then chance.
+    """Create a user with a role, as an administrator would."""
+    # One character of each kind that the password policy requires, then random ones.
     password = "aA1-" + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
     cognito, pool = cloud.cognito(), cloud.outputs["UserPoolId"]
     cognito.admin_create_user(
@@ -39,5 +39,5 @@ def add_person(cloud: Cloud, name: str, role: Role, tenant: str = TENANT) -> Per
 
 
 def add_people(cloud: Cloud) -> list[Person]:
-    """Make one person for each role, called like it."""
+    """Create one user for each role, named after it."""
     return [add_person(cloud, role, role) for role in ROLES]

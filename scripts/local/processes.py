@@ -1,4 +1,4 @@
-"""Starts and ends the processes of the local cloud, so that nothing stays behind.
+"""Starts and ends the processes of the local cloud.
 
 Each process leads a session of its own, so Ctrl-C at the terminal reaches only us and we end the
 rest in order. All carry the run's folder in their environment: whatever they started themselves
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ec2_agent.kept import end_process
+from ec2_agent.host.processes import kill_process
 from scripts.local.errors import LocalError
 
 RUN_MARK = "JOBLANE_RUN_DIR"
@@ -38,16 +38,25 @@ class Process:
     log: str
     child: "subprocess.Popen[bytes] | None" = field(default=None, repr=False, compare=False)
     """The handle of a process that this program started; None when it is known from a file."""
+    not_before: float = field(default=0.0, repr=False, compare=False)
+    """Unix seconds just before this program started it; 0 when it is known from a file."""
 
     @classmethod
     def start(
-        cls, what: str, command: Sequence[str | Path], *, run_dir: Path, env: Mapping[str, str]
+        cls,
+        what: str,
+        command: Sequence[str | Path],
+        *,
+        run_dir: Path,
+        env: Mapping[str, str],
+        pass_fds: Sequence[int] = (),
     ) -> "Process":
         """Start `command` with exactly `env`; its output goes to `<what>.log` in the run's folder.
 
-        Raises LocalError when the program is not there.
+        It inherits the descriptors in `pass_fds`. Raises LocalError when the program is not there.
         """
         log = run_dir / f"{what}.log"
+        not_before = time.time()
         with log.open("ab") as output:
             try:
                 child = subprocess.Popen(
@@ -58,14 +67,16 @@ class Process:
                     cwd=run_dir,
                     env={**env, RUN_MARK: str(run_dir)},
                     start_new_session=True,
+                    pass_fds=pass_fds,
                 )
             except OSError as error:
                 raise LocalError(f"{command[0]}: cannot be started ({error.strerror})") from None
         started = _start_time(child.pid)
-        return cls(what, child.pid, started if started is not None else -1, str(log), child)
+        ticks = started if started is not None else -1
+        return cls(what, child.pid, ticks, str(log), child, not_before)
 
     def is_alive(self) -> bool:
-        """Whether it runs; a child of ours that ended is collected on the way."""
+        """Whether it runs; collects the exit code of a child."""
         if self.child is not None:
             return self.child.poll() is None
         return _start_time(self.pid) == self.started
@@ -85,15 +96,15 @@ class Process:
             ) from None
 
     def stop(self, grace_s: float) -> None:
-        """End it and its process group: ask and wait up to `grace_s`, then kill. 0 does not ask."""
+        """End it and its process group: SIGTERM, then SIGKILL after `grace_s` (0: at once)."""
         if grace_s > 0 and self.is_alive():
-            # Politely to the leader alone, which ends what it started.
+            # SIGTERM to the leader alone, which ends its children.
             self._send(os.kill, signal.SIGTERM, grace_s)
         if self.is_alive():
             self._send(os.killpg, signal.SIGKILL, KILL_TIMEOUT_S)
 
     def _send(self, how: Callable[[int, int], None], number: int, patience_s: float) -> None:
-        """Send a signal and return when it has ended, or patience has."""
+        """Send a signal and wait for the end, up to a time limit."""
         with contextlib.suppress(ProcessLookupError):
             how(self.pid, number)
         end = time.monotonic() + patience_s
@@ -111,17 +122,19 @@ class Process:
 
 
 def end_shims(run_dir: Path, agent: str = "*") -> None:
-    """Kill the shims of an agent that is gone, and their jobs with them.
+    """Kill the shims of an agent that has ended, and so their jobs.
 
     They carry no mark, because they are to outlive their agent; their files tell who they are.
     """
     for file in run_dir.glob(f"{STATE}/*/{agent}/jobs/*/shim"):
-        with contextlib.suppress(OSError, ValueError):  # it ends just now, and its directory too
-            end_process(json.loads(file.read_text(encoding="utf-8")))
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # it is ending, and its directory is being removed
+            kill_process(json.loads(file.read_text(encoding="utf-8")))
 
 
 def end_leftovers(run_dir: Path) -> None:
-    """Kill every process that carries the mark of this run and outlived who started it."""
+    """Kill every process with the mark of this run that outlived its parent."""
     end_shims(run_dir)
     end = time.monotonic() + 5.0
     while time.monotonic() < end:
@@ -137,7 +150,7 @@ def end_leftovers(run_dir: Path) -> None:
 
 
 def save(processes: Sequence[Process], path: Path) -> None:
-    """Write down what runs, for `scripts/down`."""
+    """Store the running processes, for `scripts/down`."""
     known = [
         {"what": each.what, "pid": each.pid, "started": each.started, "log": each.log}
         for each in processes
@@ -146,7 +159,7 @@ def save(processes: Sequence[Process], path: Path) -> None:
 
 
 def load(path: Path) -> list[Process]:
-    """Read what `save` wrote; nothing when there is no such file."""
+    """Read the file of `save`; empty when there is none."""
     if not path.exists():
         return []
     return [Process(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]

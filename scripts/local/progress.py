@@ -1,4 +1,4 @@
-"""Tells the person at the terminal what takes the time."""
+"""Progress of slow steps, on the terminal."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """What the slow steps report to."""
+    """Receiver of progress."""
 
     def say(self, text: str) -> None:
         """Show one line."""
@@ -38,7 +38,7 @@ class Terminal:
 
 
 class Quiet:
-    """Progress that nobody watches, as in tests."""
+    """Progress that is not shown, for tests."""
 
     def say(self, text: str) -> None:
         """Show nothing."""

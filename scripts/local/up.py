@@ -1,4 +1,4 @@
-"""scripts/up: the local Joblane, kept running for use by hand."""
+"""scripts/up: starts a local Joblane and keeps it running."""
 
 import sys
 
@@ -10,13 +10,13 @@ from scripts.local.people import add_people
 from scripts.local.progress import Terminal
 
 _NEXT = """
-Joblane runs on {endpoint}. Try next:
+Joblane runs on {endpoint}. Next:
 
   . .local/env
   joblane run -- sh -c 'echo hello from $(hostname); id'
   joblane ls
 
-That shell is the machine `default` of the tenant demo, which may do everything. To be a person:
+That shell acts as the machine `default` of the tenant demo, role admin. To log in as a person:
 
   env -u JOBLANE_TOKEN joblane login
 
@@ -30,8 +30,8 @@ def main() -> int:
     """Start everything, write `.local/env`, and leave it running."""
     port = port_from(sys.argv[1:], "scripts/up", __doc__ or "")
     if keeping.running():
-        raise LocalError("it runs already (. .local/env uses it); scripts/down ends it")
-    keeping.end()  # what a machine that was switched off left behind
+        raise LocalError("it is running already (. .local/env uses it); scripts/down ends it")
+    keeping.end()  # files of a run that was not ended in order
     progress = Terminal()
     progress.say("Starting Joblane on this machine")
     cloud = start_cloud(keeping.RUN_DIR, port, progress)
@@ -42,10 +42,10 @@ def main() -> int:
         keeping.keep(cloud)
     except BaseException as error:
         cloud.stop()
-        if not isinstance(error, Exception):  # interrupted: nobody will read the logs
+        if not isinstance(error, Exception):  # interrupted: the logs are not needed
             keeping.end()
         raise
-    # Only here: nothing writes the passwords down.
+    # Only here: the passwords are not stored.
     table = "\n".join(f"  name {who.name:<10} password {who.password}" for who in people)
     print(_NEXT.format(endpoint=cloud.endpoint, run_dir=cloud.run_dir, people=table))
     return 0

@@ -1,4 +1,4 @@
-"""What is promised of a job on a host where everything is killed, held against what was seen."""
+"""Compares what a witness saw of jobs with the guarantees, on a host with random kills."""
 
 import time
 from collections import Counter
@@ -13,7 +13,7 @@ from scripts.local.witness import END, Run, overlap
 Breach = Literal["loss", "overlap", "repeat", "interruption", "torn_log"]
 
 FIRST_LINES = 3
-"""A run that told no more was perhaps not in its shim's hands yet when its agent was killed."""
+"""A run with fewer ticks may not have been taken by its shim when its agent was killed."""
 
 
 OUTPUT_S = 30.0
@@ -22,7 +22,7 @@ OUTPUT_S = 30.0
 
 @dataclass(frozen=True)
 class Case:
-    """One job, when all is over."""
+    """One job at the end of a run."""
 
     ticks: int
     """That it tells from its start to its end."""
@@ -38,7 +38,7 @@ class Case:
 
 
 def breaches(case: Case) -> set[Breach]:
-    """Say which promises were broken."""
+    """Return the broken guarantees."""
     found: set[Breach] = set()
     ended = [run for run in case.runs if run.ended]
     if _is_lost(case, len(ended)):
@@ -69,7 +69,7 @@ def _is_lost(case: Case, ended: int) -> bool:
 
 
 def _is_torn(case: Case) -> bool:
-    """Whether readers miss something of what was printed, or see it twice or out of order."""
+    """Whether readers miss output, or see it twice or out of order."""
     seen: dict[str, list[str]] = {run.token: [] for run in case.runs}
     for line in case.output.splitlines():
         token, _, what = line.partition(" ")
@@ -88,7 +88,7 @@ def _is_torn(case: Case) -> bool:
 
 
 def count(cases: dict[str, Case]) -> tuple[Counter[Breach], list[str]]:
-    """Count broken promises, and tell of each."""
+    """Count broken guarantees, and print each."""
     counted: Counter[Breach] = Counter()
     told: list[str] = []
     for job_id, case in cases.items():
@@ -104,7 +104,7 @@ def count(cases: dict[str, Case]) -> tuple[Counter[Breach], list[str]]:
 
 
 def output_of(get: Callable[..., httpx.Response], job_id: str) -> str:
-    """Read what a job has printed, in all attempts, as one who follows it does.
+    """Read a job's output, of all attempts, as a follower does.
 
     `get` sends a GET to the API; what has not arrived after `OUTPUT_S` is missing.
     """

@@ -1,4 +1,4 @@
-"""Jobs that tell when they run, and who hears them: past everything of ours, by their own clock.
+"""Jobs that report when they run to a witness on the host, bypassing Joblane, by their own clock.
 
 A job opens one connection to the witness on this host (it needs network `host`) and writes a line
 for each of its ticks, with the time by CLOCK_BOOTTIME, which all processes of a host share. What
@@ -35,7 +35,7 @@ tell("{END}")
 
 @dataclass
 class Run:
-    """One process of a job, as it told of itself."""
+    """One process of a job, as it reported itself."""
 
     token: str
     at: list[float] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Run:
 
 
 class Witness(socketserver.ThreadingTCPServer):
-    """Hears every line of every job."""
+    """Receives every line of every job."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -65,7 +65,7 @@ class Witness(socketserver.ThreadingTCPServer):
         self._lock = threading.Lock()
 
     def command(self, tick_s: float, *ticks: int) -> list[str]:
-        """Give the command of a job that lives for so many ticks.
+        """Return the command of a job that runs for a number of ticks.
 
         More than one number: in the first attempt, the second, and so on.
         """
@@ -73,20 +73,20 @@ class Witness(socketserver.ThreadingTCPServer):
         return [PYTHON, "-I", "-S", "-c", _PROGRAM, *map(str, numbers)]
 
     def begin(self, job_id: str, token: str) -> Run:
-        """Take note of another run."""
+        """Record another run."""
         run = Run(token)
         with self._lock:
             self._runs[job_id].append(run)
         return run
 
     def runs(self, job_id: str) -> list[Run]:
-        """Give the runs of a job that have told anything, by when they began."""
+        """Return the runs of a job that reported anything, by start time."""
         with self._lock:
             return sorted((run for run in self._runs[job_id] if run.at), key=lambda run: run.at[0])
 
 
 def overlap(runs: list[Run]) -> bool:
-    """Whether two runs of a job, by when they began, were alive at once."""
+    """Whether two runs of a job overlapped."""
     ends = accumulate((run.at[-1] for run in runs), max)
     return any(begin <= end for end, begin in zip(ends, (r.at[0] for r in runs[1:]), strict=False))
 
@@ -98,7 +98,7 @@ def quiet_s(runs: list[Run]) -> list[float]:
 
 @contextmanager
 def witness() -> Iterator[Witness]:
-    """Listen for the length of a block."""
+    """Listen for the duration of a block."""
     with Witness() as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
@@ -113,7 +113,7 @@ class _Hearing(socketserver.StreamRequestHandler):
     server: Witness
 
     def handle(self) -> None:
-        """Note each whole line."""
+        """Record each complete line."""
         job_id, _, token = self.rfile.readline().decode().strip().partition(" ")
         if not token:
             return

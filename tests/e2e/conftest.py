@@ -1,7 +1,6 @@
-"""The deployed stacks on MiniStack, once for all end-to-end tests, and a real agent."""
+"""Fixtures of the end-to-end tests: stacks deployed to MiniStack, an agent, HTTP clients."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,27 +12,34 @@ import pytest
 from joblane.aws.clients import Clients
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.deploy import BIN
+from tests.support.permissions import record
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
+FIRST = ("openapi", "faults", "partial_outage", "resources", "races", "login", "clock", "jobs")
+"""Files that take long, and as many that do not: each process begins with one of both."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what looks back at the whole suite behind all the rest."""
-    items.sort(key=lambda item: item.path.name == "test_permissions.py")
+    """Put long files first, and what looks back at the whole suite behind all the rest."""
+    order = {f"test_{name}.py": at for at, name in enumerate(FIRST)}
+    order["test_permissions.py"] = len(items)
+    items.sort(key=lambda item: order.get(item.path.name, len(FIRST)))
 
 
 @pytest.fixture(name="cloud", scope="session")
 def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Joblane, deployed; no agent yet."""
     with (
-        running_cloud(tmp_path_factory.mktemp("e2e") / "run") as cloud,
+        running_cloud(tmp_path_factory.mktemp("e2e") / "run", longest_poll_s=1) as cloud,
         pytest.MonkeyPatch.context() as patch,
     ):
         for name, value in cloud.ministack.environment().items():
             patch.setenv(name, value)
         yield cloud
         if (folder := os.environ.get("JOBLANE_E2E_CALLS")) is not None:  # see test_permissions.py
-            shutil.copy(cloud.ministack.calls, Path(folder) / f"{os.getpid()}.jsonl")
+            record(cloud, Path(folder), str(os.getpid()))
 
 
 @pytest.fixture(name="clients", scope="session")
@@ -48,6 +54,13 @@ def _agent(cloud: Cloud) -> None:
     """An agent that serves every queue; other tests may have stopped it."""
     if "local" not in cloud.agents:
         cloud.start_agent("local", threads=4)
+
+
+@pytest.fixture(name="quiet")
+def _quiet(cloud: Cloud) -> Cloud:
+    """The cloud without any agent."""
+    cloud.stop_agents()
+    return cloud
 
 
 @pytest.fixture(name="environment", scope="session")

@@ -1,18 +1,17 @@
-"""An agent that is killed while its jobs run, and comes back: real processes, real kills."""
+"""An agent that is killed while jobs run adopts them when it starts again."""
 
 import json
 import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ec2_agent.agent import EX_TEMPFAIL
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import output, starts, submit, wait_for, wait_until_started
 
 COUNT = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); echo line $i; echo err $i >&2; sleep 0.1; done"
 
@@ -20,47 +19,24 @@ COUNT = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); echo line $i; echo err $i >&2
 @pytest.fixture(name="alone", autouse=True)
 def _alone(cloud: Cloud) -> None:
     """Leave no other agent that could take the jobs."""
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    cloud.stop_agents()
 
 
 def kill(cloud: Cloud, name: str) -> None:
     """Kill an agent as the kernel does when memory is short."""
-    agent = cloud.agents.pop(name)
-    os.kill(agent.pid, signal.SIGKILL)
-    agent.wait(5)
+    cloud.kill_agent(name)
 
 
 def hand_over(cloud: Cloud, name: str) -> None:
     """End an agent as a restart of its unit does."""
-    agent = cloud.agents.pop(name)
-    os.kill(agent.pid, signal.SIGHUP)
-    assert agent.child is not None
-    assert EX_TEMPFAIL == agent.child.wait(5)
-
-
-def output(http: Http, job_id: str) -> dict[str, list[str]]:
-    """Lines of a job by stream, as its readers see them."""
-    deadline = time.monotonic() + 15
-    while not (page := http("GET", f"/v1/jobs/{job_id}/logs?limit=1000").json())["complete"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    lines: dict[str, list[str]] = {"stdout": [], "stderr": [], "joblane": []}
-    for entry in page["entries"]:
-        lines[entry["stream"]] += entry["text"].splitlines()
-    return lines
-
-
-def starts(job: dict[str, Any]) -> list[str]:
-    return [step["agent"] for step in job["timeline"] if step["state"] == "active"]
+    assert EX_TEMPFAIL == cloud.kill_agent(name, signal.SIGHUP)
 
 
 def test_running_jobs_are_adopted_with_every_line_of_their_output(cloud: Cloud, http: Http):
     cloud.start_agent("phoenix", threads=4)
     script = COUNT.format(n=80) + '; echo \'{"block": "app:x"}\' >&3; read a <&3; echo "$a"; exit 7'
     jobs = [submit(http, "sh", "-c", script, retry={"max_attempts": 1}) for _ in range(3)]
-    for job_id in jobs:
-        wait_for(http, job_id, "active")
+    wait_until_started(cloud.run_dir, jobs)
     for end in (kill, hand_over):
         time.sleep(1)
         end(cloud, "phoenix")
@@ -83,6 +59,7 @@ def test_what_ended_while_no_agent_was_there_is_reported(cloud: Cloud, http: Htt
     cloud.start_agent("phoenix")
     job_id = submit(http, "sh", "-c", "sleep 2; echo done", restartable=False)
     wait_for(http, job_id, "active")
+    wait_for_shims(cloud, 1)  # claimed is not started yet
     kill(cloud, "phoenix")
     deadline = time.monotonic() + 10
     while not list(cloud.run_dir.glob("state/*/phoenix/jobs/*/exit")):
@@ -101,10 +78,7 @@ def test_a_job_whose_shim_was_killed_is_lost_and_tried_again(cloud: Cloud, http:
     once = submit(http, "sleep", "4747.5", restartable=False)
     for each in (job_id, once):
         wait_for(http, each, "active")
-    deadline = time.monotonic() + 10
-    while len(shims := shims_of(cloud)) < 2:
-        assert time.monotonic() < deadline
-    for pid in shims:
+    for pid in wait_for_shims(cloud, 2):
         os.kill(pid, signal.SIGKILL)
     job = wait_for(http, job_id, "completed")
     assert 2 == job["attempt"]
@@ -119,6 +93,7 @@ def test_a_job_that_was_cancelled_while_no_agent_was_there_ends_when_it_comes(
     cloud.start_agent("phoenix")
     job_id = submit(http, "sleep", "4748.5")
     wait_for(http, job_id, "active")
+    wait_for_shims(cloud, 1)  # claimed is not started yet
     kill(cloud, "phoenix")
     http("POST", f"/v1/jobs/{job_id}/cancel")
     cloud.start_agent("phoenix")
@@ -133,6 +108,7 @@ def test_a_job_that_somebody_else_has_taken_over_is_killed_and_not_reported(
     script = 'test "$JOBLANE_ATTEMPT" = 2 && exit 0; sleep 4749.5'
     job_id = submit(http, "sh", "-c", script)
     wait_for(http, job_id, "active")
+    wait_for_shims(cloud, 1)  # claimed is not started yet
     kill(cloud, "phoenix")
     # As its own agent would after a lease that was lost: the shim cannot know of it yet.
     (folder,) = cloud.run_dir.glob("state/*/phoenix/jobs/*")
@@ -157,6 +133,15 @@ def shims_of(cloud: Cloud) -> list[int]:
         json.loads(file.read_text())["pid"]
         for file in cloud.run_dir.glob("state/*/phoenix/jobs/*/shim")
     ]
+
+
+def wait_for_shims(cloud: Cloud, number: int) -> list[int]:
+    """Wait until so many jobs have been started and given to their shims."""
+    deadline = time.monotonic() + 20
+    while len(shims := shims_of(cloud)) < number:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return shims
 
 
 def commands() -> list[str]:

@@ -1,4 +1,4 @@
-"""Who did what to real jobs and queues, as the deployed stacks keep it."""
+"""The audit trail of real jobs and queues, on the deployed stacks."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from joblane.aws.clients import Clients
 from tests.e2e.conftest import Http, Run
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import submit, wait_for
 
 pytestmark = pytest.mark.usefixtures("agent")
 

@@ -1,4 +1,4 @@
-"""What runs on an agent's host is killed at random: the short form of `scripts/bench chaos`."""
+"""Random kills of an agent's processes: the short form of `scripts/bench chaos`."""
 
 import random
 
@@ -15,8 +15,7 @@ ROUNDS = 5
 
 @pytest.mark.timeout(PATIENCE_S + 120)
 def test_nothing_is_lost_and_nothing_runs_twice_at_once(cloud: Cloud):
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    cloud.stop_agents()
     figures = Figures(seed=SEED)
     headers = {"Authorization": f"Bearer {cloud.token()}"}
     with witness() as heard, httpx.Client(base_url=cloud.url, headers=headers, timeout=60) as http:

@@ -1,7 +1,7 @@
-"""An agent between whom and AWS everything goes wrong, while jobs run.
+"""Every kind of network fault between an agent and AWS, while jobs run.
 
-Each fault lasts some seconds here, and then messages are shown again, as SQS may do; with
-JOBLANE_FAULT_S=60 each lasts a minute, and nobody helps.
+Each fault lasts some seconds here, and then messages are sent again, as SQS may do; with
+JOBLANE_FAULT_S=60 each lasts a minute, and no message is sent again.
 """
 
 import os
@@ -17,7 +17,7 @@ from scripts.local.cloud import Cloud
 from scripts.local.verdict import Case, count, output_of
 from scripts.local.witness import witness
 from tests.e2e.conftest import Http
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import agents, submit, wait_for
 from tests.support.proxy import FAULTS, Fault, proxy
 
 LONG = os.environ.get("JOBLANE_FAULT_S")
@@ -52,8 +52,7 @@ def read(http: Http, job_id: str) -> dict[str, Any]:
 
 @pytest.mark.timeout(len(FAULTS) * (FAULT_S + 5) + RESTED_S + 60)
 def test_no_job_is_lost_or_doubled_and_the_agent_recovers(cloud: Cloud, http: Http):
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    cloud.stop_agents()
     jobs: dict[str, tuple[Fault, bool]] = {}
     with witness() as heard, proxy(cloud.endpoint, seed=1) as road:
 
@@ -75,11 +74,7 @@ def test_no_job_is_lost_or_doubled_and_the_agent_recovers(cloud: Cloud, http: Ht
         ended = settle(cloud, http, jobs)
         last = submit(http, "true")
         assert "completed" == wait_for(http, last, "completed", timeout_s=30)["state"]
-        (row,) = [
-            row
-            for row in http("GET", "/v1/agents?limit=100").json()["entries"]
-            if row["name"] == "remote"
-        ]
+        row = agents(http, "remote")["remote"]
         assert (True, None) == (row["alive"], row["trouble"])
         get = partial(http, "GET")
         cases = {

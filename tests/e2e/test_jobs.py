@@ -1,40 +1,20 @@
-"""Jobs from the command line to a sandboxed process and back, on the deployed stacks."""
+"""Jobs on the deployed stacks, from the command line to a sandboxed process and back."""
 
 import hashlib
 import json
-import time
-from typing import Any
 
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.names import bucket_name
+from joblane.deployment.names import bucket_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http, Run
+from tests.support.deployed import submit, wait_for
 
 BUCKET = bucket_name(DEPLOYMENT, ACCOUNT, REGION)
 
 pytestmark = pytest.mark.usefixtures("agent")
-
-
-def wait_for(http: Http, job_id: str, *states: str, timeout_s: float = 30) -> dict[str, Any]:
-    """Read a job until it is in one of these states."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        job: dict[str, Any] = http("GET", f"/v1/jobs/{job_id}").json()
-        if job["state"] in states:
-            return job
-        time.sleep(0.05)
-    raise AssertionError(f"still {job['state']}: {job['reason']}")
-
-
-def submit(http: Http, *command: str, **fields: Any) -> str:
-    answer = http("POST", "/v1/jobs", json={"command": list(command), **fields})
-    assert 202 == answer.status_code, answer.text
-    job_id: str = answer.json()["id"]
-    assert f"/v1/jobs/{job_id}" == answer.headers["Location"]
-    return job_id
 
 
 def test_a_job_runs_and_its_output_comes_back(joblane: Run):
@@ -46,14 +26,12 @@ def test_a_job_runs_and_its_output_comes_back(joblane: Run):
 def test_a_failing_job_gives_its_exit_code_and_says_why(joblane: Run):
     done = joblane("run", "--", "sh", "-c", "exit 3")
     assert 3 == done.returncode
-    assert b"exit 3" in done.stderr
+    assert b"exit code 3" in done.stderr
 
 
 def test_a_job_that_exceeds_its_time_is_ended_with_all_it_started(joblane: Run, http: Http):
-    began = time.monotonic()
     done = joblane("run", "--timeout-s", "1", "--", "sh", "-c", "sleep 300 & sleep 300")
     assert 124 == done.returncode
-    assert time.monotonic() - began < 20
     job = http("GET", "/v1/jobs").json()["entries"][0]
     assert "timeout_s of 1" in job["reason"]
 

@@ -1,11 +1,9 @@
-"""What an agent knows of jobs that have ended outlives it, its state service and AWS's absence."""
+"""Outcomes of jobs survive the agent, its state service and an outage of AWS."""
 
 import os
 import signal
 import time
 from pathlib import Path
-
-import pytest
 
 from ec2_agent.state.dynamodb import DynamoBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
@@ -14,24 +12,8 @@ from joblane.aws.clients import Clients
 from joblane.config import table_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import agents, submit, wait_for, wait_for_words
 from tests.support.proxy import proxy
-
-
-@pytest.fixture(name="quiet")
-def _quiet(cloud: Cloud) -> Cloud:
-    """The cloud without any agent."""
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
-    return cloud
-
-
-def wait_for_words(log: str, words: str, timeout_s: float = 30) -> None:
-    """Wait until an agent has said something."""
-    ends = time.monotonic() + timeout_s
-    while words not in Path(log).read_text():
-        assert time.monotonic() < ends, f"{words!r} was not said: {Path(log).read_text()[-2000:]}"
-        time.sleep(0.1)
 
 
 def children(pid: int, words: str) -> list[int]:
@@ -59,15 +41,13 @@ def test_an_outcome_that_aws_never_heard_of_is_delivered_by_the_agents_next_life
         road.fault = "refuse"
         wait_for_words(mortal.log, "outcomes wait for AWS")
         time.sleep(2)  # the last of them ends, too
-        os.killpg(mortal.pid, signal.SIGKILL)
-        mortal.wait(5)
+        quiet.kill_agent("scribe", with_group=True)
     assert {"active"} == {wait_for(http, job_id, "active")["state"] for job_id in jobs}
-    quiet.agents.pop("scribe")
     quiet.start_agent("scribe")
     for job_id in jobs:
         job = wait_for(http, job_id, "completed")
         assert (1, 1, 0) == (job["epoch"], job["attempt"], job["exit_code"])
-    wait_for_words(quiet.agents["scribe"].log, "4 outcome(s) of an earlier life")
+    wait_for_words(quiet.agents["scribe"].log, "4 outcome(s) of an earlier process")
     wait_for_words(quiet.agents["scribe"].log, "no outcome waits")
 
 
@@ -84,8 +64,7 @@ def test_jobs_end_once_while_the_state_service_is_killed_again_and_again(quiet: 
     assert len(killed) >= 3
     for job_id in jobs:
         assert 1 == wait_for(http, job_id, "completed")["epoch"]
-    entries = http("GET", "/v1/agents").json()["entries"]
-    assert [None] == [entry["trouble"] for entry in entries if entry["name"] == "local"]
+    assert agents(http, "local")["local"]["trouble"] is None
 
 
 def test_the_table_keeps_records_as_the_contract_says(cloud: Cloud, clients: Clients):

@@ -1,4 +1,4 @@
-"""The output of real jobs as a stream of events, for readers who join before, during and after."""
+"""The output of real jobs as a stream of events, read before, during and after the job."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.e2e.conftest import Http
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import state_of, submit, wait_for
 from tests.support.events import EventSource, data_of
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -100,8 +100,9 @@ def test_a_reader_of_a_silent_job_is_kept_for_seconds_and_comes_back(http: Http)
     source = EventSource()
     began = time.monotonic()
     assert 200 == connect(http, job_id, source)
-    assert 4 < time.monotonic() - began < 10
+    assert 4 < time.monotonic() - began
     assert [] == source.events
+    assert "active" == state_of(http, job_id)  # the answer did not wait for the job's end
     assert 202 == http("POST", f"/v1/jobs/{job_id}/cancel").status_code
     listen(http, job_id, source)
     assert ["end"] == [event.type for event in source.events]

@@ -1,4 +1,4 @@
-"""A person at a terminal: logs in, works within the role, logs out. A machine by its secret."""
+"""Login of a person in a terminal, and of a machine by its client secret."""
 
 import re
 import subprocess

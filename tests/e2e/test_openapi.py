@@ -1,4 +1,4 @@
-"""The deployed API against its own contract: whatever is sent, every answer is a documented one."""
+"""The deployed API against its OpenAPI document: every answer is a documented one."""
 
 import json
 import subprocess
@@ -31,8 +31,7 @@ BUDGET_S = 60
 @pytest.fixture(name="quiet")
 def _quiet(cloud: Cloud, clients: Clients, as_other: Http) -> object:
     """No agent runs what is made up; afterwards no lane holds it and no queue is paused."""
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    cloud.stop_agents()
     yield
     queues = [queue["name"] for queue in as_other("GET", "/v1/queues").json()["entries"]]
     for queue in queues:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.kept import boottime
+from ec2_agent.host.processes import boottime
 from ec2_agent.settings import PACE, Pace
 from joblane.aws.clients import Clients
 from scripts.local.agent import AGENT, start_agent, wait_until_listed
@@ -27,8 +27,8 @@ from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
 from scripts.local.deploy import BIN
 from scripts.local.witness import Run, Witness, overlap, quiet_s, witness
 from tests.e2e.conftest import Http
-from tests.e2e.test_jobs import submit, wait_for
 from tests.support import paced_agent
+from tests.support.deployed import agents, submit, wait_for
 from tests.support.proxy import Fault, Proxy, proxy
 
 REAL = os.environ.get("JOBLANE_LEASE") == "real"
@@ -125,7 +125,7 @@ class Stage:
         self.cloud.start_agent("heir", threads=8, options=("--allow-host-network",))
 
     def tempt(self) -> None:
-        """Show the messages of all jobs to whoever polls, again and again."""
+        """Send the messages of all jobs again and again."""
         while not self.over.wait(SHOWN_S):
             for lane, body in self._messages:
                 self.sqs.send_message(QueueUrl=lane, MessageBody=body, MessageGroupId=TENANT)
@@ -181,8 +181,7 @@ class Stage:
 
 @pytest.fixture(name="stories", scope="module")
 def _stories(cloud: Cloud, clients: Clients) -> Iterator[dict[str, Story]]:
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    cloud.stop_agents()
     with witness() as heard, ThreadPoolExecutor() as pool, ExitStack() as stack:
         http = Http(cloud.url, cloud.token())
         stack.callback(http.close)
@@ -229,8 +228,7 @@ def test_who_lost_its_job_reports_nothing_for_it(stories: dict[str, Story], name
 def test_who_was_away_works_on(stories: dict[str, Story], cloud: Cloud, http: Http, name: str):
     assert stories
     assert cloud.agents[name].is_alive()
-    rows = http("GET", "/v1/agents?limit=100").json()["entries"]
-    assert [True] == [row["alive"] for row in rows if row["name"] == name]
+    assert agents(http, name)[name]["alive"]
 
 
 def test_a_road_that_heals_in_time_costs_the_job_nothing(stories: dict[str, Story]):

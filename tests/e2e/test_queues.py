@@ -1,4 +1,4 @@
-"""Queues as operators see and set them, with a real agent on the deployed stacks."""
+"""Queue settings and statistics with a real agent, on the deployed stacks."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import submit, wait_for
 
 SETTINGS = "/v1/queues/bulk/settings"
 SEEN_S = 30
@@ -43,8 +43,7 @@ def test_two_operators_do_not_overwrite_each_other(unset: Http, as_other: Http):
 
 def test_a_pause_holds_jobs_and_a_cap_lets_them_go_two_at_a_time(cloud: Cloud, unset: Http):
     set_queue(unset, run_jobs=False)
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    cloud.stop_agents()
     cloud.start_agent("alone", threads=8)
     ids = [submit(unset, "sleep", "1", queue="bulk") for _ in range(6)]
     wait_for(unset, submit(unset, "true"), "completed")  # the other queue goes on

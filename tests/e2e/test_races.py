@@ -13,10 +13,10 @@ from ulid import ULID
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore, Refused
 from joblane.config import table_name
-from joblane.head import Head, submitted
-from joblane.lifecycle import Event, State
-from joblane.model import Submission
-from joblane.moves import plan
+from joblane.job.head import Head, submitted
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import plan
+from joblane.job.spec import Submission
 from scripts.local.cloud import DEPLOYMENT
 
 SPEC = Submission(command=("true",), queue="default")

@@ -10,18 +10,21 @@ import httpx
 import pytest
 
 from joblane.aws.clients import LONG_POLL, Clients
-from joblane.aws.condition_items import Phase
 from joblane.aws.conditions import ConditionStore
-from joblane.aws.jobs import Facts, JobStore
+from joblane.aws.executions import Executions
+from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.requirements import Requirements
+from joblane.condition.state import Phase
 from joblane.config import Descriptor, descriptor_name, recovery_name, table_name
-from joblane.head import Step
-from joblane.lifecycle import Outcome, State
-from joblane.message import decode
+from joblane.job.head import Step
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.message import decode
+from joblane.job.moves import AttemptFacts
+from joblane.service.condition_supervisor import ConditionSupervisor
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import submit, wait_for
 
 SCALE = 0.05
 """Of the state machine's waits: the first 10 s take half a second."""
@@ -65,9 +68,8 @@ def _service() -> Iterator[Service]:
 
 @pytest.fixture(name="hurry")
 def _hurry(cloud: Cloud) -> Iterator[None]:
-    """Let the state machine wait less, and nobody take the jobs from under the test."""
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    """Shorten the waits of the state machine, and stop all agents: the test takes the jobs."""
+    cloud.stop_agents()
     for scale in (SCALE, 1.0):
         answer = httpx.post(
             f"{cloud.endpoint}/_ministack/config",
@@ -88,11 +90,10 @@ class Blocking:
         self._lane = LaneQueue(clients.make("sqs"), descriptor.lane_url("default", "default"))
         self._jobs = JobStore(clients.make("dynamodb"), descriptor.jobs_table)
         self.conditions = ConditionStore(
-            clients.make("dynamodb"),
-            table_name(DEPLOYMENT, "conditions"),
-            clients.make("stepfunctions"),
-            descriptor.recovery_arn,
+            clients.make("dynamodb"), table_name(DEPLOYMENT, "conditions")
         )
+        executions = Executions(clients.make("stepfunctions"), descriptor.recovery_arn)
+        self._supervisor = ConditionSupervisor(self.conditions, executions)
 
     def block(self, condition: str, *job_ids: str) -> None:
         """Claim these jobs, block them, and let go of their messages."""
@@ -104,9 +105,11 @@ class Blocking:
                     continue  # left by another test, of a job that was deleted or has ended
                 now_ms = int(time.time() * 1000)
                 head = self._jobs.claim(job_id, "by-hand", now_ms)
-                step = Step(State.BLOCKED, now_ms, head.attempt - 1, "exit 75", records=0)
-                head = self._jobs.block(head, step, condition, Facts(Outcome.BLOCKED, exit_code=75))
-                self.conditions.join(condition, head, now_ms)
+                step = Step(State.BLOCKED, now_ms, head.attempt - 1, "exit code 75", records=0)
+                head = self._jobs.block(
+                    head, step, condition, AttemptFacts(Outcome.BLOCKED, exit_code=75)
+                )
+                self._supervisor.join(condition, head, now_ms)
                 self._lane.delete(received.receipt)
                 waiting.remove(job_id)
 
@@ -143,7 +146,7 @@ def test_blocked_jobs_go_on_when_the_service_is_back(
     service.well = True
     for job_id in jobs:
         job = wait_for(http, job_id, "pending")
-        assert "let go by its condition (answers 200)" in job["reason"]
+        assert "released by its condition (answers 200)" in job["reason"]
         assert 0 == job["attempt"]
     wait_until(lambda: phase(by_hand, service.condition) is Phase.CLOSED)
     listed = {c["name"]: c for c in http("GET", "/v1/conditions?limit=100").json()["entries"]}
@@ -165,7 +168,7 @@ def test_a_condition_that_may_not_be_tested_fails_its_jobs_with_the_reason(
     job_id = submit(http, "true")
     Blocking(clients).block("http:http://169.254.169.254/latest/meta-data/", job_id)
     job = wait_for(http, job_id, "failed")
-    assert "does not let conditions reach" in job["reason"]
+    assert "does not allow conditions to reach" in job["reason"]
 
 
 @pytest.mark.usefixtures("hurry")
@@ -193,7 +196,7 @@ def test_before_its_start_a_job_can_be_tested_for(clients: Clients, service: Ser
     assert (service.condition, "answers 503", False) == (
         blocking.condition,
         blocking.why,
-        blocking.hopeless,
+        blocking.untestable,
     )
     service.well = True
     assert None is gate.first_blocking([service.condition])
@@ -235,7 +238,7 @@ def test_a_real_job_that_exits_75_comes_back_until_it_can_run(cloud: Cloud, http
     script = f"test $(date +%s) -ge {int(time.time()) + 4} || exit 75"
     job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
     job = wait_for(http, job_id, "blocked")
-    assert "exit 75: waits for app:default" in job["reason"]
+    assert "exit code 75: waits for app:default" in job["reason"]
     job = wait_for(http, job_id, "completed")
     assert (1, 0) == (job["attempt"], job["exit_code"])
 

@@ -15,9 +15,10 @@ import httpx
 import pytest
 from ulid import ULID
 
-from joblane.access import LOGIN_CALLBACKS, ROLES, Role
 from joblane.config import API_AUDIENCE
-from joblane.routes import ROUTES, Route
+from joblane.contract.access import LOGIN_CALLBACKS, ROLES, Role
+from joblane.contract.route import Route
+from joblane.contract.routes import ROUTES
 from scripts.local.cloud import Cloud
 from scripts.local.people import Person, add_people, add_person
 from tests.e2e.conftest import Http

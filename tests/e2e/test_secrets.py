@@ -1,4 +1,4 @@
-"""Secrets of real jobs: their values are in the job's environment, and found nowhere else."""
+"""Values of secrets are in the job's environment, and nowhere else."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from joblane.aws.clients import Clients
 from joblane.config import log_group_name
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
-from tests.e2e.test_jobs import submit, wait_for
+from tests.support.deployed import submit, wait_for
 
 pytestmark = pytest.mark.usefixtures("agent")
 

@@ -14,10 +14,9 @@ from infra.agent_install import AGENT_UNIT
 from scripts.local.cloud import Cloud
 from scripts.local.deploy import BIN
 from tests.e2e.conftest import Http
-from tests.e2e.test_adoption import output, starts
-from tests.e2e.test_jobs import submit, wait_for
 from tests.kernel import vm
 from tests.kernel.instance import NAME, Instance
+from tests.support.deployed import agents, output, starts, submit, wait_for
 
 JOBS = int(os.environ.get("JOBLANE_SYSTEMD_JOBS", "0"))
 EGRESS_EVERY = 10
@@ -37,8 +36,7 @@ def _instance(cloud: Cloud) -> Iterator[Instance]:
     """An instance without an agent yet, and no other agent that could take jobs."""
     if lacking := vm.missing():
         pytest.fail(lacking)
-    for name in list(cloud.agents):
-        cloud.stop_agent(name)
+    cloud.stop_agents()
     environment = cloud.ministack.environment()
     environment["AWS_ENDPOINT_URL"] = cloud.endpoint.replace("127.0.0.1", vm.HOST)
     with vm.booted(SLOW_S) as machine:
@@ -50,9 +48,8 @@ def wait_for_beat(instance: Instance, http: Http) -> None:
     after = instance("date -u +%FT%T.%3NZ").strip()
     deadline = time.monotonic() + SLOW_S
     while time.monotonic() < deadline:
-        for agent in http("GET", "/v1/agents").json()["entries"]:
-            if agent["name"] == NAME and agent["last_seen_at"] > after:
-                return
+        if any(row["last_seen_at"] > after for row in agents(http, NAME).values()):
+            return
         time.sleep(0.5)
     raise AssertionError(instance("cat /run/agent.log"))
 

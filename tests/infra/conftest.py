@@ -1,4 +1,7 @@
-"""What the infrastructure tests share: the templates of two configurations, synthesized once."""
+"""What the infrastructure tests share: the templates of two configurations, synthesized once.
+
+cdk-nag checks both as it would for `cdk deploy`: a violation fails the synthesis.
+"""
 
 import os
 import sys
@@ -9,6 +12,8 @@ import pytest
 # Before anything imports aws_cdk, which starts Node: ours, and no other that is on PATH.
 os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
 
+from cdk_nag import AwsSolutionsChecks
+
 from infra.config import load_config
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 
@@ -17,11 +22,11 @@ from tests.infra.synthesis import ROOT, Deployment, synthesize
 def production(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """The repository's own joblane.toml: data is kept, one fleet."""
     config = load_config(ROOT / "joblane.toml")
-    return synthesize(config, tmp_path_factory.mktemp("production"))
+    return synthesize(config, tmp_path_factory.mktemp("production"), [AwsSolutionsChecks()])
 
 
 @pytest.fixture(scope="session")
 def laptop(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """The local deployment: nothing is kept, one fleet, two queues, two tenants."""
     config = load_config(ROOT / "scripts/local/joblane.toml")
-    return synthesize(config, tmp_path_factory.mktemp("laptop"))
+    return synthesize(config, tmp_path_factory.mktemp("laptop"), [AwsSolutionsChecks()])

@@ -1,4 +1,4 @@
-"""Who is let in: the user pool and its clients, another issuer, the domain with mutual TLS."""
+"""Authentication: the user pool and its clients, another issuer, a domain with mutual TLS."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from joblane.config import (
     Role,
     Tenant,
 )
-from joblane.principal import IssuerAccess, Machine, PoolAccess
+from joblane.contract.principal import IssuerAccess, Machine, PoolAccess
 from tests.infra.synthesis import Deployment, synthesize
 
 TRUSTSTORE = "s3://acme-pki/joblane/authorities.pem"

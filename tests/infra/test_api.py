@@ -1,4 +1,4 @@
-"""Routes, scopes, the authorizer, the stage, and what the functions are given."""
+"""The API stack: routes, scopes, the authorizer, the stage, settings of the functions."""
 
 import json
 from typing import Any

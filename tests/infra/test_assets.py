@@ -1,7 +1,6 @@
-"""The layer and the agent's bundle: the locked wheels for another machine, built once."""
+"""The Lambda layer and the agent's bundle: locked wheels for the target machine, built once."""
 
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -12,9 +11,10 @@ import pytest
 
 from infra import assets
 from infra.assets import AGENT_PACKAGES, KEPT_BUNDLES, build_assets, bundle, find_uv
+from infra.compose import compose
 from infra.config import load_config
 from infra.errors import AssetError
-from tests.infra.synthesis import ROOT
+from tests.infra.synthesis import ROOT, new_app
 
 LAYER_SOURCES = "layers/core/python/joblane"
 
@@ -22,7 +22,8 @@ LAYER_SOURCES = "layers/core/python/joblane"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with the real lock and a tiny package of our own."""
-    for file in ("pyproject.toml", "uv.lock"):
+    (tmp_path / "packages" / "agent").mkdir(parents=True)
+    for file in ("pyproject.toml", "packages/agent/pyproject.toml", "uv.lock"):
         shutil.copy(ROOT / file, tmp_path / file)
     tools = tmp_path / ".venv" / "bin"
     tools.mkdir(parents=True)
@@ -88,15 +89,18 @@ def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:
     built = bundle(
         checkout,
         label="agent",
-        group=("--no-default-groups",),
+        group=("--package", "joblane-agent", "--no-default-groups"),
         target=("arm64" if architecture == "arm64" else "x86_64", python),
         packages=AGENT_PACKAGES,
         folder="lib",
     )
     imports = f"import sys; sys.path.append('{built}/lib')"
     for code, said in (
-        ("from client.cli import main; sys.argv = ['joblane', '--version']; main()", "joblane "),
-        ("import ec2_agent.__main__ as agent; agent.main(['run', '--help'])", "--deployment"),
+        (
+            "from joblane.client.cli import main; sys.argv = ['joblane', '--version']; main()",
+            "joblane ",
+        ),
+        ("import ec2_agent.command_line as agent; agent.main(['run', '--help'])", "--deployment"),
     ):
         # -S: without the site-packages of this machine, which hold everything anyway.
         done = subprocess.run(
@@ -178,31 +182,36 @@ def test_a_failed_build_says_so_in_one_line_and_leaves_nothing(checkout: Path) -
 
 def test_a_function_without_a_handler_cannot_be_shipped(checkout: Path) -> None:
     config = load_config(ROOT / "joblane.toml")
-    with pytest.raises(AssetError, match=r"functions/submission/handler.py: is missing"):
+    with pytest.raises(AssetError, match=r"functions/submission/handler.py: missing"):
         build_assets(checkout, config)
 
 
 def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> None:
-    """The second time: the first may fetch wheels."""
+    """Twice with the same result; the first time, in this process, may fetch wheels."""
+    config = load_config(ROOT / "joblane.toml")
+    app = new_app(tmp_path / "online")
+    compose(app, config, build_assets(ROOT, config))
+    app.synth()
+
     settings = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
-    for attempt in ("online", "offline"):
-        env = {"PATH": f"{Path(sys.executable).parent}:{ROOT}/.local/tools/bin:/usr/bin:/bin"}
-        env["CDK_OUTDIR"] = str(tmp_path / attempt)
-        env["CDK_CONTEXT_JSON"] = json.dumps(settings["context"])  # as the CDK's CLI does
-        if attempt == "offline":
-            nowhere = "http://127.0.0.1:9"
-            env |= {"UV_OFFLINE": "1", "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere}
-        else:
-            env |= network_settings()
-        done = subprocess.run(
-            [sys.executable, "app.py"],
-            cwd=ROOT,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (attempt, 0, "") == (attempt, done.returncode, done.stderr)
+    nowhere = "http://127.0.0.1:9"
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:{ROOT}/.local/tools/bin:/usr/bin:/bin",
+        "CDK_OUTDIR": str(tmp_path / "offline"),
+        "CDK_CONTEXT_JSON": json.dumps(settings["context"]),  # as the CDK's CLI does
+        "UV_OFFLINE": "1",
+        "HTTP_PROXY": nowhere,
+        "HTTPS_PROXY": nowhere,
+    }
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
     templates = {
         attempt: {
             file.name: file.read_bytes() for file in (tmp_path / attempt).glob("*.template.json")
@@ -211,14 +220,3 @@ def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> N
     }
     assert 8 == len(templates["online"])
     assert templates["online"] == templates["offline"]
-
-
-def network_settings() -> dict[str, str]:
-    """What this machine needs to reach the package registry."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in ("HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-        or name.startswith(("UV_", "PIP_"))
-        or name.lower().endswith("_proxy")
-    }

@@ -1,4 +1,4 @@
-"""A wrong joblane.toml is explained in one line a mistake: file, key, what is allowed."""
+"""Each mistake in joblane.toml is reported in one line: file, key, what is allowed."""
 
 import subprocess
 import sys
@@ -140,7 +140,7 @@ def test_what_is_not_toml_or_not_there_is_said(tmp_path: Path) -> None:
     assert (lines_for(tmp_path, "what is this")) == [
         "is not TOML: Expected '=' after a key in a key/value pair (at line 1, column 6)"
     ]
-    with pytest.raises(ConfigError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="no such file"):
         load_config(tmp_path / "absent.toml")
 
 

@@ -1,4 +1,4 @@
-"""Tables, the jobs' log group and the descriptor, as DESIGN.md section 4 wants them."""
+"""The data stack: tables, the jobs' log group and the descriptor."""
 
 import json
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 
 from joblane.config import Descriptor, bucket_name
 from tests.infra.synthesis import Deployment
+from tests.infra.templates import resolved
 
 KEYS = {
     "joblane-jobs": [("job_id", "HASH"), ("sk", "RANGE")],
@@ -183,24 +184,6 @@ def test_who_reads_a_submission_is_logged(production: Deployment) -> None:
         if "BucketName" not in bucket["Properties"]
     ]
     assert payloads["LoggingConfiguration"]["DestinationBucketName"] == {"Ref": target}
-
-
-def resolved(value: Any) -> str:
-    """What CloudFormation would make of a joined value, in an account of our own."""
-    known = {
-        "AWS::Partition": "aws",
-        "AWS::Region": "eu-west-1",
-        "AWS::URLSuffix": "amazonaws.com",
-        "AWS::AccountId": "111122223333",
-    }
-    if isinstance(value, str):
-        return value
-    if "Fn::GetAtt" in value:
-        return f"arn:aws:lambda:eu-west-1:111122223333:function:{value['Fn::GetAtt'][0]}"
-    if "Ref" in value:
-        return known[value["Ref"]]
-    separator, parts = value["Fn::Join"]
-    return str(separator).join(resolved(part) for part in parts)
 
 
 def test_resolved_reads_what_it_claims() -> None:

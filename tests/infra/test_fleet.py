@@ -1,4 +1,4 @@
-"""The fleet: closed instances that install their agent by themselves."""
+"""The fleet stack: instances without inbound access that install their agent themselves."""
 
 import configparser
 import json
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
-from ec2_agent.attempt import GONE_S, SHIP_TIMEOUT_S
-from ec2_agent.decisions import GRACE_S
+from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
+from ec2_agent.attempt.spec import GRACE_S
 from infra.agent_install import Installation, fill
 from infra.errors import AssetError
 from tests.infra.synthesis import Deployment, synthesize

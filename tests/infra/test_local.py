@@ -1,4 +1,4 @@
-"""The local cloud's own parts: it ends what it starts, and says in one line what is wrong."""
+"""Processes and ports of the local cloud: they end with the run, and errors are one line."""
 
 import socket
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 
 from joblane.config import Config
 from scripts.local import deploy, emulator, processes
-from scripts.local.emulator import free_port, require_free, start_ministack
+from scripts.local.emulator import bind, start_ministack
 from scripts.local.errors import LocalError
 from scripts.local.processes import Process, end_leftovers
 from tests.infra.synthesis import ROOT
@@ -134,9 +134,11 @@ def test_an_exit_code_is_read_and_a_slow_process_is_not_waited_for(tmp_path: Pat
 
 
 def test_a_port_in_use_is_named_with_the_way_out() -> None:
-    require_free(free_port())
-    with listening() as port, pytest.raises(LocalError, match=f"port {port} .* --port N"):
-        require_free(port)
+    with bind() as server:
+        server.listen()
+        port = server.getsockname()[1]
+        with pytest.raises(LocalError, match=f"port {port} .* --port N"):
+            bind(port)
 
 
 @pytest.mark.parametrize("script", ["up", "demo"])
@@ -164,12 +166,13 @@ def test_a_dead_emulator_is_reported_by_its_last_words(
     fake.write_text("#!/bin/sh\necho no module named ministack\nexit 1\n", encoding="utf-8")
     fake.chmod(0o755)
     monkeypatch.setattr(emulator, "PYTHON", fake)
-    with pytest.raises(LocalError, match="MiniStack died: no module named ministack"):
-        start_ministack(tmp_path, free_port())
+    with bind() as server:
+        with pytest.raises(LocalError, match="MiniStack died: no module named ministack"):
+            start_ministack(tmp_path, server)
 
-    monkeypatch.setattr(emulator, "PYTHON", tmp_path / "absent")
-    with pytest.raises(LocalError, match=r"is not installed; run scripts/setup"):
-        start_ministack(tmp_path, free_port())
+        monkeypatch.setattr(emulator, "PYTHON", tmp_path / "absent")
+        with pytest.raises(LocalError, match=r"is not installed; run scripts/setup"):
+            start_ministack(tmp_path, server)
 
 
 def test_the_local_configuration_is_valid_and_for_this_machine(

@@ -1,12 +1,12 @@
-"""Who may do what: the policies must equal this table, action by action, ARN by ARN."""
+"""The policies of all roles equal this table, action by action, ARN by ARN."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from joblane.config import ROUTES
 from tests.infra.synthesis import Deployment
+from tests.infra.templates import as_list, statements
 
 LANES = tuple(f"sqs:joblane-default-{lane}" for lane in ("high", "default", "low"))
 DEAD_LETTERS = tuple(f"{lane}-dlq" for lane in LANES)
@@ -155,33 +155,6 @@ ALLOWED = {
     },
 }
 """Each role with the actions it may do and on what; an ARN is written service:resource."""
-
-STACK_OF = {
-    "Submission": "api",
-    "Admin": "api",
-    "Recovery": "recovery",
-    "Machine": "recovery",
-    "Requeue": "upkeep",
-    "Deadletter": "upkeep",
-    "Instanceend": "upkeep",
-    "Projector": "projection",
-    "Agent": "fleet-main",
-}
-
-
-def statements(deployment: Deployment, owner: str) -> Iterator[dict[str, Any]]:
-    """Every statement of every inline policy of one role."""
-    roles = deployment.resources("AWS::IAM::Role", STACK_OF[owner])
-    prefix = "Role" if owner == "Agent" else f"{owner}Role"
-    (role_id,) = [logical_id for logical_id in roles if logical_id.startswith(prefix)]
-    assert "Policies" not in roles[role_id]["Properties"]
-    for policy in deployment.properties("AWS::IAM::Policy", STACK_OF[owner]):
-        if {"Ref": role_id} in policy["Roles"]:
-            yield from policy["PolicyDocument"]["Statement"]
-
-
-def as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def short(resource: Any) -> str:

@@ -1,11 +1,11 @@
-"""The projector: which changes it is called for, and where those go that it cannot count."""
+"""The projector: which changes invoke it, and where changes go that it cannot count."""
 
 import json
 from typing import Any
 
 from infra.projection import patterns
-from joblane.aws.activity import KINDS
-from joblane.lifecycle import TABLE, State
+from joblane.job.lifecycle import TABLE, State
+from joblane.queue.activity import KINDS
 from tests.infra.synthesis import Deployment
 
 

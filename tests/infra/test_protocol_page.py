@@ -1,12 +1,12 @@
-"""docs/PROTOCOL.md lists the calls that an agent makes: no more, and no less, than it may."""
+"""docs/reference/agent-protocol.md lists exactly the AWS calls that the agent's role allows."""
 
 import re
 from pathlib import Path
 
 from tests.infra.synthesis import Deployment
-from tests.infra.test_permissions import as_list, statements
+from tests.infra.templates import as_list, statements
 
-PAGE = Path(__file__).parents[2] / "docs" / "PROTOCOL.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agent-protocol.md"
 
 UNSEEN = {"kms:Decrypt"}
 """What AWS does for other calls in the agent's name."""

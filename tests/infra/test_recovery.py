@@ -9,8 +9,7 @@ import pytest
 from infra.recovery_machine import Definition, definition
 from joblane.config import Config, Descriptor
 from tests.infra.synthesis import Deployment
-from tests.infra.test_checks import lint
-from tests.infra.test_data import resolved
+from tests.infra.templates import lint, resolved
 
 
 def mistakes(machine: Definition) -> set[str]:
@@ -78,15 +77,14 @@ def test_cfn_lint_reads_the_definition(tmp_path: Path, production: Deployment) -
     machine = production.one("AWS::StepFunctions::StateMachine")
     text = resolved(machine["DefinitionString"])
     assert json.loads(text)["StartAt"] == "Begin"
-    for content, rules in (
-        (text, set()),
-        (text.replace('"Type": "Wait"', '"Type": "Wiat"'), {"E3601"}),
-    ):
+    good, bad = tmp_path / "good.template.json", tmp_path / "bad.template.json"
+    for file, content in (good, text), (bad, text.replace('"Type": "Wait"', '"Type": "Wiat"')):
         properties = {"DefinitionString": content, "RoleArn": "arn:aws:iam::111122223333:role/x"}
         resource = {"Type": "AWS::StepFunctions::StateMachine", "Properties": properties}
-        file = tmp_path / "machine.template.json"
         file.write_text(json.dumps({"Resources": {"Machine": resource}}), encoding="utf-8")
-        assert {finding["Rule"]["Id"] for finding in lint([file])} == rules
+    assert {(str(bad), "E3601")} == {
+        (finding["Filename"], finding["Rule"]["Id"]) for finding in lint([good, bad])
+    }
 
 
 def test_the_machine_logs_and_traces_and_is_the_one_that_agents_start(

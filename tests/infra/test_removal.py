@@ -1,4 +1,4 @@
-"""Production keeps its data whatever is deleted; a laptop cleans up."""
+"""Production keeps its data when a stack is deleted; the local deployment does not."""
 
 from tests.infra.synthesis import Deployment
 

@@ -1,4 +1,4 @@
-"""The templates as they were when somebody last looked at them.
+"""The templates equal their reviewed snapshots.
 
 `scripts/test --update-snapshot infra` writes them anew; the difference belongs into the review.
 """

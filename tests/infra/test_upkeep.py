@@ -1,4 +1,4 @@
-"""What runs by the clock and on dead letters: when, on what, and where its failures go."""
+"""Scheduled functions and the dead-letter reader: triggers, sources, failure destinations."""
 
 from typing import Any
 

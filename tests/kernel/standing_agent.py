@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ec2_agent.sandbox import EgressPolicy, Launcher, Limits, Spec
 from ec2_agent.shim import files
-from ec2_agent.shim.pool import Shims, connect, entrust
+from ec2_agent.shim.pool import Shims, connect, hand_over
 
 EX_TEMPFAIL = 75  # as ec2_agent/agent.py
 STATE = Path(os.environ["STATE_DIRECTORY"])
@@ -34,7 +34,7 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240
     order = {"until": until, "kill_at": None, "recovery": False}
-    entrust(shim, folder, sandbox, (out[0], err[0], ours.fileno(), launcher.lock), order)
+    hand_over(shim, folder, sandbox, (out[0], err[0], ours.fileno(), launcher.lock), order)
     return shim
 
 

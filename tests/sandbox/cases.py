@@ -1,43 +1,51 @@
 """Escapes and abuses, one a line: what a hostile job tries, and what a correct sandbox shows.
 
-Each is a Python expression that runs inside a sandbox of its own, with the names of `prelude`.
-What comes back is its value as text, or the errno's or exception's name; `shows` is a regular
-expression that must match all of it. NR_name is the number of a system call here.
+Each is a Python expression that runs inside a sandbox, with the names of `prelude`. What comes
+back is its value as text, or the errno's or exception's name; `shows` is a regular expression that
+must match all of it. NR_name is the number of a system call here.
 
 Seen to fail: `tests/kernel/vm.py .venv/bin/python tests/sandbox/unconfined.py` runs all of
 them in the test machine as root without a sandbox.
 """
 
+import re
 from typing import NamedTuple
 
-PRELUDE = """
-import ctypes, errno, os, resource, signal, socket, struct, sys, time
+_CALLS = """
+import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 def call(number, *arguments):
     longs = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
     result = libc.syscall(ctypes.c_long(number), *longs, *[ctypes.c_long(0)] * (6 - len(longs)))
     return errno.errorcode[ctypes.get_errno()] if result < 0 else f"gave {result}"
-def text(path): return open(path).read()
-def lines(path, *starts): return [" ".join(l.split()) for l in text(path).splitlines() if l.startswith(starts)]
-def write(path, data="1"):
-    with open(path, "w") as file: file.write(data)
-    return "written"
+def machine_code(code):
+    import mmap
+    page = mmap.mmap(-1, 4096, prot=7)
+    page.write(code)
+    return ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+"""
+
+_CONNECT = """
 def connect(family, address, kind=socket.SOCK_STREAM):
     with socket.socket(family, kind) as s:
         s.settimeout(3)
         s.connect(address)
         return "connected"
+"""
+
+_ALWAYS = """
+import errno, os, sys, time
+def text(path): return open(path).read()
+def lines(path, *starts): return [" ".join(l.split()) for l in text(path).splitlines() if l.startswith(starts)]
+def write(path, data="1"):
+    with open(path, "w") as file: file.write(data)
+    return "written"
 def child(run):
     pid = os.fork()
     if not pid:
         try: run()
         finally: os._exit(0)
     return os.waitpid(pid, 0)[1]
-def machine_code(code):
-    import mmap
-    page = mmap.mmap(-1, 4096, prot=7)
-    page.write(code)
-    return ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 def fill(folder, chunk):
     total = 0
     try:
@@ -76,6 +84,21 @@ def orphans(count):
 """
 
 
+def prelude(tries: str) -> str:
+    """Give the modules and helpers that expressions use.
+
+    To start a Python with all of them costs twice as much, seconds in the test machine.
+    """
+    modules = [
+        f"import {name}"
+        for name in ("resource", "signal", "socket", "struct")
+        if name in tries or (name == "socket" and "connect(" in tries)
+    ]
+    calls = _CALLS if re.search(r"call\(|libc|ctypes|machine_code", tries) else ""
+    connect = _CONNECT if "connect(" in tries else ""
+    return "\n".join((*modules, _ALWAYS, calls, connect))
+
+
 class Case(NamedTuple):
     """One attempt."""
 
@@ -84,6 +107,20 @@ class Case(NamedTuple):
     tries: str
     shows: str
     env: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+_TRACELESS = {"proc", "devices", "namespaces", "capabilities", "syscalls", "network"}
+
+
+def shares(case: Case) -> bool:
+    """Whether a case may share its sandbox, where it is tried by a process that was forked.
+
+    It leaves nothing behind, and does not look at its place among the sandbox's processes.
+    """
+    own_place = "getppid" in case.tries or "listdir('/proc')" in case.tries
+    refused = case.kind == "filesystem" and not re.search("/work|/tmp", case.tries)
+    traceless = case.kind in _TRACELESS or refused
+    return traceless and not own_place and not case.env
 
 
 def _refused(kind: str, *names: str) -> list[Case]:
@@ -264,7 +301,7 @@ SIGNALS = [
 ]
 
 ENVIRONMENT = [
-    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\['HOME', 'JOBLANE_FD', 'LANG', 'PATH', 'USER'\]"),
+    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\['HOME', 'JOBLANE_FD', 'LANG', 'PATH', 'TMPDIR', 'USER'\]"),
     Case("environment", "no credentials", "[n for n in os.environ if 'AWS' in n or 'TOKEN' in n or 'SECRET' in n]", r"\[\]"),
     Case("environment", "a library for the init (LD_PRELOAD)", "os.environ['LD_PRELOAD'] and os.getppid()", "1", {"LD_PRELOAD": "/work/evil.so"}),
     Case("environment", "the agent's own variables are only text", "os.environ['JOBLANE_ISOLATION']", "none", {"JOBLANE_ISOLATION": "none"}),

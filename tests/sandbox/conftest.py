@@ -1,4 +1,4 @@
-"""One launcher for all tests that only look at what a job sees."""
+"""The launcher that tests of a job's view share."""
 
 import os
 from collections.abc import Iterator

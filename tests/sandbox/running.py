@@ -1,5 +1,9 @@
-"""Running one command in a sandbox and taking what came out, for tests."""
+"""Running one command in a sandbox and taking what came out, for tests.
 
+Programs in the test machine of tests/kernel import this: nothing that takes long to load.
+"""
+
+import contextlib
 import functools
 import os
 import socket
@@ -9,6 +13,7 @@ from typing import NamedTuple
 from ec2_agent.sandbox import Ending, Isolation, Launcher, Limits, Spec, probe
 from ec2_agent.sandbox.output import Drain, follow
 
+REPOSITORY = Path(__file__).parent.parent.parent
 NO_LIMITS = Limits()
 PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
 
@@ -20,9 +25,21 @@ def emulated() -> bool:
 
 def room(launcher: Launcher) -> Path:
     """Give the cgroup in which the slots of a launcher with isolation full have theirs."""
-    held = Path(f"/proc/{launcher.pid}/fd")  # the launcher process holds it open
-    links = (entry.readlink() for entry in held.iterdir())
-    return next(path for path in links if path.name.startswith("joblane-"))
+    for entry in Path(f"/proc/{launcher.pid}/fd").iterdir():  # the launcher process holds it open
+        with contextlib.suppress(FileNotFoundError):  # others it opens and closes all the time
+            if (path := entry.readlink()).name.startswith("joblane-"):
+                return path
+    raise AssertionError("the launcher holds no cgroup open")
+
+
+def alive(marker: str) -> list[int]:
+    """Give the processes of the host whose command line holds the marker."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and marker.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
 
 
 class Ran(NamedTuple):

@@ -1,4 +1,4 @@
-"""Network egress: the world is reached, and nothing else is."""
+"""Jobs with network egress reach the public internet, and nothing else."""
 
 import json
 import os

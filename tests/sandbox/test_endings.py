@@ -1,4 +1,4 @@
-"""How jobs end: nothing outlives one, and what is told about it is true."""
+"""How jobs end: no process outlives one, and the reported ending is true."""
 
 import contextlib
 import os
@@ -14,19 +14,7 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.sandbox import Launcher, LauncherGone, Sandbox, SandboxRefused, Spec
-from tests.sandbox.running import NO_LIMITS, python, run, shell, strongest
-
-REPOSITORY = Path(__file__).parent.parent.parent
-
-
-def alive(marker: str) -> list[int]:
-    """Give the processes of the host whose command line holds the marker."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and marker.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
+from tests.sandbox.running import NO_LIMITS, REPOSITORY, alive, python, run, shell, strongest
 
 
 @contextlib.contextmanager
@@ -80,11 +68,11 @@ def test_a_path_of_the_jobs_own_is_searched_inside(launcher: Launcher) -> None:
 
 def test_a_timeout_lets_the_job_clean_up(launcher: Launcher) -> None:
     script = "trap 'echo bye; exit 5' TERM; while :; do sleep 0.05; done"
-    ran = shell(launcher, script, timeout_s=0.3, grace_s=10)
+    ran = shell(launcher, script, timeout_s=0.3, grace_s=60)
     assert ran.ending.timed_out
     assert ran.ending.exit_code == 5
     assert ran.out == b"bye\n"
-    assert 0.3 <= ran.ending.usage.wall_s < 3
+    assert 0.3 <= ran.ending.usage.wall_s < 60  # the grace was not used up
 
 
 @pytest.mark.parametrize(
@@ -100,15 +88,25 @@ def test_after_the_grace_everything_is_killed(launcher: Launcher, script: str) -
     ran = shell(launcher, script, timeout_s=0.3, grace_s=0.4)
     assert ran.ending.timed_out
     assert ran.ending.signal in (signal.SIGKILL, signal.SIGTERM)
-    assert ran.ending.usage.wall_s < 3
+    assert ran.ending.usage.wall_s < 60  # what each of them lasts at least
 
 
 def test_stop_returns_at_once_and_is_told_from_a_timeout(launcher: Launcher) -> None:
-    with started(launcher, "sleep", "60", timeout_s=50) as sandbox:
-        before = time.monotonic()
+    read, write = os.pipe()
+    script = "trap '' TERM; echo ready; sleep 60"
+    spec = Spec(("sh", "-c", script), {}, NO_LIMITS, timeout_s=50)
+    sandbox = launcher.start(spec, stdout=write, stderr=write)
+    os.close(write)
+    with os.fdopen(read, "rb") as said:
+        assert said.readline() == b"ready\n"
         sandbox.stop(5)
-        assert time.monotonic() - before < 0.2
+        assert select.select([sandbox], [], [], 0)[0] == []  # it runs on, in its grace
+        sandbox.stop(0)
         ending = sandbox.wait(10)
+    assert (ending.stopped, ending.timed_out, ending.signal) == (True, False, signal.SIGKILL)
+    with started(launcher, "sleep", "60", timeout_s=50) as sandbox:
+        sandbox.stop(50)
+        ending = sandbox.wait(40)
     assert (ending.stopped, ending.timed_out, ending.signal) == (True, False, signal.SIGTERM)
 
 
@@ -131,10 +129,10 @@ def test_a_double_fork_does_not_outlive_the_job(launcher: Launcher) -> None:
 
 
 def test_a_fork_bomb_does_not_outlive_its_timeout(launcher: Launcher) -> None:
-    before = time.monotonic()
     ran = shell(launcher, "f() { f 4712.25 | f 4712.25 & }; f; sleep 60", timeout_s=1, grace_s=0.2)
-    assert time.monotonic() - before < 10
     assert ran.ending.timed_out
+    assert ran.ending.usage.wall_s < 60  # its first process was killed
+    assert alive("4712.25") == []
     assert shell(launcher, "echo well").out == b"well\n"
 
 
@@ -344,8 +342,8 @@ def _gone(marker: str, within_s: float) -> bool:
 
 def test_jobs_that_nobody_holds_end_with_the_agent() -> None:
     with _agent("s = start('sleep', '4714.25')\nos.kill(os.getpid(), signal.SIGKILL)") as agent:
-        agent.wait(20)
-    assert _gone("4714.25", 2.0)
+        agent.wait(60)
+    assert _gone("4714.25", 30.0)
 
 
 def test_a_job_outlives_the_agent_while_another_process_holds_it() -> None:
@@ -359,7 +357,7 @@ def test_a_job_outlives_the_agent_while_another_process_holds_it() -> None:
         "os._exit(0)\n"
     )
     with _agent(script) as agent:
-        out, _ = agent.communicate(timeout=20)
+        out, _ = agent.communicate(timeout=60)
     assert out == "True 8\n"
 
 

@@ -1,4 +1,4 @@
-"""Where it runs: what the probe says, without privileges, and from the command line."""
+"""What the host can isolate: the probe's report, without privileges, on the command line."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_the_command_line_runs_a_command() -> None:
     )
     done = command(*base, "--cores", "3-1", "--", "true")
     assert done.returncode == 125
-    assert "runs backwards" in done.stderr
+    assert "is descending" in done.stderr
 
 
 @pytest.mark.skipif(
@@ -104,7 +104,7 @@ def test_no_call_is_both_allowed_and_refused() -> None:
 
 
 def test_the_security_page_counts_right() -> None:
-    page = (REPOSITORY / "docs" / "SECURITY.md").read_text()
+    page = (REPOSITORY / "docs" / "explanation" / "security.md").read_text()
     assert f"{len(syscalls.ALLOWED)} calls allowed by name, {len(syscalls.REFUSED)} refused" in page
     assert f"| {len(CASES)} escapes and abuses" in page
 

@@ -1,4 +1,4 @@
-"""Limits as values: what parses, what is refused and with which words, what is written."""
+"""Limits as values: what is valid, the errors for what is not, the cgroup files written."""
 
 import contextlib
 import os
@@ -127,7 +127,7 @@ def test_what_is_no_limit_is_refused_by_name(asked: Limits) -> None:
 
 def test_io_needs_a_disk() -> None:
     host = limits.Host("full", ALL, CORES, ())
-    with pytest.raises(SandboxRefused, match="no block device"):
+    with pytest.raises(SandboxRefused, match="not on a block device"):
         limits.check(Limits(io_bps=1 << 20), host)
 
 
@@ -141,7 +141,7 @@ def test_what_was_asked_for_wins_over_the_default(defaults: Limits, asked: Limit
 
 @given(sound)
 def test_every_limit_that_is_set_is_written(asked: Limits) -> None:
-    room = cgroup.Room(Path("/nowhere"), ALL, CORES, ("259:0", "259:4"))
+    room = cgroup.LauncherCgroup(Path("/nowhere"), ALL, CORES, ("259:0", "259:4"))
     written = cgroup.writes(asked, room)
     files = [file for file, _ in written]
     expected = ["memory.oom.group"]
@@ -161,7 +161,7 @@ def test_every_limit_that_is_set_is_written(asked: Limits) -> None:
 
 
 def test_swap_is_closed_where_the_kernel_has_it(tmp_path: Path) -> None:
-    room = cgroup.Room(tmp_path, ALL, CORES, ())
+    room = cgroup.LauncherCgroup(tmp_path, ALL, CORES, ())
     assert ("memory.swap.max", "0") not in cgroup.writes(Limits(), room)
     (tmp_path / "memory.swap.max").touch()
     assert ("memory.swap.max", "0") in cgroup.writes(Limits(), room)

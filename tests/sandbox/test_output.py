@@ -1,4 +1,4 @@
-"""Output of any size, speed and encoding: nothing blocks, nothing grows."""
+"""Output of any size, speed and encoding neither blocks a job nor uses up memory."""
 
 import os
 import resource
@@ -46,10 +46,8 @@ def test_a_job_that_closes_its_output_is_followed_to_its_end(launcher: Launcher)
 
 
 def test_output_of_a_daemon_does_not_hold_the_end_up(launcher: Launcher) -> None:
-    began = time.monotonic()
     ran = shell(launcher, "(setsid sh -c 'while :; do echo x; sleep 0.1; done' &); exit 2")
-    assert ran.ending.exit_code == 2
-    assert time.monotonic() - began < 5
+    assert (ran.ending.exit_code, ran.ending.timed_out) == (2, False)
 
 
 def test_a_job_that_nobody_reads_can_still_be_stopped(launcher: Launcher) -> None:

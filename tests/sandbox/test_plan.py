@@ -1,4 +1,4 @@
-"""The mount plan as a value: whatever the host looks like, the root is sound and read-only."""
+"""The mount plan as a value: the root is complete and read-only on every kind of host."""
 
 from pathlib import Path, PurePosixPath
 

@@ -1,4 +1,4 @@
-"""A host on which something runs out: a start says so, leaves nothing behind, and comes back."""
+"""A host short of a resource: a start is refused with the reason, and later starts work."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.found import reach
-from ec2_agent.kept import Folder, Keep, Kept, Link, boottime, start
-from ec2_agent.room import A_START, descriptors_left, raise_descriptor_limit
+from ec2_agent.host.capacity import A_START, descriptors_left, raise_descriptor_limit
+from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.jobs.reconnect import reconnect
+from ec2_agent.jobs.running import RunningJob
+from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.sandbox import HostShort, Launcher, Limits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from tests.sandbox.running import strongest
-from tests.sandbox.test_shims import ended, make_folder, wait_for
+from tests.sandbox.shim_jobs import ended, job_starter, make_directory, wait_for
 from tests.support.scarcity import disk, fill, only, opened, soft_limit
 
 JOBS = 200
@@ -29,18 +31,18 @@ class Host:
     def __init__(self, jobs: Path, slots: int) -> None:
         self.launcher = Launcher(isolation=strongest(), slots=slots)
         self.shims = Shims()
-        self.keep = Keep(self.shims, jobs, lambda: boottime() + 60, recovery=False)
+        self.starter = job_starter(self.launcher, self.shims, jobs)
         self.epoch = 0
 
-    def start(self, *command: str) -> tuple[Folder, Any, Any]:
+    def start(self, *command: str) -> tuple[JobDirectory, Any, Any]:
         """Start a command as an attempt does; what fails leaves nothing."""
         self.epoch += 1
-        folder = make_folder(self.keep.jobs, self.epoch)
+        directory = make_directory(self.starter.jobs, self.epoch)
         try:
             spec = Spec(command, {}, Limits())
-            return (folder, *start(self.keep, self.launcher, spec, folder))
+            return (directory, *self.starter.start_in(directory, spec))
         except BaseException:
-            folder.remove()
+            directory.remove()
             raise
 
     def close(self) -> None:
@@ -79,7 +81,7 @@ def test_a_start_that_lacks_descriptors_is_the_hosts_fault_and_leaves_nothing(
                     continue
             end = ended(*job)
             assert end is not None
-            assert 0 == end.ending.exit_code
+            assert 0 == end.exit_code
             job[0].remove()
     assert failed == list(range(len(failed)))[::-1]
     assert 5 < len(failed) < A_START
@@ -95,16 +97,19 @@ def test_two_hundred_jobs_run_at_once(tmp_path: Path):
         assert opened() - before <= 5 * JOBS
 
         async def end() -> set[int | None]:
-            kept = [Kept(folder, Link(shim), sandbox) for folder, shim, sandbox in jobs]
-            assert not any(k.link.ended.done() for k in kept if k.link)
+            kept = [
+                RunningJob(directory, ShimConnection(shim), sandbox)
+                for directory, shim, sandbox in jobs
+            ]
+            assert not any(k.shim.ended.done() for k in kept if k.shim)
             for k in kept:
-                assert k.link is not None
-                k.link.stop(5)
+                assert k.shim is not None
+                k.shim.stop(5)
             ends = await asyncio.gather(*(k.end() for k in kept))
             for k in kept:
                 await k.gone(10)
                 k.remove()
-            return {None if e is None else e.ending.signal for e in ends}
+            return {None if e is None else e.signal for e in ends}
 
         assert {15} == asyncio.run(end())
         assert opened() <= before
@@ -118,18 +123,18 @@ def test_a_job_that_starts_on_a_disk_just_full_runs_and_is_found_once_there_is_s
     """Its shim could not leave word of itself then, nor write how it ended."""
     jobs = tmp_path / "disk"
     with disk(jobs, "size=1m"), host(jobs, 0) as here:
-        folder = make_folder(jobs, 1)
+        directory = make_directory(jobs, 1)
         fill(jobs / "ballast")
         spec = Spec(("/bin/sh", "-c", "echo lost; read a <&3; echo kept"), {}, Limits())
-        shim, sandbox = start(here.keep, here.launcher, spec, folder)
+        shim, sandbox = here.starter.start_in(directory, spec)
         time.sleep(0.3)
-        assert folder.read(files.SHIM) is None
+        assert directory.read(files.SHIM) is None
         (jobs / "ballast").unlink()
-        wait_for(lambda: folder.read(files.SHIM) is not None)
-        found = reach(folder)
+        wait_for(lambda: directory.read(files.SHIM) is not None)
+        found = reconnect(directory)
         assert found is not None
         found.close()
         shim.close()
         sandbox.kill()
-        wait_for(lambda: folder.read(files.EXIT) is not None)
-        folder.remove()
+        wait_for(lambda: directory.read(files.EXIT) is not None)
+        directory.remove()

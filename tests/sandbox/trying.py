@@ -1,13 +1,26 @@
-"""Turning a case of the table into a program."""
+"""Turns cases of the table into programs."""
 
+import ast
 import contextlib
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ec2_agent.sandbox.seccomp import Library
-from tests.sandbox.cases import PRELUDE, Case
+from tests.sandbox.cases import Case, prelude
+
+_FORKS = """
+def attempt(number, run):
+    pid = os.fork()
+    if not pid:
+        try: shown = str(run())
+        except OSError as failed: shown = errno.errorcode.get(failed.errno, type(failed).__name__)
+        except Exception as failed: shown = type(failed).__name__
+        os.write(1, f"({number}, {shown!r})\\n".encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
 
 _FRAME = """
 try:
@@ -21,8 +34,22 @@ except Exception as failed:
 
 def program(case: Case, host: Mapping[str, object]) -> str:
     """Give the Python program of a case; `host` fills in the names of the host's own."""
+    return _resolved(prelude(case.tries) + _FRAME.format(tries=case.tries), host)
+
+
+def shared_program(cases: Sequence[Case], host: Mapping[str, object]) -> str:
+    """Give a program that tries each case in a forked process of its own; see `shown_of`."""
+    attempts = "\n".join(f"attempt({n}, lambda: {case.tries})" for n, case in enumerate(cases))
+    return _resolved("\n".join((prelude(attempts), _FORKS, attempts)), host)
+
+
+def shown_of(output: str) -> dict[int, str]:
+    """What each case of a shared program has shown, by its place."""
+    return dict(ast.literal_eval(line) for line in output.splitlines())
+
+
+def _resolved(code: str, host: Mapping[str, object]) -> str:
     library = Library()
-    code = PRELUDE + _FRAME.format(tries=case.tries)
     code = re.sub(r"\bNR_(\w+)", lambda m: str(library.number(m[1])), code)
     for name, value in host.items():
         code = code.replace(name, repr(value))

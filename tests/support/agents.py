@@ -11,14 +11,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ec2_agent.attempt import Attempt
-from ec2_agent.claiming import Claimer, Stores
-from ec2_agent.finished import Finished
-from ec2_agent.flight import Flight, Held
-from ec2_agent.journal import Journal, Store
-from ec2_agent.kept import Keep, boottime
-from ec2_agent.report import Report, Tools
-from ec2_agent.room import Jobs, Room
+from ec2_agent.attempt.preparation import Preparation
+from ec2_agent.attempt.run import Attempt, AttemptFactory
+from ec2_agent.attempt.spec import GRACE_S
+from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.processes import boottime
+from ec2_agent.jobs.start import JobStarter
+from ec2_agent.lanes.claiming import Claimer, Stores
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.flight import Flight
+from ec2_agent.outcomes.journal import Journal, Store
+from ec2_agent.outcomes.record import OutcomeRecord
+from ec2_agent.outcomes.recorder import OutcomeRecorder
+from ec2_agent.outcomes.report import Report
 from ec2_agent.sandbox import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
@@ -26,17 +31,18 @@ from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
 from ec2_agent.state.settings import StateSettings
-from joblane.aws.agents import AgentRow, AgentStore
+from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
-from joblane.aws.payloads import Payloads
+from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.config import Lane
-from joblane.head import Head
+from joblane.job.head import Head
+from joblane.job.lease import Heartbeat
+from joblane.service.condition_supervisor import ConditionSupervisor
 from tests.support.aws import DESCRIPTOR
 
 
@@ -60,15 +66,18 @@ def settings(name: str = "agent-1") -> Settings:
 class DirectStore:
     """The state service's records without its process."""
 
-    def __init__(self, backend: Backend | None = None) -> None:
+    def __init__(
+        self, backend: Backend | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
         self.backend = backend or MemoryBackend()
+        self._clock = clock
 
     async def create(self, records: Sequence[Record]) -> list[Result]:
         """See StateClient."""
         return self.write(Verb.CREATE, records)
 
     def later(self, record: Record) -> bool:
-        """See StateClient; here it is at once."""
+        """See StateClient; stored at once here."""
         self.write(Verb.SYNC, [record])
         return True
 
@@ -76,34 +85,34 @@ class DirectStore:
         """See StateClient."""
         after: str | None = None
         while True:
-            page, after = self.backend.list(kind, after, BATCH, time.time())
+            page, after = self.backend.list(kind, after, BATCH, self._clock())
             for record in page:
                 yield record
             if after is None:
                 return
 
     def write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
-        """Do writes."""
-        now = time.time()
+        """Write records."""
+        now = self._clock()
         return self.backend.write([prepared(verb, record, now) for record in records], now)
 
 
 class Prompt(Journal):
-    """A journal whose outcomes are delivered when `put` returns: these parts run by hand."""
+    """A journal that has delivered an outcome when `put` returns."""
 
-    async def put(self, finished: Finished) -> None:
+    async def put(self, outcome: OutcomeRecord) -> None:
         """Store and deliver."""
-        await super().put(finished)
+        await super().put(outcome)
         await self.flush()
 
 
 def _nobody() -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 @functools.cache
 def shims() -> Shims:
-    """The shims of this process's tests."""
+    """Shims that the tests of this process share."""
     made = Shims()
     atexit.register(made.close)
     return made
@@ -111,46 +120,48 @@ def shims() -> Shims:
 
 @dataclass
 class Parts:
-    """Claimer and attempts of one agent, driven by hand."""
+    """The parts of one agent that claim and run jobs, without its loops."""
 
     clients: Clients
     launcher: Launcher | None = None
     name: str = "agent-1"
     clock: Callable[[], float] = time.time
-    conditions: ConditionStore | None = None
+    conditions: ConditionSupervisor | None = None
     requirements: Requirements | None = None
     store: Store | None = None
-    """Where outcomes are kept; a place of their own if there is none."""
+    """Of the journal; a new one by default."""
     jobs_dir: Path | None = None
+    grace_s: float = GRACE_S
 
     def __post_init__(self) -> None:
         dynamodb = self.clients.make("dynamodb")
         self.sqs = self.clients.make("sqs")
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
-        self.flight = Flight(self.clock)
-        report = Report(
-            self.jobs, self.conditions, self.flight, lambda url: LaneQueue(self.sqs, url)
-        )
+        self.flight = Flight(self.clock, lambda url: LaneQueue(self.sqs, url))
+        report = Report(self.jobs, self.conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)
-        journal, jobs = self.journal, Jobs(taken=0, started=0)
-        self.room = Room(Path("/"), 4, lambda: journal.room, lambda: jobs, time.monotonic, _nobody)
+        journal, jobs = self.journal, JobCounts(taken=0, started=0)
+        self.capacity = Capacity(
+            Path("/"), 4, lambda: journal.room, lambda: jobs, time.monotonic, _nobody
+        )
         self.claimer = Claimer(
             settings(self.name),
             Stores(self.jobs, self.agents, self.conditions),
             self.flight,
             self.clock,
+            random.Random(1),
         )
 
     def take_up(self) -> int:
-        """Deliver what an earlier life of this agent has left; returns how much that was."""
+        """Deliver the outcomes of an earlier process of this agent; returns how many there were."""
 
         async def work() -> int:
             found = await self.journal.recover()
             now_ms = int(self.clock() * 1000)
             jobs = tuple(self.journal.job_ids)
             self.agents.beat(
-                AgentRow(self.name, now_ms, now_ms, 1, 0, ("default",), "full", "1", jobs)
+                Heartbeat(self.name, now_ms, now_ms, 1, 0, ("default",), "full", "1", jobs)
             )
             self.journal.resume()
             await self.journal.flush()
@@ -158,45 +169,45 @@ class Parts:
 
         return asyncio.run(work())
 
-    def receive(self, lane: Lane = "default") -> Held | None:
+    def receive(self, lane: Lane = "default") -> Delivery | None:
         """Take one message from a lane."""
-        queue = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", lane))
-        dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", lane))
-        found = queue.receive(1, 0)
-        return Held(queue, dead, "default", found[0], self.clock()) if found else None
+        url, dead = (
+            of("default", lane) for of in (DESCRIPTOR.lane_url, DESCRIPTOR.dead_letter_url)
+        )
+        found = LaneQueue(self.sqs, url).receive(1, 0)
+        return Delivery("default", url, dead, found[0], self.clock()) if found else None
 
-    def claim(self, held: Held) -> Head | None:
-        """Claim what a message names."""
+    def claim(self, held: Delivery) -> Head | None:
+        """Claim the job that a message names."""
         self.flight.add(held)
         return asyncio.run(self.claimer.claim(held))
 
-    def keep(self) -> Keep:
-        """Shims, and a directory for their jobs."""
-        if self.jobs_dir is None:
-            self.jobs_dir = Path(tempfile.mkdtemp(prefix="joblane-jobs-"))
-            atexit.register(shutil.rmtree, self.jobs_dir, ignore_errors=True)
-        return Keep(shims(), self.jobs_dir, lambda: boottime() + 240, self.conditions is not None)
-
-    def attempt(self, head: Head, held: Held) -> Attempt:
+    def attempt(self, head: Head, held: Delivery) -> Attempt:
         """A claimed job, ready to run in a real sandbox."""
         if self.launcher is None:
             raise ValueError("these parts have no launcher")
-        tools = Tools(
-            jobs=self.jobs,
-            payloads=Payloads(lambda: self.clients.make("s3"), DESCRIPTOR.bucket),
-            logs=LogStore(self.clients.make("logs"), DESCRIPTOR.log_group),
-            conditions=self.conditions,
-            requirements=self.requirements,
-            launcher=self.launcher,
-            keep=self.keep(),
-            secrets=SecretStore(
-                self.clients.make("secretsmanager"), self.clients.make("ssm"), DESCRIPTOR.name
+        if self.jobs_dir is None:
+            self.jobs_dir = Path(tempfile.mkdtemp(prefix="joblane-jobs-"))
+            atexit.register(shutil.rmtree, self.jobs_dir, ignore_errors=True)
+        make, recovery = self.clients.make, self.conditions is not None
+        return AttemptFactory(
+            Preparation(
+                self.requirements,
+                PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
+                SecretStore(make("secretsmanager"), make("ssm"), DESCRIPTOR.name),
+                self.clock,
+                self.grace_s,
             ),
-            flight=self.flight,
-            journal=self.journal,
-            room=self.room,
-            retention=DESCRIPTOR.retention,
-            clock=self.clock,
-            dice=random.Random(1),
-        )
-        return Attempt(tools, head, held)
+            JobStarter(
+                self.launcher,
+                shims(),
+                self.jobs_dir,
+                lambda: boottime() + 240,
+                recovery,
+                self.capacity,
+            ),
+            OutcomeRecorder(self.journal, DESCRIPTOR.retention, self.clock, random.Random(1)),
+            LogStore(make("logs"), DESCRIPTOR.log_group),
+            self.flight,
+            recovery,
+        ).make(head, held)

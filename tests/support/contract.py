@@ -1,4 +1,4 @@
-"""Holds every answer that a unit test gets against docs/openapi.json."""
+"""Holds every answer that a unit test gets against contract/openapi.json."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
-from joblane.routes import ROUTES
+from joblane.contract.routes import ROUTES
 from scripts.docs.openapi import FILE
 
 

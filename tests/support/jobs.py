@@ -2,7 +2,7 @@
 
 import json
 
-from joblane.model import Submission
+from joblane.job.spec import Submission
 
 JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 

@@ -22,7 +22,7 @@ TROUBLE = (ClientError, BotoCoreError)
 
 LATE_S = 45.0
 """A call that its caller gave up still arrives within this time; a kernel goes on sending what a
-closed connection had left to send. A message waits a minute for its job (`of_missing`)."""
+closed connection had left to send. A message waits a minute for its job (`dispose_missing`)."""
 
 
 class Killed(BaseException):

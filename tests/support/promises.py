@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from joblane.aws.condition_items import Phase
-from joblane.head import Head
-from joblane.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
-from joblane.message import NotOurs, decode
+from joblane.condition.state import Phase
+from joblane.job.head import Head
+from joblane.job.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
+from joblane.job.message import NotOurs, decode
 from tests.support.aws import DESCRIPTOR
 from tests.support.network import LATE_S
 from tests.support.world import SKEW_S, World, told
@@ -57,7 +57,7 @@ class Promises:
         """What runs under a lease is what the table says: nobody else may end or have it."""
         for agent in self.world.agents:
             for job in agent.running if agent.holds_lease else ():
-                mine = job.attempt.head
+                mine = job.head
                 head = heads.get(mine.job_id)
                 assert head is not None, f"{mine.job_id} runs and is gone"
                 holds = (head.state, head.epoch) == (State.ACTIVE, mine.epoch)

@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,8 @@ class Proxy(ThreadingHTTPServer):
         """What it meets: requests whose `X-Amz-Target` begins so."""
         self.hit = 0
         """How many requests met a fault."""
+        self.asked: Counter[str] = Counter()
+        """Requests by the operation that `X-Amz-Target` names."""
         self._dice = random.Random(seed)
         self._lock = threading.Lock()
 
@@ -50,6 +53,7 @@ class Proxy(ThreadingHTTPServer):
     def draw(self, target: str) -> Fault | None:
         """Decide what the next request meets."""
         with self._lock:
+            self.asked[target.rpartition(".")[2]] += 1
             fault = self.fault
             if fault is None or not target.startswith(self.only):
                 return None

@@ -2,22 +2,23 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-import botocore.session
-from aws_lambda_powertools.logging import Logger
-
-from functions.recovery.handler import Recovery, Settings, answer, make_testers
+from functions.recovery.handler import Settings, build
 from infra.recovery_machine import definition
-from joblane.aws.clients import QUICK, Clients
+from joblane.aws.clients import Clients
 from joblane.aws.conditions import ConditionStore
-from joblane.aws.jobs import Facts, JobStore, Refused
+from joblane.aws.executions import Executions
+from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import LaneQueue, Received
-from joblane.head import Step, submitted
-from joblane.lifecycle import Outcome, State
-from joblane.message import Message, decode
-from joblane.names import Lane, table_name
-from joblane.testers import BadParameters, Finding, Tester
+from joblane.deployment.names import Lane, table_name
+from joblane.job.head import Step, submitted
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.message import Message, decode
+from joblane.job.moves import AttemptFacts
+from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.service.recover import MAX_STEPS
+from joblane.service.testers import BadParameters, Finding, Tester
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.machine import Clock, Machine
@@ -38,8 +39,6 @@ ENVIRONMENT = {
     "JOBLANE_ALLOW_NETWORKS": "[]",
     "JOBLANE_RETENTION": "{}",
 }
-
-QUIET = Logger(service="recovery", level="CRITICAL")
 
 
 def make(aws: Cloud) -> None:
@@ -65,8 +64,13 @@ def make(aws: Cloud) -> None:
 
 def store(clients: Clients) -> ConditionStore:
     """The conditions of a deployment."""
-    return ConditionStore(
-        clients.make("dynamodb"), TABLE, clients.make("stepfunctions"), MACHINE_ARN
+    return ConditionStore(clients.make("dynamodb"), TABLE)
+
+
+def supervisor(clients: Clients) -> ConditionSupervisor:
+    """What an agent joins conditions with."""
+    return ConditionSupervisor(
+        store(clients), Executions(clients.make("stepfunctions"), MACHINE_ARN)
     )
 
 
@@ -86,20 +90,6 @@ class Switch(Tester):
         return Finding(self.allow, f"{parameter} allows {self.allow}")
 
 
-class OneEach(Clients):
-    """Makes each client once: making one takes longer than most of our calls."""
-
-    def __init__(self, session: botocore.session.Session) -> None:
-        super().__init__(session)
-        self._made: dict[str, object] = {}
-
-    def make(self, service: str, config: Any = QUICK) -> Any:
-        """Make a client, or hand out the one that was made."""
-        if service not in self._made:
-            self._made[service] = super().make(cast("Any", service), config)
-        return self._made[service]
-
-
 @dataclass
 class World:
     """A deployment with recovery, an agent's side of it, and a clock that jumps.
@@ -111,15 +101,13 @@ class World:
     aws: Cloud
     clients: Clients
     policies: dict[str, Any] = field(default_factory=dict)
+    max_steps: int = MAX_STEPS
     clock: Clock = field(default_factory=Clock)
     http: Switch = field(default_factory=Switch)
     tcp: Switch = field(default_factory=Switch)
 
     def __post_init__(self) -> None:
-        make(self.aws)
-        self.conditions = store(self.clients)
-        self.jobs = JobStore(self.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
-        self.sqs = self.clients.make("sqs")
+        self.use(self.clients)
         self.machine = Machine(
             self.aws.clients.make("stepfunctions"),
             MACHINE_ARN,
@@ -128,14 +116,22 @@ class World:
             self.clock,
         )
 
+    def use(self, clients: Clients) -> None:
+        """Let the function and the agent make their calls with other clients."""
+        self.clients = clients
+        self.conditions = store(clients)
+        self.supervisor = supervisor(clients)
+        self.jobs = JobStore(clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+        self.sqs = clients.make("sqs")
+
     def function(self, event: dict[str, Any]) -> dict[str, Any]:
         """Call the function, freshly started."""
         settings = Settings.model_validate(
             {**ENVIRONMENT, "JOBLANE_POLICIES": json.dumps(self.policies)}
         )
-        testers = make_testers(settings, self.clients, self.clock)
-        testers |= {"http": self.http, "tcp": self.tcp}
-        return answer(Recovery(settings, self.clients, testers, self.clock, QUIET), event)
+        testers = {"http": self.http, "tcp": self.tcp}
+        function = build(settings, self.clients, self.clock, testers, self.max_steps)
+        return function.answer(event)
 
     @property
     def now_ms(self) -> int:
@@ -166,10 +162,12 @@ class World:
                 raise
             head = refusal.head
         if head.state is State.ACTIVE:
-            step = Step(State.BLOCKED, self.now_ms, head.attempt - 1, "exit 75", records=0)
-            head = self.jobs.block(head, step, condition, Facts(Outcome.BLOCKED, exit_code=75))
+            step = Step(State.BLOCKED, self.now_ms, head.attempt - 1, "exit code 75", records=0)
+            head = self.jobs.block(
+                head, step, condition, AttemptFacts(Outcome.BLOCKED, exit_code=75)
+            )
         if head.condition is not None:
-            self.conditions.join(head.condition, head, self.now_ms)
+            self.supervisor.join(head.condition, head, self.now_ms)
         self.lane(head.spec.priority).delete(received.receipt)
 
     def submit_and_block(self, condition: str, count: int = 1, first: int = 0) -> list[str]:

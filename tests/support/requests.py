@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from joblane.access import API_AUDIENCE, SCOPES
-from joblane.web import Application
+from joblane.contract.access import API_AUDIENCE, SCOPES
+from joblane.http.application import Application
 from tests.support import contract
 
 ALL = " ".join(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)

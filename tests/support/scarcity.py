@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from ec2_agent.room import descriptors_left
+from ec2_agent.host.capacity import descriptors_left
 
 
 @contextlib.contextmanager

@@ -1,32 +1,49 @@
-"""A simulated agent: its heartbeats, claims and reports are the real ones, its jobs are not."""
+"""A simulated agent: its lease, claims, messages and journal are the real ones, its jobs are not.
 
-from collections.abc import Coroutine
+Its tasks run on a loop of its own, on the world's clock (`loop.py`).
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ec2_agent.attempt import Attempt
-from ec2_agent.claiming import Claimer, Stores
-from ec2_agent.decisions import Verdicted, of_blocking, of_told
-from ec2_agent.finished import End, Finished, Way, finish
-from ec2_agent.flight import Flight, Held
-from ec2_agent.journal import Undelivered
-from ec2_agent.lease import lease_lost
-from ec2_agent.report import Report, Tools, letter_of
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.lanes.claiming import Claimer, Stores
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.flight import Flight
+from ec2_agent.outcomes.journal import Journal
+from ec2_agent.outcomes.judge import (
+    AttemptResult,
+    StopReason,
+    blocked_before_start,
+    judge,
+)
+from ec2_agent.outcomes.recorder import OutcomeRecorder
+from ec2_agent.outcomes.report import Report
+from ec2_agent.presence.lease import Lease
+from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.sandbox import Ending, Usage
-from joblane.aws.agents import AgentRow, AgentStore
+from ec2_agent.slots import Slots
+from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
-from joblane.aws.requirements import Blocking
-from joblane.conditions import scoped
-from joblane.head import Head
-from joblane.lifecycle import Outcome
-from joblane.message import decode_command
-from joblane.names import LANES, inbox_name
-from tests.support.agents import settings
+from joblane.condition.blocking import Blocking, decode
+from joblane.condition.names import scoped
+from joblane.deployment.names import LANES, inbox_name
+from joblane.job.head import Head
+from joblane.job.lease import LEASE_S
+from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
+from joblane.job.message import decode_command
+from tests.support.agents import DirectStore, settings
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
+from tests.support.loop import NO_DELAY, SimLoop
 from tests.support.network import TROUBLE
-from tests.support.recovery import store
+from tests.support.recovery import supervisor
 
 if TYPE_CHECKING:
     from tests.support.world import World
@@ -39,277 +56,287 @@ ENDING = Ending(
     stopped=False,
     error=None,
     usage=Usage(cpu_s=0.1, wall_s=0.1),
+    records=0,
 )
 
 THREADS = 4
 
 LONGEST_S = 120
-"""A simulated job runs so long at most."""
+"""Longest run of a simulated job; one in eight runs for longer than a lease."""
 
-T = TypeVar("T")
+TIMEOUT_S = 21.0
+"""Longest time of a call while the agent is cut off: three tries (`clients.QUICK`)."""
 
+SLOW = 0.02
+"""Share of calls that take up to `TIMEOUT_S`, while there are faults."""
 
-def drive(work: Coroutine[Any, Any, T]) -> T:
-    """Run to its end what never waits: calls are made at once and sleeping takes no time here."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return cast("T", end.value)
-    raise AssertionError("it waits for something")
+FLUSH_S = 10.0
+"""How long a draining agent goes on delivering outcomes."""
 
 
-@dataclass(eq=False)
-class Running:
-    """A job's process on a simulated host."""
+class SimAttempt:
+    """An attempt of a claimed job, whose process is simulated."""
 
-    attempt: Attempt
-    held: Held
-    ends_at: float
-    verdict: Verdicted
-    abandoned: bool = False
+    def __init__(self, agent: "SimAgent", head: Head, delivery: Delivery) -> None:
+        self.head = head
+        self.started = False
+        self.ended = False
+        self._agent = agent
+        self._delivery = delivery
+        self._reason: StopReason | None = None
+        self._abandoned = False
+        self._stop = asyncio.Event()
+        self._until = agent.lease.until
+
+    @property
+    def runs(self) -> bool:
+        """Whether its process runs; the shim kills it when the lease is not renewed."""
+        alive = not self.ended and not self._abandoned
+        return self.started and alive and self._agent.world.clock.now < self._until
+
+    def request_stop(self, reason: StopReason) -> None:
+        """See Attempt."""
+        self._reason = self._reason or reason
+        self._stop.set()
+
+    def abandon(self) -> None:
+        """See Attempt."""
+        self._abandoned = True
+        self._stop.set()
+
+    def renew(self, until: float) -> None:
+        """See Attempt."""
+        self._until = until
+
+    async def run(self) -> None:
+        """Run to the end and record the outcome, as Attempt does."""
+        agent, world = self._agent, self._agent.world
+        exit_code = agent.choose_exit_code()
+        blocking = await self._test_conditions()
+        now = world.clock.now
+        if self._abandoned or (blocking is None and now >= agent.lease.until):
+            agent.flight.abandon(self._delivery)
+            return
+        if blocking is not None:
+            await self._record(blocked_before_start(blocking, agent.now_ms()))
+            return
+        self.started = True
+        self._until = agent.lease.until
+        world.started(self.head.job_id, agent)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), self._duration_s())
+        runs, self.ended = self.runs, True
+        if not runs:
+            agent.flight.abandon(self._delivery)
+            return
+        ending = replace(ENDING, exit_code=exit_code, stopped=self._stop.is_set())
+        await self._record(judge(self.head, ending, self._reason, agent.now_ms(), recovery=True))
+
+    def _duration_s(self) -> float:
+        dice = self._agent.world.dice
+        if dice.random() < 1 / 8:
+            return dice.uniform(LEASE_S, 2 * LEASE_S)
+        return dice.choice([0, 0, dice.uniform(0, LONGEST_S)])
+
+    async def _record(self, result: AttemptResult) -> None:
+        await self._agent.recorder.record(self.head, self._delivery, result)
+
+    async def _test_conditions(self) -> Blocking | None:
+        requires = [scoped(name, self.head.tenant) for name in self.head.spec.requires]
+        if not requires:
+            return None
+        event = {"do": "check", "conditions": requires}
+        try:
+            answer = await in_thread(lambda: self._agent.world.recovery(event), "requires")
+        except TROUBLE:
+            return Blocking(requires[0], "could not be tested", untestable=False)
+        return decode(answer)
 
 
-@dataclass(eq=False)
-class Waiting:
-    """An outcome in an agent's journal (`ec2_agent/journal.py`), which outlives the agent."""
-
-    finished: Finished
-    way: Way | None = None
-    settled: bool = False
-    in_hand: bool = False
-
-
-@dataclass(eq=False)
 class SimAgent:
     """One host with an agent."""
 
-    world: "World"
-    name: str
-    skew_s: float
-    running: list[Running] = field(default_factory=list)
-    alive: bool = True
-    cut_off: bool = False
-    renewed: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.inbox_url = PREFIX + inbox_name(NAME, self.name)
-        self.world.queues.make(self.inbox_url)
-        clients = self.world.clients(lambda: self.cut_off)
+    def __init__(self, world: "World", name: str, skew_s: float) -> None:
+        self.world = world
+        self.name = name
+        self.alive = True
+        self.cut_off = False
+        self._skew_s = skew_s
+        self._ready = False
+        self._leaving = False
+        self.loop = SimLoop(lambda: world.clock.now, self._delays)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._inbox_url = PREFIX + inbox_name(NAME, name)
+        world.queues.make(self._inbox_url)
+        clients = world.clients(lambda: self.cut_off)
         dynamodb, self._sqs = clients.make("dynamodb"), clients.make("sqs")
-        self._jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
-        self._agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
-        conditions = store(clients)
-        self._flight = Flight(self.clock)
-        self.since_ms = self.now_ms()
+        jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
+        agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
+        conditions = supervisor(clients)
+        own = replace(settings(name), since_ms=self.now_ms(), threads=THREADS)
+        self.flight = Flight(self.clock, partial(LaneQueue, self._sqs))
         self._claimer = Claimer(
-            settings(self.name),
-            Stores(self._jobs, self._agents, conditions),
-            self._flight,
+            own, Stores(jobs, agents, conditions), self.flight, self.clock, world.dice
+        )
+        report = Report(jobs, conditions, self.flight)
+        records = DirectStore(world.records_of(name), lambda: world.clock.now)
+        self._journal = Journal(records, report, self.clock, self._backoff)
+        self.recorder = OutcomeRecorder(self._journal, DESCRIPTOR.retention, self.clock, world.dice)
+        self._freed = asyncio.Event()
+        adoption = Adoption(Path("/nonexistent"), jobs)
+        self._slots = Slots(self._claimer, self._journal, adoption, self._freed)
+        self.lease = Lease(
+            own,
+            agents,
             self.clock,
-        )
-        self._report = Report(
-            self._jobs, conditions, self._flight, lambda url: LaneQueue(self._sqs, url)
-        )
-        self._journal = self.world.journals.setdefault(self.name, [])
-        for entry in self._journal:
-            entry.in_hand = False
-        self._tools = Tools(
-            jobs=self._jobs,
-            payloads=cast("Any", None),
-            logs=cast("Any", None),
-            conditions=conditions,
-            requirements=None,
-            launcher=cast("Any", None),
-            keep=cast("Any", None),
-            secrets=cast("Any", None),
-            flight=self._flight,
-            journal=cast("Any", None),
-            room=cast("Any", None),
-            retention=DESCRIPTOR.retention,
-            clock=self.clock,
-            dice=self.world.dice,
+            lambda: world.clock.now,
+            self._slots.job_ids,
+            lambda: None,
+            self._slots.abandon_all,
+            self._slots.renew_all,
         )
 
     def clock(self) -> float:
-        """Unix seconds as this host believes."""
-        return self.world.clock.now + self.skew_s
+        """Unix seconds of this host's clock."""
+        return self.world.clock.now + self._skew_s
 
     def now_ms(self) -> int:
-        """Unix milliseconds as this host believes."""
+        """Unix milliseconds of this host's clock."""
         return int(self.clock() * 1000)
+
+    def _backoff(self) -> Backoff:
+        return Backoff(AWS_RETRY, dice=self.world.dice.random)
+
+    def _delays(self) -> tuple[float, float]:
+        """How long a call takes, before and after AWS executes it."""
+        dice = self.world.dice
+        if not self.world.troubled or (not self.cut_off and dice.random() >= SLOW):
+            return NO_DELAY
+        slow_s = dice.uniform(0, TIMEOUT_S)
+        return (slow_s, 0.0) if self.cut_off or dice.random() < 0.5 else (0.0, slow_s)
 
     @property
     def holds_lease(self) -> bool:
-        """Whether it may still believe that its jobs are its own."""
-        return not lease_lost(self.renewed, self.world.clock.now)
+        """Whether the agent holds its lease, as far as it knows."""
+        return self.lease.held
 
-    def beat(self) -> None:
-        """Renew the lease, or give it up in time; `Lease` without its sleeping."""
-        sent = self.world.clock.now
-        if not self.holds_lease:
-            self._abandon()
-        jobs = (
-            *self._claimer.claiming,
-            *(job.attempt.head.job_id for job in self.running),
-            *(entry.finished.head.job_id for entry in self._journal if not entry.settled),
-        )
-        row = AgentRow(
-            name=self.name,
-            since_ms=self.since_ms,
-            beat_ms=self.now_ms(),
-            threads=THREADS,
-            running=len(jobs),
-            queues=("default",),
-            isolation="full",
-            version="1",
-            jobs=jobs,
-        )
+    @property
+    def running(self) -> list[SimAttempt]:
+        """Attempts whose processes run."""
+        return [a for a in self._slots.attempts if isinstance(a, SimAttempt) and a.runs]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def start(self) -> None:
+        """Start the process."""
+        self._spawn(self._begin())
+        self.loop.run()
+
+    async def _begin(self) -> None:
+        for finished in await self._journal.recover():
+            self.flight.add(finished.delivery)
         try:
-            self._agents.beat(row)
-            self.renewed = max(sent, self.renewed)
-        except TROUBLE:
-            if not self.holds_lease:
-                self._abandon()
-
-    def _abandon(self) -> None:
-        """Kill what runs, and say nothing."""
-        for job in self.running:
-            job.abandoned = True
-        self.running.clear()
-
-    def take(self) -> None:
-        """Receive a message from some lane, and claim what it names."""
-        if self.cut_off or not self.holds_lease or len(self.running) >= THREADS:
+            await self.lease.begin()
+        except AWS_ERRORS:
+            self.die()  # an agent that cannot send its first heartbeat exits
             return
-        name = self.world.dice.choice(LANES)
-        lane = LaneQueue(self._sqs, DESCRIPTOR.lane_url("default", name))
-        with suppress(*TROUBLE):
-            for received in lane.receive(1, 0):
-                self._take(lane, received)
+        self._journal.resume()
+        self._spawn(self.lease.keep())
+        self._spawn(self.flight.keep())
+        self._ready = True
+
+    def work(self) -> None:
+        """Poll the inbox and a lane, and run what is due."""
+        if self._ready and not self._leaving:
+            self._spawn(self._listen())
+            self._spawn(self._poll())
+        self.loop.run()
 
     def take_again(self) -> None:
-        """Be handed the message that was handed out last, whoever holds it."""
+        """Receive the message that was delivered last, even if another agent holds it."""
         queues = self.world.queues
-        last = queues.last
-        if last is None or self.cut_off or not self.holds_lease or len(self.running) >= THREADS:
+        if queues.last is None or not self._takes_jobs():
             return
-        url, key = last
+        url, key = queues.last
         if key in queues.entries[url] and "inbox" not in url:
             entry = queues.hand_out(url, key, self.world.clock.now + VISIBILITY_S)
             received = Received(entry.body, entry.receipt, entry.receives, int(entry.sent * 1000))
-            with suppress(*TROUBLE):
-                self._take(LaneQueue(self._sqs, url), received)
+            self._admit(url, received)
+            self.loop.run()
 
-    def _take(self, lane: LaneQueue, received: Received) -> None:
-        dead = LaneQueue(self._sqs, f"{lane.url}-dlq")
-        held = Held(lane, dead, "default", received, self.clock())
-        head = drive(self._claimer.claim(held))
-        if head is not None and self.alive:
-            self._start(head, held)
+    def _takes_jobs(self) -> bool:
+        able = self._ready and not self._leaving and not self.cut_off and self.lease.held
+        return able and self._slots.counts().taken < THREADS
 
-    def _start(self, head: Head, held: Held) -> None:
-        """Run what was claimed, unless something that it requires is not there."""
-        world = self.world
-        if not self.holds_lease:
+    async def _poll(self) -> None:
+        if not self._takes_jobs():
             return
-        job = Running(Attempt(self._tools, head, held), held, 0, self._verdict(head))
-        self.running.append(job)
-        blocking = self._obstacle(head)
-        if job.abandoned or not self.alive:
-            return
-        if blocking is not None:
-            job.verdict = of_blocking(blocking)
-            self.finish(job, job.verdict, started=False)
-            return
-        job.ends_at = world.clock.now + world.dice.choice([0, 0, world.dice.uniform(0, LONGEST_S)])
-        world.started(head.job_id, self)
+        lane = LaneQueue(self._sqs, DESCRIPTOR.lane_url("default", self.world.dice.choice(LANES)))
+        with suppress(*AWS_ERRORS):
+            for received in await in_thread(lambda: lane.receive(1, 0), "poll"):
+                self._admit(lane.url, received)
 
-    def _obstacle(self, head: Head) -> Blocking | None:
-        requires = [scoped(name, head.tenant) for name in head.spec.requires]
-        if not requires:
-            return None
+    def _admit(self, url: str, received: Received) -> None:
+        """Take a slot for a message, as Agent does."""
+        delivery = Delivery("default", url, f"{url}-dlq", received, self.clock())
+        self._slots.take("default")
+        self.flight.add(delivery)
+        self._spawn(self._serve(delivery))
+
+    async def _serve(self, delivery: Delivery) -> None:
+        """Claim the job that a message names, and run it, as Agent does."""
         try:
-            found = self.world.recovery({"do": "check", "conditions": requires})
-        except TROUBLE:
-            return Blocking(requires[0], "could not be tested", hopeless=False)
-        if found["blocking"] is None:
-            return None
-        return Blocking(found["blocking"], found["why"], found["hopeless"])
+            head = await self._claimer.claim(delivery)
+            if head is not None:
+                attempt = SimAttempt(self, head, delivery)
+                with self._slots.running(attempt):
+                    if not self.lease.held:
+                        attempt.abandon()
+                    await attempt.run()
+        except AWS_ERRORS:
+            await self.flight.give_back(delivery, 5)
+        finally:
+            self._slots.release("default")
 
-    def _verdict(self, head: Head) -> Verdicted:
-        """How its process is going to end."""
-        outcome = self.world.dice.choice(
-            [Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, Outcome.PERMANENT]
-            + ([Outcome.BLOCKED] if self.world.troubled else [])
-        )
-        if outcome is not Outcome.BLOCKED:
-            return Verdicted(outcome, outcome.value)
-        condition = scoped((*head.spec.requires, "app:default")[0], head.tenant)
-        return Verdicted(outcome, "exit 75", condition)
+    def choose_exit_code(self) -> int:
+        """How a job's process will exit."""
+        codes = [0, 0, 1, EXIT_PERMANENT] + ([EXIT_BLOCKED] if self.world.troubled else [])
+        return self.world.dice.choice(codes)
 
-    def finish(self, job: Running, verdict: Verdicted, *, started: bool = True) -> None:
-        """Put a job's end into the journal, and deliver it."""
-        self.running.remove(job)
-        end = End(verdict, ENDING if started else None, 0, self.now_ms())
-        letter, retention = letter_of(job.held), self._tools.retention
-        finished = finish(job.attempt.head, letter, end, retention, self.world.dice)
-        self._journal.append(Waiting(finished))
-        self.deliver()
-
-    def deliver(self) -> None:
-        """Bring what is in the journal to AWS, as far as AWS takes it."""
-        for entry in [entry for entry in self._journal if not entry.in_hand]:
-            entry.in_hand = True
-            with suppress(Undelivered):
-                if not entry.settled:
-                    entry.way = drive(self._report.settle(entry.finished))
-                    entry.settled = True
-                if drive(self._report.let_go(entry.finished, entry.way)):
-                    self._journal.remove(entry)
-            entry.in_hand = False
-
-    def finish_due(self) -> None:
-        """Report the jobs whose time is over."""
-        for job in list(self.running):
-            if job in self.running and job.ends_at <= self.world.clock.now:
-                self.finish(job, job.verdict)
-
-    def listen(self) -> None:
-        """Do what the inbox says."""
-        inbox = LaneQueue(self._sqs, self.inbox_url)
-        with suppress(*TROUBLE):
-            for received in inbox.receive(10, 0):
-                told = decode_command(received.body).job_id
-                for job in list(self.running):
-                    if job not in self.running or job.attempt.head.job_id != told:
-                        continue
-                    self.finish(job, of_told(job.attempt.head, self.now_ms(), "ended"))
-                inbox.delete(received.receipt)
-
-    def work(self) -> None:
-        """Do what is due, but for the lease."""
-        self.deliver()
-        self.listen()
-        self.finish_due()
-        if self.alive:
-            self.take()
-
-    def extend(self) -> None:
-        """Keep messages invisible."""
-        for job in list(self.running):
-            with suppress(*TROUBLE):
-                job.held.lane.hide(job.held.received.receipt, VISIBILITY_S)
+    async def _listen(self) -> None:
+        """Act on the commands in the inbox."""
+        inbox = LaneQueue(self._sqs, self._inbox_url)
+        with suppress(*AWS_ERRORS):
+            for received in await in_thread(lambda: inbox.receive(10, 0), "inbox"):
+                job_id = decode_command(received.body).job_id
+                for attempt in self._slots.attempts:
+                    if attempt.head.job_id == job_id:
+                        attempt.request_stop(StopReason.COMMAND)
+                delete: Callable[[], None] = partial(inbox.delete, received.receipt)
+                await in_thread(delete, "delete command")
 
     def leave(self) -> None:
-        """Drain: hand everything back, say goodbye, go."""
-        for job in list(self.running):
-            self.finish(job, Verdicted(Outcome.INTERRUPTED, "leaving"))
-        if not self.running and not self._journal:
-            with suppress(*TROUBLE):
-                self._agents.goodbye(self.name)
-            self.alive = False
+        """Drain: stop the jobs, deliver outcomes, give up the lease, exit."""
+        if self._ready and not self._leaving:
+            self._leaving = True
+            for attempt in self._slots.attempts:
+                attempt.request_stop(StopReason.DRAIN)
+            self._spawn(self._leave())
+        self.loop.run()
+
+    async def _leave(self) -> None:
+        while self._slots.counts().taken:
+            self._freed.clear()
+            await self._freed.wait()
+        if await self._journal.flush(FLUSH_S):
+            await self.lease.end()
+        self.die()
 
     def die(self) -> None:
         """SIGKILL: its jobs die with it (`ec2_agent/sandbox/slot.py`)."""
-        self.running.clear()
         self.alive = False
+        self.loop.kill()
+        self._slots.attempts.clear()

@@ -4,15 +4,19 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from botocore.exceptions import ClientError
 
+from tests.support.aws import PREFIX
+
 if TYPE_CHECKING:
-    from tests.support.network import Faults, Network
+    from tests.support.network import Faults
+
+T = TypeVar("T")
 
 LATE_S = 1.0
-"""A message that was sent shows within this time."""
+"""A message is visible within this time after it was sent."""
 
 
 @dataclass
@@ -30,8 +34,11 @@ class Entry:
 class Queues:
     """What all queues hold, by URL. A queue is there once somebody has made it."""
 
-    def __init__(self, dice: random.Random, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, dice: random.Random, clock: Callable[[], float], late_s: float = LATE_S
+    ) -> None:
         self.dice = dice
+        self.late_s = late_s
         self.clock = clock
         self.entries: dict[str, dict[int, Entry]] = {}
         self.last: tuple[str, int] | None = None
@@ -48,7 +55,7 @@ class Queues:
             code = "AWS.SimpleQueueService.NonExistentQueue"
             raise ClientError({"Error": {"Code": code}}, "SendMessage")
         now = self.clock()
-        shows = now + delay_s + self.dice.choice([0, self.dice.uniform(0, LATE_S)])
+        shows = now + delay_s + self.dice.choice([0, self.dice.uniform(0, self.late_s)])
         key = next(self._ids)
         self.entries[url][key] = Entry(body, now, shows, attributes)
         if shows <= now:
@@ -75,10 +82,17 @@ class Queues:
                 yield entry.body
 
 
+class Way(Protocol):
+    """The way of one host or function to AWS."""
+
+    def call(self, make: Callable[[], T], *, writes: bool) -> T:
+        """Make a call as the SDK does."""
+
+
 class Sqs:
     """A client of SQS, as botocore would make it, over its caller's way to AWS."""
 
-    def __init__(self, queues: Queues, network: "Network", faults: "Faults") -> None:
+    def __init__(self, queues: Queues, network: Way, faults: "Faults") -> None:
         self._queues = queues
         self._network = network
         self._faults = faults
@@ -147,8 +161,46 @@ class Sqs:
         """Change visibility; an old receipt changes nothing."""
         self._network.call(lambda: self._hide(**request), writes=True)
 
+    def change_message_visibility_batch(self, **request: Any) -> Any:
+        """Change the visibility of many; now and then one is refused by itself."""
+        return self._network.call(lambda: self._hide_all(**request), writes=True)
+
+    def _hide_all(self, **request: Any) -> Any:
+        failed = []
+        for entry in request["Entries"]:
+            if self._faults.hit():
+                failed.append({"Id": entry["Id"]})
+            else:
+                self._hide(QueueUrl=request["QueueUrl"], **entry)
+        return {"Failed": failed}
+
     def _hide(self, **request: Any) -> None:
         receipt = request["ReceiptHandle"]
         entry = self._queues.entries[request["QueueUrl"]].get(int(receipt.partition("/")[0]))
         if entry is not None and entry.receipt == receipt:
             entry.visible_at = self._queues.clock() + request["VisibilityTimeout"]
+
+    def create_queue(self, **request: Any) -> dict[str, str]:
+        """Make a queue, or find it."""
+        url = PREFIX + request["QueueName"]
+        self._network.call(lambda: self._queues.make(url), writes=True)
+        return {"QueueUrl": url}
+
+    def purge_queue(self, **request: Any) -> None:
+        """Delete all messages of a queue."""
+        self._network.call(self._queues.entries[request["QueueUrl"]].clear, writes=True)
+
+    def get_queue_attributes(self, **request: Any) -> Any:
+        """Count messages, as exactly as SQS does not."""
+        return self._network.call(lambda: self._count(request["QueueUrl"]), writes=False)
+
+    def _count(self, url: str) -> Any:
+        now, entries = self._queues.clock(), self._queues.entries[url].values()
+        hidden = [entry for entry in entries if entry.visible_at > now]
+        delayed = sum(entry.receives == 0 for entry in hidden)
+        counts = {
+            "ApproximateNumberOfMessages": len(entries) - len(hidden),
+            "ApproximateNumberOfMessagesNotVisible": len(hidden) - delayed,
+            "ApproximateNumberOfMessagesDelayed": delayed,
+        }
+        return {"Attributes": {name: str(count) for name, count in counts.items()}}

@@ -6,57 +6,56 @@ of Step Functions and EventBridge, and the jobs' processes are simulated.
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
+from ec2_agent.state.memory import MemoryBackend
 from functions.admin import handler as admin
 from functions.dead_letter import handler as dead_letter
-from functions.instance_end.handler import InstanceEnd
-from functions.instance_end.handler import Settings as InstanceEndSettings
-from functions.recovery.handler import Recovery, answer, make_testers
-from functions.recovery.handler import Settings as RecoverySettings
+from functions.instance_end import handler as instance_end
+from functions.recovery import handler as recover
 from functions.requeue import handler as requeue
 from functions.submission import handler as submission
 from infra.recovery_machine import definition
-from joblane.aws.agents import HEARTBEAT_S, LEASE_S
 from joblane.aws.jobs import JobStore
-from joblane.config import alternate_name
-from joblane.head import Head
-from joblane.names import LANES
+from joblane.deployment.names import LANES
+from joblane.job.head import Head
+from joblane.job.lease import HEARTBEAT_S
 from tests.support import recovery
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, PREFIX, QUEUES
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, queue_urls
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.machine import Clock, Execution, Machine
 from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
-from tests.support.recovery import MACHINE_ARN, QUIET, Switch
+from tests.support.recovery import MACHINE_ARN, Switch
 from tests.support.requests import Api
-from tests.support.simulated_agent import SimAgent, Waiting
+from tests.support.simulated_agent import SimAgent
 from tests.support.sqs import Queues
 
 SKEW_S = 5.0
-"""Clocks of two hosts differ by this much at most."""
+"""Largest difference of two hosts' clocks."""
 
 TICK_S = HEARTBEAT_S
 MINUTE_TICKS = 6
 
 MOST_RECEIVES = 40
 """After which SQS moves a message to its lane's dead-letter queue: far fewer than deployed, so
-that it happens."""
+that it happens here."""
 
 INTERRUPTIONS = 0.1
-"""How often others come in between before and after a write."""
+"""How often other agents or functions act before, and after, a write."""
 
-KILLS = 0.004
-"""How often a function or host dies right after a write."""
+KILLS = 0.015
+"""How often a function or host is killed right after a write."""
 
-HEALS = 0.04
-"""How often an agent that is cut off finds its way back, each `TICK_S` that it waits."""
+HEALS = 0.01
+"""How often an agent that is cut off reaches AWS again, each `TICK_S`."""
 
 MOST_AT_ONCE = 3
-"""Agents and functions that are in the middle of something."""
+"""Most agents and functions in the middle of a call."""
 
 POLICIES = {
     "app": {"policy": "exponential", "first_s": 10, "longest_s": 120, "most_s": 1800},
@@ -66,25 +65,21 @@ POLICIES = {
 CONDITIONS = ("http:https://api.example.com/health", "tcp:db.example.com:5432", "app:ledger")
 
 
-class Inline:
-    """An executor that works at once: threads would make a seed mean nothing."""
+class Inline(Executor):
+    """An executor without threads, so that a seed repeats a world."""
 
     def __init__(self, _workers: int) -> None:
         pass
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def map(self, work: Callable[[Any], Any], entries: Iterable[Any]) -> Iterator[Any]:
-        """Do one after the other."""
-        return map(work, list(entries))
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        """Do it at once."""
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments, **options))  # what it raises is raised here
+        return done
 
 
 class Pace(Machine):
-    """Executions, advanced by the world's ticks; what fails is told as EventBridge does."""
+    """Step Functions executions, advanced by ticks; failures are delivered as events."""
 
     def __init__(self, world: "World") -> None:
         function = definition("function")
@@ -93,14 +88,14 @@ class Pace(Machine):
         self._stepping: set[str] = set()
 
     def start(self, name: str, text: str) -> None:
-        """Begin an execution. Raises what Step Functions says of a name that is taken."""
+        """Start an execution. Raises Step Functions' error for a name that is taken."""
         if name in self.executions:
             raise ClientError({"Error": {"Code": "ExecutionAlreadyExists"}}, "StartExecution")
         data = json.loads(text)
         self.executions[name] = Execution(name, data, "Begin", data, self._clock.now)
 
     def tick(self) -> None:
-        """Do what is due, and hand on what failed until it is taken."""
+        """Run what is due, and deliver failures until the function accepts them."""
         for execution in self.running():
             if execution.name not in self._stepping:
                 self._stepping.add(execution.name)
@@ -119,7 +114,7 @@ class Pace(Machine):
             self.step(execution)
 
     def alive(self) -> set[str]:
-        """Conditions that somebody takes care of, or is about to be told of."""
+        """Conditions with a running execution or an undelivered failure."""
         inputs = [e.input for e in self.running()]
         inputs += [json.loads(event["detail"]["input"]) for event in self.events]
         return {str(data["condition"]) for data in inputs}
@@ -134,7 +129,7 @@ class Pace(Machine):
 
 
 class Calm(NetworkClients):
-    """Clients of who only looks: nothing ever happens to them."""
+    """Clients of the test itself: without faults."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world, lambda: False)
@@ -142,10 +137,12 @@ class Calm(NetworkClients):
 
 
 class World:
-    """Everything, and the check that no job runs twice at once."""
+    """The whole simulation; checks that no job runs twice at once."""
 
     def __init__(self, seed: int, tables: Tables | None = None) -> None:
         self.dice = random.Random(seed)
+        self.id_dice = random.Random(seed + 2)
+        """Makes jobs' ids."""
         self.clock = Clock(1_800_000_000.0)
         self.faults = Faults(self.dice, 0.0, INTERRUPTIONS, KILLS)
         self.tables = tables or Tables()
@@ -154,18 +151,15 @@ class World:
         self.wells = {"http": Switch(), "tcp": Switch()}
         self.agents: list[SimAgent] = []
         self.starts: dict[str, int] = {}
-        self.journals: dict[str, list[Waiting]] = {}
-        """What agents have not told AWS yet, by their names."""
+        self._records: dict[str, MemoryBackend] = {}
+        """Records of the agents' state services, by agent; they outlive its processes."""
         self.ended_instances: list[str] = []
         self.ticks = 0
         self.meddle: Callable[[], None] = lambda: None
-        """What users may do while others are in the middle of something."""
+        """What users do while agents and functions are in the middle of a call."""
         self._busy: list[SimAgent | None] = []
-        for queue in QUEUES:
-            for lane in LANES:
-                self.queues.make(DESCRIPTOR.lane_url(queue, lane))
-                self.queues.make(DESCRIPTOR.dead_letter_url(queue, lane))
-        self.queues.make(PREFIX + alternate_name(NAME))
+        for url in queue_urls():
+            self.queues.make(url)
         self.pace = Pace(self)
         self._functions()
         calm = Calm(self)
@@ -178,30 +172,37 @@ class World:
         return self.clock.now
 
     def _functions(self) -> None:
-        """Compose each function as its `main` does, with its own faulty clients."""
+        """Make each function as its `main` does, with faulty clients of its own."""
         make, late = self.clients, self._skewed
         environment = FUNCTION_ENVIRONMENT
         self.api = Api(
-            submission.build(submission.Settings.model_validate(environment), make(), late())
+            submission.build(
+                submission.Settings.model_validate(environment),
+                make(),
+                late(),
+                Inline,
+                self.id_dice.getrandbits,
+            )
         )
-        self.operator = Api(admin.build(admin.Settings.model_validate(environment), make(), late()))
-        self._requeue = requeue.build(requeue.Settings.model_validate(environment), make(), late())
+        self.operator = Api(
+            admin.build(admin.Settings.model_validate(environment), make(), late(), Inline)
+        )
+        self._requeue = requeue.build(
+            requeue.Settings.model_validate(environment), make(), late(), Inline
+        )
         self._dead_letters = dead_letter.build(
             dead_letter.Settings.model_validate(environment), make(), late()
         )
-        instance_end = InstanceEndSettings.model_validate(
-            {**environment, "JOBLANE_QUEUES": json.dumps(QUEUES)}
+        self._instance_end = instance_end.build(
+            instance_end.Settings.model_validate(environment), make()
         )
-        self._instance_end = InstanceEnd(instance_end, make(), QUIET)
-        settings = RecoverySettings.model_validate(
+        settings = recover.Settings.model_validate(
             {**recovery.ENVIRONMENT, "JOBLANE_POLICIES": json.dumps(POLICIES)}
         )
-        clients, clock = make(), late()
-        testers = make_testers(settings, clients, clock) | self.wells
-        self._recovery = Recovery(settings, clients, testers, clock, QUIET)
+        self._recovery = recover.build(settings, make(), late(), self.wells)
 
     def clients(self, cut_off: Callable[[], bool] = lambda: False) -> NetworkClients:
-        """Make clients of one host or function."""
+        """Make the clients of one host or function."""
         return NetworkClients(self, cut_off)
 
     def start_execution(self, name: str, text: str) -> None:
@@ -213,34 +214,34 @@ class World:
         return lambda: self.clock.now + skew_s
 
     def recovery(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Call the recovery function; to its caller its death is an error like others."""
+        """Call the recovery function; when it is killed, its caller gets an error."""
         try:
-            return answer(self._recovery, event)
+            return self._recovery.answer(event)
         except Killed:
             raise ClientError({"Error": {"Code": "Lambda.Unknown"}}, "Invoke") from None
 
     def started(self, job_id: str, by: SimAgent) -> None:
-        """Note a start; nobody else may be running the job."""
+        """Count a start; no other agent may be running the job."""
         self.starts[job_id] = self.starts.get(job_id, 0) + 1
         running = [
-            agent
-            for agent in self.agents
-            for job in agent.running
-            if job.attempt.head.job_id == job_id
+            agent for agent in self.agents for job in agent.running if job.head.job_id == job_id
         ]
         if running != [by]:
             names, head = [agent.name for agent in running], self.jobs.get(job_id)
             raise AssertionError(f"{job_id} runs on {names}: {head and told(head)}")
 
     def join(self, name: str) -> None:
-        """Let an agent start; it beats before it takes anything."""
+        """Start an agent."""
         agent = SimAgent(self, name, self.dice.uniform(-SKEW_S / 2, SKEW_S / 2))
-        agent.renewed = self.clock.now - LEASE_S
         self.agents.append(agent)
-        self.let(agent, agent.beat)
+        self.let(agent, agent.start)
+
+    def records_of(self, name: str) -> MemoryBackend:
+        """Records of an agent's state service."""
+        return self._records.setdefault(name, MemoryBackend())
 
     def tick(self) -> None:
-        """Let time pass; everybody does what is due."""
+        """Advance the time by `TICK_S`; agents and functions run what is due."""
         self._pass_time()
         self.pace.tick()
         if self.ticks % MINUTE_TICKS == 0:
@@ -249,19 +250,23 @@ class World:
         self._redrive()
 
     def _pass_time(self) -> None:
-        """Let time pass; agents do what is due, the lease even while they are at something."""
+        """Advance the time; agents run each timer when it is due."""
         self.ticks += 1
-        self.clock.now += TICK_S
-        self.faults.arrive(self.clock.now)
+        end = self.clock.now + TICK_S
+        while (due := min((agent.loop.due for agent in self.agents), default=end)) < end:
+            self.clock.now = max(self.clock.now, due)
+            for agent in list(self.agents):
+                self.let(agent, agent.loop.run)
+        self.clock.now = end
+        self.faults.arrive(end)
         for agent in list(self.agents):
-            self.let(agent, agent.beat)
-            if agent not in self._busy:
-                self.let(agent, agent.extend)
-                self.let(agent, agent.work)
+            if agent.cut_off and self.dice.random() < HEALS:
+                agent.cut_off = False
+            self.let(agent, agent.work)
         self.agents = [agent for agent in self.agents if agent.alive]
 
     def interrupt(self) -> None:
-        """Let somebody do something in the middle of what others do."""
+        """Let an agent, a user or a function act in the middle of a call."""
         if len(self._busy) >= MOST_AT_ONCE:
             return
         others = [agent for agent in self.agents if agent.alive and agent not in self._busy]
@@ -279,15 +284,8 @@ class World:
             self.pace.tick()
         self._busy.pop()
 
-    def pause(self) -> None:
-        """Stands for a pause before a call is tried again: long, for who is cut off."""
-        agent = self._busy[-1] if self._busy else None
-        if agent is not None and agent.cut_off:
-            self._pass_time()
-            agent.cut_off = self.dice.random() >= HEALS
-
     def let(self, agent: SimAgent, act: Callable[[], None]) -> None:
-        """Let an agent do something; it may die of it."""
+        """Let an agent act; a call may kill it."""
         if not agent.alive:
             return
         self._busy.append(agent)
@@ -299,20 +297,20 @@ class World:
             self._busy.pop()
 
     def _every_minute(self) -> None:
-        """EventBridge's call; now and then there is no time for all."""
+        """EventBridge's schedule; in one call of ten the time ends early."""
         left = iter(self.dice.choices([100.0, 1.0], [9, 1], k=100))
         with quietly():
             self._requeue.run(lambda: next(left))
 
     def _instances(self) -> None:
-        """EC2's notices of instances that ended, until they are taken."""
+        """EC2's events of terminated instances, until the function accepts them."""
         for name in list(self.ended_instances):
             with quietly():
-                self._instance_end({"detail": {"instance-id": name, "state": "terminated"}})
+                self._instance_end.free(name)
                 self.ended_instances.remove(name)
 
     def _redrive(self) -> None:
-        """What SQS handed out too often goes to the lane's dead-letter queue, and is read there."""
+        """Move messages received too often to the dead-letter queue, and handle them."""
         for lane in LANES:
             source = self.queues.entries[DESCRIPTOR.lane_url("default", lane)]
             dead = self.queues.entries[DESCRIPTOR.dead_letter_url("default", lane)]
@@ -340,14 +338,14 @@ def _record(key: int, entry: Any, lane: str) -> dict[str, Any]:
 
 
 def told(head: Head) -> str:
-    """A job's story, for whoever looks for the end of it."""
+    """A job's timeline, for failure messages."""
     steps = "; ".join(f"{s.at_ms} {s.state} {s.agent or ''} {s.reason}" for s in head.timeline)
     return f"{steps} (wake {head.wake_at_ms}, deadline {head.deadline_ms})"
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """A function that failed is called again later."""
+    """Ignore a function's failure: it is called again later."""
     try:
         yield
     except (*TROUBLE, Killed):

@@ -13,18 +13,21 @@ from hypothesis import strategies as st
 
 from functions.admin.handler import Settings as AdminSettings
 from functions.admin.handler import build as build_admin
-from functions.projector.handler import Projector, Settings, build
-from joblane.activity import Series, Tally, activity, fold
-from joblane.aws.activity import CounterStore, change_of
+from functions.projector.handler import Settings, build
 from joblane.aws.clients import Clients
+from joblane.aws.counters import CounterStore
 from joblane.aws.job_items import to_item
-from joblane.aws.jobs import Facts
-from joblane.aws.oldest import KEEP_S, Oldest
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Outcome, State
-from joblane.names import alternate_name, table_name
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, Meter, new_session
+from joblane.aws.message_ages import KEEP_S, MessageAges
+from joblane.contract.queues import activity
+from joblane.deployment.names import alternate_name, table_name
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from joblane.queue.activity import Series, Tally, fold
+from joblane.service.count import Counting, change_of
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
 from tests.support.jobs import submission
+from tests.support.meter import Meter
 from tests.support.requests import Api
 
 NOW = 1_800_000_030
@@ -71,7 +74,7 @@ def life(first: int, job: Head, end: State = State.COMPLETED) -> list[dict[str, 
 
 
 @pytest.fixture(name="projector")
-def _projector(aws: Cloud) -> Projector:
+def _projector(aws: Cloud) -> Counting:
     return build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients)
 
 
@@ -88,7 +91,7 @@ def total(counters: CounterStore, tenant: str = "acme") -> Tally:
 
 
 def test_a_job_counts_once_in_each_state_and_its_items_with_it(
-    projector: Projector, counters: CounterStore
+    projector: Counting, counters: CounterStore
 ):
     projector.handle(life(1, head("a", items=7)))
     projector.handle(life(9, head("b"), State.DEAD))
@@ -111,7 +114,7 @@ def test_other_changes_count_for_nothing(before: State, after: State):
     assert change_of(record(1, replace(job, state=after), replace(job, state=before))) is None
 
 
-def test_a_tenant_is_told_of_no_other(projector: Projector, aws: Cloud):
+def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
     now = int(time.time())
     projector.handle([record(1, head("a"), None, now), record(2, head("b", "other"), None, now)])
     for client_id in ("client-acme", "client-other"):
@@ -156,7 +159,7 @@ def test_however_a_batch_is_cut_and_repeated_each_change_counts_once(data: st.Da
 
 
 def test_a_record_that_cannot_be_read_goes_aside_and_the_rest_counts(
-    projector: Projector, counters: CounterStore, aws: Cloud
+    projector: Counting, counters: CounterStore, aws: Cloud
 ):
     bad = record(5, head("bad", env={"KEY": "secret"}), None)
     bad["dynamodb"]["NewImage"]["state"] = {"S": "confused"}
@@ -170,7 +173,7 @@ def test_a_record_that_cannot_be_read_goes_aside_and_the_rest_counts(
     assert "secret" not in str(messages)
 
 
-def test_trouble_with_the_table_brings_the_batch_again(projector: Projector, aws: Cloud):
+def test_trouble_with_the_table_brings_the_batch_again(projector: Counting, aws: Cloud):
     aws.clients.make("dynamodb").delete_table(TableName=table_name(NAME, "counters"))
     with pytest.raises(Exception, match="ResourceNotFound"):
         projector.handle(life(1, head("a")))
@@ -221,7 +224,7 @@ def test_ages_are_asked_for_all_lanes_at_once_and_once_a_minute(aws: Cloud):
     meter, session = Meter(), new_session()
     meter.attach(session, aws.clients.make("dynamodb"))
     clients = Clients(session)
-    oldest = Oldest(lambda: clients.make("cloudwatch"), ["a", "b"], lambda: now[0])
+    oldest = MessageAges(lambda: clients.make("cloudwatch"), ["a", "b"], lambda: now[0])
     assert {"b": 72} == {name: age.seconds for name, age in oldest.ages().items()}
     assert now[0] * 1000 - oldest.ages()["b"].at_ms < 180_000
     now[0] += KEEP_S - 1
@@ -238,8 +241,8 @@ def test_what_the_stream_says_of_real_writes_is_what_was_done(aws: Cloud):
     aws.jobs.put_new(job)
     before = aws.jobs.get(job.job_id)
     claimed = aws.jobs.claim(job.job_id, "agent-1", NOW_MS)
-    step = Step(State.COMPLETED, NOW_MS + 100, 1, "exit 0", "agent-1", 0)
-    after = aws.jobs.settle(claimed, step, Facts(Outcome.SUCCEEDED))
+    step = Step(State.COMPLETED, NOW_MS + 100, 1, "exit code 0", "agent-1", 0)
+    after = aws.jobs.settle(claimed, step, AttemptFacts(Outcome.SUCCEEDED))
     assert before is not None
     kinds = [
         change.kind

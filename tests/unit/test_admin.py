@@ -1,14 +1,14 @@
 """The admin function: agents and queues as an operator sees them."""
 
 import time
-from importlib.metadata import version
 
 import pytest
 
 from functions.admin.handler import Settings, build
-from joblane.aws.agents import LEASE_S, AgentRow
+from joblane import __version__
 from joblane.aws.lanes import LaneQueue
-from joblane.message import Command, Message, decode_command
+from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.job.message import Command, Message, decode_command
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
@@ -21,11 +21,11 @@ def _api(aws: Cloud) -> Api:
 
 def beat(aws: Cloud, name: str, age_s: float = 0) -> None:
     now_ms = int((time.time() - age_s) * 1000)
-    aws.agents.beat(AgentRow(name, 0, now_ms, 4, 1, ("default",), "full", "0.1.0"))
+    aws.agents.beat(Heartbeat(name, 0, now_ms, 4, 1, ("default",), "full", "0.1.0"))
 
 
 def test_health_needs_nobody_and_tells_the_version_that_is_packaged(api: Api):
-    assert (200, {"status": "ok", "version": version("joblane")}) == api("GET", "/v1/health")
+    assert (200, {"status": "ok", "version": __version__}) == api("GET", "/v1/health")
 
 
 def test_agents_are_listed_over_all_shards_once_each(aws: Cloud, api: Api):
@@ -55,7 +55,7 @@ def test_an_agent_whose_lease_ended_is_shown_as_such(aws: Cloud, api: Api):
 
 def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, api: Api):
     beat(aws, "agent-1")
-    aws.agents.goodbye("agent-1")
+    aws.agents.delete("agent-1")
     assert [] == api("GET", "/v1/agents")[1]["entries"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.__main__ import EX_UNAVAILABLE, main
+from ec2_agent.command_line import EX_UNAVAILABLE, main
 from tests.support.aws import Cloud
 
 
@@ -37,7 +37,7 @@ def test_what_an_agent_cannot_serve_is_said_in_one_line(
     ("arguments", "said"),
     [
         (["--isolation", "namespaces", "--cgroup", "/"], "--cgroup needs --isolation full"),
-        (["--cgroup", "/nowhere"], "cgroup /nowhere is not there; its unit must be active"),
+        (["--cgroup", "/nowhere"], "cgroup /nowhere does not exist; its unit must be active"),
         (["--cgroup", "/usr"], "/usr is not a cgroup"),
     ],
 )

@@ -10,9 +10,10 @@ from botocore.exceptions import ClientError
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
-from joblane.audit import ACTIONS, MAX_REASON
-from joblane.aws.operations import Operations
-from joblane.routes import ROUTES, Route
+from joblane.audit.records import ACTIONS
+from joblane.contract.audit import ACTION_REASON_CHARS
+from joblane.contract.route import Route
+from joblane.contract.routes import ROUTES
 from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
@@ -168,7 +169,7 @@ BAD_REASONS = [
     {"reason": ""},
     {"reason": "a\nb"},
     {"reason": 5},
-    {"reason": "x" * (MAX_REASON + 1)},
+    {"reason": "x" * (ACTION_REASON_CHARS + 1)},
 ]
 
 
@@ -182,30 +183,28 @@ def test_a_bad_reason_is_named_and_nothing_is_done(make: Make, api: Api, body: o
     assert "pending" == api("GET", f"/v1/jobs/{job_id}")[1]["state"]
 
 
-def test_what_a_dying_function_did_is_in_the_trail(
-    make: Make, api: Api, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_a_dying_function_did_is_in_the_trail(aws: Cloud, make: Make, api: Api):
     class Killed(BaseException):
         pass
 
-    def die(*_: object, **__: object) -> None:
+    def die(**_: object) -> None:
         raise Killed
 
     job_id = a_job(api)
-    monkeypatch.setattr(Operations, "cancel", die)
+    aws.emitter().register("before-call.dynamodb.UpdateItem", die)
     with pytest.raises(Killed):
-        api("POST", f"/v1/jobs/{job_id}/cancel")
+        make("submission")("POST", f"/v1/jobs/{job_id}/cancel")
     (entry,) = trail(make)
     assert ("cancel", None) == (entry["action"], entry["refused"])
 
 
-def test_trouble_of_aws_is_told_as_such(make: Make, api: Api, monkeypatch: pytest.MonkeyPatch):
-    def fail(*_: object, **__: object) -> None:
+def test_trouble_of_aws_is_told_as_such(aws: Cloud, make: Make, api: Api):
+    def fail(**_: object) -> None:
         raise ClientError({"Error": {"Code": "InternalServerError"}}, "UpdateItem")
 
     job_id = a_job(api)
-    monkeypatch.setattr(Operations, "cancel", fail)
-    assert 503 == api("POST", f"/v1/jobs/{job_id}/cancel")[0]
+    aws.emitter().register("before-call.dynamodb.UpdateItem", fail)
+    assert 503 == make("submission")("POST", f"/v1/jobs/{job_id}/cancel")[0]
     (entry,) = trail(make)
     assert 503 == entry["refused"]["status"]
 

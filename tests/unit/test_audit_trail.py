@@ -8,18 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from ulid import ULID
 
-from joblane.audit import (
-    MAX_ASKED,
-    MAX_REASON,
-    Action,
-    Because,
-    Record,
-    Refusal,
-    Who,
-    asked_json,
-    entry_view,
-)
+from joblane.audit.records import MAX_ASKED, Action, Record, Refusal, Who, asked_json
 from joblane.aws.audit import EXAMINED_MAX, AuditStore, Wanted
+from joblane.contract.audit import ACTION_REASON_CHARS, Because, entry_view
 from tests.support.aws import AUDIT_TABLE, Cloud
 from tests.support.jobs import JOB
 
@@ -116,9 +107,7 @@ def test_moments_and_actions_narrow_it(store: AuditStore):
 def test_looking_for_a_rare_action_has_a_bounded_price(aws: Cloud, store: AuditStore):
     add(store, record(0, "drain", None), *(record(n) for n in range(1, EXAMINED_MAX + 150)))
     queries = []
-    aws.session.get_component("event_emitter").register(
-        "before-call.dynamodb.Query", lambda **_: queries.append(1)
-    )
+    aws.emitter().register("before-call.dynamodb.Query", lambda **_: queries.append(1))
     store = AuditStore(aws.clients.make("dynamodb"), AUDIT_TABLE)
     page, following = store.of_tenant("acme", Wanted(100, action="drain"))
     assert ([], 3) == (page, len(queries))
@@ -152,7 +141,9 @@ def test_somebody_survives_the_text(who: Who):
     assert who == Who.decode(who.encode())
 
 
-@pytest.mark.parametrize("reason", ["", "a\nb", "a\x00", "\u202e", "x" * (MAX_REASON + 1), 5])
+@pytest.mark.parametrize(
+    "reason", ["", "a\nb", "a\x00", "\u202e", "x" * (ACTION_REASON_CHARS + 1), 5]
+)
 def test_a_reason_is_one_line_of_printable_text(reason: object):
     with pytest.raises(ValidationError):
         Because.model_validate({"reason": reason})

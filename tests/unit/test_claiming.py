@@ -1,21 +1,25 @@
 """From message to claim: duplicates, strangers, races with the put, and agents that died."""
 
-import asyncio
 import json
 import time
 from dataclasses import replace
 
 import pytest
 
-from joblane.aws.agents import LEASE_S, UNLISTED_MS, AgentRow
-from joblane.aws.jobs import EARLY_MS, Facts
+from joblane.aws.clients import Clients
+from joblane.aws.job_claims import EARLY_MS
 from joblane.aws.lanes import LaneQueue
-from joblane.head import Head, Step, rfc3339, submitted
-from joblane.lifecycle import Outcome, State
-from joblane.message import Message
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lease import LEASE_S, UNLISTED_MS, Heartbeat
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.message import Message
+from joblane.job.moves import AttemptFacts
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, Cloud, Meter
+from tests.support.aws import DESCRIPTOR, Cloud, new_session
 from tests.support.jobs import JOB, submission
+from tests.support.machine import Clock
+from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0
 LANE = DESCRIPTOR.lane_url("default", "default")
@@ -37,7 +41,7 @@ def put(aws: Cloud, **fields: object) -> Head:
 
 def beat(aws: Cloud, name: str, at: float, since: float = 0, jobs: tuple[str, ...] = ()) -> None:
     aws.agents.beat(
-        AgentRow(
+        Heartbeat(
             name, int(since * 1000), int(at * 1000), 1, len(jobs), ("default",), "full", "1", jobs
         )
     )
@@ -85,28 +89,31 @@ def test_a_message_that_is_not_ours_is_kept_where_an_operator_finds_it(aws: Clou
 
 
 def test_a_put_that_is_slower_than_its_message_is_waited_for(aws: Cloud):
+    """The job is put once the first try to claim it was refused."""
     send(aws)
-    parts = Parts(aws.clients)
-    held = parts.receive()
-    assert held is not None
+    emitter, refused = aws.emitter(), list[bool]()
 
-    async def both() -> Head | None:
-        claiming = asyncio.create_task(parts.claimer.claim(held))
-        await asyncio.sleep(0.02)
-        put(aws)
-        return await claiming
+    def put_late(**_: object) -> None:
+        if not refused:
+            refused.append(True)
+            put(aws)
 
-    assert asyncio.run(both()) is not None
+    emitter.register("after-call.dynamodb.UpdateItem", put_late)
+    assert claim(aws) is not None
+    assert refused
 
 
 def test_a_message_whose_job_never_came_is_given_back_and_after_a_minute_discarded(aws: Cloud):
     send(aws)
-    assert claim(aws, now=time.time()) is None
+    clock = Clock(time.time())
+    parts = Parts(aws.clients, clock=clock)
+    held = parts.receive()
+    assert held is not None
+    assert parts.claim(held) is None
     assert (0, 1) == state(aws)  # hidden for a second
-    parts = Parts(aws.clients, clock=lambda: time.time() + 61)
-    deadline = time.monotonic() + 5
-    while (held := parts.receive()) is None and time.monotonic() < deadline:
-        pass
+    LaneQueue(parts.sqs, held.lane_url).hide(held.received.receipt, 0)
+    clock.now += 61
+    held = parts.receive()
     assert held is not None
     assert parts.claim(held) is None
     assert (0, 0) == state(aws)
@@ -141,7 +148,9 @@ def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
     put(aws)
     send(aws)
     head = aws.jobs.claim(JOB, "agent-2", 1)
-    aws.jobs.settle(head, Step(State.COMPLETED, 2, 1, "exit 0"), Facts(Outcome.SUCCEEDED))
+    aws.jobs.settle(
+        head, Step(State.COMPLETED, 2, 1, "exit code 0"), AttemptFacts(Outcome.SUCCEEDED)
+    )
     assert claim(aws) is None
     assert (0, 0) == state(aws)
 
@@ -150,7 +159,9 @@ def test_a_second_message_does_not_shorten_a_backoff(aws: Cloud):
     put(aws)
     head = aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
     due = int((NOW + 600) * 1000)
-    aws.jobs.settle(head, Step(State.RETRY, 2, 1, "exit 1"), Facts(Outcome.FAILED, next_at_ms=due))
+    aws.jobs.settle(
+        head, Step(State.RETRY, 2, 1, "exit code 1"), AttemptFacts(Outcome.FAILED, next_at_ms=due)
+    )
     send(aws)
     assert claim(aws) is None
     assert ((0, 1), State.RETRY) == (state(aws), stored(aws).state)
@@ -231,20 +242,18 @@ def test_a_job_whose_claims_answer_was_lost_is_taken_over_once_a_heartbeat_leave
     assert ("agent-2", 2) == (head.agent, head.epoch)
 
 
-def test_a_job_is_listed_while_it_is_claimed(aws: Cloud, monkeypatch: pytest.MonkeyPatch):
+def test_a_job_is_listed_while_it_is_claimed(aws: Cloud):
     put(aws)
     send(aws)
+    seen: list[list[str]] = []
+
+    def look(**_: object) -> None:
+        seen.append(parts.claimer.claiming[:])
+
+    aws.emitter().register("before-call.dynamodb.UpdateItem", look)
     parts = Parts(aws.clients)
     held = parts.receive()
     assert held is not None
-    seen: list[list[str]] = []
-    real = parts.jobs.claim
-
-    def look(job_id: str, agent: str, now_ms: int) -> Head:
-        seen.append(parts.claimer.claiming[:])
-        return real(job_id, agent, now_ms)
-
-    monkeypatch.setattr(parts.jobs, "claim", look)
     assert parts.claim(held) is not None
     assert ([[JOB]], []) == (seen, parts.claimer.claiming)
 
@@ -292,12 +301,14 @@ def test_a_stranger_claim_is_not_answered_by_guessing(aws: Cloud):
 
 def test_messages_in_flight_are_extended_in_batches(aws: Cloud):
     meter = Meter()
-    meter.attach(aws.session, aws.clients.make("dynamodb"))
-    parts = Parts(aws.clients)
+    session = new_session()
+    meter.attach(session, aws.clients.make("dynamodb"))
+    parts = Parts(Clients(session))
     for _ in range(12):
         send(aws)
     held = [h for h in (parts.receive() for _ in range(12)) if h is not None]
     assert 12 == len(held)
-    assert [] == held[0].lane.extend([h.received.receipt for h in held])
+    lane = LaneQueue(parts.sqs, held[0].lane_url)
+    assert [] == lane.extend([h.received.receipt for h in held])
     assert 2 == meter.calls["sqs.ChangeMessageVisibilityBatch"]
-    assert ["not-a-receipt"] == held[0].lane.extend([held[0].received.receipt, "not-a-receipt"])
+    assert ["not-a-receipt"] == lane.extend([held[0].received.receipt, "not-a-receipt"])

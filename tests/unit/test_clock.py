@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.clock import TOLERATED_S, Clock
+from ec2_agent.host.clock import TOLERATED_S, Clock
 
 
 class Host:
@@ -47,7 +47,7 @@ def test_a_jump_of_the_hosts_clock_is_none_of_ours(jump: int):
 def test_it_is_set_by_aws_when_it_is_off_by_more_than_an_answer_takes(off: int):
     host = Host()
     clock = host.clock()
-    clock.hear(said(host.wall + off))
+    clock.adjust(said(host.wall + off))
     host.pass_(3)
     assert clock() == host.wall + off
 
@@ -55,7 +55,7 @@ def test_it_is_set_by_aws_when_it_is_off_by_more_than_an_answer_takes(off: int):
 def test_an_answer_that_was_under_way_for_long_sets_nothing():
     host = Host()
     clock = host.clock()
-    clock.hear(said(host.wall - TOLERATED_S + 1))
+    clock.adjust(said(host.wall - TOLERATED_S + 1))
     assert clock() == host.wall
 
 
@@ -63,5 +63,5 @@ def test_an_answer_that_was_under_way_for_long_sets_nothing():
 def test_an_endpoint_that_names_no_time_is_borne(nothing: dict[str, Any]):
     host = Host()
     clock = host.clock()
-    clock.hear(nothing)
+    clock.adjust(nothing)
     assert clock() == host.wall

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from functions.admin.handler import Settings, build
-from joblane.aws.condition_items import waiting
 from joblane.aws.directory import COUNTED
-from joblane.conditions import MOST_S, scoped
-from joblane.head import Head, submitted
-from joblane.times import rfc3339
+from joblane.condition.names import scoped
+from joblane.condition.policies import MOST_S
+from joblane.condition.waiting import waiting_job
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head, submitted
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB, submission
-from tests.support.recovery import World
+from tests.support.recovery import World, make
 from tests.support.requests import Api
 
 URL = "http:https://api.example.com/health"
@@ -21,6 +22,7 @@ URL = "http:https://api.example.com/health"
 
 @pytest.fixture(name="world")
 def _world(aws: Cloud) -> World:
+    make(aws)
     return World(aws, aws.clients)
 
 
@@ -38,7 +40,7 @@ def entries(world: World, client: str = "client-acme") -> list[dict[str, Any]]:
 def join(world: World, condition: str, number: int, tenant: str) -> Head:
     """Put a job into a condition's list, as an agent does once it is blocked."""
     head = submitted(f"{JOB[:22]}{number:04d}", tenant, submission(), world.now_ms)
-    world.conditions.join(condition, head, world.now_ms)
+    world.supervisor.join(condition, head, world.now_ms)
     return head
 
 
@@ -90,7 +92,7 @@ def test_a_tenant_sees_its_own_jobs_and_no_trace_of_others(world: World):
 def test_a_condition_of_which_only_others_are_left_is_not_listed(world: World):
     join(world, URL, 1, "other")
     mine = join(world, URL, 2, "acme")
-    world.conditions.drop(URL, waiting(mine))
+    world.conditions.drop(URL, waiting_job(mine))
     assert [] == entries(world)
     assert 1 == len(entries(world, "client-other"))
 
@@ -109,7 +111,7 @@ def test_an_opening_is_not_listed_to_those_of_an_earlier_one(world: World):
         allow=0,
         why="opened by others, while nobody could take the first out of its directory",
     )
-    assert world.conditions.swap(row, opened)
+    assert world.conditions.write(row, opened)
     assert [] == entries(world)
 
 

@@ -5,26 +5,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from joblane.conditions import (
-    DEFAULT_POLICY,
+from joblane.condition.names import (
     KINDS,
     MAX_NAME,
-    MOST_S,
     Address,
-    AnyPolicy,
     Condition,
-    ConditionName,
-    Constant,
-    Exponential,
-    Policy,
-    Step,
-    Stepwise,
     default_condition,
     http_address,
     parse,
     scoped,
     tcp_address,
     unscoped,
+)
+from joblane.condition.policies import (
+    DEFAULT_POLICY,
+    MOST_S,
+    AnyPolicy,
+    ConditionName,
+    Constant,
+    DelayStep,
+    Exponential,
+    Policy,
+    Stepwise,
 )
 
 POLICIES: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
@@ -36,7 +38,7 @@ policies = st.one_of(
     st.lists(st.tuples(st.integers(1, 50), delays), max_size=5).map(
         lambda steps: Stepwise(
             steps=tuple(
-                Step(times=times, every_s=every)
+                DelayStep(times=times, every_s=every)
                 for (times, _), every in zip(steps, sorted(e for _, e in steps), strict=True)
             ),
             then_s=86_400,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.__main__ import EX_UNAVAILABLE, main
+from ec2_agent.command_line import EX_UNAVAILABLE, main
 from ec2_agent.configuration import BadConfiguration, Configuration, read, state_directory
 from ec2_agent.state.settings import StateSettings
 
@@ -29,7 +29,7 @@ def test_the_defaults_are_the_ones_that_are_documented():
         "reconnect": 5.0,
     }
     assert documented == read(None).state.model_dump()
-    page = (Path(__file__).parents[2] / "docs" / "PROTOCOL.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text()
     for name in documented:
         assert f"| `{name}` |" in page
 
@@ -43,8 +43,8 @@ def test_a_file_sets_what_it_names(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[state]\npol_size = 4\n", "state.pol_size: there is no such setting"),
-        ("[stat]\n", "stat: there is no such setting"),
+        ("[state]\npol_size = 4\n", "state.pol_size: unknown setting"),
+        ("[stat]\n", "stat: unknown setting"),
         ('[state]\nbackend = "redis"\n', "state.backend: Input should be 'memory', 'local' or"),
         ("[state]\npool_size = 0\n", "state.pool_size: Input should be greater than or equal to 1"),
         ("[state\n", "not TOML"),
@@ -70,10 +70,8 @@ def test_a_missing_file_stops_the_agent_with_one_line(
 
 def test_agents_of_one_host_keep_their_files_apart(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/private/joblane:/other")
-    assert Path("/var/lib/private/joblane/prod/a-1") == state_directory("prod", "a-1")
+    assert Path("/var/lib/private/joblane/prod/a-1") == state_directory("prod", "a-1", 0)
     monkeypatch.delenv("STATE_DIRECTORY")
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert Path("/var/lib/joblane/prod/a-2") == state_directory("prod", "a-2")
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert Path("/var/lib/joblane/prod/a-2") == state_directory("prod", "a-2", 0)
     monkeypatch.setenv("XDG_STATE_HOME", "/home/ada/.state")
-    assert Path("/home/ada/.state/joblane/prod/a-2") == state_directory("prod", "a-2")
+    assert Path("/home/ada/.state/joblane/prod/a-2") == state_directory("prod", "a-2", 1000)

@@ -1,4 +1,4 @@
-"""The price of a job, counted at the client: what the README promises, and fails when it rises."""
+"""Count the write units and requests that one job costs; fails when they rise."""
 
 import asyncio
 import time
@@ -8,12 +8,14 @@ import pytest
 from ec2_agent.sandbox import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import Facts, JobStore
-from joblane.head import INLINE_SPEC_BYTES, Step, submitted
-from joblane.lifecycle import Outcome, State
+from joblane.aws.jobs import JobStore
+from joblane.job.head import INLINE_SPEC_BYTES, Step, submitted
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, Meter, item_size, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import JOB, submission
+from tests.support.meter import Meter, item_size
 from tests.support.prices import dollars_per_million
 from tests.support.requests import Api
 
@@ -89,8 +91,8 @@ def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_o
     jobs.put_new(submitted(JOB, "acme", submission(), 1_795_226_829_005))
     head = jobs.claim(JOB, "i-0123456789abcdef0", 1_795_226_829_105)
     before = meter.write_units
-    step = Step(State.BLOCKED, 1_795_226_829_205, 0, "exit 75; waits for http:https://a.b/c")
-    jobs.block(head, step, "http:https://a.b/c", Facts(Outcome.BLOCKED, exit_code=75))
+    step = Step(State.BLOCKED, 1_795_226_829_205, 0, "exit code 75; waits for http:https://a.b/c")
+    jobs.block(head, step, "http:https://a.b/c", AttemptFacts(Outcome.BLOCKED, exit_code=75))
     step = Step(State.PENDING, 1_795_226_929_205, 0, "http:https://a.b/c holds again")
     jobs.unblock(JOB, "http:https://a.b/c", step)
     assert 4 == meter.write_units - before

@@ -13,22 +13,23 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.finished import Finished
-from ec2_agent.journal import KIND
+from ec2_agent.outcomes.journal import KIND
+from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.sandbox import Launcher, Sandbox, Spec
 from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb
-from joblane.aws.agents import LEASE_S, AgentRow
-from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
-from joblane.aws.payloads import Payloads
-from joblane.head import Head, submitted
-from joblane.lifecycle import State
-from joblane.message import Message
+from joblane.aws.payload_store import PayloadStore
+from joblane.job.head import Head, submitted
+from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.job.lifecycle import State
+from joblane.job.message import Message
 from tests.support.agents import DirectStore, Parts
-from tests.support.aws import DESCRIPTOR, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, Cloud, OneEach
 from tests.support.jobs import JOB, submission
+from tests.support.memory import Memory
+from tests.support.mirror import Mirror
 
 
 class Killed(BaseException):
@@ -46,6 +47,11 @@ class CountingLauncher(Launcher):
         return super().start(spec, stdout=stdout, stderr=stderr, line=line)
 
 
+@pytest.fixture(name="memory")
+def _memory() -> Memory:
+    return Memory(time.time)
+
+
 @pytest.fixture(name="launcher")
 def _launcher() -> Iterator[CountingLauncher]:
     with CountingLauncher(isolation="namespaces", slots=0) as launcher:
@@ -55,20 +61,22 @@ def _launcher() -> Iterator[CountingLauncher]:
 class Death:
     """Comes once the n-th call of an agent has been answered."""
 
-    def __init__(self, point: int) -> None:
-        self._left = point
+    def __init__(self, memory: Memory) -> None:
+        self._left = 0
+        session = memory.session()
+        session.get_component("event_emitter").register("after-call", self)
+        self.clients = OneEach(session)
+        """Clients whose calls count."""
+
+    def after(self, calls: int) -> None:
+        """Come after so many calls from now."""
+        self._left = calls
 
     def __call__(self, **_: Any) -> None:
         """Count a call."""
         self._left -= 1
         if self._left <= 0:
             raise Killed
-
-    def clients(self) -> Clients:
-        """Clients whose calls count."""
-        session = new_session()
-        session.get_component("event_emitter").register("after-call", self)
-        return Clients(session)
 
     def store(self, backend: Backend) -> DirectStore:
         """A journal whose writes count."""
@@ -111,15 +119,15 @@ def submit(aws: Cloud, spec: dict[str, Any]) -> None:
     now_ms = int(time.time() * 1000)
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
     lane.send(Message(job_id=JOB, tenant="acme"))
-    payloads = Payloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+    payloads = PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
     aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**spec), now_ms)))
-    aws.agents.beat(AgentRow("agent-1", 0, now_ms, 1, 0, ("default",), "full", "1"))
+    aws.agents.beat(Heartbeat("agent-1", 0, now_ms, 1, 0, ("default",), "full", "1"))
 
 
-def one_life(launcher: Launcher, point: int, backend: Backend) -> bool:
+def one_life(launcher: Launcher, death: Death, point: int, backend: Backend) -> bool:
     """Let agent-1 take up its journal and a message; returns whether it died at `point`."""
-    death = Death(point)
-    parts = Parts(death.clients(), launcher, name="agent-1", store=death.store(backend))
+    death.after(point)
+    parts = Parts(death.clients, launcher, name="agent-1", store=death.store(backend))
     try:
         parts.take_up()
         live(parts)
@@ -128,14 +136,11 @@ def one_life(launcher: Launcher, point: int, backend: Backend) -> bool:
     return False
 
 
-def make_visible() -> None:
+def make_visible(memory: Memory) -> None:
     """Let the visibility of what the dead agent held run out."""
-    from moto.sqs.models import sqs_backends  # noqa: PLC0415 - only here time is set by hand
-
-    for backend in sqs_backends["123456789012"].values():
-        for queue in backend.queues.values():
-            for message in queue._messages:  # noqa: SLF001 - there is no call for it
-                message.change_visibility(0)
+    for entries in memory.queues.entries.values():
+        for entry in entries.values():
+            entry.visible_at = 0
 
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -149,16 +154,16 @@ SPECS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SPECS)
 def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_not(
-    aws: Cloud, launcher: CountingLauncher, name: str
+    memory: Memory, launcher: CountingLauncher, name: str
 ):
-    visited = 0
+    aws, death, visited = memory.cloud(), Death(memory), 0
     for point in range(1, 100):
         launcher.starts = 0
         submit(aws, SPECS[name])
-        if not one_life(launcher, point, MemoryBackend()):
+        if not one_life(launcher, death, point, MemoryBackend()):
             break
         visited += 1
-        make_visible()
+        make_visible(memory)
         head = survivors(aws, launcher)
         assert head is not None
         assert head.ended, f"killed after call {point}: {head.state}"
@@ -174,33 +179,35 @@ def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_no
     assert visited >= 6  # receive, claim, store, settle, delete, remove at least
 
 
-def outcome_in(backend: Backend) -> Finished | None:
+def outcome_in(backend: Backend) -> OutcomeRecord | None:
     """What the journal holds."""
     records, _ = backend.list(KIND, None, BATCH, time.time())
     assert len(records) <= 1
-    return Finished.decode(records[0].body or "") if records else None
+    return OutcomeRecord.decode(records[0].body or "") if records else None
 
 
 @pytest.mark.parametrize("name", ["restartable", "not restartable", "failing"])
 def test_an_agent_that_comes_back_delivers_what_it_had_stored_and_runs_nothing_again(
-    aws: Cloud, launcher: CountingLauncher, name: str
+    memory: Memory, launcher: CountingLauncher, name: str
 ):
     """Killed at any call, and once more at any call of the life that takes up the journal."""
-    kept = 0
+    aws, death, kept = memory.cloud(), Death(memory), 0
     for point in range(1, 100):
         for again in range(1, 100):
             backend = MemoryBackend()
             launcher.starts = 0
             submit(aws, SPECS[name])
-            if not one_life(launcher, point, backend):
+            if not one_life(launcher, death, point, backend):
                 assert kept >= 3 * (name != "failing")  # stored, settled, let go of
                 print(f"lives that took up a journal, {name}: {kept}")
                 return
             stored, starts = outcome_in(backend), launcher.starts
-            died_again = stored is not None and again < 5 and one_life(launcher, again, backend)
+            died_again = (
+                stored is not None and again < 5 and one_life(launcher, death, again, backend)
+            )
             third = Parts(aws.clients, launcher, name="agent-1", store=DirectStore(backend))
             third.take_up()
-            make_visible()
+            make_visible(memory)
             head = survivors(aws, launcher)
             where = f"killed after call {point}, then {again}: {head}"
             assert head is not None, where
@@ -209,11 +216,22 @@ def test_an_agent_that_comes_back_delivers_what_it_had_stored_and_runs_nothing_a
             if stored is not None:
                 kept += 1
                 # The attempt that had ended was not made again: its line stands, once.
-                line = stored.way.step.encode()
+                line = stored.transition.step.encode()
                 assert 1 == [step.encode() for step in head.timeline].count(line), where
-                more = 1 if name == "failing" and stored.way.step.state is State.RETRY else 0
+                more = 1 if name == "failing" and stored.transition.step.state is State.RETRY else 0
                 assert starts + more == launcher.starts, where
             aws.jobs.delete(JOB)
             if not died_again:
                 break
     raise AssertionError("it never lives to the end")
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("name", SPECS)
+def test_the_memory_answers_each_call_as_moto_does(launcher: CountingLauncher, name: str):
+    mirror = Mirror(time.time)
+    aws = mirror.cloud()
+    submit(aws, SPECS[name])
+    live(Parts(aws.clients, launcher))
+    print(dict(mirror.compared))
+    assert {"put_item", "update_item", "receive_message"} <= set(mirror.compared)

@@ -8,27 +8,27 @@ minute, and all must be as if nobody had died.
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from moto.sqs.models import sqs_backends
 
 from functions.admin import handler as admin
 from functions.dead_letter import handler as dead_letter
 from functions.requeue import handler as requeue
 from functions.submission import handler as submit
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import Facts
-from joblane.aws.payloads import Payloads
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Event, Outcome, State
-from joblane.message import Message
-from joblane.moves import plan
-from joblane.names import inbox_name
-from joblane.times import rfc3339
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, cloud, new_session
+from joblane.aws.payload_store import PayloadStore
+from joblane.deployment.names import inbox_name
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Event, Outcome, State
+from joblane.job.message import Message
+from joblane.job.moves import AttemptFacts, plan
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
 from tests.support.jobs import JOB, submission
+from tests.support.memory import Memory
+from tests.support.mirror import Mirror
 from tests.support.requests import Api
 
 NOW = 1_800_000_000.0
@@ -40,27 +40,30 @@ class Killed(BaseException):
     """SIGKILL, as far as the code that makes AWS calls can tell."""
 
 
-def mortal(point: int) -> Clients:
-    """Clients of a process that is dead, with all of its threads, after its n-th answer."""
-    session = new_session()
-    lock = threading.Lock()
-    answered = 0
+class Process:
+    """A process that is killed, with all of its threads, after its n-th answer of AWS."""
 
-    def count(**_: Any) -> None:
-        nonlocal answered
-        with lock:
-            answered += 1
-            if answered >= point:
-                raise Killed
+    def __init__(self, memory: Memory) -> None:
+        self._lock = threading.Lock()
+        self._left = 0
+        session = memory.session()
+        emitter = session.get_component("event_emitter")
+        emitter.register("after-call", self._answered)
+        emitter.register("before-call", self._refuse)
+        self.clients = OneEach(session)
 
-    def refuse(**_: Any) -> None:
-        if answered >= point:
+    def starts(self, point: int) -> None:
+        """Start anew, and die after `point` answers."""
+        self._left = point
+
+    def _answered(self, **_: Any) -> None:
+        with self._lock:
+            self._left -= 1
+        self._refuse()
+
+    def _refuse(self, **_: Any) -> None:
+        if self._left <= 0:
             raise Killed
-
-    emitter = session.get_component("event_emitter")
-    emitter.register("after-call", count)
-    emitter.register("before-call", refuse)
-    return Clients(session)
 
 
 # --- what may be asked of the functions
@@ -131,7 +134,7 @@ def over(state: State) -> Callable[[Cloud], None]:
         for letter in "345":
             head = active(aws, JOB[:-1] + letter)
             step = Step(state, NOW_MS - 40_000, 1, "as the test wants")
-            aws.jobs.settle(head, step, Facts(Outcome.FAILED, expires_at=int(NOW) + 9_999))
+            aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, expires_at=int(NOW) + 9_999))
         aws.clients.make("sqs").purge_queue(QueueUrl=DESCRIPTOR.lane_url("default", "default"))
 
     return end
@@ -167,7 +170,7 @@ class Case:
 
 def huge(aws: Cloud) -> None:
     """A job whose submission lies in S3."""
-    payloads = Payloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+    payloads = PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
     aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**HUGE), NOW_MS - 60_000)))
     send(aws, JOB)
 
@@ -219,28 +222,34 @@ CASES = {
     "finish a replay": Case(half_replayed, tick, {"dead", "pending"}),
     "expire": Case(spec(deadline=rfc3339(NOW_MS)), tick, {"expired"}),
     "tell of a deadline": Case(running(deadline=rfc3339(NOW_MS)), tick, {"active"}),
-    "bury": Case(pending, letter(Message(job_id=JOB, tenant="acme").encode()), {"dead"}),
-    "bury a copy of a running job's": Case(
+    "dead-letter a message": Case(
+        pending, letter(Message(job_id=JOB, tenant="acme").encode()), {"dead"}
+    ),
+    "dead-letter a copy of a running job's message": Case(
         active, letter(Message(job_id=JOB, tenant="acme").encode()), {"active"}
     ),
     "keep what is not ours": Case(pending, letter("junk"), {"pending"}),
 }
 
 
-def messages() -> list[str]:
-    """Every message in any queue, hidden and delayed ones too."""
-    return [
-        str(message.body)
-        for backend in sqs_backends["123456789012"].values()
-        for queue in backend.queues.values()
-        for message in queue._messages  # noqa: SLF001 - there is no call for it
-    ]
+@dataclass
+class Deployment:
+    """A deployment in memory, a process in it that is killed, and clients of the others."""
 
+    memory: Memory = field(default_factory=Memory)
 
-def heads(aws: Cloud) -> list[Head]:
-    """Every job."""
-    rows = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.jobs_table)["Items"]
-    return aws.jobs.heads([row["job_id"]["S"] for row in rows if row["sk"]["S"] == "JOB"])
+    def __post_init__(self) -> None:
+        self.aws = self.memory.cloud()
+        self.process = Process(self.memory)
+
+    def messages(self) -> list[str]:
+        """Every message in any queue, hidden and delayed ones too."""
+        return list(self.memory.queues.bodies())
+
+    def heads(self) -> list[Head]:
+        """Every job."""
+        rows = self.memory.tables.rows[DESCRIPTOR.jobs_table]
+        return self.aws.jobs.heads([job_id for job_id, sk in rows if sk == "JOB"])
 
 
 def in_reach(head: Head, sent: list[str]) -> bool:
@@ -256,50 +265,67 @@ def in_reach(head: Head, sent: list[str]) -> bool:
 
 def whole(aws: Cloud, head: Head) -> bool:
     """Whether all of a job's submission is there; PayloadLost if it is not."""
-    return Payloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).whole(head).aside is None
+    return (
+        PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).whole(head).payload is None
+    )
 
 
-def killed_at(point: int, case: Case) -> bool:
+def killed_at(point: int, case: Case, deployment: Deployment) -> bool:
     """One case with a death after call `point`; returns whether it came to that."""
-    with cloud() as aws:
-        case.before(aws)
-        died = False
-        try:
-            case.ask(mortal(point), NOW)
-        except Killed:
-            died = True
-        for head in heads(aws):
-            assert in_reach(head, messages()), f"lost after call {point}: {head}"
-            assert whole(aws, head), f"without its submission after call {point}: {head}"
-        case.ask(aws.clients, NOW + 1)
-        for minute in (1, 2):
-            tick(aws.clients, NOW + 60 * minute)
-        found = heads(aws)
-        assert case.finally_ >= {head.state.value for head in found}, f"after call {point}"
-        for head in found:
-            states = [step.state for step in head.timeline]
-            assert len(states) <= 4, f"a transition was made twice, after call {point}: {states}"
-            if head.state is State.PENDING:
-                body = Message(job_id=head.job_id, tenant="acme").encode()
-                assert body in messages(), f"no message after call {point}"
-                assert head.wake_at_ms is None, f"due for ever after call {point}"
-        check_told(found)
-        return died
+    aws, process = deployment.aws, deployment.process
+    deployment.memory.reset()
+    case.before(aws)
+    died = False
+    process.starts(point)
+    try:
+        case.ask(process.clients, NOW)
+    except Killed:
+        died = True
+    for head in deployment.heads():
+        sent = deployment.messages()
+        assert in_reach(head, sent), f"lost after call {point}: {head}"
+        assert whole(aws, head), f"without its submission after call {point}: {head}"
+    case.ask(aws.clients, NOW + 1)
+    for minute in (1, 2):
+        tick(aws.clients, NOW + 60 * minute)
+    found, sent = deployment.heads(), deployment.messages()
+    assert case.finally_ >= {head.state.value for head in found}, f"after call {point}"
+    for head in found:
+        states = [step.state for step in head.timeline]
+        assert len(states) <= 4, f"a transition was made twice, after call {point}: {states}"
+        if head.state is State.PENDING:
+            body = Message(job_id=head.job_id, tenant="acme").encode()
+            assert body in sent, f"no message after call {point}"
+            assert head.wake_at_ms is None, f"due for ever after call {point}"
+    check_told(found, sent)
+    return died
 
 
-def check_told(found: list[Head]) -> None:
-    """Whoever runs a job that is to end has been told."""
-    commands = [json.loads(body) for body in messages() if '"command"' in body]
+def check_told(found: list[Head], sent: list[str]) -> None:
+    """Every agent that runs a job that is to end has been sent a command."""
+    commands = [json.loads(body) for body in sent if '"command"' in body]
     told = {command["job_id"] for command in commands}
     assert {head.job_id for head in found if head.cancel_requested} <= told
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_killed_after_any_call_no_job_is_lost(name: str):
-    visited = 0
+    deployment, visited = Deployment(), 0
     for point in range(1, 200):
-        if not killed_at(point, CASES[name]):
+        if not killed_at(point, CASES[name], deployment):
             break
         visited += 1
     print(f"crash points visited, {name}: {visited}")
     assert visited >= 1
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("name", CASES)
+def test_the_memory_answers_each_call_as_moto_does(name: str):
+    mirror, case = Mirror(), CASES[name]
+    aws = mirror.cloud()
+    case.before(aws)
+    case.ask(aws.clients, NOW)
+    tick(aws.clients, NOW + 60)
+    print(dict(mirror.compared))
+    assert sum(mirror.compared.values()) > 5

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from functions.dead_letter.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import LETTER_PART, Facts
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Outcome, State
-from joblane.message import Message
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
+from joblane.aws.dead_letters import PART_CHARS
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.message import Message
+from joblane.job.moves import AttemptFacts
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 
 NOW = 1_800_000_000.0
@@ -110,7 +111,7 @@ def test_what_is_not_ours_is_kept_whole_and_told(aws: Cloud, told: str, body: st
     assert [] == deal(aws, letter(body, reason="not JSON"))
     parts = kept(aws, "letter#m-1")
     assert body == "".join(part["body"]["S"] for part in parts)
-    assert max(1, -(-len(body) // LETTER_PART)) == len(parts)
+    assert max(1, -(-len(body) // PART_CHARS)) == len(parts)
     ((_, note),) = notes(aws, told)
     assert "could not be read: not JSON" in note["reason"]
     assert "letter#m-1" in note["kept"]
@@ -120,7 +121,7 @@ def test_an_event_that_nothing_could_route_is_kept_and_told(aws: Cloud, told: st
     assert [] == deal(aws, letter('{"source": "aws.events"}', ALTERNATE))
     assert 1 == len(kept(aws, "letter#m-1"))
     ((subject, _),) = notes(aws, told)
-    assert f"Joblane: an event that nothing could route in {NAME}-alternate" == subject
+    assert f"Joblane: an event that AWS could not deliver in {NAME}-alternate" == subject
 
 
 def test_the_letter_of_a_deleted_job_is_discarded_silently(aws: Cloud, told: str):
@@ -150,7 +151,7 @@ def test_a_running_job_gets_a_fresh_message_instead(aws: Cloud, told: str):
 def test_a_job_that_has_ended_stays_as_it_is(aws: Cloud, told: str, state: State):
     put(aws)
     head = aws.jobs.claim(JOB, "agent-1", 2_000)
-    aws.jobs.settle(head, Step(state, 3_000, 1, "as it was"), Facts(Outcome.FAILED))
+    aws.jobs.settle(head, Step(state, 3_000, 1, "as it was"), AttemptFacts(Outcome.FAILED))
     assert [] == deal(aws, letter(OURS))
     assert "as it was" == stored(aws).timeline[-1].reason
     assert [] == notes(aws, told)
@@ -167,4 +168,4 @@ def test_one_letter_that_cannot_be_dealt_with_comes_back_and_the_others_do_not(a
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.text(st.characters(codec="utf-8")))
 def test_no_body_makes_it_fall_over(aws: Cloud, body: str):
-    assert [] == deal(aws, letter(body), clients=Clients(new_session()))
+    assert [] == deal(aws, letter(body))

@@ -1,13 +1,15 @@
 """Messages in flight: kept hidden one by one, replaced before SQS would show them to others."""
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
+from itertools import count
 
 import pytest
 
-from ec2_agent.flight import HAND_ON_S, Flight, Held
-from joblane.aws.lanes import LaneQueue
-from joblane.message import Message, decode
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.flight import REPLACE_AFTER_S, Flight
+from joblane.aws.lanes import LaneQueue, Received
+from joblane.job.message import Message, decode
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB
 
@@ -18,18 +20,19 @@ class Sky:
     def __init__(self, aws: Cloud) -> None:
         self.sqs = aws.clients.make("sqs")
         self.now = 1000.0
-        self.flight = Flight(lambda: self.now)
+        self.lanes: type[LaneQueue] = LaneQueue
+        self.flight = Flight(lambda: self.now, lambda url: self.lanes(self.sqs, url))
         self.lane = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", "default"))
         self.dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", "default"))
 
-    def hold(self, number: int = 1) -> list[Held]:
+    def hold(self, number: int = 1) -> list[Delivery]:
         """Receive so many messages."""
         for _ in range(number):
             self.lane.send(Message(job_id=JOB, tenant="acme"))
-        held: list[Held] = []
+        held: list[Delivery] = []
         while len(held) < number:
             for received in self.lane.receive(10, 0):
-                held.append(Held(self.lane, self.dead, "default", received, self.now))
+                held.append(Delivery("default", self.lane.url, self.dead.url, received, self.now))
                 self.flight.add(held[-1])
         return held
 
@@ -44,28 +47,27 @@ def _sky(aws: Cloud) -> Sky:
     return Sky(aws)
 
 
-def test_one_request_that_fails_lets_no_other_message_lapse(
-    sky: Sky, monkeypatch: pytest.MonkeyPatch
-):
+def test_one_request_that_fails_lets_no_other_message_lapse(sky: Sky):
     sky.hold(25)
     extended: list[int] = []
-    real = LaneQueue.extend
+    requests = count()
 
-    def extend(lane: LaneQueue, receipts: list[str]) -> list[str]:
-        extended.append(len(receipts))
-        if len(extended) == 1:
-            # What SQS answers under pressure; the other requests go their way.
-            return real(LaneQueue(sky.sqs, sky.lane.url + "-none"), receipts)
-        return real(lane, receipts)
+    class Lane(LaneQueue):
+        def extend(self, receipts: Sequence[str]) -> list[str]:
+            extended.append(len(receipts))
+            if next(requests) == 0:
+                # What SQS answers under pressure; the other requests are answered.
+                return LaneQueue(sky.sqs, self.url + "-none").extend(receipts)
+            return super().extend(receipts)
 
-    monkeypatch.setattr(LaneQueue, "extend", extend)
+    sky.lanes = Lane
     asyncio.run(sky.flight.extend())
     assert [5, 10, 10] == sorted(extended)
 
 
 def test_a_message_is_replaced_before_its_twelve_hours_are_over(sky: Sky):
     (held,) = sky.hold()
-    sky.now += HAND_ON_S - 1
+    sky.now += REPLACE_AFTER_S - 1
     asyncio.run(sky.flight.extend())
     assert (0, 1, 0) == sky.counts()
     sky.now += 2
@@ -79,43 +81,39 @@ def test_a_message_is_replaced_before_its_twelve_hours_are_over(sky: Sky):
 
 def test_a_job_whose_message_was_replaced_is_handed_back_by_another_one(sky: Sky):
     (held,) = sky.hold()
-    sky.now += HAND_ON_S
+    sky.now += REPLACE_AFTER_S
     asyncio.run(sky.flight.extend())
     asyncio.run(sky.flight.give_back(held, 0))
     assert (1, 0, 1) == sky.counts()
     assert JOB == decode(sky.lane.receive(1, 0)[0].body).job_id
 
 
-def test_a_message_that_cannot_be_replaced_is_held_and_tried_again(
-    sky: Sky, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_message_that_cannot_be_replaced_is_held_and_tried_again(sky: Sky):
     (held,) = sky.hold()
-    sky.now += HAND_ON_S
-    real = LaneQueue.send_again
+    sky.now += REPLACE_AFTER_S
 
-    def send_again(_lane: LaneQueue, *args: Any) -> None:
-        real(LaneQueue(sky.sqs, sky.lane.url + "-none"), *args)
+    class Troubled(LaneQueue):
+        def send_again(self, received: Received, delay_s: int) -> None:
+            LaneQueue(sky.sqs, self.url + "-none").send_again(received, delay_s)
 
-    with monkeypatch.context() as trouble:
-        trouble.setattr(LaneQueue, "send_again", send_again)
-        asyncio.run(sky.flight.extend())
+    sky.lanes = Troubled
+    asyncio.run(sky.flight.extend())
+    sky.lanes = LaneQueue
     assert (0, 1, 0) == sky.counts()
     asyncio.run(sky.flight.extend())
     assert (0, 0, 1) == sky.counts()
     asyncio.run(sky.flight.delete(held))
 
 
-def test_a_message_let_go_while_it_is_replaced_is_never_lost(
-    sky: Sky, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_message_let_go_while_it_is_replaced_is_never_lost(sky: Sky):
     (held,) = sky.hold()
-    sky.now += HAND_ON_S
-    real = LaneQueue.send_again
+    sky.now += REPLACE_AFTER_S
 
-    def send_again(lane: LaneQueue, *args: Any) -> None:
-        real(lane, *args)
-        sky.flight.abandon(held)  # as if the job were interrupted at this moment
+    class Interrupting(LaneQueue):
+        def send_again(self, received: Received, delay_s: int) -> None:
+            super().send_again(received, delay_s)
+            sky.flight.abandon(held)  # as if the job were interrupted at this moment
 
-    monkeypatch.setattr(LaneQueue, "send_again", send_again)
+    sky.lanes = Interrupting
     asyncio.run(sky.flight.extend())
     assert (0, 1, 1) == sky.counts()

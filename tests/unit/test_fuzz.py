@@ -12,10 +12,11 @@ from pydantic import BaseModel, ValidationError
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
-from joblane.problems import field_problems
-from joblane.routes import ROUTES, Route
+from joblane.contract.problems import field_problems
+from joblane.contract.route import Route
+from joblane.contract.routes import ROUTES
+from tests.support import recovery
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
-from tests.support.recovery import World
 from tests.support.requests import Api
 
 SECRET = "hunter2-4f1c"
@@ -53,7 +54,7 @@ def test_nothing_but_a_problem_comes_of_a_model(model: type[BaseModel], data: st
 
 @pytest.fixture(name="apis")
 def _apis(aws: Cloud) -> dict[str, Api]:
-    World(aws, aws.clients)  # makes the tables of conditions
+    recovery.make(aws)
     clients = aws.clients
     made = {
         "admin": admin.build(

@@ -3,8 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.head import MAX_REASON, Head, Step, job_view, rfc3339, submitted, with_step
-from joblane.lifecycle import State
+from joblane.contract.job import job_view
+from joblane.formats.times import rfc3339
+from joblane.job.head import STEP_REASON_CHARS, Head, Step, submitted, with_step
+from joblane.job.lifecycle import State
 from tests.support.jobs import JOB, submission
 
 STEPS = st.builds(
@@ -12,7 +14,7 @@ STEPS = st.builds(
     state=st.sampled_from(State),
     at_ms=st.integers(0, 1 << 42),
     attempt=st.integers(0, 100),
-    reason=st.text(max_size=MAX_REASON),
+    reason=st.text(max_size=STEP_REASON_CHARS),
     agent=st.none() | st.text(max_size=20),
     records=st.none() | st.integers(0, 1 << 40),
 ) | st.builds(
@@ -20,7 +22,7 @@ STEPS = st.builds(
     state=st.just(State.BLOCKED),
     at_ms=st.integers(0, 1 << 42),
     attempt=st.integers(0, 100),
-    reason=st.text(max_size=MAX_REASON),
+    reason=st.text(max_size=STEP_REASON_CHARS),
     records=st.none() | st.just(0),
     times=st.integers(2, 1 << 40),
     first_ms=st.integers(0, 1 << 42),
@@ -35,7 +37,7 @@ def test_a_step_survives_its_text(step: Step):
 def test_a_long_reason_is_cut_at_a_word_and_shows_it():
     step = Step(State.FAILED, 1, 1, "not started: " + "because " * 40)
     reason = Step.decode(step.encode()).reason
-    assert len(reason) <= MAX_REASON
+    assert len(reason) <= STEP_REASON_CHARS
     assert reason.endswith("because\u2026")
 
 
@@ -46,12 +48,13 @@ def test_times_are_rfc3339_with_milliseconds():
 def test_blocks_in_a_row_stand_in_one_line():
     once, twice, thrice = (blocking(n) for n in (1, 2, 3))
     assert ["pending", "active", "blocked"] == [step.state for step in once.timeline]
-    assert once.timeline[-1].told == "exit 75: waits for app:n0"
+    assert once.timeline[-1].full_reason == "exit code 75: waits for app:n0"
     assert ["pending", "active", "blocked"] == [step.state for step in twice.timeline]
     last = thrice.timeline[-1]
     assert (3, once.timeline[-1].at_ms) == (last.times, last.began_ms)
-    assert "exit 75: waits for app:n0 (the last of 3 times since 1970-01-01T00:00:00.002Z)" in (
-        job_view(thrice).reason
+    assert (
+        "exit code 75: waits for app:n0 (the last of 3 times since 1970-01-01T00:00:00.002Z)"
+        in (job_view(thrice).reason)
     )
 
 
@@ -77,6 +80,6 @@ def blocking(times: int, conditions: int = 1) -> Head:
         if number:
             head = with_step(head, Step(State.PENDING, number * 3, 0, "let go"))
         head = with_step(head, Step(State.ACTIVE, number * 3 + 1, 1, "claimed", "agent-1"))
-        why = f"exit 75: waits for app:n{number % conditions}"
+        why = f"exit code 75: waits for app:n{number % conditions}"
         head = with_step(head, Step(State.BLOCKED, number * 3 + 2, 0, why, records=0))
     return head

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from ec2_agent.inbox import Inbox
-from joblane.message import Command
+from ec2_agent.presence.inbox import Inbox
+from joblane.job.message import Command
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB
 
@@ -19,7 +19,7 @@ def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
             seen.append(command)
             arrived.set()
 
-        inbox = Inbox(sqs, "joblane-inbox-agent-1", on_command)
+        inbox = Inbox(sqs, "joblane-inbox-agent-1")
         queue = await inbox.open()
         assert queue.url == (await inbox.open()).url  # a restart finds its inbox again
         for body in (
@@ -32,7 +32,7 @@ def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
         sqs.send_message(
             QueueUrl=queue.url, MessageBody=Command(command="cancel", job_id=JOB).encode()
         )
-        reading = asyncio.create_task(inbox.run(queue))
+        reading = asyncio.create_task(inbox.run(queue, on_command))
         await asyncio.wait_for(arrived.wait(), 10)
         reading.cancel()
 

@@ -4,31 +4,30 @@ import time
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.logging import Logger
 
-from functions.instance_end.handler import InstanceEnd, Settings
-from joblane.aws.agents import AgentRow
+from functions.instance_end.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.head import submitted
-from joblane.lifecycle import State
+from joblane.aws.lanes import LaneQueue
+from joblane.job.head import submitted
+from joblane.job.lease import Heartbeat
+from joblane.job.lifecycle import State
 from tests.support.agents import Parts
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import JOB, submission
 
 DEAD = "i-dead"
 ENVIRONMENT = FUNCTION_ENVIRONMENT
-EVENT = {"detail": {"instance-id": DEAD, "state": "terminated"}}
 
 
-def handler(clients: Clients) -> InstanceEnd:
-    return InstanceEnd(Settings.model_validate(ENVIRONMENT), clients, Logger())
+def free(clients: Clients, agent: str = DEAD) -> None:
+    build(Settings.model_validate(ENVIRONMENT), clients).free(agent)
 
 
 def lose(aws: Cloud) -> None:
     """An agent that runs a job, beats, and is gone; its message is in flight for two minutes."""
     now_ms = int(time.time() * 1000)
     aws.jobs.put_new(submitted(JOB, "acme", submission(), now_ms))
-    aws.agents.beat(AgentRow(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
+    aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
     aws.jobs.claim(JOB, DEAD, now_ms)
 
 
@@ -45,7 +44,7 @@ def taken_over(aws: Cloud) -> bool:
 
 def test_another_agent_takes_over_at_once(aws: Cloud):
     lose(aws)
-    handler(aws.clients)(EVENT)
+    free(aws.clients)
     assert taken_over(aws)
     assert aws.agents.get(DEAD) is None
 
@@ -55,12 +54,12 @@ def test_a_job_that_went_on_meanwhile_is_left_alone(aws: Cloud):
     head = aws.jobs.get(JOB)
     assert head is not None
     aws.jobs.take_over(head, "agent-3", int(time.time() * 1000))
-    handler(aws.clients)(EVENT)
+    free(aws.clients)
     assert Parts(aws.clients).receive() is None
 
 
 def test_an_instance_without_an_agent_is_nothing_to_us(aws: Cloud):
-    handler(aws.clients)({"detail": {"instance-id": "i-other"}})
+    free(aws.clients, "i-other")
 
 
 class Killed(Exception):
@@ -80,10 +79,10 @@ def test_killed_after_any_call_and_tried_again_it_still_frees_the_job(aws: Cloud
 
         session.get_component("event_emitter").register("after-call", killed)
         try:
-            handler(Clients(session))(EVENT)
+            free(Clients(session))
         except Killed:
             visited += 1
-            handler(aws.clients)(EVENT)
+            free(aws.clients)
             assert taken_over(aws), f"killed after call {point}"
         else:
             break
@@ -96,12 +95,12 @@ def lose_again(aws: Cloud) -> None:
     aws.clients.make("dynamodb").delete_item(
         TableName="joblane-jobs", Key={"job_id": {"S": JOB}, "sk": {"S": "JOB"}}
     )
-    while held := Parts(aws.clients).receive():
-        held.lane.delete(held.received.receipt)
+    while held := (parts := Parts(aws.clients)).receive():
+        LaneQueue(parts.sqs, held.lane_url).delete(held.received.receipt)
     lose(aws)
 
 
-@pytest.mark.parametrize("missing", ["JOBLANE_AGENTS_TABLE", "JOBLANE_QUEUE_NAMES"])
+@pytest.mark.parametrize("missing", ["JOBLANE_AGENTS_TABLE", "JOBLANE_QUEUE_URL_PREFIX"])
 def test_a_missing_variable_is_named_at_the_cold_start(missing: str):
     environment = {k: v for k, v in ENVIRONMENT.items() if k != missing}
     with pytest.raises(ValueError, match=missing):

@@ -1,32 +1,37 @@
 """The journal: outcomes wait there in order, and go out when AWS answers again."""
 
 import asyncio
+import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent import calls
-from ec2_agent import journal as module
-from ec2_agent.decisions import Verdicted
-from ec2_agent.finished import End, Finished, Letter, Way, finish
-from ec2_agent.journal import KIND, ROOM, Journal, Undelivered
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.outcomes.journal import ASIDE_S, KIND, ROOM, Journal, Undelivered
+from ec2_agent.outcomes.judge import AttemptResult
+from ec2_agent.outcomes.record import OutcomeRecord, Transition, decide
+from ec2_agent.retry import Backoff, RetryPolicy
 from ec2_agent.sandbox import Ending, Usage
 from ec2_agent.state.client import StateRefused
 from ec2_agent.state.records import Record, Result
 from joblane.aws.lanes import Received
 from joblane.config import Retention
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Outcome, State
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Outcome, State
 from tests.support.agents import DirectStore
 from tests.support.jobs import submission
+from tests.support.virtual_time import run
 
 NOW_MS = 1_795_000_000_000
-LETTER = Letter("default", "https://lane", "https://dead", Received("{}", "r-1", 1, 5), 6.5)
+DELIVERY = Delivery("default", "https://lane", "https://dead", Received("{}", "r-1", 1, 5), 6.5)
+
+QUICK = partial(Backoff, RetryPolicy(first_s=0.01, longest_s=0.01))
+"""Retries that a test need not wait for."""
 
 
 def claimed(job_id: str = "01J0000000000000000000000A", **fields: object) -> Head:
@@ -37,17 +42,17 @@ def claimed(job_id: str = "01J0000000000000000000000A", **fields: object) -> Hea
     )
 
 
-def outcome(n: int = 0, verdict: Outcome = Outcome.SUCCEEDED, **fields: object) -> Finished:
+def outcome(n: int = 0, verdict: Outcome = Outcome.SUCCEEDED, **fields: object) -> OutcomeRecord:
     ending = Ending(0, None, False, False, False, None, Usage(cpu_s=0.1, wall_s=0.25))
     condition = "app:default" if verdict is Outcome.BLOCKED else None
-    end = End(Verdicted(verdict, "exit 0", condition), ending, 7, NOW_MS + n)
+    result = AttemptResult(verdict, "exit code 0", NOW_MS + n, condition, ending, 7)
     head = claimed(f"01J{n:023d}", **fields)
-    return finish(head, LETTER, end, Retention(), random.Random(1))
+    return decide(head, DELIVERY, result, Retention(), random.Random(1))
 
 
 @dataclass
 class Post:
-    """A courier whose AWS answers or does not."""
+    """A reporter whose AWS answers or does not."""
 
     down: bool = False
     sqs_down: bool = False
@@ -55,22 +60,22 @@ class Post:
     settled: list[str] = field(default_factory=list)
     let: list[str] = field(default_factory=list)
 
-    async def settle(self, finished: Finished) -> Way | None:
-        """See Courier."""
+    async def settle(self, outcome: OutcomeRecord) -> Transition | None:
+        """See Reporter."""
         await asyncio.sleep(0)
         if self.down:
             raise Undelivered("no route to AWS")
-        if finished.head.job_id in self.refused:
-            raise Undelivered("ValidationException", own_fault=True)
-        self.settled.append(finished.head.job_id)
-        return finished.way
+        if outcome.head.job_id in self.refused:
+            raise Undelivered("ValidationException", rejected=True)
+        self.settled.append(outcome.head.job_id)
+        return outcome.transition
 
-    async def let_go(self, finished: Finished, way: Way | None) -> bool:
-        """See Courier."""
-        assert way is not None
+    async def release_message(self, outcome: OutcomeRecord, transition: Transition | None) -> bool:
+        """See Reporter."""
+        assert transition is not None
         if self.sqs_down:
             return False
-        self.let.append(finished.head.job_id)
+        self.let.append(outcome.head.job_id)
         return True
 
 
@@ -82,27 +87,13 @@ class Broken(DirectStore):
         raise StateRefused("storage_full", f"no room for {len(records)}", passing=False)
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "RETRY_S", (0.01,))
-    monkeypatch.setattr(module, "ASIDE_S", 0.05)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(20):
-            await test()
-
-    asyncio.run(main())
-
-
 def stored(store: DirectStore) -> list[str]:
     page, _ = store.backend.list(KIND, None, 1000, time.time())
-    return [Finished.decode(record.body or "").head.job_id for record in page]
+    return [OutcomeRecord.decode(record.body or "").head.job_id for record in page]
 
 
-def ids(outcomes: Sequence[Finished]) -> list[str]:
-    return [finished.head.job_id for finished in outcomes]
+def ids(outcomes: Sequence[OutcomeRecord]) -> list[str]:
+    return [outcome.head.job_id for outcome in outcomes]
 
 
 def test_an_outcome_is_stored_before_aws_hears_of_it_and_removed_when_all_is_done():
@@ -111,16 +102,18 @@ def test_an_outcome_is_stored_before_aws_hears_of_it_and_removed_when_all_is_don
         seen: list[list[str]] = []
 
         class Watching(Post):
-            async def settle(self, finished: Finished) -> Way | None:
+            async def settle(self, outcome: OutcomeRecord) -> Transition | None:
                 seen.append(stored(store))
-                return await super().settle(finished)
+                return await super().settle(outcome)
 
-            async def let_go(self, finished: Finished, way: Way | None) -> bool:
+            async def release_message(
+                self, outcome: OutcomeRecord, transition: Transition | None
+            ) -> bool:
                 seen.append(stored(store))
-                return await super().let_go(finished, way)
+                return await super().release_message(outcome, transition)
 
         post = Watching()
-        journal = Journal(store, post, time.time)
+        journal = Journal(store, post, time.time, QUICK)
         one = outcome()
         await journal.put(one)
         assert await journal.flush(5)
@@ -128,13 +121,13 @@ def test_an_outcome_is_stored_before_aws_hears_of_it_and_removed_when_all_is_don
         assert [] == stored(store)
         assert (0, None, None) == (journal.waiting, journal.since_ms, journal.trouble)
 
-    run(test)
+    run(test())
 
 
 def test_while_aws_is_away_outcomes_wait_and_go_out_in_order():
     async def test() -> None:
         store, post = DirectStore(), Post(down=True)
-        journal = Journal(store, post, time.time)
+        journal = Journal(store, post, time.time, QUICK)
         many = [outcome(n) for n in (3, 1, 4, 0, 5, 9, 2, 6)]
         for each in many:
             await journal.put(each)  # the slot is free: nobody waits for AWS
@@ -151,18 +144,18 @@ def test_while_aws_is_away_outcomes_wait_and_go_out_in_order():
         assert (0, None) == (journal.waiting, journal.trouble)
         assert [] == stored(store)
 
-    run(test)
+    run(test())
 
 
 def test_the_next_agent_of_the_name_goes_on_in_order_once_it_has_said_whose_the_jobs_are():
     async def test() -> None:
         store, post = DirectStore(), Post(down=True)
-        journal = Journal(store, post, time.time)
+        journal = Journal(store, post, time.time, QUICK)
         many = [outcome(n) for n in (2, 0, 1)]
         for each in many:
             await journal.put(each)
         post = Post()
-        journal = Journal(store, post, lambda: 0.0)  # and its clock was set back
+        journal = Journal(store, post, lambda: 0.0, QUICK)  # and its clock was set back
         assert many == await journal.recover()
         assert (ids(many), []) == (journal.job_ids, post.settled)
         await journal.put(outcome(3))
@@ -171,31 +164,31 @@ def test_the_next_agent_of_the_name_goes_on_in_order_once_it_has_said_whose_the_
         assert await journal.flush(5)
         assert ids([*many, outcome(3)]) == post.settled
 
-    run(test)
+    run(test())
 
 
 def test_one_that_is_refused_for_itself_keeps_no_other_waiting():
     async def test() -> None:
         store = DirectStore()
         post = Post(down=True, refused={outcome(1).head.job_id})
-        journal = Journal(store, post, time.time)
+        journal = Journal(store, post, time.time, QUICK)
         for n in range(4):
             await journal.put(outcome(n))
         post.down = False
-        await journal.flush(0.04)
+        await journal.flush(ASIDE_S / 2)
         assert ids([outcome(0), outcome(2), outcome(3)]) == post.settled
         assert 1 == journal.waiting
         post.refused.clear()
-        assert await journal.flush(5)
+        assert await journal.flush(ASIDE_S + 1)
         assert outcome(1).head.job_id == post.settled[-1]
 
-    run(test)
+    run(test())
 
 
 def test_a_message_that_sqs_does_not_take_waits_while_outcomes_go_out():
     async def test() -> None:
         store, post = DirectStore(), Post(sqs_down=True)
-        journal = Journal(store, post, time.time)
+        journal = Journal(store, post, time.time, QUICK)
         many = [outcome(n) for n in range(5)]
         for each in many:
             await journal.put(each)
@@ -208,13 +201,13 @@ def test_a_message_that_sqs_does_not_take_waits_while_outcomes_go_out():
         assert sorted(ids(many)) == sorted(post.let)
         assert [] == stored(store)
 
-    run(test)
+    run(test())
 
 
 def test_what_cannot_be_stored_keeps_its_slot_until_aws_has_it():
     async def test() -> None:
         post = Post(down=True)
-        journal = Journal(Broken(), post, time.time)
+        journal = Journal(Broken(), post, time.time, QUICK)
         putting = asyncio.create_task(journal.put(outcome()))
         await asyncio.sleep(0.05)
         assert not putting.done()
@@ -223,48 +216,48 @@ def test_what_cannot_be_stored_keeps_its_slot_until_aws_has_it():
         await putting
         assert ids([outcome()]) == post.settled
 
-    run(test)
+    run(test())
 
 
-def test_a_defect_of_ours_loses_no_outcome():
+def test_an_unexpected_error_loses_no_outcome():
     async def test() -> None:
         class Defective(Post):
-            async def settle(self, finished: Finished) -> Way | None:
+            async def settle(self, outcome: OutcomeRecord) -> Transition | None:
                 if not self.settled:
                     self.settled.append("defect")
                     raise ZeroDivisionError
-                return await super().settle(finished)
+                return await super().settle(outcome)
 
-        journal = Journal(DirectStore(), Defective(), time.time)
+        journal = Journal(DirectStore(), Defective(), time.time, QUICK)
         await journal.put(outcome())
-        assert await journal.flush(5)
+        assert await journal.flush(ASIDE_S + 1)
 
-    run(test)
+    run(test())
 
 
 def test_what_this_version_cannot_read_stays_and_stops_nobody():
     async def test() -> None:
         store = DirectStore()
         await store.create([Record(KIND, "000000000000001.x.1", 1, '{"way": 1}')])
-        journal = Journal(store, Post(), time.time)
+        journal = Journal(store, Post(), time.time, QUICK)
         assert [] == await journal.recover()
         await journal.put(outcome())
         assert await journal.flush(5)
         assert 1 == len(store.backend.list(KIND, None, 25, time.time())[0])
 
-    run(test)
+    run(test())
 
 
 def test_a_state_service_that_forgot_is_told_what_waits():
     async def test() -> None:
-        journal = Journal(DirectStore(), Post(down=True), time.time)
+        journal = Journal(DirectStore(), Post(down=True), time.time, QUICK)
         await journal.put(outcome())
         store = DirectStore()
         for record in journal.records():
             store.later(record)
         assert ids([outcome()]) == stored(store)
 
-    run(test)
+    run(test())
 
 
 @given(
@@ -281,16 +274,30 @@ def test_an_outcome_reads_back_as_it_was_written(
 ):
     fields = {"deadline": deadline} if deadline else {}
     one = outcome(5, verdict, command=words, restartable=restartable, **fields)
-    back = Finished.decode(one.encode())
+    back = OutcomeRecord.decode(one.encode())
     assert one == back
-    assert one.way.step.encode() == back.way.step.encode()
+    assert one.transition.step.encode() == back.transition.step.encode()
+
+
+def test_an_outcome_that_the_previous_version_stored_is_read():
+    """An upgraded agent takes up the journal that it finds."""
+    one = outcome(5)
+    stored = json.loads(one.encode())
+    stored["letter"] = {
+        "queue": "default",
+        "lane_url": "https://lane",
+        "dead_letters_url": "https://dead",
+        "received": {"body": "{}", "receipt": "r-1", "receives": 1, "sent_ms": 5},
+        "since": 6.5,
+    }
+    assert one == OutcomeRecord.decode(json.dumps(stored))
 
 
 def test_the_jitter_of_a_retry_is_decided_once():
     one = outcome(1, Outcome.FAILED)
-    assert State.RETRY is one.way.step.state
-    back = Finished.decode(one.encode())
-    assert (one.way.hide_s, one.way.facts.next_at_ms) == (
-        back.way.hide_s,
-        back.way.facts.next_at_ms,
+    assert State.RETRY is one.transition.step.state
+    back = OutcomeRecord.decode(one.encode())
+    assert (one.transition.hide_s, one.transition.facts.next_at_ms) == (
+        back.transition.hide_s,
+        back.transition.facts.next_at_ms,
     )

@@ -1,29 +1,30 @@
 """The lifecycle's table and decisions: what may follow what, and what an attempt's end means."""
 
 import random
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.lifecycle import (
+from joblane.job.lifecycle import (
     CLAIMABLE,
     ENDED,
     TRANSITIONS,
     Attempt,
     Outcome,
-    RetryPolicy,
     State,
     backoff_s,
     outcome_of,
     settle,
 )
+from joblane.job.spec import Retry
 
 DICE = random.Random(7)
 
 
 def attempt(number: int = 1, most: int = 3, *, restartable: bool = True) -> Attempt:
-    return Attempt(number, RetryPolicy(max_attempts=most), restartable)
+    return Attempt(number, Retry(max_attempts=most), restartable)
 
 
 def test_every_state_is_in_the_table_and_the_ended_ones_lead_only_to_an_operators_choice():
@@ -94,6 +95,15 @@ def test_settle_never_leaves_the_table_and_never_starts_again_what_must_not(
         assert settlement.counted
 
 
+def test_a_reason_counts_attempts_and_says_when_the_next_one_starts():
+    again = settle(Outcome.FAILED, "exit code 3 after 0.2 s", attempt(1), DICE)
+    assert re.fullmatch(
+        r"exit code 3 after 0\.2 s \(attempt 1 of 3\); next attempt in \d+ s", again.reason
+    )
+    dead = settle(Outcome.FAILED, "exit code 3 after 0.0 s", attempt(1, most=1), DICE)
+    assert "exit code 3 after 0.0 s (attempt 1 of 1)" == dead.reason
+
+
 def test_an_interrupted_attempt_is_not_counted_and_a_lost_one_is_taken_up_at_once():
     assert not settle(Outcome.INTERRUPTED, "why", attempt(), DICE).counted
     lost = settle(Outcome.LOST, "why", attempt(), DICE)
@@ -102,12 +112,12 @@ def test_an_interrupted_attempt_is_not_counted_and_a_lost_one_is_taken_up_at_onc
 
 @given(number=st.integers(1, 50), seed=st.integers())
 def test_backoff_is_jittered_below_its_bound_and_the_last_bound_repeats(number: int, seed: int):
-    policy = RetryPolicy(backoff_s=(5, 30))
+    policy = Retry(backoff_s=(5, 30))
     bound = 5 if number == 1 else 30
     assert 0 <= backoff_s(policy, number, random.Random(seed)) <= bound
 
 
 def test_backoff_uses_its_whole_range():
-    waits = [backoff_s(RetryPolicy(), 1, random.Random(seed)) for seed in range(200)]
+    waits = [backoff_s(Retry(), 1, random.Random(seed)) for seed in range(200)]
     assert min(waits) < 0.5
     assert max(waits) > 4.5

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.shim.line import BURST, LINES_A_SECOND, MAX_LINE, Line
-from joblane.conditions import requested
+from joblane.condition.names import requested
 
 CONDITION = "http:https://x.example/health"
 OK: Any = {"ok": True}

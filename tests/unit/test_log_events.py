@@ -12,15 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.submission.handler import Settings, build
-from joblane.aws.jobs import Facts
-from joblane.aws.log_events import AT_ONCE_MS, RETRY_MS, WAITS_S, LogEvents
-from joblane.aws.logs import LogStore
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Event, Outcome, State
-from joblane.logs import Cursor, Record, Stream, read_event, stream_name
-from joblane.moves import plan
-from joblane.output import TROUBLE_MS
-from joblane.sse import come_back, end_event, place, record_event
+from joblane.contract.sse import end_event, position_event, reconnect_after, record_event
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Event, Outcome, State
+from joblane.job.moves import AttemptFacts, plan
+from joblane.job.output import Cursor, Record, Stream, read_event, stream_name
+from joblane.service.log_events import AT_ONCE_MS, RETRY_MS, WAITS_S, LogEvents
+from joblane.service.output import TROUBLE_MS
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.events import EventSource, data_of
 from tests.support.jobs import JOB, submission
@@ -46,7 +44,7 @@ CURSORS = st.builds(
 
 @given(st.lists(st.tuples(RECORDS, CURSORS)))
 def test_records_survive_a_stream_whatever_their_bytes(records: list[tuple[Record, Cursor]]):
-    parts = [come_back(500)]
+    parts = [reconnect_after(500)]
     for record, cursor in records:
         read = read_event(record.encode(), record.time_ms, 3)
         assert read is not None
@@ -70,7 +68,7 @@ def test_no_reason_breaks_the_frame_of_the_end(reason: str, cursor: Cursor):
     head = submitted(JOB, "acme", submission(), NOW)
     head = replace(head, timeline=(replace(head.timeline[0], reason=reason),))
     source = EventSource()
-    (event,) = source.feed((place(cursor) + end_event(head)).encode())
+    (event,) = source.feed((position_event(cursor) + end_event(head)).encode())
     assert ("end", reason) == (event.type, json.loads(event.data)["reason"])
 
 
@@ -96,7 +94,7 @@ class Running:
     def end(self, state: State, outcome: Outcome, records: int) -> None:
         """End the attempt."""
         step = Step(state, NOW, self.head.attempt, f"became {state}", records=records)
-        facts = Facts(outcome, exit_code=int(outcome is not Outcome.SUCCEEDED))
+        facts = AttemptFacts(outcome, exit_code=int(outcome is not Outcome.SUCCEEDED))
         self.head = self._aws.jobs.settle(self.head, step, facts)
 
     def restart(self) -> None:
@@ -114,9 +112,13 @@ def _running(aws: Cloud) -> Running:
     return Running(aws)
 
 
+def make_api(aws: Cloud) -> Api:
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+
+
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+    return make_api(aws)
 
 
 def two_attempts(job: Running) -> list[tuple[int, str, bytes]]:
@@ -342,12 +344,14 @@ def test_json_or_events_by_accept(api: Api, running: Running, accept: str, kind:
     assert (200, kind) == (found["statusCode"], found["headers"]["Content-Type"])
 
 
-@pytest.mark.usefixtures("running")
-def test_trouble_of_aws_does_not_end_a_stream(api: Api, monkeypatch: pytest.MonkeyPatch):
-    def throttled(*_: object, **__: object) -> None:
+def test_trouble_of_aws_does_not_end_a_stream(aws: Cloud, running: Running):
+    two_attempts(running)
+
+    def throttle(**_: object) -> None:
         raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetLogEvents")
 
-    monkeypatch.setattr(LogStore, "page", throttled)
+    aws.emitter().register("before-call.cloudwatch-logs.GetLogEvents", throttle)
+    api = make_api(aws)
     source = EventSource()
     found = ask(api)
     source.feed(found["body"].encode())

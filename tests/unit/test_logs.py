@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.aws.logs import SETTLE_MS
-from joblane.head import Head, Step, submitted, with_step
-from joblane.job import LogRecord
-from joblane.lifecycle import State
-from joblane.logs import Cursor, Record, read_event, stream_name
+from joblane.job.head import Head, Step, submitted, with_step
+from joblane.job.lifecycle import State
+from joblane.job.output import Cursor, LogRecord, Record, read_event, stream_name
+from joblane.service.log_pages import SETTLE_MS, log_page
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
@@ -43,7 +42,7 @@ def write(aws: Cloud, epoch: int, *numbers: int, repeat: bool = False) -> None:
 def read_all(aws: Cloud, head: Head, limit: int = 100) -> tuple[list[LogRecord], bool]:
     cursor, records = Cursor(), list[LogRecord]()
     for _ in range(200):
-        page = aws.logs.page(head, cursor, limit=limit, now_ms=NOW)
+        page = log_page(aws.logs, head, cursor, limit=limit, now_ms=NOW)
         records += page.records
         if page.complete or page.cursor == cursor:
             return records, page.complete
@@ -90,9 +89,9 @@ def test_a_finished_job_is_read_whole_over_all_its_attempts(aws: Cloud, limit: i
     write(aws, 2, 1, 2)
     head = job(
         active(1),
-        Step(State.RETRY, NOW, 1, "exit 1", records=3),
+        Step(State.RETRY, NOW, 1, "exit code 1", records=3),
         active(2),
-        Step(State.COMPLETED, NOW, 2, "exit 0", records=2),
+        Step(State.COMPLETED, NOW, 2, "exit code 0", records=2),
     )
     records, complete = read_all(aws, head, limit)
     assert [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)] == [(r.attempt, r.seq) for r in records]
@@ -101,7 +100,7 @@ def test_a_finished_job_is_read_whole_over_all_its_attempts(aws: Cloud, limit: i
 
 def test_a_write_that_the_sdk_repeats_is_read_once(aws: Cloud):
     write(aws, 1, 1, 2, repeat=True)
-    head = job(active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=2))
+    head = job(active(1), Step(State.COMPLETED, NOW, 1, "exit code 0", records=2))
     records, complete = read_all(aws, head)
     assert [1, 2] == [r.seq for r in records]
     assert complete
@@ -109,41 +108,43 @@ def test_a_write_that_the_sdk_repeats_is_read_once(aws: Cloud):
 
 def test_a_reader_that_joins_early_gets_what_comes_later(aws: Cloud):
     waiting, running = job(), job(active(1))
-    page = aws.logs.page(waiting, Cursor(), limit=10, now_ms=NOW)
+    page = log_page(aws.logs, waiting, Cursor(), limit=10, now_ms=NOW)
     assert ([], False) == (page.records, page.complete)
     write(aws, 1, 1)
-    page = aws.logs.page(running, page.cursor, limit=10, now_ms=NOW)
+    page = log_page(aws.logs, running, page.cursor, limit=10, now_ms=NOW)
     assert [1] == [r.seq for r in page.records]
-    page = aws.logs.page(running, page.cursor, limit=10, now_ms=NOW)
+    page = log_page(aws.logs, running, page.cursor, limit=10, now_ms=NOW)
     assert ([], False) == (page.records, page.complete)
     aws.logs.write(stream_name("acme", JOB, 1), [Record(2, "stderr", NOW + 2, b"x")])
-    over = with_step(running, Step(State.COMPLETED, NOW, 1, "exit 0", records=2))
-    page = aws.logs.page(over, page.cursor, limit=10, now_ms=NOW)
+    over = with_step(running, Step(State.COMPLETED, NOW, 1, "exit code 0", records=2))
+    page = log_page(aws.logs, over, page.cursor, limit=10, now_ms=NOW)
     assert ([2], True) == ([r.seq for r in page.records], page.complete)
 
 
 def test_a_job_that_ended_is_not_complete_until_its_last_record_has_arrived(aws: Cloud):
     write(aws, 1, 1)
-    head = job(active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=2))
-    page = aws.logs.page(head, Cursor(), limit=10, now_ms=NOW)
+    head = job(active(1), Step(State.COMPLETED, NOW, 1, "exit code 0", records=2))
+    page = log_page(aws.logs, head, Cursor(), limit=10, now_ms=NOW)
     assert ([1], False) == ([r.seq for r in page.records], page.complete)
-    late = aws.logs.page(head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+    late = log_page(aws.logs, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
     assert late.complete
 
 
 def test_output_of_a_lost_agent_is_waited_for_and_then_passed_over(aws: Cloud):
     write(aws, 1, 1)
     write(aws, 2, 1)
-    head = job(active(1), active(2), Step(State.COMPLETED, NOW, 2, "exit 0", records=1))
-    page = aws.logs.page(head, Cursor(), limit=10, now_ms=NOW)
+    head = job(active(1), active(2), Step(State.COMPLETED, NOW, 2, "exit code 0", records=1))
+    page = log_page(aws.logs, head, Cursor(), limit=10, now_ms=NOW)
     assert [(1, 1)] == [(r.attempt, r.seq) for r in page.records]
-    page = aws.logs.page(head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+    page = log_page(aws.logs, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
     assert ([(2, 1)], True) == ([(r.attempt, r.seq) for r in page.records], page.complete)
 
 
 @pytest.mark.parametrize("records", [0, None])
 def test_a_job_without_output_is_complete_without_a_stream(aws: Cloud, records: int | None):
-    head = job(active(1), Step(State.COMPLETED, NOW - SETTLE_MS - 1, 1, "exit 0", records=records))
+    head = job(
+        active(1), Step(State.COMPLETED, NOW - SETTLE_MS - 1, 1, "exit code 0", records=records)
+    )
     assert ([], True) == read_all(aws, head)
 
 
@@ -158,7 +159,7 @@ def rounds(*records: int) -> list[Step]:
         for number in records
         for step in (
             active(1),
-            Step(State.BLOCKED, NOW, 0, "exit 75", records=number),
+            Step(State.BLOCKED, NOW, 0, "exit code 75", records=number),
             Step(State.PENDING, NOW, 0, "let go"),
         )
     ]
@@ -168,11 +169,11 @@ def test_output_of_blocks_that_stand_in_one_line_is_read_whole(aws: Cloud):
     write(aws, 1, 1, 2)
     write(aws, 3, 1)
     write(aws, 4, 1)
-    head = job(*rounds(2, 0, 1), active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=1))
+    head = job(*rounds(2, 0, 1), active(1), Step(State.COMPLETED, NOW, 1, "exit code 0", records=1))
     assert 6 == len(head.timeline)
     cursor, read = Cursor(), []
     while cursor.epoch <= 4:
-        page = aws.logs.page(head, cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+        page = log_page(aws.logs, head, cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
         read += [record.text for record in page.records]
         cursor = page.cursor
         if page.complete:
@@ -182,7 +183,9 @@ def test_output_of_blocks_that_stand_in_one_line_is_read_whole(aws: Cloud):
 
 
 def test_thousands_of_silent_blocks_are_passed_over_without_a_question(aws: Cloud):
-    head = job(*rounds(*[0] * 3000), active(1), Step(State.COMPLETED, NOW, 1, "exit 0", records=1))
+    head = job(
+        *rounds(*[0] * 3000), active(1), Step(State.COMPLETED, NOW, 1, "exit code 0", records=1)
+    )
     write(aws, 3001, 1)
-    page = aws.logs.page(head, Cursor(), limit=10, now_ms=NOW)
+    page = log_page(aws.logs, head, Cursor(), limit=10, now_ms=NOW)
     assert ([1], True) == ([r.seq for r in page.records], page.complete)

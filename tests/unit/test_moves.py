@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joblane.head import Head, Step, submitted, with_step
-from joblane.lifecycle import (
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head, Step, submitted, with_step
+from joblane.job.lifecycle import (
     ENDED,
     TABLE,
     TRANSITIONS,
@@ -21,8 +22,7 @@ from joblane.lifecycle import (
     State,
     settle,
 )
-from joblane.moves import Due, NotAllowed, apply, due, plan, rearmed
-from joblane.times import rfc3339
+from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearmed
 from tests.support.jobs import JOB, submission
 
 OPERATORS = {Event.RETRY, Event.REPLAY, Event.DISMISS}
@@ -277,4 +277,4 @@ def test_attempts_come_from_the_head():
     head = replace(job(State.ACTIVE, retry={"max_attempts": 7}), attempt=2)
     attempt = head.current_attempt()
     assert isinstance(attempt, Attempt)
-    assert (2, 7, True) == (attempt.number, attempt.policy.max_attempts, attempt.started)
+    assert (2, 7, True) == (attempt.number, attempt.retry.max_attempts, attempt.started)

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ec2_agent.notices import SPOT_DRAIN_S, Kind, Metadata, Notice, Silence, watch
+from ec2_agent.host.metadata import TIMEOUT_S, Metadata, MetadataUnavailable
+from ec2_agent.presence.notices import SPOT_DRAIN_S, Kind, Notice, read_notice, watch
 
 SPOT = "/latest/meta-data/spot/instance-action"
 REBALANCE = "/latest/meta-data/events/recommendations/rebalance"
@@ -27,7 +27,11 @@ class Service(ThreadingHTTPServer):
         self.token = "token-1"
         self.tokens_given = 0
         self.status: int | None = None
-        self.hang_s = 0.0
+        self.asked = threading.Semaphore(0)
+        """Released by every request for a path."""
+        self.answers = threading.Event()
+        """Unset while the service hangs."""
+        self.answers.set()
 
     @property
     def url(self) -> str:
@@ -49,7 +53,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Say what the test wants to be said."""
-        time.sleep(self.server.hang_s)
+        self.server.asked.release()
+        self.server.answers.wait()
         if self.server.status is not None:
             self._answer(self.server.status, "<html>")
         elif self.headers["X-aws-ec2-metadata-token"] != self.server.token:
@@ -81,7 +86,7 @@ def _service() -> Iterator[Service]:
 def test_an_instance_that_goes_on_has_no_notice_and_one_token(service: Service):
     service.says[LIFECYCLE] = "InService"
     metadata = Metadata(service.url)
-    assert [None, None] == [metadata.notice(), metadata.notice()]
+    assert [None, None] == [read_notice(metadata), read_notice(metadata)]
     assert 1 == service.tokens_given
 
 
@@ -105,48 +110,47 @@ def test_an_instance_that_goes_on_has_no_notice_and_one_token(service: Service):
 )
 def test_each_notice_is_read(service: Service, path: str, says: str, notice: Notice):
     service.says[path] = says
-    assert notice == Metadata(service.url).notice()
+    assert notice == read_notice(Metadata(service.url))
 
 
 def test_the_most_urgent_of_several_notices_counts(service: Service):
     service.says |= {SPOT: "{}", LIFECYCLE: "Terminated", REBALANCE: "{}"}
-    assert Notice(Kind.SPOT) == Metadata(service.url).notice()
+    assert Notice(Kind.SPOT) == read_notice(Metadata(service.url))
 
 
 def test_a_token_that_expired_is_replaced(service: Service):
     metadata = Metadata(service.url)
-    assert metadata.notice() is None
+    assert read_notice(metadata) is None
     service.token = "token-2"
-    with pytest.raises(Silence):
-        metadata.notice()
-    assert metadata.notice() is None
+    with pytest.raises(MetadataUnavailable):
+        read_notice(metadata)
+    assert read_notice(metadata) is None
     assert 2 == service.tokens_given
 
 
 @pytest.mark.parametrize("status", [400, 403, 500, 503, 302])
 def test_trouble_of_the_service_is_silence(service: Service, status: int):
     service.status = status
-    with pytest.raises(Silence):
-        Metadata(service.url).notice()
+    with pytest.raises(MetadataUnavailable):
+        read_notice(Metadata(service.url))
 
 
 def test_a_service_that_hangs_is_given_up_within_a_second(service: Service):
-    service.hang_s = 3.0
-    began = time.monotonic()
-    with pytest.raises(Silence):
-        Metadata(service.url).notice()
-    assert time.monotonic() - began < 1.5
+    service.answers.clear()
+    with pytest.raises(MetadataUnavailable, match="ReadTimeoutError"):
+        read_notice(Metadata(service.url))
+    service.answers.set()
+    assert 2 * TIMEOUT_S <= 1  # a token, and the path that hangs
 
 
 def test_nobody_there_is_silence():
-    with pytest.raises(Silence):
-        Metadata("http://127.0.0.1:9").notice()
+    with pytest.raises(MetadataUnavailable):
+        read_notice(Metadata("http://127.0.0.1:9"))
 
 
 def test_the_watch_hands_each_notice_on_once_and_a_more_urgent_one_too(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ):
-    monkeypatch.setattr("ec2_agent.notices.ASK_EVERY_S", 0.01)
     seen: list[Kind] = []
 
     async def look() -> None:
@@ -156,12 +160,15 @@ def test_the_watch_hands_each_notice_on_once_and_a_more_urgent_one_too(
             seen.append(notice.kind)
             changed.set()
 
-        watching = asyncio.create_task(watch(Metadata(service.url), on_notice))
+        watching = asyncio.create_task(watch(Metadata(service.url), on_notice, 0.01))
         for path in (REBALANCE, SPOT):
             service.says[path] = "{}"
             await asyncio.wait_for(changed.wait(), 5)
             changed.clear()
-        await asyncio.sleep(0.1)
+        while service.asked.acquire(blocking=False):
+            pass
+        for _ in range(9):  # three times each path
+            await asyncio.to_thread(service.asked.acquire)
         watching.cancel()
 
     asyncio.run(look())

@@ -1,6 +1,7 @@
 """Idempotency-Key, resubmit, If-Match: what is sent twice or too late doubles nothing."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,14 +9,17 @@ import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import Facts, JobStore
-from joblane.aws.repeats import WINDOW_S
-from joblane.head import Step
-from joblane.lifecycle import Outcome, State
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, Meter, new_session
+from joblane.job.head import Step
+from joblane.job.idempotency import WINDOW_S
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, new_session
+from tests.support.meter import Meter
 from tests.support.requests import Api
 
 JOB = {"command": ["true"]}
+Params = dict[str, Any]
+
 KEY = {"idempotency-key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 
 
@@ -47,6 +51,17 @@ def _api(aws: Cloud, clock: Clock, meter: Meter) -> Api:
     return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), Clients(session), clock))
 
 
+def hooked(aws: Cloud, clock: Clock, operation: str, hook: Callable[..., None]) -> Api:
+    """The API by clients of its own that call `hook` before each call of an operation."""
+    aws.emitter().register(f"provide-client-params.{operation}", hook)
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, clock))
+
+
+def is_new_job(params: Params) -> bool:
+    """Whether a PutItem stores a job, rather than the row of an idempotency key."""
+    return "tenant" in params["Item"]
+
+
 def ids(api: Api) -> list[str]:
     page = api("GET", "/v1/jobs", query={"limit": "100", "hidden": "true"})[1]
     return [job["id"] for job in page["entries"]]
@@ -55,7 +70,7 @@ def ids(api: Api) -> list[str]:
 def end(aws: Cloud, job_id: str, state: State = State.COMPLETED) -> None:
     head = aws.jobs.claim(job_id, "i-1", 1)
     outcome = Outcome.SUCCEEDED if state is State.COMPLETED else Outcome.FAILED
-    aws.jobs.settle(head, Step(state, 2, 1, "ended"), Facts(outcome))
+    aws.jobs.settle(head, Step(state, 2, 1, "ended"), AttemptFacts(outcome))
 
 
 def test_a_request_that_is_sent_again_answers_the_job_that_it_made(aws: Cloud, api: Api):
@@ -129,23 +144,20 @@ def test_a_refused_request_leaves_its_key_free(api: Api):
     assert 202 == api("POST", "/v1/jobs", JOB, headers=KEY)[0]
 
 
-@pytest.mark.parametrize("lost", ["SendMessage", "PutItem"])
+@pytest.mark.parametrize("lost", ["sqs.SendMessage", "dynamodb.PutItem"])
 def test_what_a_crash_left_undone_the_next_request_does(
-    aws: Cloud, api: Api, lost: str, monkeypatch: pytest.MonkeyPatch
+    aws: Cloud, api: Api, clock: Clock, lost: str
 ):
     class Killed(BaseException):
         """As if Lambda had stopped the process."""
 
-    def kill(*_: object, **__: object) -> None:
-        raise Killed
+    def kill(params: Params, **_: object) -> None:
+        if lost == "sqs.SendMessage" or is_new_job(params):
+            raise Killed
 
-    with monkeypatch.context() as patch:
-        if lost == "PutItem":
-            patch.setattr(JobStore, "put_new", kill)
-        else:
-            patch.setattr("joblane.aws.lanes.LaneQueue.send", kill)
-        with pytest.raises(Killed):
-            api.raw("POST", "/v1/jobs", JOB, headers=KEY)
+    killed = hooked(aws, clock, lost, kill)
+    with pytest.raises(Killed):
+        killed.raw("POST", "/v1/jobs", JOB, headers=KEY)
     assert [] == ids(api)
     status, job = api("POST", "/v1/jobs", JOB, headers=KEY)
     assert (202, [job["id"]]) == (status, ids(api))
@@ -155,20 +167,17 @@ def test_what_a_crash_left_undone_the_next_request_does(
     assert {True} == {job["id"] in message["Body"] for message in answer["Messages"]}
 
 
-def test_two_at_once_make_one_job(api: Api, monkeypatch: pytest.MonkeyPatch):
-    """The second comes when the first has its ids and nothing else."""
-    put = JobStore.put_new
-    seen: list[Any] = []
+def test_two_at_once_make_one_job(aws: Cloud, api: Api, clock: Clock):
+    """The second comes when the first has its ids and nothing else is stored."""
+    seen: list[tuple[int, Any]] = []
 
-    def late(store: JobStore, head: Any) -> Any:
-        if not seen:
-            seen.append(None)
+    def overtake(params: Params, **_: object) -> None:
+        if is_new_job(params):
             seen.append(api("POST", "/v1/jobs", JOB, headers=KEY))
-        return put(store, head)
 
-    monkeypatch.setattr(JobStore, "put_new", late)
-    status, job = api("POST", "/v1/jobs", JOB, headers=KEY)
-    assert [(202, job["id"])] == [(seen[1][0], seen[1][1]["id"])]
+    late = hooked(aws, clock, "dynamodb.PutItem", overtake)
+    status, job = late("POST", "/v1/jobs", JOB, headers=KEY)
+    assert [(202, job["id"])] == [(status, made["id"]) for status, made in seen]
     assert (202, [job["id"]]) == (status, ids(api))
 
 
@@ -265,20 +274,15 @@ def test_an_operator_who_saw_an_older_version_changes_nothing(aws: Cloud, api: A
     assert 202 == api("POST", f"/v1/jobs/{job_id}/cancel", headers={"if-match": "*"})[0]
 
 
-def test_a_write_that_somebody_else_overtakes_is_refused_too(
-    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_write_that_somebody_else_overtakes_is_refused_too(aws: Cloud, api: Api, clock: Clock):
     job_id = api("POST", "/v1/jobs", JOB)[1]["id"]
     seen = {"if-match": etag(api, job_id)}
-    move = JobStore.move
 
-    def late(store: JobStore, *args: Any, **options: Any) -> Any:
-        monkeypatch.undo()
+    def overtake(**_: object) -> None:
         aws.jobs.claim(job_id, "i-1", 1)
-        return move(store, *args, **options)
 
-    monkeypatch.setattr(JobStore, "move", late)
-    assert 412 == api("POST", f"/v1/jobs/{job_id}/cancel", headers=seen)[0]
+    late = hooked(aws, clock, "dynamodb.UpdateItem", overtake)
+    assert 412 == late("POST", f"/v1/jobs/{job_id}/cancel", headers=seen)[0]
     job = api("GET", f"/v1/jobs/{job_id}")[1]
     assert ("active", None) == (job["state"], job["cancel_requested"])
 
@@ -293,7 +297,7 @@ def test_every_change_of_a_job_changes_its_etag(aws: Cloud, api: Api):
     tags.append(etag(api, job_id))
     head = aws.jobs.get(job_id)
     assert head is not None
-    aws.jobs.settle(head, Step(State.CANCELLED, 2, 1, "ended"), Facts(Outcome.CANCELLED))
+    aws.jobs.settle(head, Step(State.CANCELLED, 2, 1, "ended"), AttemptFacts(Outcome.CANCELLED))
     tags.append(etag(api, job_id))
     api("POST", f"/v1/jobs/{job_id}/hide")
     tags.append(etag(api, job_id))

@@ -1,4 +1,4 @@
-"""docs/openapi.json says what the table of routes and its models say, and its examples hold."""
+"""contract/openapi.json says what the table of routes and its models say, and its examples hold."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functions.admin.handler import Settings, build
-from joblane.routes import ROUTES
+from joblane.contract.routes import ROUTES
 from scripts.docs.examples import EXAMPLES
 from scripts.docs.openapi import FILE, document, render
 from tests.support import contract
@@ -20,7 +20,7 @@ def operations() -> list[Any]:
 
 
 def test_the_file_is_what_the_table_says():
-    assert render() == FILE.read_text(encoding="utf-8"), "run scripts/openapi"
+    assert render() == FILE.read_text(encoding="utf-8"), "run scripts/reference"
 
 
 def test_every_operation_has_a_name_of_its_own():

@@ -10,21 +10,25 @@ from typing import Any
 import pytest
 
 from functions.submission.handler import Settings, build
-from joblane.aws.jobs import Facts
-from joblane.aws.lanes import LaneQueue
-from joblane.head import Head, Step
-from joblane.lifecycle import Outcome, State
-from joblane.model import MAX_BATCH
-from joblane.names import inbox_name
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, Meter, new_session
+from joblane.deployment.names import inbox_name
+from joblane.job.head import Head, Step
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from joblane.job.spec import MAX_BATCH
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
+from tests.support.meter import Meter
 from tests.support.requests import Api
 
 INBOX = PREFIX + inbox_name(NAME, "agent-1")
 
 
+def make_api(aws: Cloud) -> Api:
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+
+
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+    return make_api(aws)
 
 
 def at(seconds: float) -> str:
@@ -61,7 +65,7 @@ def claim(aws: Cloud, job_id: str) -> Head:
 def end(aws: Cloud, head: Head, state: State, outcome: Outcome = Outcome.FAILED) -> None:
     now_ms = int(time.time() * 1000)
     step = Step(state, now_ms, head.attempt, "as the test wants")
-    aws.jobs.settle(head, step, Facts(outcome, expires_at=now_ms // 1000 + 3600))
+    aws.jobs.settle(head, step, AttemptFacts(outcome, expires_at=now_ms // 1000 + 3600))
 
 
 # --- time
@@ -179,15 +183,17 @@ def test_a_batch_that_is_none_is_refused_whole(aws: Cloud, api: Api, body: objec
     assert (0, 0) == waiting(aws)
 
 
-def test_a_message_that_sqs_refuses_is_a_job_that_was_not_accepted(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-):
-    real = LaneQueue.send_batch
-    monkeypatch.setattr(
-        LaneQueue,
-        "send_batch",
-        lambda queue, messages: [*real(queue, messages[1:]), messages[0][0]],
-    )
+def test_a_message_that_sqs_refuses_is_a_job_that_was_not_accepted(aws: Cloud):
+    def keep_back(params: dict[str, Any], **_: object) -> dict[str, Any]:
+        return {**params, "Entries": params["Entries"][1:]}
+
+    def refuse(parsed: dict[str, Any], **_: object) -> None:
+        parsed["Failed"] = [{"Id": "0", "Code": "InternalError", "SenderFault": False}]
+
+    emitter = aws.emitter()
+    emitter.register("provide-client-params.sqs.SendMessageBatch", keep_back)
+    emitter.register("after-call.sqs.SendMessageBatch", refuse)
+    api = make_api(aws)
     _, answer = api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["a"]}] * 3})
     assert [503, 202, 202] == [entry["status"] for entry in answer["entries"]]
     assert "submit it again" in answer["entries"][0]["detail"]
@@ -227,11 +233,11 @@ def test_an_agent_is_told_to_end_the_job_that_it_runs(aws: Cloud, api: Api):
     status, job = api("POST", f"/v1/jobs/{job_id}/cancel")
     assert (202, "active") == (status, job["state"])
     assert "cancelled by machine ci" in job["cancel_requested"]
-    assert "agent-1, which runs the job, is told" in job["note"]
+    assert "agent agent-1 was asked to stop the job" in job["note"]
     assert [{"v": 1, "command": "cancel", "job_id": job_id}] == bodies(aws, INBOX)
     status, problem = api("POST", f"/v1/jobs/{job_id}/cancel")
     assert 409 == status
-    assert "asked to end already" in problem["detail"]
+    assert "already being stopped" in problem["detail"]
     assert 1 == len(bodies(aws, INBOX))  # told again, in case the first was lost
 
 
@@ -243,19 +249,16 @@ def test_a_job_whose_agent_is_gone_says_how_it_will_end(aws: Cloud, api: Api):
     assert "has no inbox any more; the job ends when its lease has ended" in job["note"]
 
 
-def test_a_job_that_starts_while_it_is_cancelled_is_told(
-    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_job_that_starts_while_it_is_cancelled_is_told(aws: Cloud, api: Api):
     job_id = submit(api)["id"]
-    real = type(aws.jobs).move
+    claimed: list[Head] = []
 
-    def late(*args: Any, **options: Any) -> Head:
-        claim(aws, job_id)
-        monkeypatch.setattr(type(aws.jobs), "move", real)
-        return real(*args, **options)
+    def claim_first(**_: object) -> None:
+        if not claimed:
+            claimed.append(claim(aws, job_id))
 
-    monkeypatch.setattr(type(aws.jobs), "move", late)
-    _, job = api("POST", f"/v1/jobs/{job_id}/cancel")
+    aws.emitter().register("before-call.dynamodb.UpdateItem", claim_first)
+    _, job = make_api(aws)("POST", f"/v1/jobs/{job_id}/cancel")
     assert "active" == job["state"]
     assert job["cancel_requested"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.polling import EMPTY_AFTER_S, Fetch, LaneKey, next_fetch, serving_order
+from ec2_agent.lanes.polling import EMPTY_AFTER_S, Fetch, LaneKey, next_fetch, serving_order
 from joblane.config import LANES
 
 HIGH: LaneKey = ("q", "high")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.access import ROLES, SCOPES, Role
-from joblane.principal import IssuerAccess, Machine, NotAdmitted, PoolAccess, Principal
+from joblane.contract.access import ROLES, SCOPES, Role
+from joblane.contract.principal import IssuerAccess, Machine, NotAdmitted, PoolAccess, Principal
 from tests.support.requests import ALL
 
 POOL = PoolAccess(

@@ -9,21 +9,22 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.caps import Caps
-from ec2_agent.events import QueueCapped
+from ec2_agent.lanes.queue_limits import QueueLimits
+from ec2_agent.logging.events import QueueLimitChanged
 from functions.admin.handler import Settings, build
 from functions.requeue.handler import Settings as RequeueSettings
 from functions.requeue.handler import build as build_requeue
 from functions.submission.handler import Settings as SubmissionSettings
 from functions.submission.handler import build as build_submission
-from joblane.aws.agents import LEASE_S, AgentRow
 from joblane.aws.clients import Clients
-from joblane.aws.settings import Outrun, SettingsStore
-from joblane.names import table_name
-from joblane.queues import UNSET, QueueSettings
-from joblane.shares import SETTLE_S, share_out
+from joblane.aws.settings import SettingsChanged, SettingsStore
+from joblane.deployment.names import table_name
+from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.queue.settings import UNSET, QueueSettings
+from joblane.queue.shares import SETTLE_S, share_out
 from tests.support.agents import settings as agent_settings
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, Meter, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.meter import Meter
 from tests.support.requests import Api
 
 TABLE = table_name(NAME, "settings")
@@ -50,7 +51,7 @@ def put(api: Api, body: object, etag: str | None, path: str = PATH) -> tuple[int
 def beat(aws: Cloud, name: str, *, since_s: float = 3600, age_s: float = 0) -> None:
     now = time.time()
     since_ms, beat_ms = int((now - since_s) * 1000), int((now - age_s) * 1000)
-    aws.agents.beat(AgentRow(name, since_ms, beat_ms, 4, 0, ("default",), "full", "0"))
+    aws.agents.beat(Heartbeat(name, since_ms, beat_ms, 4, 0, ("default",), "full", "0"))
 
 
 def test_a_queue_that_nobody_has_set_says_what_the_file_says(aws: Cloud):
@@ -82,7 +83,7 @@ def test_an_operator_who_has_not_seen_the_last_change_is_refused(aws: Cloud):
     for stale in ('"0"', '"2"'):
         status, problem = put(api, {**OFF, "run_jobs": True}, stale)
         assert 412 == status
-        assert "somebody else" in problem["detail"]
+        assert "have changed since you read them" in problem["detail"]
     assert not api("GET", PATH)[1]["run_jobs"]
     assert (200, 2) == (put(api, OFF, '"1"')[0], api("GET", PATH)[1]["version"])
     assert (200, 3) == (put(api, OFF, "*")[0], api("GET", PATH)[1]["version"])
@@ -133,7 +134,7 @@ def test_a_second_try_after_a_lost_answer_is_the_first_one(store: SettingsStore)
     mine = QueueSettings(version=1, changed_ms=5, changed_by="a", tenant="acme")
     store.put("default", mine, over=0)
     store.put("default", mine, over=0)
-    with pytest.raises(Outrun):
+    with pytest.raises(SettingsChanged):
         store.put("default", replace(mine, changed_by="b"), over=0)
     assert mine == store.get("default")
 
@@ -172,7 +173,7 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
     assert (0, 0) == run()
     settings = store.get("default")
     assert (1, 3) == (settings.version, settings.cap(8, "a", 0))
-    aws.agents.goodbye("a")
+    aws.agents.delete("a")
     assert (1, 1) == run()
     assert 6 == store.get("default").cap(8, "b", 0)
 
@@ -180,34 +181,33 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
 def test_shares_of_an_older_limit_are_not_stored(store: SettingsStore):
     store.put("default", QueueSettings(cluster_threads=4, version=1), over=0)
     store.put("default", QueueSettings(cluster_threads=9, version=2), over=1)
-    with pytest.raises(Outrun):
+    with pytest.raises(SettingsChanged):
         store.put_shares("default", share_out("default", 4, [], 0), 1)
 
 
 def test_an_agent_sees_a_change_and_tells_those_who_wait(
-    store: SettingsStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    store: SettingsStore, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr("ec2_agent.caps.READ_EVERY_S", 0.001)
     caplog.set_level(logging.INFO)
 
     async def watch() -> list[int]:
         changed = asyncio.Event()
-        caps = Caps(agent_settings(), store, changed.set)
-        await caps.begin()
-        seen = [caps.of("default")]
-        keeping = asyncio.create_task(caps.keep())
+        limits = QueueLimits(agent_settings(), store, changed.set, read_every_s=0.001)
+        await limits.begin()
+        seen = [limits.of("default")]
+        keeping = asyncio.create_task(limits.keep())
         for version, settings in enumerate(
             (QueueSettings(threads=2), QueueSettings(run_jobs=False), QueueSettings())
         ):
             store.put("default", replace(settings, version=version + 1), over=version)
             await changed.wait()
             changed.clear()
-            seen.append(caps.of("default"))
+            seen.append(limits.of("default"))
         keeping.cancel()
         return seen
 
     assert [8, 2, 0, 8] == asyncio.run(watch())
-    told = [QueueCapped("default", threads, n) for n, threads in enumerate((2, 0, 8), 1)]
+    told = [QueueLimitChanged("default", threads, n) for n, threads in enumerate((2, 0, 8), 1)]
     assert told == [record.msg for record in caplog.records if record.name == "joblane"]
 
 
@@ -227,7 +227,7 @@ def test_a_job_that_waits_in_a_paused_queue_says_so(aws: Cloud, store: SettingsS
     assert "for an agent" in jobs("GET", f"/v1/jobs/{job_id}")[1]["reason"]
     paused = QueueSettings(run_jobs=False, version=1, changed_ms=1_800_000_000_000)
     store.put("default", paused, over=0)
-    reason = "queue default is paused since 2027-01-15T08:00:00.000Z, and starts no job before"
+    reason = "queue default is paused since 2027-01-15T08:00:00.000Z and starts no jobs until"
     assert reason in jobs("GET", f"/v1/jobs/{job_id}")[1]["reason"]
     assert reason in jobs("GET", "/v1/jobs")[1]["entries"][0]["reason"]
     store.put("default", QueueSettings(version=2), over=1)

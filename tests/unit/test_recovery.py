@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from functions.recovery import handler
-from joblane.aws.agents import AgentRow
-from joblane.aws.condition_items import OVERDUE_S, Phase
-from joblane.aws.conditions import RELAPSE_S
+from joblane.aws.condition_items import sort_key
 from joblane.aws.directory import AppStore
-from joblane.aws.jobs import Facts
-from joblane.head import Step
-from joblane.lifecycle import Event, Outcome, State
-from joblane.message import Message
-from joblane.moves import plan
+from joblane.condition.state import OVERDUE_S, RELAPSE_S, Phase
+from joblane.job.head import Step
+from joblane.job.lease import Heartbeat
+from joblane.job.lifecycle import Event, Outcome, State
+from joblane.job.message import Message
+from joblane.job.moves import AttemptFacts, plan
 from tests.support.aws import Cloud
-from tests.support.recovery import TABLE, OneEach, World
+from tests.support.recovery import TABLE, World, make
 
 URL = "http:https://api.example.com/health"
 OTHER = "tcp:db.example.com:5432"
@@ -27,7 +25,7 @@ HOUR = 3600
 
 @pytest.fixture(name="world")
 def _world(aws: Cloud) -> World:
-    aws.clients = OneEach(aws.session)
+    make(aws)
     return World(aws, aws.clients)
 
 
@@ -42,7 +40,7 @@ def test_a_blocked_job_waits_and_goes_back_to_its_own_lane(world: World):
     assert [State.PENDING] == world.states([urgent])
     assert 1 == len(world.lane("high").receive(10, 0))
     assert [] == world.received()
-    assert "let go by its condition" in world.reason(urgent)
+    assert "released by its condition" in world.reason(urgent)
     row = world.conditions.get(URL)
     assert row is not None
     assert (Phase.CLOSED, False) == (row.phase, row.blocks)
@@ -162,7 +160,7 @@ def test_an_exit_75_that_nobody_explains_is_tried_later_and_later_and_then_fails
             world.clock.now += 1  # the job runs, and exits 75 again
             world.block(received, condition)
     assert [State.FAILED] == world.states([job_id])
-    assert "blocked again and again" in world.reason(job_id)
+    assert "blocked again after every resubmission" in world.reason(job_id)
     gaps = [after - before for before, after in pairwise(starts)]
     assert [11] * 2 + [21] * 10 + [61] * 10 + [121] * (len(gaps) - 22) == gaps
     assert 1200 - 121 < starts[-1] - starts[0] < 1200 + 121
@@ -195,7 +193,7 @@ def test_an_application_declared_down_holds_its_jobs(world: World):
 @pytest.mark.parametrize("condition", ["quota:acme", "capacity:main"])
 def test_slots_let_as_many_go_as_are_free(world: World, condition: str):
     jobs = world.submit_and_block(condition, 5)
-    beat = AgentRow(
+    beat = Heartbeat(
         name="agent-2",
         since_ms=0,
         beat_ms=world.now_ms,
@@ -283,9 +281,9 @@ def test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first(world: W
     assert head is not None
     world.jobs.unblock(job_id, URL, Step(State.PENDING, world.now_ms, 0, "let go"))
     claimed = world.jobs.claim(job_id, "agent-1", world.now_ms)
-    step = Step(State.BLOCKED, world.now_ms, 0, "exit 75", records=0)
-    blocked = world.jobs.block(claimed, step, OTHER, Facts(Outcome.BLOCKED))
-    world.conditions.join(OTHER, blocked, world.now_ms)
+    step = Step(State.BLOCKED, world.now_ms, 0, "exit code 75", records=0)
+    blocked = world.jobs.block(claimed, step, OTHER, AttemptFacts(Outcome.BLOCKED))
+    world.supervisor.join(OTHER, blocked, world.now_ms)
     world.http.allow = 10
     world.machine.run(600)
     assert [State.BLOCKED, State.PENDING] == world.states([job_id, *early])
@@ -305,7 +303,7 @@ def test_before_the_start_the_first_condition_that_blocks_is_named(world: World)
     world.http.bad = "forbidden"
     assert (URL, "forbidden", True) == tuple(world.function(ask).values())
     unknown = world.function({"do": "check", "conditions": ["moon:full"]})
-    assert unknown["hopeless"]
+    assert unknown["hopeless"]  # the key that agents of every version read
 
 
 def test_a_condition_known_to_block_is_not_tested_for_every_start(world: World):
@@ -320,10 +318,8 @@ def test_a_condition_known_to_block_is_not_tested_for_every_start(world: World):
     assert None is world.function({"do": "check", "conditions": [URL]})["blocking"]
 
 
-def test_an_execution_hands_over_before_its_history_is_full(
-    world: World, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(handler, "MAX_STEPS", 20)
+def test_an_execution_hands_over_before_its_history_is_full(world: World):
+    world.max_steps = 20
     world.policies = {"http": {"policy": "constant", "every_s": 1}}
     jobs = world.submit_and_block(URL)
     world.machine.run(50)
@@ -346,7 +342,7 @@ def test_who_died_while_closing_finds_the_job_that_joined_meanwhile(world: World
     world.machine.run(1)
     row = world.conditions.get(URL)
     assert row is not None
-    assert world.conditions.swap(
+    assert world.conditions.write(
         row, replace(row, phase=Phase.CLOSED, next_ms=None, closed_ms=world.now_ms)
     )
     (execution,) = world.machine.running()
@@ -366,11 +362,11 @@ def test_of_two_who_would_open_a_condition_one_does(world: World):
     assert closed is not None
     one = replace(closed, generation=closed.generation + 1, phase=Phase.OPENING, closed_ms=None)
     other = replace(one, generation=closed.generation + 2)
-    assert world.conditions.swap(closed, one)
-    assert not world.conditions.swap(closed, other)
-    assert world.conditions.swap(closed, one)  # the SDK's repetition
+    assert world.conditions.write(closed, one)
+    assert not world.conditions.write(closed, other)
+    assert world.conditions.write(closed, one)  # the SDK's repetition
     assert one == world.conditions.get(URL)
-    assert not world.conditions.swap(None, other)
+    assert not world.conditions.write(None, other)
 
 
 def test_a_job_that_blocks_again_before_its_old_entry_is_dropped_stays_in_the_list(world: World):
@@ -383,4 +379,4 @@ def test_a_job_that_blocks_again_before_its_old_entry_is_dropped_stays_in_the_li
         world.block(received, URL)
     world.conditions.drop(URL, entry)
     (again,) = world.conditions.oldest(URL, 2)
-    assert (entry.sort, world.now_ms) == (again.sort, again.blocked_ms)
+    assert (sort_key(entry), world.now_ms) == (sort_key(again), again.blocked_ms)

@@ -1,12 +1,13 @@
 """What being blocked adds to the price of a job, counted at the client."""
 
 from joblane.aws.job_items import to_item
-from joblane.aws.jobs import Facts
-from joblane.head import Step
-from joblane.lifecycle import Outcome, State
-from tests.support.aws import Cloud, Meter, new_session
+from joblane.job.head import Step
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from tests.support.aws import Cloud, OneEach, new_session
 from tests.support.jobs import JOB
-from tests.support.recovery import TABLE, OneEach, World
+from tests.support.meter import Meter
+from tests.support.recovery import TABLE, World, make
 
 CONDITION = "http:https://api.example.com/health"
 USAGE = '{"wall_s":0.012,"user_s":0.001,"system_s":0.002,"max_rss_mb":9.1}'
@@ -49,14 +50,15 @@ def run(world: World, number: int, *, blocked: int) -> None:
         world.machine.run()
         (received,) = world.received()
     head = world.jobs.claim(job_id, "i-0123456789abcdef0", world.now_ms)
-    step = Step(State.COMPLETED, world.now_ms, head.attempt, "exit 0 after 0.0 s", records=0)
-    facts = Facts(Outcome.SUCCEEDED, exit_code=0, usage_json=USAGE, expires_at=1_000_000)
+    step = Step(State.COMPLETED, world.now_ms, head.attempt, "exit code 0 after 0.0 s", records=0)
+    facts = AttemptFacts(Outcome.SUCCEEDED, exit_code=0, usage_json=USAGE, expires_at=1_000_000)
     world.jobs.settle(head, step, facts)
     world.lane().delete(received.receipt)
 
 
 def test_blocked_and_resubmitted_costs_the_jobs_table_what_was_promised(aws: Cloud):
     jobs = aws.jobs._table  # noqa: SLF001
+    make(aws)
     meter = TableMeter(aws, jobs)
     world = World(aws, meter.clients)
     run(world, 1, blocked=0)
@@ -70,6 +72,7 @@ def test_blocked_and_resubmitted_costs_the_jobs_table_what_was_promised(aws: Clo
 
 
 def test_waiting_costs_the_conditions_table_by_the_round_and_not_by_the_job(aws: Cloud):
+    make(aws)
     meter = TableMeter(aws, TABLE)
     world = World(aws, meter.clients)
     world.submit_and_block(CONDITION, 25)
@@ -82,6 +85,7 @@ def test_waiting_costs_the_conditions_table_by_the_round_and_not_by_the_job(aws:
 
 
 def test_a_job_that_blocks_again_and_again_does_not_grow(aws: Cloud):
+    make(aws)
     world = World(aws, aws.clients)
     run(world, 1, blocked=6)
     (head,) = world.jobs.heads([f"{JOB[:22]}0001"])

@@ -10,17 +10,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from moto.moto_api._internal.models import moto_api_backend
 
-from functions.recovery import handler
-from joblane.aws.condition_items import Phase
 from joblane.aws.lanes import Received
-from joblane.lifecycle import Event, State
-from joblane.moves import plan
-from tests.support.aws import _make as make_deployment
-from tests.support.aws import cloud, new_session
+from joblane.condition.state import Phase
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import plan
+from tests.support.aws import OneEach
 from tests.support.machine import Fatal
-from tests.support.recovery import OneEach, World, store
+from tests.support.memory import Memory
+from tests.support.mirror import Mirror
+from tests.support.recovery import World, make, store
 
 URL = "http:https://api.example.com/health"
 
@@ -28,11 +27,11 @@ URL = "http:https://api.example.com/health"
 class Tripwire:
     """Does something right after one of a session's calls to AWS has taken effect."""
 
-    def __init__(self, action: Callable[[], None]) -> None:
+    def __init__(self, memory: Memory, action: Callable[[], None]) -> None:
         self.calls = 0
         self.point = 0
         self._action = action
-        self.clients = OneEach(session := new_session())
+        self.clients = OneEach(session := memory.session())
         session.get_component("event_emitter").register("after-call", self._called)
 
     @property
@@ -114,7 +113,7 @@ def time_is_up(world: World) -> list[str]:
     return jobs
 
 
-def is_hopeless(world: World) -> list[str]:
+def is_untestable(world: World) -> list[str]:
     jobs = block(world, 2)
     world.http.bad = "forbidden"
     world.machine.run()
@@ -123,6 +122,7 @@ def is_hopeless(world: World) -> list[str]:
 
 
 def is_handed_over(world: World) -> list[str]:
+    world.max_steps = 3
     jobs = block(world, 1)
     world.machine.run(40)
     assert len(world.machine.executions) > 1
@@ -137,18 +137,16 @@ Scenario = Callable[[World], list[str]]
 
 def points(action: Callable[[], None], least: int = 10) -> Iterator[tuple[World, Tripwire]]:
     """A fresh world for every point, until a world was never tripped."""
-    with cloud() as aws:
-        aws.clients = OneEach(aws.session)
-        wire = Tripwire(action)
-        for wire.point in range(1, 1000):
-            moto_api_backend.reset()
-            make_deployment(aws.clients)
-            wire.calls = 0
-            yield World(aws, wire.clients), wire
-            if not wire.reached:
-                print(f"{wire.point - 1} points")
-                assert wire.point > least
-                return
+    memory = Memory()
+    aws, wire = memory.cloud(), Tripwire(memory, action)
+    for wire.point in range(1, 1000):
+        memory.reset()
+        wire.calls = 0
+        yield World(aws, wire.clients), wire
+        if not wire.reached:
+            print(f"{wire.point - 1} points")
+            assert wire.point > least
+            return
 
 
 @pytest.mark.parametrize(
@@ -159,17 +157,12 @@ def points(action: Callable[[], None], least: int = 10) -> Iterator[tuple[World,
         (one_is_cancelled, Killed),
         (time_is_up, Killed),
         (time_is_up, KilledForGood),
-        (is_hopeless, Killed),
+        (is_untestable, Killed),
         (is_handed_over, Killed),
         (is_handed_over, KilledForGood),
     ],
 )
-def test_killed_after_any_call_nothing_is_lost(
-    scenario: Scenario, how: type[Exception], monkeypatch: pytest.MonkeyPatch
-):
-    if scenario is is_handed_over:
-        monkeypatch.setattr(handler, "MAX_STEPS", 3)
-
+def test_killed_after_any_call_nothing_is_lost(scenario: Scenario, how: type[Exception]):
     def kill() -> None:
         raise how
 
@@ -178,7 +171,7 @@ def test_killed_after_any_call_nothing_is_lost(
 
 
 def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
-    """The race of `ConditionStore.join`, from the side of the execution that ends."""
+    """The race of `ConditionSupervisor.join`, from the side of the execution that ends."""
     joining = Late()
     for world, wire in points(joining):
         jobs: list[str] = []
@@ -222,6 +215,20 @@ def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_be
         assert [State.PENDING] * 2 == world.states(jobs)
 
 
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize(
+    "scenario", [becomes_well, one_is_cancelled, time_is_up, is_untestable, is_handed_over]
+)
+def test_the_memory_answers_each_call_as_moto_does(scenario: Scenario):
+    mirror = Mirror()
+    aws = mirror.cloud()
+    make(aws)
+    world = World(aws, aws.clients)
+    nothing_lost(world, scenario(world))
+    print(dict(mirror.compared))
+    assert {"put_item", "update_item", "start_execution", "send_message"} <= set(mirror.compared)
+
+
 class Late:
     """An action that is known only when the world for it is."""
 
@@ -236,12 +243,10 @@ class Late:
 @contextmanager
 def undisturbed(world: World) -> Iterator[None]:
     """Do something with clients whose calls are no points."""
-    kept = world.clients, world.conditions, world.jobs, world.sqs
-    clients = world.aws.clients
-    world.clients, world.conditions, world.jobs = clients, store(clients), world.aws.jobs
-    world.sqs = clients.make("sqs")
+    kept = world.clients
+    world.use(world.aws.clients)
     yield
-    world.clients, world.conditions, world.jobs, world.sqs = kept
+    world.use(kept)
 
 
 def test_of_two_agents_that_join_between_any_two_calls_of_each_other_one_opens():

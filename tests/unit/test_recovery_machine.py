@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from functions.recovery.handler import MAX_STEPS
 from infra.recovery_machine import RETRIES, definition
-from joblane.conditions import DEFAULT_POLICY
+from joblane.condition.policies import DEFAULT_POLICY
+from joblane.service.recover import MAX_STEPS
 from tests.support.machine import Clock, Execution, Machine
 
 MOST_EVENTS = 25_000

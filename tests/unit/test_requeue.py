@@ -7,17 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from functions.requeue.handler import COUNTED, PAGE, Settings, build, report
+from functions.requeue.handler import Settings, build, report
 from joblane.aws.clients import Clients
 from joblane.aws.job_items import WAKE_SHARDS
-from joblane.aws.jobs import Facts
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Event, Outcome, State
-from joblane.moves import plan
-from joblane.names import inbox_name
-from joblane.times import rfc3339
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, Meter, new_session
+from joblane.deployment.names import inbox_name
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Event, Outcome, State
+from joblane.job.moves import AttemptFacts, plan
+from joblane.service.requeue import COUNTED, PAGE
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
 from tests.support.jobs import JOB, submission
+from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
@@ -77,8 +78,8 @@ def test_a_woken_job_still_has_its_deadline(aws: Cloud):
 def test_a_job_between_attempts_expires(aws: Cloud, state: State):
     put(aws, deadline=rfc3339(NOW_MS))
     head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
-    step = Step(state, NOW_MS - 4_000, 1, "exit 1")
-    aws.jobs.settle(head, step, Facts(Outcome.FAILED, next_at_ms=NOW_MS + 9_000))
+    step = Step(state, NOW_MS - 4_000, 1, "exit code 1")
+    aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, next_at_ms=NOW_MS + 9_000))
     assert {"Expired": 1} == run(aws)
     assert "between two attempts" in stored(aws).timeline[-1].reason
 
@@ -86,8 +87,8 @@ def test_a_job_between_attempts_expires(aws: Cloud, state: State):
 def test_a_blocked_job_expires(aws: Cloud):
     put(aws, deadline=rfc3339(NOW_MS))
     head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
-    step = Step(State.BLOCKED, NOW_MS - 4_000, 0, "exit 75")
-    aws.jobs.block(head, step, "app:x", Facts(Outcome.BLOCKED))
+    step = Step(State.BLOCKED, NOW_MS - 4_000, 0, "exit code 75")
+    aws.jobs.block(head, step, "app:x", AttemptFacts(Outcome.BLOCKED))
     assert {"Expired": 1} == run(aws)
     assert stored(aws).condition is None
 
@@ -98,7 +99,7 @@ def test_an_agent_is_told_of_the_deadline_of_what_it_runs(aws: Cloud, *, gone: b
         aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, "agent-1"))
     put(aws, deadline=rfc3339(NOW_MS))
     aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
-    assert {"Told": 1} == run(aws)
+    assert {"StopRequested": 1} == run(aws)
     head = stored(aws)
     assert (State.ACTIVE, None) == (head.state, head.wake_at_ms)
     assert "its deadline 2027" in (head.cancel_requested or "")
@@ -112,7 +113,7 @@ def test_a_job_that_was_asked_to_end_before_its_deadline_is_not_asked_for_ever(a
     put(aws, deadline=rfc3339(NOW_MS))
     aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
     aws.jobs.request_cancel(JOB, "cancelled by somebody")
-    assert {"Told": 1} == run(aws)
+    assert {"StopRequested": 1} == run(aws)
     assert "cancelled by somebody" == stored(aws).cancel_requested
     assert {} == run(aws, NOW + 60)
 
@@ -121,7 +122,7 @@ def test_a_replay_that_died_before_its_message_is_finished(aws: Cloud):
     put(aws)
     head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
     dead = aws.jobs.settle(
-        head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit 1"), Facts(Outcome.FAILED)
+        head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit code 1"), AttemptFacts(Outcome.FAILED)
     )
     aws.jobs.move(dead, Event.REPLAY, plan(dead, Event.REPLAY, NOW_MS - 1, "replayed"))
     assert {"Sent": 1} == run(aws)
@@ -133,7 +134,7 @@ def test_a_row_of_a_job_that_started_meanwhile_rests(aws: Cloud):
     put(aws)
     head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
     dead = aws.jobs.settle(
-        head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit 1"), Facts(Outcome.FAILED)
+        head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit code 1"), AttemptFacts(Outcome.FAILED)
     )
     aws.jobs.move(dead, Event.REPLAY, plan(dead, Event.REPLAY, NOW_MS - 1, "replayed"))
     aws.jobs.claim(JOB, "agent-1", NOW_MS)

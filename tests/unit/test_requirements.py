@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from joblane.aws.requirements import Blocking, NoAnswer, Requirements
+from joblane.aws.requirements import NoAnswer, Requirements
+from joblane.condition.blocking import Blocking
 
 
 class Function:
@@ -43,7 +44,7 @@ def test_without_conditions_nobody_is_asked():
 def test_what_blocks_is_named():
     answer = {"blocking": "app:a", "why": "declared down", "hopeless": False}
     found = requirements(Function(answer)).first_blocking(("app:a",))
-    assert Blocking("app:a", "declared down", hopeless=False) == found
+    assert Blocking("app:a", "declared down", untestable=False) == found
 
 
 def test_a_function_that_fails_is_no_answer():

@@ -4,16 +4,16 @@ import re
 import time
 from collections import Counter
 from http import HTTPStatus
-from itertools import pairwise
 from typing import get_args
 
 import pytest
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
-from joblane.access import ROLES, SCOPES, Role
-from joblane.routes import BY_KEY, ROUTES, FunctionName, Route
-from joblane.web import Application
+from joblane.contract.access import ROLES, SCOPES, Role
+from joblane.contract.route import FunctionName, Route
+from joblane.contract.routes import BY_KEY, ROUTES
+from joblane.http.application import Application
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.requests import Api
 
@@ -45,11 +45,15 @@ def test_no_route_is_there_twice_and_each_is_well_formed():
         assert re.fullmatch(r"[A-Z][^.]+", route.summary), route
 
 
-def test_each_role_holds_the_scopes_of_the_one_before_and_its_own():
-    held = list(ROLES.values())
+def test_each_role_has_the_scopes_of_the_one_before_and_its_own():
     assert ["reader", "developer", "operator", "admin"] == list(ROLES)
-    assert all(less < more for less, more in pairwise(held))
-    assert frozenset(SCOPES) == held[-1]
+    reader, developer, operator, admin = ROLES.values()
+    assert reader < developer < operator
+    assert operator == admin == frozenset(SCOPES)
+
+
+def test_each_scope_is_needed_by_a_route():
+    assert set(SCOPES) == {route.scope for route in ROUTES} - {None}
 
 
 def filled(route: Route) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,17 +13,17 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.decisions import Ask
+from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox import Launcher, Limits, Spec
 from functions.submission.handler import Settings, build
 from joblane.aws.secret_store import SecretProblem, SecretStore
-from joblane.head import Head
-from joblane.lifecycle import Outcome, State
-from joblane.secret_names import MAX_REFERENCE, SecretName, parse
+from joblane.job.head import Head
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.secret_names import MAX_REFERENCE, SecretName, parse
+from tests.support.attempts import begin, output, run
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
-from tests.unit.test_attempt import begin, output, run
 
 VALUE = "hunter2-and-more"
 
@@ -172,10 +173,10 @@ def test_values_are_read_from_both_stores(aws: Cloud, store: SecretStore):
     [
         ("secretsmanager:joblane/acme/none", "there is no such secret"),
         ("secretsmanager:joblane/acme/gone", "marked for deletion"),
-        ("secretsmanager:joblane/acme/bytes", "bytes"),
-        ("secretsmanager:joblane/acme/plain#x", "no JSON object"),
-        ("secretsmanager:joblane/acme/json#none", "no JSON object"),
-        ("secretsmanager:joblane/acme/json#list", "no JSON object"),
+        ("secretsmanager:joblane/acme/bytes", "it is binary"),
+        ("secretsmanager:joblane/acme/plain#x", "not a JSON object"),
+        ("secretsmanager:joblane/acme/json#none", "not a JSON object"),
+        ("secretsmanager:joblane/acme/json#list", "not a JSON object"),
         ("secretsmanager:joblane/other/plain", "not a name of tenant acme"),
         ("ssm:/joblane/acme/none", "there is no such parameter"),
         ("ssm:/joblane/other/db", "not a name of tenant acme"),
@@ -196,9 +197,7 @@ def test_what_cannot_be_had_is_said_by_its_name(
 def test_one_secret_is_read_once_for_all_its_members(aws: Cloud):
     make_secrets(aws)
     calls = list[str]()
-    aws.session.get_component("event_emitter").register(
-        "before-call", lambda model, **_: calls.append(model.name)
-    )
+    aws.emitter().register("before-call", lambda model, **_: calls.append(model.name))
     store = SecretStore(aws.clients.make("secretsmanager"), aws.clients.make("ssm"), NAME)
     names = {key.upper(): f"secretsmanager:joblane/acme/json#{key}" for key in ("user", "password")}
     store.read(names, "acme")
@@ -237,16 +236,17 @@ def test_a_missing_secret_fails_the_job_for_good_and_says_which(aws: Cloud, laun
     assert "ssm:/joblane/acme/none" in reason
 
 
-def refuse_with(aws: Cloud, *errors: Exception) -> Iterator[None]:
-    """Let calls for secrets fail, one after the other, with these."""
-    coming = list(errors)
+def refuse_with(aws: Cloud, *errors: Exception) -> threading.Event:
+    """Let calls for secrets fail, one after the other, with these; returns what the first sets."""
+    coming, refused = list(errors), threading.Event()
 
     def fail(**_: Any) -> None:
+        refused.set()
         if coming:
             raise coming.pop(0)
 
-    aws.session.get_component("event_emitter").register("before-call.ssm.GetParameter", fail)
-    yield
+    aws.emitter().register("before-call.ssm.GetParameter", fail)
+    return refused
 
 
 def error(code: str) -> ClientError:
@@ -254,7 +254,7 @@ def error(code: str) -> ClientError:
 
 
 def test_access_denied_fails_the_job_for_good(aws: Cloud, launcher: Launcher):
-    next(refuse_with(aws, error("AccessDeniedException")))
+    refuse_with(aws, error("AccessDeniedException"))
     head = run(aws, launcher, "true", secret_env={"DB": "ssm:/joblane/acme/db"})
     assert State.FAILED is head.state
     assert "the agent's role may not read it" in head.timeline[-1].reason
@@ -263,24 +263,24 @@ def test_access_denied_fails_the_job_for_good(aws: Cloud, launcher: Launcher):
 def test_trouble_of_aws_is_waited_out(aws: Cloud, launcher: Launcher):
     make_secrets(aws)
     trouble = (error("ThrottlingException"), EndpointConnectionError(endpoint_url="https://x"))
-    next(refuse_with(aws, *trouble))
+    refuse_with(aws, *trouble)
     head = run(aws, launcher, "true", secret_env={"DB": "ssm:/joblane/acme/db"})
     assert (State.COMPLETED, 1) == (head.state, head.attempt)
 
 
 @pytest.mark.parametrize(
-    ("ask", "state"), [(Ask.TOLD, State.CANCELLED), (Ask.LEAVING, State.PENDING)]
+    ("stop", "state"), [(StopReason.COMMAND, State.CANCELLED), (StopReason.DRAIN, State.PENDING)]
 )
 def test_whoever_waits_for_a_secret_can_be_asked_to_end(
-    aws: Cloud, launcher: Launcher, ask: Ask, state: State
+    aws: Cloud, launcher: Launcher, stop: StopReason, state: State
 ):
-    next(refuse_with(aws, *[error("InternalServerError")] * 50))
+    refused = refuse_with(aws, *[error("InternalServerError")] * 50)
     _, attempt = begin(aws, launcher, command=["true"], secret_env={"DB": "ssm:/joblane/acme/db"})
 
     async def go() -> None:
         running = asyncio.create_task(attempt.run())
-        await asyncio.sleep(0.3)
-        attempt.ask_to_end(ask)
+        await asyncio.to_thread(refused.wait)
+        attempt.request_stop(stop)
         await running
 
     asyncio.run(go())
@@ -290,12 +290,12 @@ def test_whoever_waits_for_a_secret_can_be_asked_to_end(
 
 
 def test_who_lost_its_lease_while_waiting_says_nothing(aws: Cloud, launcher: Launcher):
-    next(refuse_with(aws, *[error("InternalServerError")] * 50))
+    refused = refuse_with(aws, *[error("InternalServerError")] * 50)
     _, attempt = begin(aws, launcher, command=["true"], secret_env={"DB": "ssm:/joblane/acme/db"})
 
     async def go() -> None:
         running = asyncio.create_task(attempt.run())
-        await asyncio.sleep(0.3)
+        await asyncio.to_thread(refused.wait)
         attempt.abandon()
         await running
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.names import AGENT_NAME_PATTERN
-from joblane.queues import QueueSettings
-from joblane.shares import SETTLE_S, Shares, share_out
+from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.queue.settings import QueueSettings
+from joblane.queue.shares import SETTLE_S, Shares, share_out
 
 NOW_MS = 1_800_000_000_000
 OLD = NOW_MS - SETTLE_S * 1000

@@ -1,16 +1,17 @@
 """Output between pipe and CloudWatch: nothing lost, nothing torn, nothing unbounded."""
 
-import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2_agent.attempt.shipping import UnshippedOutput
+from ec2_agent.host.processes import identity, is_running
 from ec2_agent.shim import files
 from ec2_agent.shim.log import FRAME, MAX_RECORD, Cutter, Reader, Writer
-from ec2_agent.spool import Spool
 
 
 @given(st.lists(st.binary(max_size=3 * MAX_RECORD), max_size=5))
@@ -50,9 +51,9 @@ class Log:
         self.path = path
         self.writer = Writer(os.open(path, os.O_WRONLY | os.O_CREAT), cap)
 
-    def spool(self, after: int = 0) -> Spool:
+    def spool(self, after: int = 0) -> UnshippedOutput:
         """Read it, behind a record."""
-        return Spool(Reader(os.open(self.path, os.O_RDONLY), after), lambda _: None)
+        return UnshippedOutput(Reader(os.open(self.path, os.O_RDONLY), after))
 
 
 @pytest.fixture(name="log")
@@ -132,22 +133,17 @@ def test_garbage_behind_the_last_record_is_not_read_as_one(data: bytes):
     path.unlink()
 
 
-def test_a_full_disk_costs_output_and_says_so(log: Log, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("left", [0, 5], ids=["nothing is written", "a part is written"])
+def test_a_full_disk_costs_output_and_says_so(log: Log, left: int):
     log.writer.write("stdout", b"before", 1)
-    real, full = os.pwrite, True
-
-    def pwrite(fd: int, data: bytes, at: int) -> int:
-        if full:
-            if at % 2:
-                real(fd, data[:5], at)
-                return 5
-            raise OSError(errno.ENOSPC, "full")
-        return real(fd, data, at)
-
-    monkeypatch.setattr("os.pwrite", pwrite)
-    for _ in range(5):
-        log.writer.write("stderr", b"lost", 2)
-    full = False
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.writer.size + left, hard))
+    try:
+        for _ in range(5):
+            log.writer.write("stderr", b"lost", 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert log.writer.lost == 5 * len(b"lost")
     log.writer.write("stdout", b"after", 3)
     records = log.spool().read(1 << 30, 100)
     assert ["stdout", "joblane", "stdout"] == [record.stream for record in records]
@@ -170,8 +166,8 @@ def test_a_file_cut_at_any_byte_is_none_or_as_it_was(tmp_path: Path):
 
 
 def test_a_process_is_known_by_more_than_its_number():
-    me = files.identity(os.getpid())
-    assert files.lives(me)
-    assert not files.lives({**me, "started": me["started"] + 1})
-    assert not files.lives({**me, "boot": "another"})
-    assert not files.lives({**me, "pid": 1 << 22, "started": None})
+    me = identity(os.getpid())
+    assert is_running(me)
+    assert not is_running({**me, "started": me["started"] + 1})
+    assert not is_running({**me, "boot": "another"})
+    assert not is_running({**me, "pid": 1 << 22, "started": None})

@@ -321,12 +321,9 @@ def test_a_full_database_stores_nothing_of_the_batch_says_so_and_recovers(tmp_pa
     backend.close()
 
 
-def test_a_disk_that_is_nearly_full_is_trouble_before_it_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    backend = LocalBackend(tmp_path / "state.db", sync_interval=0)
-    monkeypatch.setattr("ec2_agent.state.local.LOW_BYTES", 2**62)
-    with pytest.raises(BackendError, match="MB left") as caught:
+def test_a_disk_that_is_nearly_full_is_trouble_before_it_is_full(tmp_path: Path):
+    backend = LocalBackend(tmp_path / "state.db", sync_interval=0, low_bytes=2**62)
+    with pytest.raises(BackendError, match="MB of free space") as caught:
         backend.check()
     assert "storage_full" == caught.value.code
     health = Rounds(backend, 0).health()  # an agent does not even start
@@ -340,7 +337,6 @@ def test_a_disk_that_is_nearly_full_is_trouble_before_it_is_full(
 
 def failing(aws: Cloud, code: str, times: int) -> DynamoBackend:
     """A backend whose first puts are answered with an error of DynamoDB."""
-    client = aws.clients.make("dynamodb")
     left = [times]
 
     def hook(**_: Any) -> None:
@@ -348,7 +344,8 @@ def failing(aws: Cloud, code: str, times: int) -> DynamoBackend:
             left[0] -= 1
             raise ClientError({"Error": {"Code": code, "Message": "made up"}}, "PutItem")
 
-    client.meta.events.register("before-call.dynamodb.PutItem", hook)
+    aws.emitter().register("before-call.dynamodb.PutItem", hook)
+    client = aws.clients.make("dynamodb")
     records = AgentRecords(client, DESCRIPTOR.agents_table, "agent-1", sleep=lambda _: None)
     return DynamoBackend(records)
 

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from joblane.aws.jobs import Facts, Refused
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Outcome, State
-from tests.support.aws import Cloud, Meter, new_session
+from joblane.aws.jobs import Refused
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from tests.support.aws import Cloud, new_session
 from tests.support.jobs import JOB, submission
+from tests.support.meter import Meter
 
-DONE = Facts(Outcome.SUCCEEDED, exit_code=0)
+DONE = AttemptFacts(Outcome.SUCCEEDED, exit_code=0)
 
 
 def new(aws: Cloud, **spec: object) -> Head:
@@ -20,7 +22,7 @@ def new(aws: Cloud, **spec: object) -> Head:
 
 
 def ended(head: Head, at_ms: int = 3_000) -> Step:
-    return Step(State.COMPLETED, at_ms, head.attempt, "exit 0", records=0)
+    return Step(State.COMPLETED, at_ms, head.attempt, "exit code 0", records=0)
 
 
 def test_what_is_written_is_read(aws: Cloud):
@@ -38,7 +40,7 @@ def test_a_job_lives_through_claim_and_end(aws: Cloud):
         claimed.attempt,
         claimed.agent,
     )
-    facts = Facts(Outcome.SUCCEEDED, exit_code=0, usage_json='{"cpu_s":0.1}', expires_at=99)
+    facts = AttemptFacts(Outcome.SUCCEEDED, exit_code=0, usage_json='{"cpu_s":0.1}', expires_at=99)
     settled = aws.jobs.settle(claimed, ended(claimed), facts)
     assert settled == aws.jobs.get(JOB)
     assert [State.PENDING, State.ACTIVE, State.COMPLETED] == [s.state for s in settled.timeline]
@@ -93,7 +95,7 @@ def test_a_claim_of_nothing_says_so(aws: Cloud):
 def test_a_settlement_outside_the_table_is_a_defect(aws: Cloud):
     new(aws)
     claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
-    with pytest.raises(ValueError, match="cannot become scheduled"):
+    with pytest.raises(ValueError, match="cannot be settled as scheduled"):
         aws.jobs.settle(claimed, replace(ended(claimed), state=State.SCHEDULED), DONE)
 
 

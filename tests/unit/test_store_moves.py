@@ -3,16 +3,16 @@
 import pytest
 
 from joblane.aws.job_items import WAKE_SHARDS
-from joblane.aws.jobs import Facts, Refused
-from joblane.head import Head, Step, submitted
-from joblane.lifecycle import Event, Outcome, State
-from joblane.moves import plan
-from joblane.times import rfc3339
+from joblane.aws.jobs import Refused
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head, Step, submitted
+from joblane.job.lifecycle import Event, Outcome, State
+from joblane.job.moves import AttemptFacts, plan
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
-BLOCKED = Facts(Outcome.BLOCKED, exit_code=75)
-FAILED = Facts(Outcome.FAILED, exit_code=1)
+BLOCKED = AttemptFacts(Outcome.BLOCKED, exit_code=75)
+FAILED = AttemptFacts(Outcome.FAILED, exit_code=1)
 CONDITION = "http:https://example.com/"
 
 
@@ -36,15 +36,15 @@ def item(aws: Cloud) -> dict[str, object]:
 
 
 def block(aws: Cloud, head: Head) -> Head:
-    step = Step(State.BLOCKED, 3_000, head.attempt - 1, "exit 75; waits for it")
+    step = Step(State.BLOCKED, 3_000, head.attempt - 1, "exit code 75; waits for it")
     return aws.jobs.block(head, step, CONDITION, BLOCKED)
 
 
 def dead(aws: Cloud, **spec: object) -> Head:
     new(aws, **spec)
     head = aws.jobs.claim(JOB, "agent-1", 2_000)
-    step = Step(State.DEAD, 3_000, 1, "exit 1 in the only attempt")
-    return aws.jobs.settle(head, step, Facts(Outcome.FAILED, exit_code=1, expires_at=99))
+    step = Step(State.DEAD, 3_000, 1, "exit code 1 (attempt 1 of 1)")
+    return aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, exit_code=1, expires_at=99))
 
 
 def due(aws: Cloud, now_ms: int) -> list[str]:
@@ -97,9 +97,9 @@ def test_only_the_holder_blocks_and_only_into_blocked(aws: Cloud):
     aws.jobs.take_over(head, "agent-2", 2_500)
     with pytest.raises(Refused):
         block(aws, head)
-    with pytest.raises(ValueError, match="is not pending"):
+    with pytest.raises(ValueError, match="must be blocked, not pending"):
         aws.jobs.block(head, Step(State.PENDING, 1, 0, ""), CONDITION, BLOCKED)
-    with pytest.raises(ValueError, match="without more ado"):
+    with pytest.raises(ValueError, match="cannot be settled as blocked"):
         aws.jobs.settle(head, Step(State.BLOCKED, 1, 0, ""), BLOCKED)
 
 
@@ -165,7 +165,7 @@ def test_a_list_of_those_that_need_attention_pages(aws: Cloud):
     for job_id in ids:
         aws.jobs.put_new(submitted(job_id, "acme", submission(), 1_000))
         head = aws.jobs.claim(job_id, "agent-1", 2_000)
-        aws.jobs.settle(head, Step(State.FAILED, 3_000, 1, "exit 65"), FAILED)
+        aws.jobs.settle(head, Step(State.FAILED, 3_000, 1, "exit code 65"), FAILED)
     seen: list[str] = []
     before: str | None = None
     while True:
@@ -189,7 +189,7 @@ def test_a_request_to_cancel_is_noted_once(aws: Cloud):
         aws.jobs.request_cancel(JOB, "cancelled at 2")
     assert asked == refusal.value.head
     ended = aws.jobs.settle(
-        claimed, Step(State.CANCELLED, 3_000, 1, "cancelled at 1"), Facts(Outcome.CANCELLED)
+        claimed, Step(State.CANCELLED, 3_000, 1, "cancelled at 1"), AttemptFacts(Outcome.CANCELLED)
     )
     assert ended == stored(aws)
     assert ended.cancel_requested is None
@@ -199,7 +199,10 @@ def test_a_job_that_was_asked_to_end_does_not_start_again(aws: Cloud):
     new(aws)
     claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
     asked = aws.jobs.request_cancel(JOB, "cancelled at 1")
-    for step in (Step(State.RETRY, 3_000, 1, "exit 1"), Step(State.PENDING, 3_000, 0, "leaves")):
+    for step in (
+        Step(State.RETRY, 3_000, 1, "exit code 1"),
+        Step(State.PENDING, 3_000, 0, "leaves"),
+    ):
         with pytest.raises(Refused) as refusal:
             aws.jobs.settle(claimed, step, FAILED)
         assert asked == refusal.value.head
@@ -207,7 +210,9 @@ def test_a_job_that_was_asked_to_end_does_not_start_again(aws: Cloud):
         block(aws, claimed)
     with pytest.raises(Refused):
         aws.jobs.take_over(claimed, "agent-2", 3_000)
-    aws.jobs.settle(claimed, Step(State.COMPLETED, 3_000, 1, "exit 0"), Facts(Outcome.SUCCEEDED))
+    aws.jobs.settle(
+        claimed, Step(State.COMPLETED, 3_000, 1, "exit code 0"), AttemptFacts(Outcome.SUCCEEDED)
+    )
 
 
 def test_a_scheduled_job_starts_when_due_and_not_before(aws: Cloud):
@@ -238,17 +243,19 @@ def test_an_ended_job_is_never_due(aws: Cloud):
     new(aws, deadline=rfc3339(5_000))
     assert [JOB] == due(aws, 5_000)
     head = aws.jobs.claim(JOB, "agent-1", 2_000)
-    aws.jobs.settle(head, Step(State.COMPLETED, 3_000, 1, "exit 0"), Facts(Outcome.SUCCEEDED))
+    aws.jobs.settle(
+        head, Step(State.COMPLETED, 3_000, 1, "exit code 0"), AttemptFacts(Outcome.SUCCEEDED)
+    )
     assert [] == due(aws, 10**13)
 
 
 def test_a_second_end_forgets_what_only_the_first_attempt_had(aws: Cloud):
     new(aws)
     first = aws.jobs.claim(JOB, "agent-1", 2_000)
-    aws.jobs.settle(first, Step(State.RETRY, 3_000, 1, "exit 1"), FAILED)
+    aws.jobs.settle(first, Step(State.RETRY, 3_000, 1, "exit code 1"), FAILED)
     second = aws.jobs.claim(JOB, "agent-1", 4_000)
     ended = aws.jobs.settle(
-        second, Step(State.DEAD, 5_000, 2, "killed"), Facts(Outcome.FAILED, signal=9)
+        second, Step(State.DEAD, 5_000, 2, "killed"), AttemptFacts(Outcome.FAILED, signal=9)
     )
     assert ended == stored(aws)
     assert (None, 9) == (ended.exit_code, ended.signal)
@@ -260,7 +267,9 @@ def test_only_what_does_not_run_is_deleted(aws: Cloud):
     with pytest.raises(Refused) as refusal:
         aws.jobs.delete(JOB)
     assert head == refusal.value.head
-    aws.jobs.settle(head, Step(State.COMPLETED, 3_000, 1, "exit 0"), Facts(Outcome.SUCCEEDED))
+    aws.jobs.settle(
+        head, Step(State.COMPLETED, 3_000, 1, "exit code 0"), AttemptFacts(Outcome.SUCCEEDED)
+    )
     aws.jobs.delete(JOB)
     assert 0 == aws.clients.make("dynamodb").scan(TableName="joblane-jobs")["Count"]
     with pytest.raises(Refused) as gone:

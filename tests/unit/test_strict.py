@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.strict import MAX_DEPTH, NotStrict, check
+from joblane.contract.strict_json import MAX_DEPTH, NotStrict, check
 
 JSON = st.recursive(
     st.none()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from functions.submission.handler import Settings, build
-from joblane.model import MAX_BODY_BYTES
+from joblane.job.spec import MAX_BODY_BYTES
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud
 from tests.support.requests import Api
 

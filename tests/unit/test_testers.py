@@ -9,13 +9,12 @@ from ipaddress import ip_network
 
 import pytest
 
-from joblane.aws.agents import AgentRow
 from joblane.aws.directory import AppStore
-from joblane.conditions import Address
-from joblane.testers import BATCH, BadParameters
-from joblane.testers import net as net_testers
-from joblane.testers.net import Guard, HttpTester, TcpTester
-from joblane.testers.tables import AppTester, Slots, SlotsTester
+from joblane.condition.names import Address
+from joblane.job.lease import Heartbeat
+from joblane.service.testers import BATCH, BadParameters
+from joblane.service.testers.net import Guard, HttpTester, TcpTester
+from joblane.service.testers.tables import AppTester, Slots, SlotsTester
 from tests.support import recovery
 from tests.support.aws import Cloud
 
@@ -114,11 +113,11 @@ def test_what_is_not_http_blocks(text: str):
 def test_https_needs_a_certificate_that_holds():
     with listening(answering("HTTP/1.1 200 OK\r\n\r\n")) as port:
         finding = HttpTester(Guard(LOOPBACK)).test(f"https://127.0.0.1:{port}/")
-    assert (0, "does not speak TLS as we do") == (finding.allow, finding.why)
+    assert (0, "TLS handshake failed") == (finding.allow, finding.why)
 
 
-def test_a_server_that_drips_does_not_stretch_the_time(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(net_testers, "TIMEOUT_S", 0.5)
+def test_a_server_that_drips_does_not_stretch_the_time():
+    """It stops only when the tester hangs up; all of HEAD_BYTES would take it 13 minutes."""
 
     def drip(connection: socket.socket) -> None:
         while True:
@@ -126,11 +125,9 @@ def test_a_server_that_drips_does_not_stretch_the_time(monkeypatch: pytest.Monke
             time.sleep(0.05)
 
     with listening(drip) as port:
-        began = time.monotonic()
-        finding = HttpTester(Guard(LOOPBACK)).test(http(port))
+        finding = HttpTester(Guard(LOOPBACK), timeout_s=0.5).test(http(port))
     assert 0 == finding.allow
     assert finding.why.startswith("no answer within")
-    assert time.monotonic() - began < 2
 
 
 def test_tcp_is_well_while_something_accepts():
@@ -218,8 +215,8 @@ def test_the_connection_goes_to_the_address_that_was_looked_at():
     assert 1 == len(answers)
 
 
-def agent(name: str, *, beat_ms: int = 0, running: int = 0, queues: tuple[str, ...]) -> AgentRow:
-    return AgentRow(
+def agent(name: str, *, beat_ms: int = 0, running: int = 0, queues: tuple[str, ...]) -> Heartbeat:
+    return Heartbeat(
         name=name,
         since_ms=0,
         beat_ms=beat_ms,

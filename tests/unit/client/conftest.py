@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from client.cli.app import call
-from client.connection import RETRY_READ, RETRY_UNSENT
-from tests.unit.client.fake_api import FakeApi
+from joblane.client.cli.app import call
+from joblane.client.connection import RETRY_READ, RETRY_UNSENT
+from tests.support.client.clients import CONNECT, Connect
+from tests.support.client.command import MAIN, Joblane, Ran, Spawn
+from tests.support.client.fake_api import FakeApi
+from tests.support.client.fake_issuer import FakeIssuer
+from tests.support.client.logins import answer
 
 
 @pytest.fixture(autouse=True)
@@ -38,21 +41,10 @@ def api() -> Iterator[FakeApi]:
     fake.down()
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a run of the command line left behind."""
-
-    code: int
-    stdout: bytes
-    stderr: bytes
-
-    @property
-    def said(self) -> str:
-        """Stderr as text."""
-        return self.stderr.decode()
-
-
-Joblane = Callable[..., Ran]
+@pytest.fixture(params=sorted(CONNECT))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """Make a client; the test runs with `Client` and with `AsyncClient`."""
+    return CONNECT[request.param]
 
 
 @pytest.fixture
@@ -69,17 +61,6 @@ def joblane(
         return Ran(code, captured.out, captured.err)
 
     return run
-
-
-MAIN = """
-import signal
-# Tests that run in the background of a shell inherit that SIGINT is ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from client.cli import main
-main()
-"""
-
-Spawn = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
@@ -100,3 +81,17 @@ def spawn(api: FakeApi) -> Iterator[Spawn]:
     for process in started:
         with process:
             process.kill()
+
+
+@pytest.fixture(name="issuer")
+def _issuer(api: FakeApi) -> Iterator[FakeIssuer]:
+    issuer = FakeIssuer()
+    found = {
+        "openid_configuration": f"{issuer.url}/.well-known/openid-configuration",
+        "client_id": "people",
+        "scopes": ["openid", "joblane/jobs.read"],
+        "audience": None,
+    }
+    api.answers["/v1/login"] = answer(found)
+    yield issuer
+    issuer.close()

@@ -4,15 +4,9 @@ import json
 
 import pytest
 
-from client import Client
-from client.errors import InputError, RequestError
-from tests.unit.client.conftest import Joblane
-from tests.unit.client.fake_api import CUT, FakeApi, Fault, problem
-
-
-def ok(value: object, status: int = 200) -> Fault:
-    return status, {"Content-Type": "application/json"}, json.dumps(value).encode()
-
+from joblane import Client, InputError, RequestError
+from tests.support.client.command import Joblane
+from tests.support.client.fake_api import CUT, FakeApi, ok, problem
 
 JOB = {"id": "01J", "state": "cancelled", "reason": "because", "note": "cancelled at once"}
 CONFLICT = problem(409, "Conflict", detail="a job that is completed cannot be cancelled")
@@ -22,7 +16,7 @@ VERBS = [
     (("retry", "01J"), "/v1/jobs/01J/retry", b"01J cancelled: because\n"),
     (("resubmit", "01J"), "/v1/jobs/01J/resubmit", b"01J\n"),
     (("hide", "01J"), "/v1/jobs/01J/hide", b"01J cancelled: hidden\n"),
-    (("unhide", "01J"), "/v1/jobs/01J/unhide", b"01J cancelled: shown in lists again\n"),
+    (("unhide", "01J"), "/v1/jobs/01J/unhide", b"01J cancelled: listed again\n"),
     (("dlq", "replay", "01J"), "/v1/dlq/01J/replay", b"01J cancelled: because\n"),
     (("dlq", "dismiss", "01J"), "/v1/dlq/01J/dismiss", b"01J cancelled: because\n"),
 ]
@@ -91,7 +85,7 @@ def test_requeue_counts(api: FakeApi, joblane: Joblane) -> None:
 
 
 def test_dead_letters_are_listed_as_jobs_are(api: FakeApi, joblane: Joblane) -> None:
-    dead = api.add("01D", state="dead", reason="exit 1 in attempt 3 of 3").data
+    dead = api.add("01D", state="dead", reason="exit code 1 (attempt 3 of 3)").data
     api.answers["/v1/dlq"] = ok({"entries": [dead], "limit": 20, "next": None})
     shown = joblane("dlq", "ls").stdout.decode()
     assert "01D" in shown
@@ -186,4 +180,4 @@ def test_the_trail_is_a_table_for_people_and_json_for_programs(
     assert "--next c3" in ran.said
     assert page == json.loads(joblane("audit", "--json").stdout)
     api.answers["/v1/jobs/01K/audit"] = ok({**page, "entries": [], "next": None})
-    assert b"nothing was done" in joblane("audit", "01K").stdout
+    assert b"no entries" in joblane("audit", "01K").stdout

@@ -2,9 +2,8 @@
 
 import json
 
-from tests.unit.client.conftest import Joblane
-from tests.unit.client.fake_api import FakeApi, problem
-from tests.unit.client.test_change import ok
+from tests.support.client.command import Joblane
+from tests.support.client.fake_api import FakeApi, ok, problem
 
 ENTRY = {
     "name": "http:https://api.example.com/health",
@@ -30,7 +29,7 @@ def test_conditions_are_listed_with_or_without_the_verb(api: FakeApi, joblane: J
     assert "100+" in row
     assert "answers 503" in row
     assert " in " in row
-    assert "there are more: --next b2s" in ran.said
+    assert "more conditions: --next b2s" in ran.said
     assert ran == joblane("conditions", "ls")
     assert PAGE == json.loads(joblane("conditions", "ls", "--json").stdout)
 

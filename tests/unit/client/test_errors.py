@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from client.cli import exits
-from tests.unit.client.conftest import Joblane, Spawn
-from tests.unit.client.fake_api import CUT, FakeApi, Fault, gateway, problem
+from joblane import Client
+from joblane.client.cli import exit_codes
+from tests.support.client.command import Joblane, Spawn
+from tests.support.client.fake_api import CUT, FakeApi, Fault, gateway, problem
 
 HTML: Fault = (200, {"Content-Type": "text/html"}, b"<html>Please log in</html>")
 DEEP: Fault = (200, {"Content-Type": "application/json"}, b"[" * 100_000)
@@ -38,8 +39,12 @@ def one_line(said: str) -> str:
         (problem(409, "Conflict"), 64, "409 Conflict"),
         ((418, {}, b""), 64, r"418 I'm a [Tt]eapot"),
         ((499, {}, b"what"), 64, "499 error"),
-        ((302, {"Location": "https://sso"}, b""), 76, r".+ answered 302 and not Joblane's API; .+"),
-        (HTML, 76, r"the answer of .+ is not JSON; is JOBLANE_URL right\?"),
+        (
+            (302, {"Location": "https://sso"}, b""),
+            76,
+            r".+ answered 302, as no Joblane API does;.+",
+        ),
+        (HTML, 76, r"the answer of .+ is not JSON; check JOBLANE_URL"),
         (DEEP, 76, r"the answer of .+ is not JSON.+"),
         ((200, {}, b"[]"), 76, "the API's answer is not a job"),
         ((200, {}, b"{}"), 76, "the API's answer is not a job: it has no id or no state"),
@@ -142,8 +147,8 @@ def test_no_url_says_where_it_comes_from(joblane: Joblane, monkeypatch: pytest.M
     ran = joblane("ls")
     assert ran.code == 78
     assert one_line(ran.said) == (
-        "JOBLANE_URL is not set and there is no profile; joblane --url URL login makes one "
-        "(scripts/up writes .local/env, so: . .local/env)"
+        "JOBLANE_URL is not set and there is no profile; create one with: "
+        "joblane --url URL login (for the local deployment: . .local/env)"
     )
 
 
@@ -155,7 +160,7 @@ def test_no_token_is_told_when_the_api_wants_one(
     ran = joblane("ls")
     assert (ran.code, one_line(ran.said)) == (
         77,
-        "401 Unauthorized; nobody is logged in: `joblane login`, or set JOBLANE_TOKEN",
+        "401 Unauthorized; not logged in: run `joblane login` or set JOBLANE_TOKEN",
     )
 
 
@@ -226,10 +231,10 @@ def test_a_bug_is_one_line_too(joblane: Joblane, monkeypatch: pytest.MonkeyPatch
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("client.api.Client.health", broken)
+    monkeypatch.setattr(Client, "health", broken)
     ran = joblane("health")
     assert ran.code == 1
-    assert one_line(ran.said).startswith("this is a bug in joblane: ZeroDivisionError: oops")
+    assert one_line(ran.said).startswith("internal error: ZeroDivisionError: oops")
     monkeypatch.setenv("JOBLANE_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         joblane("health")
@@ -256,10 +261,10 @@ def test_nothing_at_all_is_the_help(joblane: Joblane) -> None:
 
 def test_every_exit_code_is_in_the_help() -> None:
     documented = set(
-        map(int, re.findall(r"^ +(\d+)", exits.EPILOG + exits.RUN_EPILOG, re.MULTILINE))
+        map(int, re.findall(r"^ +(\d+)", exit_codes.EPILOG + exit_codes.RUN_EPILOG, re.MULTILINE))
     )
-    codes = {value for value in vars(exits).values() if isinstance(value, int)}
-    assert codes - {exits.SIGNAL} <= documented
+    codes = {value for value in vars(exit_codes).values() if isinstance(value, int)}
+    assert codes - {exit_codes.SIGNAL} <= documented
 
 
 def test_help_of_agent_and_doctor_is_the_agents_own(spawn: Spawn, tmp_path: Path) -> None:
@@ -270,7 +275,7 @@ def test_help_of_agent_and_doctor_is_the_agents_own(spawn: Spawn, tmp_path: Path
         spy = (
             "import os, sys\n"
             "os.execv = lambda program, argv: (print(program, *argv), sys.exit(5))\n"
-            "from client.cli import main\n"
+            "from joblane.client.cli import main\n"
             "main()\n"
         )
         args = [verb, "--help", "--json", "-x", "--url", "y", "z"]
@@ -292,7 +297,7 @@ def test_the_command_line_starts_without_what_it_does_not_need() -> None:
         "import atexit\n"
         "atexit.register(lambda: print(sorted(m for m in ('httpx', 'rich', 'click',"
         " 'pygments', 'ec2_agent', 'boto3') if m in sys.modules)))\n"
-        "from client.cli import main; main()"
+        "from joblane.client.cli import main; main()"
     )
 
     def imported(*args: str) -> str:

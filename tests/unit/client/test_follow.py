@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.errors import (
+from joblane import (
     AccessError,
     FollowError,
     JoblaneError,
@@ -15,10 +15,11 @@ from client.errors import (
     ThrottledError,
     UnreachableError,
 )
-from client.follow import Edge, News, Note, Pace, Policy, Step, follow_log
-from client.wire import LogEntry, LogPage
+from joblane.client.answers import LogEntry, LogPage
+from joblane.client.calls import Call, Item, Sleep
+from joblane.client.follow import FollowPolicy, News, Note, Pace, Runtime, Step, follow_log
 
-POLICY = Policy()
+POLICY = FollowPolicy()
 DOWN = UnreachableError("refused")
 QUIET = News(changed=False)
 
@@ -91,7 +92,7 @@ def test_a_final_error_is_not_tried_again() -> None:
 
 def test_only_a_newborn_job_may_be_unknown() -> None:
     unknown = NotFoundError("404", status=404)
-    newborn = Pace.start(Policy(newborn_s=3), 0)
+    newborn = Pace.start(FollowPolicy(newborn_s=3), 0)
     assert newborn.after_failure(unknown, 2.9, 0) is not None
     assert newborn.after_failure(unknown, 3.0, 0) is None
     known, _ = newborn.after(QUIET, 1)
@@ -106,12 +107,22 @@ class World:
         self.now = 0.0
         self.told: list[Note] = []
 
-    def edge(self) -> Edge:
-        """The world as the follower is handed it."""
-        return Edge(lambda: self.now, self._sleep, lambda: 0.5, lambda n, _: self.told.append(n))
+    def follow(
+        self, fetch: Callable[[str | None], LogPage], policy: FollowPolicy | None = None
+    ) -> Iterator[LogPage]:
+        """Follow the log that `fetch` reads, with this clock."""
 
-    def _sleep(self, seconds: float) -> None:
-        self.now += seconds
+        def call(cursor: str | None) -> Call[LogPage]:
+            yield from ()
+            return fetch(cursor)
+
+        runtime = Runtime(lambda: self.now, lambda: 0.5, lambda note, _: self.told.append(note))
+        for step in follow_log(call, lambda page: [page], policy=policy, runtime=runtime):
+            match step:
+                case Sleep():
+                    self.now += step.seconds
+                case Item():
+                    yield step.value
 
 
 @given(st.integers(0, 30), st.lists(st.none() | st.integers(0, 7)))
@@ -136,7 +147,7 @@ def test_every_record_comes_once_in_order_whatever_fails(
             "complete": end == total,
         }
 
-    pages = follow_log(fetch, policy=Policy(give_up_s=1e9), edge=world.edge())
+    pages = world.follow(fetch, FollowPolicy(give_up_s=1e9))
     assert list(range(total)) == [entry["seq"] for page in pages for entry in page["entries"]]
 
 
@@ -146,7 +157,7 @@ def test_full_pages_are_fetched_without_a_pause() -> None:
     pages: list[LogPage] = [{"entries": entries, "limit": 2, "next": "x"}] * 3
     pages.append({"entries": [], "limit": 2, "next": "x", "complete": True})
     script = iter(pages)
-    assert len(list(follow_log(lambda _: next(script), edge=world.edge()))) == 4
+    assert len(list(world.follow(lambda _: next(script)))) == 4
     assert world.now == 0
 
 
@@ -162,7 +173,7 @@ def test_a_change_of_state_is_news_too() -> None:
 
     script = pages()
     before: list[float] = []
-    for page in follow_log(lambda _: next(script), edge=world.edge()):
+    for page in world.follow(lambda _: next(script)):
         before.append(world.now)
         if page.get("complete"):
             break
@@ -179,7 +190,7 @@ def test_a_page_without_a_cursor_leaves_the_reader_where_it_was() -> None:
         asked.append(cursor)
         return pages[len(asked) - 1]
 
-    list(follow_log(fetch, edge=World().edge()))
+    list(World().follow(fetch))
     assert asked == [None, "a", "a"]
 
 
@@ -200,7 +211,7 @@ def failing(times: int, error: JoblaneError) -> Callable[[str | None], LogPage]:
 
 def test_an_outage_is_told_once_and_survived() -> None:
     world = World()
-    pages = list(follow_log(failing(20, DOWN), edge=world.edge()))
+    pages = list(world.follow(failing(20, DOWN)))
     assert len(pages) == 2
     assert world.told == [Note.AWAY, Note.BACK]
 
@@ -208,6 +219,6 @@ def test_an_outage_is_told_once_and_survived() -> None:
 def test_giving_up_says_how_long_and_where_to_go_on() -> None:
     world = World()
     with pytest.raises(FollowError, match=r"not answered for 60 s \(refused\)") as caught:
-        list(follow_log(failing(1000, DOWN), policy=Policy(give_up_s=60), edge=world.edge()))
+        list(world.follow(failing(1000, DOWN), FollowPolicy(give_up_s=60)))
     assert caught.value.cursor == "a"
     assert 60 <= world.now < 70

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from client import Client, RequestError
-from tests.unit.client.conftest import Joblane
-from tests.unit.client.fake_api import FakeApi, Fault, problem
+from joblane import Client, RequestError
+from joblane.client.cli import queues
+from tests.support.client.command import Joblane
+from tests.support.client.fake_api import FakeApi, Fault, problem
 
-PROGRAM = "from client.cli import main; raise SystemExit(main())"
+PROGRAM = "from joblane.client.cli import main; raise SystemExit(main())"
 SETTINGS: dict[str, Any] = {
     "run_jobs": False,
     "threads": None,
@@ -74,7 +75,7 @@ def answer(body: object) -> Fault:
 def test_queues_are_a_row_each(api: FakeApi, joblane: Joblane) -> None:
     api.answers["/v1/queues"] = answer(ALL)
     heading, row, bare, *_ = joblane("queues").stdout.decode().splitlines()
-    assert heading.split()[:6] == ["QUEUE", "STATE", "WAITING", "RUNS", "DEAD", "OLDEST"]
+    assert heading.split()[:6] == ["QUEUE", "STATE", "WAITING", "RUNNING", "DEAD", "OLDEST"]
     assert row.split() == [
         *("default", "paused", "1/20/0", "6", "0", "3m05s"),
         *("6", "6", "0", "3", "1.5s"),
@@ -107,7 +108,7 @@ def test_what_a_queue_is_called_cannot_move_the_cursor(api: FakeApi, joblane: Jo
 
 @pytest.fixture(name="brisk")
 def _brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("client.cli.queues.WATCH_EVERY_S", 0.01)
+    monkeypatch.setattr(queues, "WATCH_EVERY_S", 0.01)
 
 
 @pytest.mark.usefixtures("brisk")
@@ -179,7 +180,7 @@ def test_setting_names_only_what_changes_and_sends_what_was_seen(
         sent = api.requests[-1]
         assert ("PUT", path, {**kept, **changed}) == (sent.method, sent.path, sent.body)
         assert sent.headers["If-Match"] == '"4"'
-        assert ran.stdout == b"default paused: 8 threads an agent, 10 in the cluster\n"
+        assert ran.stdout == b"default paused: 8 threads per agent, 10 in all\n"
 
 
 def test_a_collision_is_said_and_changes_nothing(api: FakeApi, joblane: Joblane) -> None:

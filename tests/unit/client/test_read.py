@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 from rich.cells import cell_len
 
-from client import render
-from client.render import Screen
-from tests.unit.client.conftest import Joblane, Spawn
-from tests.unit.client.fake_api import FakeApi, Fault
+from joblane.client.cli import formats, job_text
+from joblane.client.cli.tables import Screen
+from tests.support.client.command import Joblane, Spawn
+from tests.support.client.fake_api import FakeApi, Fault
 
 AGENTS = {
     "entries": [
@@ -35,12 +35,14 @@ def answer(value: object) -> Fault:
 
 def test_ls_is_a_plain_table_in_a_pipe(api: FakeApi, joblane: Joblane) -> None:
     """Newest first, nothing cut, no colours, control characters shown."""
-    api.add("01A", command=["sh", "-c", "echo \x1b[31m" + "x" * 300])
-    api.add("01B", state="dead", exit_code=3, reason="exit 3", usage={"wall_s": 62})
+    api.add("01A", name="web tests", command=["sh", "-c", "echo \x1b[31m" + "x" * 300])
+    api.add("01B", state="dead", exit_code=3, reason="exit code 3", usage={"wall_s": 62})
     ran = joblane("ls")
     heading, second, first = ran.stdout.decode().splitlines()
-    assert heading.split() == ["ID", "STATE", "AGE", "RAN", "EXIT", "REASON", "COMMAND"]
-    assert re.match(r"01B +dead +\d+\w +1m02s +3 +exit 3 +true$", second)
+    columns = ["ID", "STATE", "AGE", "TIME", "EXIT", "NAME", "REASON", "COMMAND"]
+    assert heading.split() == columns
+    assert re.match(r"01B +dead +\d+\w +1m02s +3 +- +exit code 3 +true$", second)
+    assert " web tests " in first
     assert first.endswith("sh -c 'echo \\x1b[31m" + "x" * 300 + "'")
     assert b"\x1b" not in ran.stdout
 
@@ -63,7 +65,7 @@ def test_ls_of_nothing_says_so(joblane: Joblane) -> None:
 def test_get_shows_everything_it_was_told(api: FakeApi, joblane: Joblane) -> None:
     api.add(
         state="dead",
-        reason="exit 3 after 1.5 s in the only attempt",
+        reason="exit code 3 after 1.5 s (attempt 1 of 1)",
         exit_code=3,
         usage={"cpu_s": 0.25, "wall_s": 1.5, "peak_memory_bytes": 3 * 2**20},
         timeline=[
@@ -72,7 +74,7 @@ def test_get_shows_everything_it_was_told(api: FakeApi, joblane: Joblane) -> Non
         ],
     )
     text = joblane("get", "01J").stdout.decode()
-    assert "reason       exit 3 after 1.5 s in the only attempt\n" in text
+    assert "reason       exit code 3 after 1.5 s (attempt 1 of 1)\n" in text
     assert "usage        cpu 250ms, wall 1.5s, peak memory 3.0 MiB\n" in text
     assert "something_new a=1\n" in text
     assert "  2026-11-21T02:00:01.000Z  active    on i-1:\n" in text
@@ -96,7 +98,7 @@ def test_agents_show_how_long_ago_they_were_seen(api: FakeApi, joblane: Joblane)
     assert heading.split() == ["NAME", "ALIVE", "LAST", "SEEN", "QUEUES", "BRAND", "NEW"]
     assert re.match(r"i-1 +yes +\d+\w ago +default,gpu +load=0.5$", row)
     api.answers["/v1/agents"] = answer({"entries": []})
-    assert joblane("agents").stdout.startswith(b"no agents; start one here")
+    assert joblane("agents").stdout.startswith(b"no agents; start one on this machine")
 
 
 def test_health_needs_no_token(
@@ -117,7 +119,7 @@ def test_health_needs_no_token(
 def test_a_table_fits_the_terminal_and_keeps_ids_whole(columns: int, *, reason: bool) -> None:
     for command, why in (("x" * 300, "r" * 99), ("x", "r" * 300), ("日本" * 99, "no")):
         jobs = [{"id": "0" * 26, "state": "completed", "reason": why, "command": [command]}]
-        text = render.jobs(jobs, datetime.now(UTC), Screen(columns, colour=True))
+        text = job_text.jobs_table(jobs, datetime.now(UTC), Screen(columns, colour=True))
         plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
         assert plain != text
         assert max(map(cell_len, plain.splitlines())) <= columns
@@ -128,12 +130,12 @@ def test_a_table_fits_the_terminal_and_keeps_ids_whole(columns: int, *, reason: 
 def test_a_column_takes_what_its_neighbour_does_not_need() -> None:
     def widths(reason: int, command: int) -> list[int]:
         jobs = [{"id": "0", "state": "dead", "reason": "r" * reason, "command": ["x" * command]}]
-        row = render.jobs(jobs, datetime.now(UTC), Screen(120)).splitlines()[1]
+        row = job_text.jobs_table(jobs, datetime.now(UTC), Screen(120)).splitlines()[1]
         return [len(word) for word in row.split()[-2:]]
 
-    assert widths(10, 300) == [10, 81]
-    assert widths(300, 10) == [81, 10]
-    assert sum(widths(300, 300)) == 91
+    assert widths(10, 300) == [10, 80]
+    assert widths(300, 10) == [80, 10]
+    assert sum(widths(300, 300)) == 90
 
 
 def test_a_terminal_gets_colours_unless_it_asks_for_none(api: FakeApi, spawn: Spawn) -> None:
@@ -156,7 +158,7 @@ def test_a_terminal_gets_colours_unless_it_asks_for_none(api: FakeApi, spawn: Sp
     [(0.25, "250ms"), (1.5, "1.5s"), (2, "2s"), (185, "3m05s"), (7800, "2h10m"), (273600, "3d04h")],
 )
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
-    assert render.duration(seconds) == text
+    assert formats.duration(seconds) == text
 
 
 def test_filters_are_sent_as_the_api_takes_them(api: FakeApi, joblane: Joblane) -> None:

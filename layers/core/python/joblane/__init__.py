@@ -1,4 +1,84 @@
-"""Joblane's shared core: the job model, its lifecycle, and the AWS edge behind small classes."""
+"""Joblane: run jobs on your own EC2 instances. The public names of the Python SDK.
+
+    from joblane import Client
+
+    with Client.from_env() as client:
+        job = client.submit(["echo", "hello"])
+        for record in job.logs(follow=True):
+            print(record.text, end="")
+
+Names are imported on first use, because the Lambda functions and the command line's help import
+this package without an HTTP client.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from joblane.client.answers import LogRecord
+    from joblane.client.async_client import AsyncClient, AsyncJob
+    from joblane.client.errors import (
+        AccessError,
+        AnswerError,
+        ApiError,
+        ConfigError,
+        FollowError,
+        InputError,
+        JoblaneError,
+        LoginError,
+        NotFoundError,
+        RequestError,
+        ServerError,
+        ThrottledError,
+        UnreachableError,
+        WaitTimeoutError,
+    )
+    from joblane.client.follow import FollowPolicy
+    from joblane.client.submission import SubmissionFields
+    from joblane.client.sync_client import Client, Job
+    from joblane.client.transport import Certificate
+
+__all__ = [
+    "AccessError",
+    "AnswerError",
+    "ApiError",
+    "AsyncClient",
+    "AsyncJob",
+    "Certificate",
+    "Client",
+    "ConfigError",
+    "FollowError",
+    "FollowPolicy",
+    "InputError",
+    "Job",
+    "JoblaneError",
+    "LogRecord",
+    "LoginError",
+    "NotFoundError",
+    "RequestError",
+    "ServerError",
+    "SubmissionFields",
+    "ThrottledError",
+    "UnreachableError",
+    "WaitTimeoutError",
+]
 
 __version__ = "0.1.0"
-"""Of the whole of Joblane; pyproject.toml says the same, and a test compares them."""
+"""The version of all of Joblane: both wheels and the API read it here."""
+
+_MODULES = {
+    "AsyncClient": "async_client",
+    "AsyncJob": "async_client",
+    "Certificate": "transport",
+    "Client": "sync_client",
+    "FollowPolicy": "follow",
+    "Job": "sync_client",
+    "LogRecord": "answers",
+    "SubmissionFields": "submission",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"joblane.client.{_MODULES.get(name, 'errors')}"), name)

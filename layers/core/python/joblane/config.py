@@ -1,6 +1,6 @@
-"""The deployment: as `joblane.toml` declares it, and as its agents read it.
+"""The models of joblane.toml, and the names of the deployment's resources.
 
-This is the one module of joblane that `infra` imports, the names of resources included.
+This is the only module of joblane that `infra` imports.
 """
 
 from ipaddress import IPv4Network, IPv6Network
@@ -8,7 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from joblane.access import (
+from joblane.condition.policies import AnyPolicy
+from joblane.contract.access import (
     API_AUDIENCE,
     LOGIN_CALLBACKS,
     MEANING,
@@ -18,9 +19,10 @@ from joblane.access import (
     Scope,
     group_name,
 )
-from joblane.conditions import AnyPolicy
-from joblane.descriptor import Descriptor, QueueDescriptor
-from joblane.names import (
+from joblane.contract.route import FunctionName, Route
+from joblane.contract.routes import ROUTES
+from joblane.deployment.descriptor import Descriptor, QueueDescriptor
+from joblane.deployment.names import (
     LANES,
     LEAVING_HOOK,
     Lane,
@@ -38,8 +40,8 @@ from joblane.names import (
     table_name,
     topic_name,
 )
-from joblane.retention import LogDays, Retention
-from joblane.routes import ROUTES, FunctionName, Route
+from joblane.job.retention import LogDays, Retention
+from joblane.queue.access import open_queues
 
 __all__ = [
     "API_AUDIENCE",
@@ -86,66 +88,70 @@ __all__ = [
 
 
 class Strict(BaseModel):
-    """A table of joblane.toml: unknown keys are mistakes, values do not change."""
+    """A table of joblane.toml; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Functions(Strict):
-    """What the Lambda functions run on; the layer's wheels are fetched for the same."""
+    """The platform of the Lambda functions and of the wheels in their layer."""
 
     architecture: Literal["arm64", "x86_64"] = "arm64"
+    """CPU architecture of the functions."""
     runtime: Literal["python3.11", "python3.12", "python3.13"] = "python3.13"
+    """Python version of the functions."""
 
 
 DEFAULT_MACHINE = "default"
 
 MAX_MACHINES = 49
-"""API Gateway allows an authorizer 50 audiences; one is the client that people log in with."""
+"""API Gateway allows 50 audiences an authorizer; one is the client that people log in with."""
 
 
 class Tenant(Strict):
-    """A tenant: owns its jobs."""
+    """A tenant, which owns jobs."""
 
     machines: dict[Name, Role] = {DEFAULT_MACHINE: "admin"}
-    """Role of each machine that gets a client in the user pool; `{}` for none."""
+    """Machines and their roles; each gets a client in the user pool. `{}` for none."""
 
 
 class Issuer(Strict):
-    """An OpenID Connect issuer whose tokens are taken instead of those of a user pool."""
+    """An OpenID Connect issuer whose tokens are accepted instead of those of a user pool."""
 
     issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+$")]
-    """As the tokens say it in `iss`; its discovery document is found below it."""
+    """The value of `iss` in tokens; the discovery document is read below this URL."""
     audience: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_MACHINES + 1)]
-    """What tokens for this API say in `aud`."""
+    """Accepted values of `aud` in tokens."""
     tenant_claim: Annotated[str, Field(min_length=1)]
-    """The claim with the name of a tenant of [tenants]."""
+    """Claim that holds the name of a tenant of `[tenants]`."""
     role_claim: Annotated[str, Field(min_length=1)] | None = None
-    """The claim with the name of a role, or a list of such. Without it, scopes in the token
-    (`jobs.read`, ...) say what its bearer may do."""
+    """Claim that holds a role or a list of roles. Without it the scopes in the token
+    (`jobs.read`, ...) decide what a caller may do."""
     client_id: str | None = None
-    """The public client that people log in with; None when nobody does."""
+    """Public client that people log in with; without it people cannot log in."""
 
 
 class Domain(Strict):
-    """A domain of one's own that only clients with a certificate may connect to."""
+    """A custom domain of the API with mutual TLS."""
 
     name: Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]+$")]
+    """The domain name."""
     certificate_arn: Annotated[str, Field(pattern=r"^arn:[^:]+:acm:")]
-    """The server's certificate, in ACM of the same region."""
+    """The server's certificate in ACM, in the same region."""
     truststore: Annotated[str, Field(pattern=r"^s3://[^/]+/.+$")]
-    """`s3://bucket/key` of the PEM file with the authorities whose certificates are let in."""
+    """`s3://bucket/key` of the PEM file with the certificate authorities that are accepted."""
     truststore_version: str | None = None
-    """Version of that object; None takes the newest, at each deployment that changes the rest."""
+    """Version of that object; without it the newest one at the time of a deployment that
+    changes another key of this table."""
 
 
 class Queue(Strict):
     """A queue: three lanes and their dead-letter queues."""
 
     threads: Annotated[int, Field(ge=0, le=1000)] = 8
-    """Most jobs of this queue that one agent runs at once."""
+    """Maximum number of jobs of this queue that one agent runs at once."""
     tenants: tuple[Name, ...] = ()
-    """Who may submit to it; empty means every tenant."""
+    """Tenants that may submit to it; empty means every tenant."""
 
 
 Ipv4Range = Annotated[str, AfterValidator(lambda text: str(IPv4Network(text)))]
@@ -156,16 +162,21 @@ class Fleet(Strict):
     """An Auto Scaling group of agents."""
 
     queues: Annotated[tuple[Name, ...], Field(min_length=1)]
+    """Queues that the agents serve."""
     instance_types: Annotated[tuple[str, ...], Field(min_length=1)] = ("c7g.large",)
+    """EC2 instance types, in order of preference."""
     architecture: Literal["arm64", "x86_64"] = "arm64"
+    """CPU architecture of the instances."""
     min_size: Annotated[int, Field(ge=0, le=5000)] = 0
+    """Smallest number of instances."""
     max_size: Annotated[int, Field(ge=1, le=5000)] = 4
+    """Largest number of instances; at least `min_size`."""
     allow_host_network: bool = False
-    """Whether jobs may ask for `network = "host"` here."""
+    """Whether jobs may use the network `host` on these instances."""
     egress_allow: tuple[Ipv4Range, ...] = ()
-    """Private ranges that jobs with `network = "egress"` may reach all the same."""
+    """Private IPv4 ranges that jobs with the network `egress` may reach."""
     egress_refuse: tuple[Ipv4Range, ...] = ()
-    """Public ranges that they may not reach."""
+    """Public IPv4 ranges that they may not reach."""
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -181,20 +192,22 @@ class Recovery(Strict):
     """How conditions are tested."""
 
     policies: dict[Literal["http", "tcp", "quota", "capacity", "app"], AnyPolicy] = {}
-    """Policy of each kind of condition that does not have the default one."""
+    """Policies by kind of condition (`http`, `tcp`, `quota`, `capacity`, `app`); the default is
+    stepwise."""
     allow_networks: tuple[Network, ...] = ()
-    """Inner addresses that `http` and `tcp` conditions may reach; public ones they always may.
-    Link-local addresses stay closed whatever is said here."""
+    """Private networks that `http` and `tcp` conditions may reach. Public addresses are always
+    allowed, link-local ones never."""
 
 
 class Config(Strict):
     """The whole of joblane.toml."""
 
     name: Name = "joblane"
-    """Prefix of every resource; two deployments in one account differ in it."""
+    """Prefix of the names of all resources; must differ between deployments of one account."""
     removal: Literal["retain", "destroy"] = "retain"
-    """What deleting a stack does to tables, logs and users: `destroy` is for laptops."""
+    """Whether deleting a stack keeps or deletes tables, logs and users."""
     default_queue: Name = "default"
+    """Queue of jobs that name none."""
     retention: Retention = Retention()
     functions: Functions = Functions()
     tenants: Annotated[dict[Name, Tenant], Field(min_length=1)]
@@ -202,8 +215,12 @@ class Config(Strict):
     fleets: dict[Name, Fleet] = {}
     recovery: Recovery = Recovery()
     access: Issuer | None = None
-    """Whose tokens are taken; None makes a Cognito user pool."""
+    """Issuer of tokens; without it the stacks create a Cognito user pool."""
     domain: Domain | None = None
+
+    def queues_of(self, tenant: str) -> list[str]:
+        """Return the queues that a tenant may use."""
+        return open_queues({name: q.tenants for name, q in self.queues.items()}, tenant)
 
     @model_validator(mode="after")
     def _machines_have_clients(self) -> Self:

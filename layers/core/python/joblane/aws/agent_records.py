@@ -1,9 +1,8 @@
-"""An agent's own records in the `agents` table: a partition an agent, beside the heartbeats.
+"""Adapter for the state records of an agent, in a partition of its own in the `agents` table.
 
-They are of no interest to anybody else, so no index has them and no listing of agents meets them:
-heartbeats are in partitions 00 to 15, records in `STATE#<agent>`. Every write is one conditional
-put. A batch is therefore not a BatchWriteItem, which cannot carry conditions, but up to 25 puts
-at once, and what DynamoDB did not take is tried again.
+Only that agent uses them: they are in no index and in no list of agents. Heartbeats are in
+partitions 00 to 15, records in `STATE#<agent>`. Every write is a conditional put. BatchWriteItem
+does not support conditions, so a batch is up to 25 concurrent puts, and throttled ones are retried.
 """
 
 import time
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
 BATCH = 25
-"""Writes that are under way at once."""
+"""Number of concurrent writes."""
 
 PAUSES_S = (0.1, 0.3, 1.0)
-"""Before what was not taken is tried again, on top of the SDK's own three tries."""
+"""Pauses before throttled puts are retried, after the SDK's own three tries."""
 
 _READS = 100  # DynamoDB's own limit on keys in a BatchGetItem
 _CONDITION_FAILED = "ConditionalCheckFailedException"
@@ -52,13 +51,13 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A record to store if it is newer than what is there."""
+    """A record to store if it is newer than the stored one."""
 
     record: AgentRecord
     may_be_new: bool
-    """Whether there may be none yet, or only a mark."""
+    """Whether it may be absent or deleted before."""
     may_be_there: bool
-    """Whether it may replace a live one."""
+    """Whether it may replace a record that is not deleted."""
 
 
 class AgentRecords:
@@ -77,18 +76,18 @@ class AgentRecords:
         self._sleep = sleep
 
     def put(self, puts: Sequence[Put], now: int) -> list[AgentRecord | None]:
-        """Store records, each on its own condition; no two may be of one id.
+        """Store records, each under its own condition; their ids must differ.
 
-        Returns for each what refused it, None where it is stored; version -1 stands for a record
-        that is not there and should be.
+        Returns, for each, None if it was stored, otherwise the record that refused it. Version -1
+        means that a required record is absent.
 
             agent                        table                      agent, earlier request
             put version 2  --------->    version 2
                                          version 2         <------  put version 1, delayed
                                          refused: 2 is newer ---->
 
-        What DynamoDB did not take is tried again; raises ClientError or BotoCoreError when it
-        still does not, and what was taken by then stays.
+        Throttled puts are retried. Raises ClientError or BotoCoreError if they keep failing;
+        records stored until then remain.
         """
         refusals: dict[int, AgentRecord | None] = {}
         for pause in (*PAUSES_S, None):
@@ -111,7 +110,7 @@ class AgentRecords:
         return [refusals[n] for n in range(len(puts))]
 
     def get(self, kind: str, ids: Sequence[str]) -> list[AgentRecord]:
-        """Read records, strongly consistent, in no order; those that are not there are left out."""
+        """Read records, strongly consistent, in any order; absent ones are omitted."""
         found: list[AgentRecord] = []
         for start in range(0, len(ids), _READS):
             keys = [self._key(kind, id_) for id_ in ids[start : start + _READS]]
@@ -137,7 +136,7 @@ class AgentRecords:
             ExpressionAttributeNames={"#shard": "shard", "#agent": "agent"},  # reserved words
             ExpressionAttributeValues={
                 ":shard": {"S": self._partition},
-                # Just behind an id: no printable character is smaller than a space.
+                # Just after an id: no printable character is smaller than a space.
                 ":after": {"S": f"{kind}#" if after is None else f"{kind}#{after}\x01"},
                 ":end": {"S": f"{kind}$"},  # $ follows #
             },
@@ -155,7 +154,7 @@ class AgentRecords:
             item["body"] = {"S": record.body}
         if record.expires_at is not None:
             item["expires_at"] = {"N": str(record.expires_at)}
-        # TTL deletes late: what has expired is as good as not there.
+        # TTL deletes late: an expired row counts as absent.
         unknown = "(attribute_not_exists(#version) OR #expires_at <= :now)"
         older = "#version < :version"
         if put.may_be_new and put.may_be_there:

@@ -1,79 +1,21 @@
-"""The `agents` table: who is alive. One item an agent, rewritten with every heartbeat."""
+"""Adapter for the `agents` table: one item for each agent, rewritten with every heartbeat."""
 
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from joblane.job.lease import LEASE_S, Heartbeat
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
-
-HEARTBEAT_S = 10
-LEASE_S = 300
-"""An agent whose last heartbeat is older has lost its jobs. It says so itself in every heartbeat,
-so that agents of another version, with another lease, may work beside it."""
-
-UNLISTED_MS = 10_000
-"""A heartbeat that leaves a job out counts when it came so long after the claim: the agent lists
-a job before it claims it, and this is for a clock that was set back a little in between."""
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
 and a fleet of thousands writes 1/16 of its heartbeats to each."""
 
-_GONE_S = 3600  # an agent that stopped without a goodbye is forgotten after an hour
-
-
-@dataclass(frozen=True, slots=True)
-class AgentRow:
-    """An agent, as of its last heartbeat."""
-
-    name: str
-    since_ms: int
-    """When this process of the agent started: what an earlier one held is lost."""
-    beat_ms: int
-    threads: int
-    running: int
-    queues: tuple[str, ...]
-    isolation: str
-    version: str
-    jobs: tuple[str, ...] = ()
-    """Ids of the jobs that ran or were being claimed then, and of those whose end was not
-    reported yet: what to free when the instance ends without a word."""
-    trouble: str | None = None
-    """Why it takes no work or cannot report what it did; None while all is well."""
-    lease_s: int = LEASE_S
-    """For how long the heartbeat holds."""
-
-    def alive(self, now_ms: int) -> bool:
-        """Whether the jobs that it has claimed are still its own."""
-        return now_ms - self.beat_ms < self.lease_s * 1000
-
-    def holds(self, job_id: str, claimed_ms: int, now_ms: int) -> bool:
-        """Whether a job that was claimed in this agent's name at `claimed_ms` still runs there.
-
-        An agent that crashed and came back under its name beats on, but of what its earlier life
-        had claimed it holds only what it lists: what it found in its journal. Nor does one run a
-        job whose claim was written while the answer to it was lost; it shows by a heartbeat that
-        does not list the job:
-
-            agent                        table                      others
-            lists the job
-            claim  ----------------->    active
-                            (answer lost, three times)
-            does not list it
-            heartbeat  ------------->    row without the job
-                                         active, epoch 2   <------  take over
-
-        Both times are by the agent's own clock.
-        """
-        if not self.alive(now_ms):
-            return False
-        if job_id in self.jobs:
-            return True
-        return claimed_ms >= self.since_ms and self.beat_ms - claimed_ms <= UNLISTED_MS
+_GONE_S = 3600  # the row of an agent that did not delete it expires after an hour
 
 
 class AgentStore:
@@ -83,14 +25,14 @@ class AgentStore:
         self._client = client
         self._table = table
 
-    def beat(self, row: AgentRow) -> None:
+    def beat(self, row: Heartbeat) -> None:
         """Renew an agent's lease: no index, no read, a write unit for every 30 jobs or so."""
-        told = {} if row.trouble is None else {"trouble": {"S": row.trouble}}
+        trouble = {} if row.trouble is None else {"trouble": {"S": row.trouble}}
         self._client.put_item(
             TableName=self._table,
             Item={
                 **_key(row.name),
-                **told,
+                **trouble,
                 "since": {"N": str(row.since_ms)},
                 "beat": {"N": str(row.beat_ms)},
                 "lease": {"N": str(row.lease_s)},
@@ -105,10 +47,10 @@ class AgentStore:
         )
 
     def end_lease(self, name: str) -> None:
-        """Declare that an agent no longer holds its jobs; its row stays, with what it ran.
+        """End an agent's lease on its jobs; its row stays, with the ids of its jobs.
 
-        One that said goodbye meanwhile stays forgotten: an update alone would make a row of
-        nothing but a beat, which no reader understands.
+        Does nothing for a row that was deleted: an update alone would create a row of nothing
+        but a heartbeat time, which no reader understands.
         """
         try:
             self._client.update_item(
@@ -123,17 +65,17 @@ class AgentStore:
             if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
                 raise
 
-    def goodbye(self, name: str) -> None:
-        """Forget an agent that has left in order, and holds nothing any more."""
+    def delete(self, name: str) -> None:
+        """Delete the row of an agent that no longer holds jobs."""
         self._client.delete_item(TableName=self._table, Key=_key(name))
 
-    def get(self, name: str) -> AgentRow | None:
-        """Read one agent, strongly consistent: a takeover is decided by it."""
+    def get(self, name: str) -> Heartbeat | None:
+        """Read one agent, strongly consistent: takeovers are decided by it."""
         answer = self._client.get_item(TableName=self._table, Key=_key(name), ConsistentRead=True)
         return _row(answer["Item"]) if "Item" in answer else None
 
-    def every(self) -> Iterator[AgentRow]:
-        """Read all agents, strongly consistent: who is missing here gets no share."""
+    def every(self) -> Iterator[Heartbeat]:
+        """Read all agents, strongly consistent: an agent that is missing gets no share."""
         for shard in range(SHARDS):
             request: dict[str, Any] = {
                 "TableName": self._table,
@@ -149,9 +91,9 @@ class AgentStore:
                     break
                 request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
-    def page(self, *, limit: int, after: str | None) -> tuple[list[AgentRow], str | None]:
+    def page(self, *, limit: int, after: str | None) -> tuple[list[Heartbeat], str | None]:
         """Read up to `limit` agents in a fixed order, from the name `after` on."""
-        rows: list[AgentRow] = []
+        rows: list[Heartbeat] = []
         shard = int(_shard(after)) if after is not None else 0
         while shard < SHARDS:
             request: dict[str, Any] = {
@@ -180,8 +122,8 @@ def _key(name: str) -> dict[str, Any]:
     return {"shard": {"S": _shard(name)}, "agent": {"S": name}}
 
 
-def _row(item: Mapping[str, Any]) -> AgentRow:
-    return AgentRow(
+def _row(item: Mapping[str, Any]) -> Heartbeat:
+    return Heartbeat(
         name=item["agent"]["S"],
         since_ms=int(item["since"]["N"]),
         beat_ms=int(item["beat"]["N"]),

@@ -1,7 +1,8 @@
-"""The `audit` table: what was asked for, by whom. Rows are added, and never changed.
+"""Adapter for the `audit` table: rows are added and never changed.
 
-A row under the id of its record says what is about to be done, one under the same id and `!` how
-it was refused; they sort next to each other. The index `by_job` holds the rows about one job.
+The row with a record's id describes the requested action. The row with the same id and `!`, if
+any, describes its refusal; both sort next to each other. The index `by_job` lists the rows of one
+job.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import ClientError
 
-from joblane.audit import Record, Refusal, Who, with_refusal
+from joblane.audit.records import Record, Refusal, Who, with_refusal
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 BY_JOB = "by_job"
 
 EXAMINED_MAX = 500
-"""Rows that one request looks at when it looks for an action."""
+"""Rows that one request examines when it filters by action."""
 
 _REFUSED = "!"  # sorts before every character of an id
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which part of a trail is wanted; newest first."""
+    """Which part of a trail to read; newest first."""
 
     limit: int
     before: str | None = None
@@ -43,7 +44,7 @@ class AuditStore:
         self._table = table
 
     def add(self, record: Record, expires_at: int) -> None:
-        """Write down what is about to be done: 1 write unit, 2 for an action on a job."""
+        """Record an action before it is done: 1 write unit, 2 for an action on a job."""
         given = {
             "action": record.action,
             "who": record.who and record.who.encode(),
@@ -56,16 +57,16 @@ class AuditStore:
         self._put(record, record.record_id, {**item, "target": target}, expires_at)
 
     def add_refusal(self, record: Record, refusal: Refusal, expires_at: int) -> None:
-        """Write down that it was not done: another row, at the same price."""
+        """Record that an action was refused: another row, at the same cost."""
         item = {"status": {"N": str(refusal.status)}, "detail": {"S": refusal.detail}}
         self._put(record, record.record_id + _REFUSED, item, expires_at)
 
     def of_tenant(self, tenant: str, wanted: Wanted) -> tuple[list[Record], str | None]:
-        """Read a page of a tenant's trail, and the id to go on before; None at the end."""
+        """Read a page of a tenant's trail, and the id to continue before; None at the end."""
         return self._page({}, "tenant", tenant, wanted)
 
     def of_job(self, tenant: str, job_id: str, wanted: Wanted) -> tuple[list[Record], str | None]:
-        """Read a page of what was done to one job, whether it is still there or not."""
+        """Read a page of what was done to one job, even if the job was deleted."""
         return self._page({"IndexName": BY_JOB}, "job", f"{tenant}/{job_id}", wanted)
 
     def _put(self, record: Record, row: str, item: dict[str, Any], expires_at: int) -> None:
@@ -84,7 +85,7 @@ class AuditStore:
                 ExpressionAttributeNames={"#id": "id"},
             )
         except ClientError as error:
-            # Ids are random: whatever is there was written by the first try of this very call.
+            # Ids are random: an existing row was written by an earlier try of this call.
             if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
                 raise
 
@@ -105,7 +106,7 @@ class AuditStore:
                         return found, None if is_last else before
             if ended:
                 return found, None
-            # A refusal at the end is read again, with what it belongs to.
+            # A refusal at the end is read again, together with its record.
             last = items[-2] if items[-1]["id"]["S"].endswith(_REFUSED) else items[-1]
             before = last["id"]["S"].removesuffix(_REFUSED)
             examined += len(items)
@@ -133,10 +134,10 @@ class AuditStore:
 
 
 def _records(items: Sequence[Mapping[str, Any]], *, ended: bool) -> Iterator[tuple[Record, bool]]:
-    """Put rows together, newest first, and say of each record whether it is the trail's last.
+    """Combine rows into records, newest first, each with whether it is the trail's last one.
 
-    A refusal comes right before what was refused; the last row may be one whose record stands
-    on the next page, where both are read again.
+    A refusal comes right before its record. If the last row is a refusal, its record is on the
+    next page, where both are read again.
     """
     refusal: tuple[str, Refusal] | None = None
     for number, item in enumerate(items, 1):

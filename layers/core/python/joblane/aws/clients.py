@@ -1,7 +1,7 @@
-"""Make AWS clients, with the time-outs that each kind of caller needs.
+"""Create AWS clients, with timeouts for each kind of caller.
 
-botocore is used directly: boto3 adds 40 ms to a cold start (scripts/bench imports) and nothing
-that we use.
+Uses botocore directly: boto3 adds 40 ms to a cold start (scripts/bench imports), and none of its
+features are needed.
 """
 
 import threading
@@ -33,7 +33,7 @@ QUICK = Config(
     retries={"mode": "standard", "total_max_attempts": 3},
     max_pool_connections=20,
 )
-"""For calls that answer in milliseconds: a function must not spend its 29 s on one of them."""
+"""For calls that take milliseconds: one call must not use up a function's 29 s."""
 
 LONG_POLL = Config(
     connect_timeout=2,
@@ -41,7 +41,7 @@ LONG_POLL = Config(
     retries={"mode": "standard", "total_max_attempts": 2},
     max_pool_connections=20,
 )
-"""For SQS long polls, which answer within 20 s."""
+"""For SQS long polls, which take up to 20 s."""
 
 
 class Clients:
@@ -87,18 +87,18 @@ class Clients:
 
 
 class LazyClients(Clients):
-    """Clients that are made when they are first asked for something.
+    """Creates clients when they are first used.
 
-    For a process that lives long and seldom needs most of them: a client weighs 1 to 5 MB, and
-    an agent without jobs uses three of its ten.
+    For a long-lived process that seldom needs most of them: a client takes 1 to 5 MB of memory,
+    and an agent without jobs uses three of its ten.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = threading.Lock()  # botocore's sessions are not for several threads
+        self._lock = threading.Lock()  # botocore's sessions are not thread-safe
 
     def make(self, service: Any, config: Config = QUICK) -> Any:  # noqa: ANN401 - see Clients
-        """Promise a client."""
+        """Return a proxy that creates the client when it is first used."""
 
         def made() -> object:
             try:
@@ -110,13 +110,13 @@ class LazyClients(Clients):
 
 
 class NoClient(BotoCoreError):
-    """A client could not be made, for want of descriptors or memory: as if AWS did not answer."""
+    """A client could not be created for lack of descriptors or memory; treated as an AWS error."""
 
-    fmt = "no client for {service} could be made: {error}"
+    fmt = "could not create a client for {service}: {error}"
 
 
 class _Promised:
-    """Stands for a client."""
+    """A proxy that creates its client on first use."""
 
     def __init__(self, make: Callable[[], object], lock: threading.Lock) -> None:
         self._make = make

@@ -1,8 +1,8 @@
-"""What an operator sees of the `conditions` table: a directory for each tenant.
+"""Adapter for the directory in the `conditions` table: the conditions of each tenant.
 
 A row (`TENANT#<tenant>`, condition) says that jobs of a tenant have joined a condition since it
-was opened. The first to join puts it, the execution that finds the list empty deletes it, and
-both go by `since`, the moment of the opening: a row of another opening counts for nothing
+was opened. The first to join puts it, and the execution that finds the list empty deletes it.
+Both compare `since`, the time of the opening: a row of another opening is ignored
 (docs/decisions/0304).
 """
 
@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 from joblane.aws.condition_items import (
     JOB,
     OWN,
-    ConditionRow,
     Item,
-    Phase,
-    from_own,
     number,
     row_key,
+    to_state,
 )
+from joblane.condition.state import ConditionState, Phase
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
 COUNTED = 100
-"""Rows of a condition's list that are looked at to say how many jobs wait."""
+"""Rows of a condition's list that are examined to count how many jobs wait."""
 
 _APP = "APP"
 
@@ -34,7 +33,7 @@ def directory_key(tenant: str, condition: str) -> Item:
     return row_key(f"TENANT#{tenant}", condition)
 
 
-def directory_row(tenant: str, row: ConditionRow, now_ms: int) -> Item:
+def directory_row(tenant: str, row: ConditionState, now_ms: int) -> Item:
     """A tenant's row for an opening of a condition, which its first job joins now."""
     return {
         **directory_key(tenant, row.condition),
@@ -47,7 +46,7 @@ def directory_row(tenant: str, row: ConditionRow, now_ms: int) -> Item:
 class Listed:
     """A condition for which jobs of a tenant wait."""
 
-    row: ConditionRow
+    row: ConditionState
     waiting: int
     """How many of the tenant's jobs are among the first `COUNTED` of the list."""
     more: bool
@@ -68,8 +67,8 @@ class Directory:
     ) -> tuple[list[Listed], str | None]:
         """Read up to `limit` conditions by name, from the name `after` on.
 
-        One query, one batch of their rows, and one query each to count who waits, however long
-        their lists are. Returns the name to go on from, or None at the end.
+        One query, one batch of their rows, and one query each to count waiting jobs, however long
+        their lists are. Returns the name to continue from, or None at the end.
         """
         key = "#condition = :tenant" + (" AND sk > :after" if after is not None else "")
         values: Item = {":tenant": directory_key(tenant, "")["condition"]}
@@ -97,17 +96,17 @@ class Directory:
             following["sk"]["S"] if following else None,
         )
 
-    def _rows(self, names: list[str]) -> dict[str, ConditionRow]:
-        found: dict[str, ConditionRow] = {}
+    def _rows(self, names: list[str]) -> dict[str, ConditionState]:
+        found: dict[str, ConditionState] = {}
         todo: Any = {self._table: {"Keys": [row_key(name, OWN) for name in names]}} if names else {}
         while todo:  # what a throttled answer leaves out comes back as unprocessed
             answer = self._client.batch_get_item(RequestItems=todo)
             for item in answer["Responses"].get(self._table, []):
-                found[item["condition"]["S"]] = from_own(item)
+                found[item["condition"]["S"]] = to_state(item)
             todo = answer.get("UnprocessedKeys", {})
         return found
 
-    def _listed(self, tenant: str, row: ConditionRow, joined_ms: int) -> Listed:
+    def _listed(self, tenant: str, row: ConditionState, joined_ms: int) -> Listed:
         answer = self._client.query(
             TableName=self._table,
             KeyConditionExpression="#condition = :condition AND begins_with(sk, :job)",
@@ -131,7 +130,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What is declared of an application."""
+    """An operator's declaration that an application is down."""
 
     why: str
     until_s: int
@@ -139,14 +138,14 @@ class Declared:
 
 
 class AppStore:
-    """What operators have declared of `app` conditions, in the same table."""
+    """Declarations of operators about `app` conditions, in the same table."""
 
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
         self._client = client
         self._table = table
 
     def down(self, app: str, now_s: int) -> Declared | None:
-        """What is declared of an application; None when it is not down, or no longer."""
+        """Read the declaration that an application is down; None if none is valid now."""
         answer = self._client.get_item(
             TableName=self._table, Key=row_key(f"app:{app}", _APP), ConsistentRead=True
         )
@@ -165,5 +164,5 @@ class AppStore:
         self._client.put_item(TableName=self._table, Item=item)
 
     def declare_up(self, app: str) -> None:
-        """Let the jobs that wait for an application go with the next test."""
+        """End the declaration: the next test may release the jobs that wait for the application."""
         self._client.delete_item(TableName=self._table, Key=row_key(f"app:{app}", _APP))

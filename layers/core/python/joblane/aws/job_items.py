@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from joblane.audit import Who
-from joblane.head import SAME_ATTEMPT, Aside, Head, Step
-from joblane.lifecycle import NEEDS_ATTENTION, Outcome, State
-from joblane.model import Submission
+from joblane.audit.records import Who
+from joblane.job.head import SAME_ATTEMPT, Head, PayloadObject, Step
+from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
+from joblane.job.spec import Submission
 
 Item = dict[str, Any]
 
@@ -46,7 +46,7 @@ def wake_shard(job_id: str) -> str:
 
 
 def to_item(head: Head, spec: str | None = None) -> Item:
-    """The whole item; `spec` is the submission's JSON unless that was stored aside."""
+    """The whole item; `spec` is the submission's JSON unless DATA has it."""
     waits = head.state in NEEDS_ATTENTION
     who = head.submitted_by
     known = {
@@ -70,11 +70,11 @@ def to_item(head: Head, spec: str | None = None) -> Item:
         "wake_at": _number(head.wake_at_ms),
         "attention": text(attention(head.tenant, head.state)) if waits else None,
         "hidden": {"BOOL": True} if head.hidden else None,
-        "once": _text(head.once),
+        "once": _text(head.idempotency_row),
         "resubmit_of": _text(head.resubmit_of),
         "resubmitted_as": _text(head.resubmitted_as),
         "spec": _text(spec),
-        # Beside a submission that was stored aside, what the projector needs of it.
+        # What counting needs of a submission that is in DATA.
         "queue": text(head.queue) if spec is None else None,
         "items": number(head.spec.items) if spec is None and head.spec.items > 1 else None,
     }
@@ -82,7 +82,7 @@ def to_item(head: Head, spec: str | None = None) -> Item:
 
 
 def change(before: Head, after: Head) -> tuple[Item, list[str]]:
-    """What to SET and what to REMOVE so that `before` becomes `after`; the timeline aside."""
+    """What to SET and what to REMOVE so that `before` becomes `after`, without the timeline."""
     old, new = to_item(before), to_item(after)
     sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
     return sets, sorted(old.keys() - new.keys())
@@ -91,12 +91,12 @@ def change(before: Head, after: Head) -> tuple[Item, list[str]]:
 def to_data(head: Head, spec: str, expires_at: int) -> Item:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
     item = {**key(head.job_id, DATA), "spec": text(spec), "expires_at": number(expires_at)}
-    if head.aside is not None:
-        aside = head.aside
+    if head.payload is not None:
+        stored = head.payload
         item |= {
-            "object": text(aside.object),
-            "size": number(aside.size),
-            "sha256": text(aside.sha256),
+            "object": text(stored.object),
+            "size": number(stored.size),
+            "sha256": text(stored.sha256),
         }
     return item
 
@@ -122,18 +122,18 @@ def from_item(item: Item, data: Item) -> Head:
         condition=_maybe(item, "condition"),
         cancel_requested=_maybe(item, "cancel_requested"),
         submitted_by=Who.decode(item["submitted_by"]["S"]) if "submitted_by" in item else None,
-        aside=_aside(data),
+        payload=_payload(data),
         hidden="hidden" in item,
-        once=_maybe(item, "once"),
+        idempotency_row=_maybe(item, "once"),
         resubmit_of=_maybe(item, "resubmit_of"),
         resubmitted_as=_maybe(item, "resubmitted_as"),
     )
 
 
-def _aside(data: Item) -> Aside | None:
+def _payload(data: Item) -> PayloadObject | None:
     if "object" not in data:
         return None
-    return Aside(data["object"]["S"], int(data["size"]["N"]), data["sha256"]["S"])
+    return PayloadObject(data["object"]["S"], int(data["size"]["N"]), data["sha256"]["S"])
 
 
 def _steps(texts: Iterable[str]) -> Iterable[Step]:

@@ -1,4 +1,4 @@
-"""The `jobs` table as such: reads that cost what they return, and the one way to write."""
+"""Adapter for the `jobs` table: reads, and the conditional update that every write uses."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from botocore.exceptions import ClientError
 
 from joblane.aws.job_items import DATA, Item, attention, from_item, key, number, text
-from joblane.head import Head, Step
-from joblane.ids import before_id
-from joblane.lifecycle import State
+from joblane.formats.ids import before_id
+from joblane.job.head import Head, Step
+from joblane.job.lifecycle import State
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -21,7 +21,7 @@ _FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
 
 
 class Refused(Exception):
-    """A conditional write was refused; `head` is the job as it stood, None if there is none."""
+    """A conditional write was refused; `head` is the current job, None if there is none."""
 
     def __init__(self, head: Head | None) -> None:
         super().__init__("no such job" if head is None else f"the job is {head.state}")
@@ -53,15 +53,15 @@ class JobTable:
             return None
 
     def heads(self, job_ids: Sequence[str], *, consistent: bool = False) -> list[Head]:
-        """Read many jobs, in the order of their ids, without those that are not there.
+        """Read many jobs, in the order of their ids, without absent ones.
 
-        One request for each hundred, and one more for those of them with long submissions. A
-        submission that lies in S3 stays there: its head has it abridged.
+        One request for each hundred, and one more for those of them with long submissions.
+        Submissions in S3 are not read: their heads have them abridged.
         """
         found = self._batch_get([key(job_id) for job_id in job_ids], consistent=consistent)
-        aside = [key(item["job_id"]["S"], DATA) for item in found if "spec" not in item]
+        in_data = [key(item["job_id"]["S"], DATA) for item in found if "spec" not in item]
         data = {item["job_id"]["S"]: item for item in found if "spec" in item}
-        data |= {item["job_id"]["S"]: item for item in self._batch_get(aside)}
+        data |= {item["job_id"]["S"]: item for item in self._batch_get(in_data)}
         heads = {
             job_id: from_item(item, data[job_id])
             for item in found
@@ -75,7 +75,7 @@ class JobTable:
         """Read a tenant's jobs, newest first: at most `limit`, with ids below `before`.
 
         `since` is the least id that is wanted. Two requests a page (keys, then a batch of
-        heads) however long the table is. Returns the id to go on from, or None at the end.
+        heads) however long the table is. Returns the id to continue from, or None at the end.
         """
         ids, following = self._ids(
             "by_tenant", "tenant", tenant, limit=limit, before=before, since=since
@@ -98,9 +98,10 @@ class JobTable:
     def due_page(
         self, shard: str, now_ms: int, *, limit: int, after: Mapping[str, Any] | None
     ) -> tuple[list[Head], Mapping[str, Any] | None]:
-        """Read jobs of one shard whose `wake_at` has come, the longest due first.
+        """Read jobs of one shard whose `wake_at` has passed, the earliest first.
 
-        `after` is the second value of the page before; None begins, and ends. The heads are
+        `after` is the second value of the previous page, None for the first page; the second value
+        is None on the last page. The heads are
         read consistently, because the index may lag behind them.
         """
         request: dict[str, Any] = {
@@ -158,10 +159,10 @@ class JobTable:
     ) -> Item:
         """Write a transition and its lines in the timeline. Returns the new item.
 
-        The SDK repeats a call whose answer was lost; the second is refused by what the first
-        wrote. A refusal that shows our own steps at the end of the timeline is a success.
-        `instead`: the steps are the whole timeline from now on; the condition must see to it
-        that nobody else adds a line meanwhile.
+        The SDK repeats a call whose response was lost, and the second one is refused. A refusal
+        that shows our own steps at the end of the timeline is a success.
+        With `instead` the steps replace the timeline; the condition must exclude that another
+        writer has added a line.
         """
         lines = [text(step.encode()) for step in steps]
         sets = {**(sets or {}), "state": text(steps[-1].state)}
@@ -221,7 +222,7 @@ class JobTable:
             raise Refused(self._complete(old)) from error
 
     def _complete(self, item: Item) -> Head:
-        """Turn an item into a head, fetching a submission that was stored aside.
+        """Turn an item into a head, reading DATA if the submission is there.
 
         Raises Refused(None) if that is gone: the job was deleted since the item was read.
         """
@@ -247,7 +248,7 @@ class JobTable:
 
 
 def refusal_of(error: ClientError) -> Item:
-    """The item that refused a conditional write; anything else is raised again."""
+    """Return the item that refused a conditional write; re-raises any other error."""
     if error.response["Error"]["Code"] != _CONDITION_FAILED:
         raise error
     return cast("Item", error.response.get("Item") or {})

@@ -1,4 +1,4 @@
-"""SQS queues: a lane, its dead-letter queue, an agent's inbox."""
+"""Adapter for SQS: lanes, their dead-letter queues, and agents' inboxes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from joblane.message import Command, Message, decode
-from joblane.names import Lane, inbox_name, lane_name
+from joblane.deployment.names import Lane, dead_letter_name, inbox_name, lane_name
+from joblane.job.message import Command, Message, decode
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 VISIBILITY_S = 120
-"""How long a received message stays invisible before its agent must have extended it."""
+"""Visibility timeout: an agent must extend it within this time."""
 
 MAX_VISIBILITY_S = 43_200
-"""SQS keeps a message in flight 12 h at most."""
+"""Maximum visibility timeout of SQS: 12 h."""
 
 MAX_DELAY_S = 900
-"""SQS keeps a message back 15 minutes at most."""
+"""Maximum message delay of SQS: 15 minutes."""
 
 _NO_SUCH_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 
@@ -35,13 +35,13 @@ class Received:
     body: str
     receipt: str
     receives: int
-    """How often SQS has handed it out, this time included."""
+    """How often SQS has delivered it, including this delivery."""
     sent_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How many messages a queue holds, as SQS estimates it."""
+    """Estimated numbers of messages in a queue."""
 
     visible: int
     in_flight: int
@@ -56,10 +56,10 @@ class LaneQueue:
         self.url = url
 
     def send(self, message: Message, delay_s: int = 0) -> None:
-        """Send a wake-up call, to be seen after `delay_s` (0 to 900) seconds.
+        """Send a wake-up message, delayed by `delay_s` (0 to 900) seconds.
 
-        Its group is the tenant: SQS's fair queues serve groups in turn, so that one tenant's
-        backlog does not starve another's.
+        Its message group is the tenant: SQS fair queues serve groups in turn, so one tenant's
+        backlog does not delay another tenant's jobs.
         """
         self._client.send_message(
             QueueUrl=self.url,
@@ -69,7 +69,7 @@ class LaneQueue:
         )
 
     def send_batch(self, messages: Sequence[tuple[Message, int]]) -> list[Message]:
-        """Send many, each with its delay, ten a request; returns those that SQS refused."""
+        """Send messages with their delays, ten per request; returns those that SQS refused."""
         refused: list[Message] = []
         for start in range(0, len(messages), BATCH):
             batch = messages[start : start + BATCH]
@@ -100,19 +100,19 @@ class LaneQueue:
         return [_received(message) for message in answer.get("Messages", [])]
 
     def delete(self, receipt: str) -> None:
-        """Delete a message: its job has ended or was handed on."""
+        """Delete a message whose job has ended or has another message."""
         self._client.delete_message(QueueUrl=self.url, ReceiptHandle=receipt)
 
     def hide(self, receipt: str, seconds: int) -> None:
-        """Let a message be seen again after `seconds` (0 to 43,200): 0 hands it back at once."""
+        """Make a message visible again after `seconds` (0 to 43,200); 0 means at once."""
         self._client.change_message_visibility(
             QueueUrl=self.url, ReceiptHandle=receipt, VisibilityTimeout=seconds
         )
 
     def send_again(self, received: Received, delay_s: int) -> None:
-        """Send a copy of a message that is in flight, to be seen after `delay_s` seconds.
+        """Send a copy of a message in flight, delayed by `delay_s` seconds.
 
-        SQS keeps a message back for `MAX_DELAY_S` at most; a longer delay is cut to that.
+        A delay above `MAX_DELAY_S` is reduced to that.
         """
         self.send(decode(received.body), min(delay_s, MAX_DELAY_S))
 
@@ -132,7 +132,7 @@ class LaneQueue:
         return refused
 
     def send_raw(self, body: str, reason: str) -> None:
-        """Put a message that is not ours where an operator finds it, with what is wrong."""
+        """Send an unreadable message to a queue for operators, with the reason."""
         self._client.send_message(
             QueueUrl=self.url,
             MessageBody=body,
@@ -140,7 +140,7 @@ class LaneQueue:
         )
 
     def lengths(self) -> Lengths:
-        """Ask SQS for its estimates."""
+        """Read SQS's estimates."""
         answer = self._client.get_queue_attributes(
             QueueUrl=self.url,
             AttributeNames=[
@@ -166,10 +166,19 @@ class Lanes:
 
     def lane(self, queue: str, lane: Lane) -> LaneQueue:
         """The SQS queue behind one lane."""
-        return LaneQueue(self._client, self._prefix + lane_name(self._deployment, queue, lane))
+        return LaneQueue(self._client, self._prefix + self.name(queue, lane))
 
-    def tell(self, agent: str, command: Command) -> bool:
-        """Send a command to an agent's inbox; False if it has none: the agent is gone."""
+    def dead_letters(self, queue: str, lane: Lane) -> LaneQueue:
+        """The dead-letter queue of one lane."""
+        name = dead_letter_name(self._deployment, queue, lane)
+        return LaneQueue(self._client, self._prefix + name)
+
+    def name(self, queue: str, lane: Lane) -> str:
+        """Name of the SQS queue behind one lane."""
+        return lane_name(self._deployment, queue, lane)
+
+    def send_command(self, agent: str, command: Command) -> bool:
+        """Send a command to an agent's inbox; False if there is no inbox: the agent is gone."""
         try:
             self._client.send_message(
                 QueueUrl=self._prefix + inbox_name(self._deployment, agent),

@@ -1,26 +1,17 @@
-"""Whether a job may start: the recovery function is asked to test what the job requires.
+"""Adapter for the recovery function: asks it whether a job's conditions let the job start.
 
-It tests rather than the agent, so that there is one opinion of a condition and one network it is
-seen from (docs/decisions/0302).
+The function tests rather than the agent, so that every condition is tested in one place and from
+one network (docs/decisions/0302).
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from joblane.condition.blocking import Blocking, decode
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda.client import LambdaClient
-
-
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """A condition that keeps a job from starting."""
-
-    condition: str
-    why: str
-    hopeless: bool
-    """It can never be tested as it is named: the job fails with `why`, waiting is no use."""
 
 
 class NoAnswer(Exception):
@@ -37,7 +28,7 @@ class Requirements:
     def first_blocking(self, conditions: Sequence[str]) -> Blocking | None:
         """Test conditions in order; returns the first that blocks, None if none does.
 
-        One call, some 50 ms and the time of the tests; none at all without conditions. Raises
+        One call, some 50 ms and the time of the tests; no call without conditions. Raises
         NoAnswer, ClientError and BotoCoreError.
         """
         if not conditions:
@@ -49,7 +40,4 @@ class Requirements:
         text = answer["Payload"].read()
         if answer.get("FunctionError"):
             raise NoAnswer(f"{self._function} failed with {answer['FunctionError']}")
-        found = json.loads(text)
-        if found["blocking"] is None:
-            return None
-        return Blocking(found["blocking"], found["why"], found["hopeless"])
+        return decode(json.loads(text))

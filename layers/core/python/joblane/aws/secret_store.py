@@ -1,6 +1,6 @@
-"""Secrets Manager and Parameter Store: the values behind the references of a submission.
+"""Adapter for Secrets Manager and Parameter Store: reads the secrets that a submission refers to.
 
-No value leaves this module but as the answer: not in an error, and not in a cause of one.
+Secret values appear in results only, never in an error or its cause.
 """
 
 import json
@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from joblane.secret_names import SecretName, parse
+from joblane.job.secret_names import SecretName, parse
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager.client import SecretsManagerClient
     from mypy_boto3_ssm.client import SSMClient
 
-_HOPELESS = {
+_FINAL = {
     "AccessDeniedException": "the agent's role may not read it, or not use its key",
     "DecryptionFailure": "its KMS key cannot be used",
     "InvalidKeyId": "its KMS key cannot be used",
-    "InvalidParameterException": "it cannot be read so",
-    "InvalidRequestException": "it cannot be read now; is it marked for deletion",
+    "InvalidParameterException": "its name is not valid",
+    "InvalidRequestException": "it cannot be read now; it may be marked for deletion",
     "ParameterNotFound": "there is no such parameter",
     "ParameterVersionNotFound": "there is no such parameter",
     "ResourceNotFoundException": "there is no such secret",
-    "ValidationException": "it cannot be read so",
+    "ValidationException": "its name is not valid",
 }
-"""Errors that asking again does not mend, in words; every other one is AWS's own trouble."""
+"""Texts for errors that a retry does not resolve. All other errors may be retried."""
 
 
 class SecretProblem(Exception):
-    """A secret cannot be had until somebody changes something: which, and what to do."""
+    """A secret that cannot be read until it or its permissions change; the text says why."""
 
 
 class SecretStore:
@@ -44,10 +44,10 @@ class SecretStore:
         self._deployment = deployment
 
     def read(self, references: Mapping[str, str], tenant: str) -> dict[str, str]:
-        """Read the value of each environment variable; one call for each secret that is named.
+        """Read the value of each environment variable; one call per secret.
 
         Raises SecretProblem naming variable and reference, and ClientError and BotoCoreError
-        when asking again may help.
+        if a retry may help.
         """
         read: dict[SecretName, str] = {}
         values: dict[str, str] = {}
@@ -60,14 +60,16 @@ class SecretStore:
 
     def _value(self, name: SecretName, tenant: str, read: dict[SecretName, str]) -> str:
         if not name.belongs_to(self._deployment, tenant):
-            # The API lets nobody submit this; a row of the table that says so is not believed.
+            # The API refuses such a submission; this also checks rows written by other means.
             raise SecretProblem(f"it is not a name of tenant {tenant}")
         whole = SecretName(name.store, name.name)
         if whole not in read:
             read[whole] = self._fetch(whole)
         value = read[whole] if name.key is None else _member(read[whole], name.key)
         if "\0" in value:
-            raise SecretProblem("it holds a NUL character, which no variable can")
+            raise SecretProblem(
+                "it contains a NUL character, which environment variables cannot contain"
+            )
         return value
 
     def _fetch(self, name: SecretName) -> str:
@@ -78,16 +80,16 @@ class SecretStore:
             secret = self._secrets_manager.get_secret_value(SecretId=name.name)
         except ClientError as error:
             code = error.response["Error"]["Code"]
-            if code not in _HOPELESS:
+            if code not in _FINAL:
                 raise
-            raise SecretProblem(f"{_HOPELESS[code]} ({code})") from None
+            raise SecretProblem(f"{_FINAL[code]} ({code})") from None
         if "SecretString" not in secret:
-            raise SecretProblem("it holds bytes and not text")
+            raise SecretProblem("it is binary; only text secrets are supported")
         return secret["SecretString"]
 
 
 def _member(text: str, key: str) -> str:
-    """One member of a JSON object: a string as it is, a number or truth value as JSON has it."""
+    """Return a member of a JSON object: a string unchanged, a number or boolean as JSON text."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -97,4 +99,4 @@ def _member(text: str, key: str) -> str:
         return value
     if isinstance(value, int | float):
         return json.dumps(value)
-    raise SecretProblem("it is no JSON object with a text or a number under that key")
+    raise SecretProblem("it is not a JSON object with a string, number or boolean under that key")

@@ -1,14 +1,16 @@
-"""The `settings` table: one item a queue, written by operators, read by every agent."""
+"""Adapter for the `settings` table: the settings of each queue.
+
+One item for each queue, written by operators and read by every agent.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from joblane.aws.agents import AgentStore
 from joblane.aws.job_table import refusal_of
-from joblane.queues import UNSET, QueueSettings
-from joblane.shares import Shares, share_out
+from joblane.queue.settings import UNSET, QueueSettings
+from joblane.queue.shares import Shares
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 _BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
 
 
-class Outrun(Exception):
-    """Somebody else changed these settings first."""
+class SettingsChanged(Exception):
+    """The settings were changed since they were read."""
 
 
 class SettingsStore:
@@ -28,7 +30,7 @@ class SettingsStore:
         self._table = table
 
     def get(self, queue: str) -> QueueSettings:
-        """Read one queue's settings, strongly consistent: an operator is about to change them."""
+        """Read one queue's settings, strongly consistent: to be changed next."""
         answer = self._client.get_item(TableName=self._table, Key=_key(queue), ConsistentRead=True)
         return _settings(answer["Item"]) if "Item" in answer else UNSET
 
@@ -54,8 +56,8 @@ class SettingsStore:
                                          version 4         <------  put over 3
             put over 3  ------------->   refused: reads again
 
-        A refusal that shows our own settings comes of the SDK's second try after a lost answer,
-        and is a success. Raises Outrun.
+        A refusal that shows these very settings means that the SDK repeated the call after a lost
+        answer: a success. Raises SettingsChanged.
         """
         request: dict[str, Any] = {
             "TableName": self._table,
@@ -70,17 +72,17 @@ class SettingsStore:
             self._client.put_item(**request)
         except ClientError as error:
             if refusal_of(error) != request["Item"]:
-                raise Outrun from error
+                raise SettingsChanged from error
 
     def put_shares(self, queue: str, shares: Shares, version: int) -> None:
-        """Store how `cluster_threads` are shared out now; the version stays.
+        """Store the current shares of `cluster_threads`; the version stays.
 
             requeue                      table                      operator
             reads version 3, 10 threads
                                          version 4: 4      <------  put: 4 threads
             shares of 10 if 3  ------>   refused
 
-        Raises Outrun.
+        Raises SettingsChanged.
         """
         try:
             self._client.update_item(
@@ -95,58 +97,7 @@ class SettingsStore:
             )
         except ClientError as error:
             refusal_of(error)
-            raise Outrun from error
-
-
-class Sharing:
-    """Shares out the `cluster_threads` of queues among the agents that are alive."""
-
-    def __init__(self, settings: SettingsStore, agents: AgentStore) -> None:
-        self._settings = settings
-        self._agents = agents
-
-    def among_all(self, queue: str, cluster_threads: int | None, now_ms: int) -> Shares | None:
-        """Share out one queue; reads every agent. None without a limit."""
-        if cluster_threads is None:
-            return None
-        return self._divided({queue: cluster_threads}, now_ms)[queue]
-
-    def refresh(self, queues: Iterable[str], now_ms: int) -> int:
-        """Share out anew wherever agents have come or gone; returns how many queues that were.
-
-        Reads the settings of `queues`, and the agents only if one of them has a limit.
-        """
-        found = self._settings.get_all(queues)
-        limits = {
-            queue: settings.cluster_threads
-            for queue, settings in found.items()
-            if settings.cluster_threads is not None
-        }
-        changed = 0
-        for queue, shares in self._divided(limits, now_ms).items():
-            before = found[queue]
-            if before.shares is not None and before.shares.members == shares.members:
-                continue
-            try:
-                self._settings.put_shares(queue, shares, before.version)
-            except Outrun:
-                continue  # by an operator, who shared them out too
-            changed += 1
-        return changed
-
-    def _divided(self, limits: Mapping[str, int], now_ms: int) -> dict[str, Shares]:
-        if not limits:
-            return {}
-        alive = [row for row in self._agents.every() if row.alive(now_ms)]
-        return {
-            queue: share_out(
-                queue,
-                cluster_threads,
-                ((row.name, row.since_ms) for row in alive if queue in row.queues),
-                now_ms,
-            )
-            for queue, cluster_threads in limits.items()
-        }
+            raise SettingsChanged from error
 
 
 def _key(queue: str) -> dict[str, Any]:

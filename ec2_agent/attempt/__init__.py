@@ -1,0 +1,1 @@
+"""One attempt of one job, from the claim to its end."""

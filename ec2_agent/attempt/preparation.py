@@ -1,0 +1,121 @@
+"""What a claimed job needs before it starts: conditions that hold, its submission, its secrets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from ec2_agent.attempt.spec import GRACE_S, sandbox_spec
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.logging.events import ConditionsNotTested, StartWaits
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.outcomes.judge import (
+    AttemptResult,
+    StopReason,
+    blocked_before_start,
+    not_started,
+    stopped_before_start,
+)
+from ec2_agent.retry import AWS_RETRY, Backoff, retry
+from ec2_agent.sandbox import Spec
+from joblane.aws.payload_store import PayloadLost, PayloadStore
+from joblane.aws.requirements import NoAnswer, Requirements
+from joblane.aws.secret_store import SecretProblem, SecretStore
+from joblane.condition.blocking import Blocking
+from joblane.condition.names import scoped
+from joblane.job.head import Head
+from joblane.job.lifecycle import Outcome
+
+T = TypeVar("T")
+
+Stop = Callable[[], StopReason | None]
+"""Why the attempt is to stop; None while it is to go on."""
+
+
+class NotStarted(Exception):
+    """The attempt ended before its job was started."""
+
+    def __init__(self, result: AttemptResult) -> None:
+        super().__init__(result.reason)
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Prepares claimed jobs for their start."""
+
+    requirements: Requirements | None
+    """None in a deployment without recovery: nothing is tested."""
+    payloads: PayloadStore
+    secrets: SecretStore
+    clock: Callable[[], float]
+    """Unix seconds."""
+    grace_s: float = GRACE_S
+    """Seconds between SIGTERM and SIGKILL."""
+
+    async def spec(self, head: Head, stop: Stop) -> Spec:
+        """Read all that a job needs, and return what the sandbox is to run.
+
+        AWS errors are retried. Raises NotStarted if a condition does not hold, the submission or
+        a secret cannot be read, or the attempt is to stop.
+        """
+        await self._test_conditions(head)
+        read = partial(self.payloads.whole, head)
+        try:
+            whole = await self._retried(head, stop, read, "arguments")
+        except PayloadLost as lost:
+            raise self._not_started(str(lost)) from None
+        spec = sandbox_spec(whole, self.grace_s)
+        return replace(spec, env={**spec.env, **await self._secret_env(whole, stop)})
+
+    async def _test_conditions(self, head: Head) -> None:
+        """Test the conditions in `requires`; raises NotStarted if one does not hold.
+
+        One that cannot be tested counts as one that does not hold: recovery tests it again.
+        """
+        names = tuple(scoped(name, head.tenant) for name in head.spec.requires)
+        requirements = self.requirements
+        if not names or requirements is None:
+            return
+        try:
+            blocking = await in_thread(lambda: requirements.first_blocking(names), "requires")
+        except (NoAnswer, *AWS_ERRORS) as error:
+            log_event(ConditionsNotTested(head.job_id, error))
+            blocking = Blocking(names[0], "could not be tested", untestable=False)
+        if blocking is not None:
+            raise NotStarted(blocked_before_start(blocking, self._now_ms()))
+
+    async def _secret_env(self, head: Head, stop: Stop) -> dict[str, str]:
+        """Read the values of `secret_env`: anew for each attempt, and stored nowhere."""
+        references = head.spec.secret_env
+        if not references:
+            return {}
+        read = partial(self.secrets.read, references, head.tenant)
+        try:
+            return await self._retried(head, stop, read, "secrets")
+        except SecretProblem as problem:
+            raise self._not_started(f"not started: {problem}") from None
+
+    async def _retried(self, head: Head, stop: Stop, call: Callable[[], T], what: str) -> T:
+        """Make a call until AWS answers; `what` names what the job waits for.
+
+        Raises what the call raises beside AWS's errors, and NotStarted if the attempt is to stop.
+        """
+        try:
+            return await retry(
+                lambda: in_thread(call, what),
+                Backoff(AWS_RETRY),
+                proceed=lambda: stop() is None,
+                event=partial(StartWaits, head.job_id, what),
+            )
+        except AWS_ERRORS:
+            reason = stop()
+            if reason is None:
+                raise
+            raise NotStarted(stopped_before_start(head, reason, self._now_ms())) from None
+
+    def _not_started(self, reason: str) -> NotStarted:
+        return NotStarted(not_started(Outcome.PERMANENT, reason, self._now_ms()))
+
+    def _now_ms(self) -> int:
+        return int(self.clock() * 1000)

@@ -1,0 +1,168 @@
+"""One attempt of a claimed job: prepare, start, ship its output, record its outcome."""
+
+from dataclasses import dataclass
+
+from ec2_agent.attempt.preparation import NotStarted, Preparation
+from ec2_agent.attempt.shipping import OutputShipper
+from ec2_agent.jobs.running import RunningJob
+from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.flight import Flight
+from ec2_agent.logging.events import JobAbandoned, OutputLate
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.outcomes.judge import AttemptResult, StopReason, judge, not_started
+from ec2_agent.outcomes.recorder import OutcomeRecorder
+from ec2_agent.sandbox import HostShort, LauncherGone, SandboxRefused
+from joblane.aws.logs import LogStore
+from joblane.job.head import Head
+from joblane.job.lifecycle import Outcome
+from joblane.job.output import stream_name
+
+SHIP_TIMEOUT_S = 10.0
+"""How long an outcome waits for the job's output to arrive, so that a reader who sees the end finds
+all of the output. After that the outcome is recorded first, and the output follows."""
+
+GONE_S = 5.0
+"""How long a slot stays taken at most while the shim writes its exit record and ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFactory:
+    """Makes the attempts of one agent."""
+
+    preparation: Preparation
+    starter: JobStarter
+    recorder: OutcomeRecorder
+    logs: LogStore
+    flight: Flight
+    recovery: bool
+    """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
+
+    def make(self, head: Head, delivery: Delivery, job: RunningJob | None = None) -> "Attempt":
+        """Make the attempt of a claimed job; `job` is one that an earlier process started."""
+        return Attempt(self, head, delivery, job)
+
+
+class Attempt:
+    """One attempt of a claimed job."""
+
+    def __init__(
+        self, parts: AttemptFactory, head: Head, delivery: Delivery, job: RunningJob | None = None
+    ) -> None:
+        """`job` is the running job if an earlier process of this agent started it."""
+        self._preparation = parts.preparation
+        self._starter = parts.starter
+        self._recorder = parts.recorder
+        self._logs = parts.logs
+        self._flight = parts.flight
+        self._recovery = parts.recovery
+        self.head = head
+        self._delivery = delivery
+        self._job = job
+        self._stop: StopReason | None = None
+        self._abandoned = False
+
+    @property
+    def started(self) -> bool:
+        """Whether the job was started."""
+        return self._job is not None
+
+    def request_stop(self, reason: StopReason) -> None:
+        """Stop the job: SIGTERM, later SIGKILL. The first request's reason counts.
+
+        A job that ends by itself in the meantime is recorded so.
+        """
+        if self._stop is None:
+            self._stop = reason
+            if self._job is not None:
+                self._job.stop(self._preparation.grace_s)
+
+    def abandon(self) -> None:
+        """Kill the job and record nothing: the lease ends, and another agent may run it."""
+        self._abandoned = True
+        if self._job is not None:
+            self._job.kill()
+
+    def renew(self, until: float) -> None:
+        """Let the job run up to a moment of CLOCK_BOOTTIME, even if this process ends."""
+        if self._job is not None and not self._abandoned:
+            self._job.renew(until)
+
+    async def run(self) -> None:
+        """Run the job to its end and record the outcome; AWS errors are retried, not raised."""
+        try:
+            job = self._job or await self._start()
+        except SandboxRefused as refused:
+            result = self._refused(refused)
+        except NotStarted as stopped:
+            result = stopped.result
+        except ShimLost as lost:
+            result = AttemptResult(Outcome.LOST, str(lost), self._recorder.now_ms(), records=0)
+            self._abandoned |= isinstance(lost, LeaseOver)
+        else:
+            try:
+                await self._follow(job)
+            finally:
+                job.close()
+            return
+        if self._abandoned:
+            self._give_up()
+            return
+        await self._recorder.record(self.head, self._delivery, result)
+
+    async def _follow(self, job: RunningJob) -> None:
+        """Ship the output of a running job, wait for its end, and record it."""
+        head = self.head
+        stream = stream_name(head.tenant, head.job_id, head.epoch)
+        shipper = OutputShipper(job, self._logs, stream)
+        ending = await job.end()
+        if self._abandoned or (ending is not None and ending.lease_lost):
+            await shipper.abandon()
+            job.remove()
+            await job.gone(GONE_S)
+            self._give_up()
+            return
+        arrived = await shipper.finish(SHIP_TIMEOUT_S)
+        if not arrived:
+            log_event(OutputLate(head.job_id))
+        now_ms = self._recorder.now_ms()
+        result = (
+            AttemptResult(Outcome.LOST, "its shim was killed", now_ms)
+            if ending is None
+            else judge(head, ending, self._stop, now_ms, recovery=self._recovery)
+        )
+        await self._recorder.record(head, self._delivery, result)
+        shipper.then(job.remove)  # if killed before that, the next agent ships and removes
+        await job.gone(GONE_S)
+
+    def _until(self) -> float:
+        """Up to when the job may run; in the past once it was abandoned."""
+        # In this order: when a lost lease is held again, the jobs from before it was lost must
+        # not start, and they are abandoned before it is renewed.
+        until = self._starter.lease_until()
+        return 0.0 if self._abandoned else until
+
+    def _give_up(self) -> None:
+        self._flight.abandon(self._delivery)
+        log_event(JobAbandoned(self.head.job_id))
+
+    def _stop_reason(self) -> StopReason | None:
+        return StopReason.DRAIN if self._abandoned else self._stop
+
+    def _refused(self, refused: SandboxRefused) -> AttemptResult:
+        """Give the result of a job that could not be started."""
+        # Another agent runs it; this one takes no jobs for a while, or ends.
+        elsewhere = isinstance(refused, HostShort | LauncherGone)
+        outcome = Outcome.INTERRUPTED if elsewhere else Outcome.REFUSED
+        return not_started(outcome, f"not started: {refused.reason}", self._recorder.now_ms())
+
+    async def _start(self) -> RunningJob:
+        """Start the job. Raises NotStarted, SandboxRefused or ShimLost."""
+        spec = await self._preparation.spec(self.head, self._stop_reason)
+        self._job = job = await self._starter.start(self.head, self._delivery, spec, self._until)
+        # A request to stop that came while the sandbox was being made found none to stop.
+        if self._abandoned:
+            job.kill()
+        elif self._stop is not None:
+            job.stop(self._preparation.grace_s)
+        return job

@@ -1,0 +1,141 @@
+"""Ships a job's output from its directory to its CloudWatch Logs stream."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import cast
+
+from ec2_agent.calls import in_thread
+from ec2_agent.jobs.running import RunningJob
+from ec2_agent.logging.events import OutputWaits
+from ec2_agent.retry import Backoff, RetryPolicy, retry
+from ec2_agent.shim.log import Reader
+from joblane.aws.logs import LogStore
+from joblane.job.output import Record, Stream
+
+FIRST_AFTER_S = 0.02
+"""Wait before the first batch: a first line should be seen at once, and is seldom alone."""
+
+BATCH_EVERY_S = 0.5
+"""Wait between later batches: two requests a second and job stay far below the account's
+quota of 5,000 (800 in some regions) with hundreds of jobs that write much."""
+
+BATCH_BYTES = 160 * 1024
+"""Output in one batch: CloudWatch takes 1 MB, and JSON writes a byte as six at worst."""
+
+BATCH_RECORDS = 1000
+
+RETRY = RetryPolicy(first_s=0.5, longest_s=5.0)
+
+
+class UnshippedOutput:
+    """Records of a job's log that have not been shipped, in order."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Take over `reader`."""
+        self._reader = reader
+
+    @property
+    def at(self) -> int:
+        """Bytes of the log that have been read."""
+        return self._reader.at
+
+    @property
+    def unread(self) -> bool:
+        """Whether `read` would return something."""
+        return self._reader.unread
+
+    def read(self, most_bytes: int, most_records: int) -> list[Record]:
+        """Read the next batch: one record at least, about `most_bytes` of output at most."""
+        records: list[Record] = []
+        size = 0
+        while self._reader.unread and len(records) < most_records:
+            size += self._reader.next_length()
+            if records and size > most_bytes:
+                break
+            seq, stream, time_ms, data = self._reader.read()
+            records.append(Record(seq, cast("Stream", stream), time_ms, data))
+        return records
+
+    def close(self) -> None:
+        """Close the log."""
+        self._reader.close()
+
+
+class OutputShipper:
+    """Ships the output of one job in order; each record is retried until it has arrived."""
+
+    def __init__(self, job: RunningJob, logs: LogStore, stream: str) -> None:
+        """Start shipping to the stream of that name."""
+        self._directory = job.directory
+        self._output = UnshippedOutput(job.directory.reader())
+        self._shim = job.shim
+        self._grown = asyncio.Event() if job.shim is None else job.shim.grown
+        self._logs = logs
+        self._stream = stream
+        self._ended = asyncio.Event()
+        self._task: asyncio.Task[None] = asyncio.create_task(self._ship(), name=f"ship {stream}")
+
+    async def finish(self, timeout_s: float | None) -> bool:
+        """Ship the rest of output that has ended. Returns whether all of it arrived in time.
+
+        The rest goes on in the background; the log is closed when all has arrived.
+        """
+        self._ended.set()
+        self._grown.set()
+        done, _ = await asyncio.wait({self._task}, timeout=timeout_s)
+        return bool(done)
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call when all has arrived; never if shipping is abandoned or fails."""
+
+        def shipped(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is None:
+                call()
+
+        self._task.add_done_callback(shipped)
+
+    async def abandon(self) -> None:
+        """Stop at once."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _ship(self) -> None:
+        try:
+            await self._wait_for_output()
+            await self._pause(FIRST_AFTER_S)
+            if self._output.unread:  # a job without output costs no request
+                await self._retried(lambda: self._logs.create(self._stream))
+            while self._output.unread or not self._ended.is_set():
+                while self._output.unread:
+                    batch = self._output.read(BATCH_BYTES, BATCH_RECORDS)
+                    await self._retried(partial(self._logs.write, self._stream, batch))
+                    self._directory.note_shipped(batch[-1].seq)
+                if not self._ended.is_set():
+                    await self._wait_for_output()
+                    await self._pause(BATCH_EVERY_S)
+        finally:
+            self._output.close()
+
+    async def _wait_for_output(self) -> None:
+        """Wait until there is output to read, or the output has ended."""
+        while not self._ended.is_set() and not self._output.unread:
+            self._grown.clear()
+            if self._shim is not None:  # without a shim the log does not grow
+                self._shim.want(self._output.at)
+            await self._grown.wait()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for more output to ship at once; the output's end cuts the pause short."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
+
+    async def _retried(self, call: Callable[[], None]) -> None:
+        """Make a call until it succeeds; output that comes meanwhile stays in the log."""
+        await retry(
+            lambda: in_thread(call, "ship logs"),
+            Backoff(RETRY),
+            event=partial(OutputWaits, self._stream),
+        )

@@ -1,0 +1,151 @@
+"""The command line of `python -m ec2_agent`: run an agent, or report what the host can isolate."""
+
+import argparse
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ec2_agent.sandbox import EgressPolicy, HostReport, probe
+from ec2_agent.settings import PACE, Pace
+from ec2_agent.start import CannotStart, Options, run_agent
+from joblane.deployment.names import AGENT_NAME_PATTERN
+
+EX_UNAVAILABLE = 69
+"""sysexits.h: something that the agent needs is missing; stderr says what."""
+
+
+def main(argv: Sequence[str] | None = None, pace: Pace = PACE) -> int:
+    """Run the command line. Returns the exit code: 0 done, 2 wrong usage, 69 cannot start."""
+    parsed = make_parser().parse_args(argv)
+    if parsed.verb == "doctor":
+        return _doctor(as_json=parsed.json)
+    try:
+        return run_agent(_options(parsed), pace)
+    except CannotStart as error:
+        print(f"joblane: {error}", file=sys.stderr)  # noqa: T201 - a command line
+        return EX_UNAVAILABLE
+
+
+def _options(parsed: argparse.Namespace) -> Options:
+    return Options(
+        deployment=parsed.deployment,
+        config=parsed.config,
+        name=parsed.name,
+        queues=tuple(parsed.queue),
+        threads=parsed.threads,
+        isolation=parsed.isolation,
+        cgroup=parsed.cgroup,
+        allow_host_network=parsed.allow_host_network,
+        egress=EgressPolicy(tuple(parsed.egress_allow), tuple(parsed.egress_refuse)),
+        drain_s=parsed.drain_s,
+        fleet=parsed.fleet,
+    )
+
+
+def _doctor(*, as_json: bool) -> int:
+    report = probe()
+    if as_json:
+        print(json.dumps({"isolation": report.isolation, "features": report.as_json()}))  # noqa: T201
+    else:
+        _print_report(report)
+    return 0 if report.isolation is not None else EX_UNAVAILABLE
+
+
+def _print_report(report: HostReport) -> None:
+    for feature in report.features:
+        mark = "ok     " if feature.available else "missing"
+        print(f"{mark}  {feature.name}: {feature.detail}")  # noqa: T201
+        if feature.fix:
+            print(f"         to fix: {feature.fix}")  # noqa: T201
+    print(f"best isolation on this host: {report.isolation or 'none'}")  # noqa: T201
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser; docs/reference/configuration.md is generated from it."""
+    parser = argparse.ArgumentParser(prog="joblane", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="verb")
+    run = commands.add_parser("run", prog="joblane agent", help="run an agent on this host")
+    run.add_argument("--deployment", default="joblane", help="its name in joblane.toml")
+    run.add_argument(
+        "--config", type=Path, metavar="FILE", help="TOML (docs/reference/agent-protocol.md)"
+    )
+    run.add_argument(
+        "--name",
+        type=_agent_name,
+        default=re.sub(r"[^a-zA-Z0-9_-]", "-", socket.gethostname())[:40] or "agent",
+        help="unique in the deployment (default: the host's name)",
+    )
+    run.add_argument(
+        "--queue",
+        action="append",
+        default=[],
+        help="a queue to serve; may be repeated (default: every queue of the deployment)",
+    )
+    run.add_argument(
+        "--threads",
+        type=_positive,
+        default=os.cpu_count() or 1,
+        help="maximum number of jobs that run at once (default: number of CPUs)",
+    )
+    run.add_argument(
+        "--isolation",
+        choices=("full", "namespaces"),
+        default="full",
+        help="full needs cgroup v2; namespaces cannot limit memory, CPU and disk",
+    )
+    run.add_argument(
+        "--cgroup",
+        type=Path,
+        metavar="PATH",
+        help="delegated cgroup under which the cgroups of jobs are made (default: the agent's "
+        "own); held by a unit of its own, it lets the agent's unit restart while jobs run",
+    )
+    run.add_argument(
+        "--allow-host-network",
+        action="store_true",
+        help='allow jobs with network "host": they reach everything that the host reaches',
+    )
+    for name, what in (
+        ("allow", "private IPv4 range that jobs with network egress may reach"),
+        ("refuse", "public IPv4 range that jobs with network egress may not reach"),
+    ):
+        run.add_argument(
+            f"--egress-{name}",
+            action="append",
+            default=[],
+            metavar="RANGE",
+            help=f"{what}; may be repeated",
+        )
+    run.add_argument(
+        "--drain-s",
+        type=float,
+        default=60.0,
+        help="seconds that running jobs may go on after SIGTERM (default: 60)",
+    )
+    run.add_argument(
+        "--fleet",
+        help="fleet of joblane.toml that this instance belongs to; a drained agent completes the "
+        "lifecycle action of its Auto Scaling group",
+    )
+    doctor = commands.add_parser(
+        "doctor", prog="joblane doctor", help="report what this host can isolate"
+    )
+    doctor.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def _agent_name(text: str) -> str:
+    if not re.match(AGENT_NAME_PATTERN, text):
+        raise argparse.ArgumentTypeError(f"must match {AGENT_NAME_PATTERN}")
+    return text
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
+    return number

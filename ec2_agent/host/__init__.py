@@ -1,0 +1,1 @@
+"""The host: clock, memory, capacity, Auto Scaling group."""

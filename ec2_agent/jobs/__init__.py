@@ -1,0 +1,1 @@
+"""Job directories on disk, and adopting the jobs of an earlier process."""

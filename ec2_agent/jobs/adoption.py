@@ -1,0 +1,113 @@
+"""Adoption: a starting agent goes on with the jobs that its earlier process started.
+
+Each job runs under a shim, which its directory names. The claim stays valid: this agent has the
+same name, and its lease goes on.
+
+    earlier process                shim                     this process
+    starts a job                   runs it
+    last heartbeat at 0            may run it up to 240
+    (killed)                       runs it
+                                                            finds it, lists it
+                                                            heartbeat at 20
+                                   up to 260         <---   renews
+
+If no agent comes, the shim kills the job at 240, a minute before others may take it over.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ec2_agent.attempt.shipping import OutputShipper
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.jobs.reconnect import ENDING_S, discard, reconnect
+from ec2_agent.jobs.running import RunningJob
+from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.lanes.delivery import Delivery, decode_delivery
+from ec2_agent.logging.events import JobFound, NotAdoptedYet, StrangerKilled
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.presence.lease import Lease
+from ec2_agent.retry import Backoff, RetryPolicy, retry
+from ec2_agent.shim import files
+from joblane.aws.jobs import JobStore
+from joblane.aws.logs import LogStore
+from joblane.job.head import Head
+from joblane.job.lifecycle import State
+from joblane.job.message import decode
+from joblane.job.output import stream_name
+
+RETRY = RetryPolicy(first_s=1.0, longest_s=5.0)
+"""For reading a job that was found."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundJob:
+    """A job of an earlier process; whether it is still this agent's is to be checked."""
+
+    job_id: str
+    epoch: int
+    delivery: Delivery
+    job: RunningJob
+
+
+class Adoption:
+    """Finds the jobs of an earlier process, and checks whether they are still this agent's."""
+
+    def __init__(self, jobs: Path, store: JobStore) -> None:
+        self._jobs = jobs
+        self._store = store
+        self.found: list[FoundJob] = []
+        """Jobs that were found, until each is adopted or has been ended."""
+
+    def find(self) -> None:
+        """Read every job directory and connect to the shims. Raises ShimUnreachable."""
+        for directory in JobDirectory.all(self._jobs):
+            spec = directory.read(files.SPEC)
+            if spec is None:
+                discard(directory)  # its agent was killed while making it, or the disk lost it
+                continue
+            shim = reconnect(directory)
+            job = RunningJob(directory, None if shim is None else ShimConnection(shim))
+            self.found.append(FoundJob(spec["job_id"], spec["epoch"], decode_delivery(spec), job))
+            how = "runs" if shim is not None else "has ended"
+            log_event(JobFound(spec["job_id"], spec["epoch"], how))
+
+    async def check(self, found: FoundJob, agent: str, lease: Lease) -> Head | None:
+        """Read the job; None if it is no longer this agent's to run and to report."""
+        try:
+            head = await retry(
+                lambda: in_thread(lambda: self._store.get(found.job_id), "adopt"),
+                Backoff(RETRY),
+                proceed=lambda: lease.held,
+                event=partial(NotAdoptedYet, found.job_id),
+            )
+        except AWS_ERRORS:
+            return None
+        ours = (State.ACTIVE, found.epoch, agent)
+        if head is None or not lease.held or (head.state, head.epoch, head.agent) != ours:
+            return None
+        return head
+
+    async def end(self, found: FoundJob, logs: LogStore) -> None:
+        """End a job that another agent owns, or whose outcome was recorded already.
+
+        Output of one whose outcome was recorded may still have to be shipped.
+        """
+        job = found.job
+        running = job.shim is not None
+        job.kill()
+        ending = await job.end()
+        if not running and ending is not None and not ending.lease_lost:
+            tenant = decode(found.delivery.received.body).tenant
+            stream = stream_name(tenant, found.job_id, found.epoch)
+            await OutputShipper(job, logs, stream).finish(None)
+        elif running:
+            log_event(StrangerKilled(found.job_id))
+        job.remove()
+        await job.gone(ENDING_S)
+
+    def done(self, found: FoundJob) -> None:
+        """Forget a job: it has been adopted or has ended."""
+        if found in self.found:
+            self.found.remove(found)

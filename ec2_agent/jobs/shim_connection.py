@@ -1,0 +1,70 @@
+"""The agent's connection to the shim of a job; `ec2_agent/shim/shim.py` lists the messages."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from typing import Any
+
+
+class ShimConnection:
+    """A connection to one shim, from the event loop."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Take over `sock`."""
+        sock.setblocking(False)
+        self._sock = sock
+        self._loop = asyncio.get_running_loop()
+        self.grown = asyncio.Event()
+        """Set when the log is longer than `want` asked for."""
+        self.ended: asyncio.Future[dict[str, Any] | None] = self._loop.create_future()
+        """The exit record; None if the shim ended without sending it."""
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        """Done when the shim has ended: it no longer writes its files."""
+        self._loop.add_reader(sock.fileno(), self._on_readable)
+
+    def renew(self, until: float) -> None:
+        """Let the job run up to a moment of CLOCK_BOOTTIME."""
+        self._send({"do": "renew", "until": until})
+
+    def stop(self, grace_s: float) -> None:
+        """Send SIGTERM to the job, and SIGKILL after `grace_s`."""
+        self._send({"do": "stop", "grace_s": grace_s})
+
+    def kill(self) -> None:
+        """Kill the job at once."""
+        self._send({"do": "kill"})
+
+    def want(self, size: int) -> None:
+        """Ask for `grown` to be set when the log is longer than `size` bytes."""
+        self._send({"do": "want", "size": size})
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+        if not self.ended.done():
+            self.ended.set_result(None)
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # it has ended, or hangs until its deadline
+            self._sock.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
+
+    def _on_readable(self) -> None:
+        try:
+            body = self._sock.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            body = b""
+        message = json.loads(body) if body else {"is": "gone"}
+        if message["is"] == "grown":
+            self.grown.set()
+            return
+        if not body:
+            self.close()
+        elif not self.ended.done():
+            self.ended.set_result(message)

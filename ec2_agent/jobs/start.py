@@ -1,0 +1,128 @@
+"""Starting jobs: a directory, a sandbox, and a shim that takes the sandbox over."""
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ec2_agent.calls import NoThread, in_thread
+from ec2_agent.host.capacity import Capacity
+from ec2_agent.host.processes import boottime
+from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.jobs.running import RunningJob
+from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.logging.events import StartFailed
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.sandbox import HostShort, Launcher, Sandbox, Spec, refusal
+from ec2_agent.shim.pool import Shims, hand_over
+from joblane.job.head import Head
+
+LATE_S = 15.0
+"""The shim kills a job this long after its timeout and grace, should its init fail to do so."""
+
+
+class ShimLost(Exception):
+    """The shim of a job ended at the job's start, and the job with it."""
+
+
+class LeaseOver(ShimLost):
+    """The lease ended before the job was started: another agent may run it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarter:
+    """Starts the jobs of one agent."""
+
+    launcher: Launcher
+    shims: Shims
+    jobs: Path
+    """The directory that holds the job directories."""
+    lease_until: Callable[[], float]
+    """Up to when the lease is safe, in seconds of CLOCK_BOOTTIME."""
+    recovery: bool
+    """Whether jobs may name conditions."""
+    capacity: Capacity
+
+    async def start(
+        self, head: Head, delivery: Delivery, spec: Spec, until: Callable[[], float] | None = None
+    ) -> RunningJob:
+        """Start a claimed job; it may run up to `until()`, the lease's end by default.
+
+        Raises SandboxRefused if it cannot be started, ShimLost if its shim ended at once. Then
+        its directory is removed.
+        """
+        try:
+            return await self._start(head, delivery, spec, until or self.lease_until)
+        except HostShort as short:
+            log_event(StartFailed(head.job_id, short.reason))
+            self.capacity.start_failed(short.reason)
+            raise
+
+    async def _start(
+        self, head: Head, delivery: Delivery, spec: Spec, until: Callable[[], float]
+    ) -> RunningJob:
+        try:
+            directory = JobDirectory.make(self.jobs, head, delivery)
+        except OSError as failed:
+            why = f"its directory could not be made: {failed}"
+            raise refusal(failed.errno, why) from failed
+        try:
+            shim, sandbox = await in_thread(lambda: self.start_in(directory, spec, until), "start")
+        except NoThread as none:
+            directory.remove()
+            raise HostShort(str(none)) from none
+        except BaseException:
+            directory.remove()
+            raise
+        self.capacity.start_succeeded()
+        return RunningJob(directory, ShimConnection(shim), sandbox)
+
+    def start_in(
+        self, directory: JobDirectory, spec: Spec, until: Callable[[], float] | None = None
+    ) -> tuple[socket.socket, Sandbox]:
+        """Start a job that has a directory, and hand it to a shim. Blocking.
+
+        The job ends with this process until the shim has taken over, and with the shim from
+        then on. Raises SandboxRefused or ShimLost.
+        """
+        until = until or self.lease_until
+        with contextlib.ExitStack() as undo, contextlib.ExitStack() as ends:
+            try:
+                shim = self.shims.take()
+                undo.callback(shim.close)
+                out, err = _pipe(ends), _pipe(ends)
+                ours, theirs = socket.socketpair()
+                ends.callback(ours.close)
+                ends.callback(theirs.close)
+                if boottime() >= until():
+                    # This process was stopped since the claim. The shim would notice as well, but
+                    # only after the job's first steps.
+                    raise LeaseOver("its lease ended before it was started")
+                sandbox = self.launcher.start(
+                    spec, stdout=out[1], stderr=err[1], line=theirs.fileno()
+                )
+            except OSError as failed:
+                raise refusal(failed.errno, str(failed)) from failed
+            late = None if spec.timeout_s is None else spec.timeout_s + spec.grace_s + LATE_S
+            kill_at = None if late is None else time.monotonic() + late
+            order = {"until": until(), "kill_at": kill_at, "recovery": self.recovery}
+            try:
+                fds = (out[0], err[0], ours.fileno(), self.launcher.lock)
+                hand_over(shim, directory.fd, sandbox, fds, order)
+            except OSError as gone:
+                sandbox.kill()
+                sandbox.release(killed=True)
+                raise ShimLost(f"its shim was lost at the start: {gone}") from gone
+            undo.pop_all()
+        return shim, sandbox
+
+
+def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:
+    made = os.pipe2(os.O_CLOEXEC)
+    for fd in made:
+        ends.callback(os.close, fd)
+    return made

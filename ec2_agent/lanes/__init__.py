@@ -1,0 +1,1 @@
+"""Polling lanes, messages in flight, claiming jobs."""

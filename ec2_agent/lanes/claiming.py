@@ -1,0 +1,167 @@
+"""Claims the job that a message names, or disposes of the message."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ec2_agent.calls import in_thread
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.disposal import Action, dispose_missing, dispose_refused
+from ec2_agent.lanes.flight import Flight
+from ec2_agent.logging.events import MessageNotOurs, NotTakenOver, TakenOver
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.outcomes.judge import AttemptResult, cancelled
+from ec2_agent.outcomes.record import transition_of
+from ec2_agent.settings import Settings
+from joblane.aws.agents import AgentStore
+from joblane.aws.jobs import JobStore, Refused
+from joblane.job.head import Head
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.message import NotOurs, decode
+from joblane.service.condition_supervisor import ConditionSupervisor
+
+MISSING_TRIES_S = (0.01, 0.03, 0.06)
+"""Pauses before a claim is retried: a new job's message may arrive before its row is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What a claim reads and writes."""
+
+    jobs: JobStore
+    agents: AgentStore
+    conditions: ConditionSupervisor | None
+    """None in a deployment without recovery: no job is ever blocked there."""
+
+
+class Claimer:
+    """Claims jobs for one agent."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        stores: Stores,
+        flight: Flight,
+        clock: Callable[[], float],
+        dice: random.Random,
+    ) -> None:
+        """`clock` gives Unix seconds; `dice` gives the jitter of retries."""
+        self._settings = settings
+        self._jobs = stores.jobs
+        self._agents = stores.agents
+        self._conditions = stores.conditions
+        self._flight = flight
+        self._clock = clock
+        self.claiming: list[str] = []
+        """Ids of the jobs that are being claimed now."""
+        self._dice = dice
+        self._last_ms = 0
+
+    async def claim(self, delivery: Delivery) -> Head | None:
+        """Claim the job that a message names.
+
+        Returns None when there is nothing to run; then the message has been disposed of.
+        """
+        try:
+            message = decode(delivery.received.body)
+        except NotOurs as error:
+            log_event(MessageNotOurs(error))
+            await self._flight.move_to_dead_letters(delivery, str(error))
+            return None
+        self.claiming.append(message.job_id)
+        try:
+            return await self._claim(delivery, message.job_id)
+        finally:
+            self.claiming.remove(message.job_id)
+
+    async def _claim(self, delivery: Delivery, job_id: str) -> Head | None:
+        refusal = Refused(None)
+        name = self._settings.name
+        for wait in (*MISSING_TRIES_S, None):
+            now_ms = self._own_ms()
+            try:
+                return await in_thread(partial(self._jobs.claim, job_id, name, now_ms), "claim")
+            except Refused as error:
+                refusal = error
+            if refusal.head is not None or wait is None:
+                break
+            await asyncio.sleep(wait)
+        return await self._refused(delivery, refusal.head)
+
+    async def _refused(self, delivery: Delivery, head: Head | None) -> Head | None:
+        now_ms = self._now_ms()
+        if head is None:
+            disposal = dispose_missing(delivery.received.sent_ms, now_ms)
+        else:
+            holder_name = head.agent
+            holder = (
+                await in_thread(lambda: self._agents.get(holder_name), "read holder")
+                if head.state is State.ACTIVE and holder_name is not None
+                else None
+            )
+            disposal = dispose_refused(head, holder, now_ms)
+        match disposal.action:
+            case Action.DELETE:
+                await self._flight.delete(delivery)
+            case Action.GIVE_BACK:
+                await self._flight.give_back(delivery, disposal.hide_s)
+            case Action.TAKE_OVER if head is not None:
+                return await self._take_over(delivery, head, disposal.why)
+            case Action.JOIN if head is not None:
+                await self._join(delivery, head)
+        return None
+
+    async def _take_over(self, delivery: Delivery, head: Head, why: str) -> Head | None:
+        """Settle the attempt of an agent that lost it, or claim the job for another attempt."""
+        now_ms = self._own_ms()
+        outcome, reason = Outcome.LOST, why
+        if head.cancel_requested is not None:
+            outcome, reason = cancelled(head, now_ms, why)
+        result = AttemptResult(outcome, reason, now_ms)
+        retention = self._settings.descriptor.retention
+        transition = transition_of(head, result, retention, self._dice)
+        try:
+            if transition.step.state is State.RETRY:
+                log_event(TakenOver(head.job_id, reason))
+                return await in_thread(
+                    lambda: self._jobs.take_over(head, self._settings.name, now_ms), "take over"
+                )
+            await in_thread(
+                lambda: self._jobs.settle(head, transition.step, transition.facts),
+                "settle lost job",
+            )
+        except Refused as error:
+            # Its agent or another one was faster.
+            log_event(NotTakenOver(head.job_id, error))
+            await self._flight.give_back(delivery, 1)
+            return None
+        await self._flight.delete(delivery)
+        return None
+
+    async def _join(self, delivery: Delivery, head: Head) -> None:
+        """Put a blocked job into its condition's list; its agent may have died before it did."""
+        condition, conditions = head.condition, self._conditions
+        if condition is None or conditions is None:
+            raise ValueError(f"job {head.job_id} is blocked, but this deployment has no recovery")
+        now_ms = self._now_ms()
+        await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
+        await self._flight.delete(delivery)
+
+    def _own_ms(self) -> int:
+        """Unix milliseconds, different for each claim of this agent.
+
+        If a write is refused and the row's last transition is the very one to be written, the
+        store takes it for written: the SDK retried after a lost answer. So two messages of one job,
+        received together, must not write the same transition:
+
+            agent                        table
+            claim, at 17  ---------->    active, "17 claimed by A"
+            claim, at 17  ---------->    refused, last is "17 claimed by A": the job runs twice
+        """
+        self._last_ms = max(self._now_ms(), self._last_ms + 1)
+        return self._last_ms
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)

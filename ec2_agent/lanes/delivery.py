@@ -1,0 +1,47 @@
+"""A delivered message: where it came from, and its JSON form in job directories and the journal."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from joblane.aws.lanes import Received
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message that SQS delivered to this agent."""
+
+    queue: str
+    lane_url: str
+    dead_letter_url: str
+    received: Received
+    received_at: float
+    """Unix seconds."""
+
+
+def encode_delivery(delivery: Delivery) -> dict[str, Any]:
+    """Give a delivery as JSON. An agent of another version may read it: the keys stay."""
+    return {
+        "queue": delivery.queue,
+        "lane": delivery.lane_url,
+        "dead_letters": delivery.dead_letter_url,
+        "since": delivery.received_at,
+        **asdict(delivery.received),
+    }
+
+
+def decode_delivery(value: dict[str, Any]) -> Delivery:
+    """Inverse of `encode_delivery`. Raises KeyError or TypeError for anything else.
+
+    Journals of agents up to version 0.1 have other keys, with the message in an object of its own.
+    """
+    earlier = "received" in value
+    message = value["received"] if earlier else value
+    return Delivery(
+        queue=value["queue"],
+        lane_url=value["lane_url" if earlier else "lane"],
+        dead_letter_url=value["dead_letters_url" if earlier else "dead_letters"],
+        received=Received(
+            message["body"], message["receipt"], message["receives"], message["sent_ms"]
+        ),
+        received_at=value["since"],
+    )

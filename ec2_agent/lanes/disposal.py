@@ -1,0 +1,66 @@
+"""What to do with a message whose job could not be claimed. Pure."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from joblane.aws.lanes import MAX_VISIBILITY_S
+from joblane.job.head import Head
+from joblane.job.lease import Heartbeat
+from joblane.job.lifecycle import State
+
+UNKNOWN_JOB_S = 60
+"""Seconds after which a message without a job is deleted: its submission failed."""
+
+HELD_ELSEWHERE_S = 60
+"""How long a message is hidden while another agent runs its job."""
+
+
+class Action(Enum):
+    """What to do with a message."""
+
+    DELETE = auto()
+    GIVE_BACK = auto()
+    TAKE_OVER = auto()
+    JOIN = auto()
+    """The job is blocked, and may be missing from its condition's list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disposal:
+    """What to do with a message: `hide_s` for GIVE_BACK, `why` for TAKE_OVER."""
+
+    action: Action
+    hide_s: int = 0
+    why: str = ""
+
+
+def dispose_missing(sent_ms: int, now_ms: int) -> Disposal:
+    """Dispose of a message whose job is not in the table: not written yet, or never."""
+    if now_ms - sent_ms > UNKNOWN_JOB_S * 1000:
+        return Disposal(Action.DELETE)
+    return Disposal(Action.GIVE_BACK, 1)
+
+
+def dispose_refused(head: Head, holder: Heartbeat | None, now_ms: int) -> Disposal:
+    """Dispose of a message whose job is not free; `holder` is the agent that last claimed it."""
+    if head.state is State.SCHEDULED:
+        # Its message was delayed until run_at, and this host's clock is a little behind.
+        return Disposal(Action.GIVE_BACK, max(1, _seconds_to_next(head, now_ms)))
+    if head.state is State.RETRY and (head.next_at_ms or 0) > now_ms:
+        return Disposal(Action.GIVE_BACK, _seconds_to_next(head, now_ms))
+    if head.state is State.BLOCKED:
+        return Disposal(Action.JOIN)
+    if head.state is not State.ACTIVE:
+        # Ended: nothing to do. Past its deadline: the requeue function expires it.
+        return Disposal(Action.DELETE)
+    claimed_ms = head.timeline[-1].at_ms
+    if holder is not None and holder.holds(head.job_id, claimed_ms, now_ms):
+        return Disposal(Action.GIVE_BACK, HELD_ELSEWHERE_S)
+    alive = holder is not None and holder.alive(now_ms) and claimed_ms >= holder.since_ms
+    what = "does not run it: the answer to its claim was lost" if alive else "was lost"
+    return Disposal(Action.TAKE_OVER, why=f"agent {head.agent} {what}")
+
+
+def _seconds_to_next(head: Head, now_ms: int) -> int:
+    early_ms = (head.next_at_ms or now_ms) - now_ms
+    return min(early_ms // 1000 + 1, MAX_VISIBILITY_S)

@@ -1,0 +1,179 @@
+"""Messages in flight: one loop keeps them invisible while their jobs run."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from botocore.exceptions import ClientError
+
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.logging.events import (
+    MessageNotDeadLettered,
+    MessageNotReplaced,
+    MessageNotSettled,
+    MessagesSeenAgain,
+    VisibilityNotExtended,
+)
+from ec2_agent.logging.log_event import log_event
+from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S, LaneQueue
+
+EXTEND_EVERY_S = VISIBILITY_S / 3
+"""Two extensions in a row may fail before a message becomes visible again."""
+
+REPLACE_AFTER_S = 11 * 3600
+"""A message that has been held for this long is replaced: SQS keeps one invisible for 12 h at
+most, and calls may fail for an hour before that."""
+
+_FINAL = frozenset(
+    {
+        "AWS.SimpleQueueService.MessageNotInflight",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "InvalidParameterValue",
+        "MessageNotInflight",
+        "QueueDoesNotExist",
+        "ReceiptHandleIsInvalid",
+    }
+)
+"""Errors of SQS for a message that this agent no longer holds."""
+
+
+class Flight:
+    """The messages that this agent holds, by receipt handle."""
+
+    def __init__(self, clock: Callable[[], float], queue_at: Callable[[str], LaneQueue]) -> None:
+        """`clock` gives Unix seconds, `queue_at` the queue of a URL."""
+        self._clock = clock
+        self._queue_at = queue_at
+        self._held: dict[str, Delivery] = {}
+        self._replaced: set[str] = set()
+
+    def add(self, delivery: Delivery) -> None:
+        """Hold a message: keep it invisible from now on."""
+        self._held[delivery.received.receipt] = delivery
+
+    async def delete(self, delivery: Delivery) -> bool:
+        """Delete a message: its job has ended. False if SQS must be asked again."""
+        if not self._release(delivery):
+            return True
+        return await _try(lambda: self._lane(delivery).delete(delivery.received.receipt), "delete")
+
+    async def give_back(self, delivery: Delivery, seconds: int) -> bool:
+        """Make a message visible again after `seconds`. False if SQS must be asked again."""
+        if self._release(delivery):
+            return await _try(
+                lambda: self._lane(delivery).hide(delivery.received.receipt, seconds), "give back"
+            )
+        # Its replacement may be hidden for longer; a second message does no harm.
+        return await _try(
+            lambda: self._lane(delivery).send_again(delivery.received, seconds), "send again"
+        )
+
+    async def move_to_dead_letters(self, delivery: Delivery, reason: str) -> None:
+        """Move an invalid message to the dead-letter queue, for an operator.
+
+        It is copied before it is deleted: a crash in between duplicates it and never loses it.
+        """
+        received = delivery.received
+        dead_letters = self._queue_at(delivery.dead_letter_url)
+        try:
+            await in_thread(
+                lambda: dead_letters.send_raw(received.body, reason), "move message to dead letters"
+            )
+        except AWS_ERRORS as error:
+            log_event(MessageNotDeadLettered(error))
+            return
+        await self.delete(delivery)
+
+    def abandon(self, delivery: Delivery) -> None:
+        """Stop holding a message: the agent that owns its job now will receive it."""
+        self._release(delivery)
+
+    async def keep(self) -> None:
+        """Extend what is held, now and every `EXTEND_EVERY_S`, until cancelled.
+
+        At once, because messages of adopted jobs were last extended by the earlier process. Each
+        lane by itself, ten messages a request: a request that fails affects no other lane.
+        """
+        while True:
+            await self.extend()
+            await asyncio.sleep(EXTEND_EVERY_S)
+
+    async def extend(self) -> None:
+        """Extend all messages once, and replace those that near the limit of 12 h."""
+        lanes: dict[str, list[str]] = {}
+        old: list[Delivery] = []
+        for receipt, delivery in self._held.items():
+            if self._clock() - delivery.received_at >= REPLACE_AFTER_S:
+                old.append(delivery)
+            lanes.setdefault(delivery.lane_url, []).append(receipt)
+        tens = [
+            (self._queue_at(url), receipts[start : start + BATCH])
+            for url, receipts in lanes.items()
+            for start in range(0, len(receipts), BATCH)
+        ]
+        await asyncio.gather(
+            *(_extend(lane, ten) for lane, ten in tens),
+            *(self._replace(delivery) for delivery in old),
+        )
+
+    async def _replace(self, delivery: Delivery) -> None:
+        """Replace a message that cannot be held much longer by a new one.
+
+            agent                        lane                       others
+            send, delayed  --------->    old (in flight), new
+            (killed here)                old, new                   two wake-up calls, one job
+            delete old  ------------>    new                ---->   refused while the agent lives
+
+        Nobody holds the new one: an agent that receives it finds the job running and gives it
+        back for a minute, and takes the job over when its agent is lost.
+        """
+        try:
+            await in_thread(
+                partial(self._lane(delivery).send_again, delivery.received, MAX_DELAY_S),
+                "send again",
+            )
+        except AWS_ERRORS as error:
+            log_event(MessageNotReplaced(error))
+            return
+        if delivery.received.receipt not in self._held:
+            return  # no longer ours
+        del self._held[delivery.received.receipt]
+        self._replaced.add(delivery.received.receipt)
+        await _try(lambda: self._lane(delivery).delete(delivery.received.receipt), "delete")
+
+    def _lane(self, delivery: Delivery) -> LaneQueue:
+        return self._queue_at(delivery.lane_url)
+
+    def _release(self, delivery: Delivery) -> bool:
+        """Stop holding a message; False if it has been replaced."""
+        self._held.pop(delivery.received.receipt, None)
+        if delivery.received.receipt not in self._replaced:
+            return True
+        self._replaced.discard(delivery.received.receipt)
+        return False
+
+
+async def _extend(lane: LaneQueue, receipts: list[str]) -> None:
+    try:
+        refused = await in_thread(lambda: lane.extend(receipts), "extend visibility")
+    except AWS_ERRORS as error:
+        log_event(VisibilityNotExtended(EXTEND_EVERY_S, error))
+        return
+    if refused:
+        # Visible again, or deleted: the claim's conditions keep the job from running twice.
+        log_event(MessagesSeenAgain(len(refused)))
+
+
+async def _try(call: Callable[[], None], what: str) -> bool:
+    """Make a call that is not essential. False if SQS did not answer, or throttles.
+
+    Without it the message becomes visible again, and is disposed of by the job's row.
+    """
+    try:
+        await in_thread(call, what)
+    except AWS_ERRORS as error:
+        log_event(MessageNotSettled(what, error))
+        # A receipt handle that has become invalid stays so.
+        return isinstance(error, ClientError) and error.response["Error"]["Code"] in _FINAL
+    return True

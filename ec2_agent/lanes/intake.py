@@ -1,0 +1,97 @@
+"""Polls the lanes while slots are free, and passes messages to the agent."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
+from ec2_agent.logging.events import PollFailed
+from ec2_agent.logging.log_event import log_event
+from joblane.aws.lanes import LaneQueue, Received
+
+LONG_POLL_S = 20
+"""The longest poll that SQS offers: an idle agent polls each lane three times a minute."""
+
+PAUSE_S = 2.0
+"""Before a lane whose poll failed is polled again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanePair:
+    """A lane and its dead-letter queue."""
+
+    lane: LaneQueue
+    dead_letters: LaneQueue
+
+
+class Intake:
+    """Opens polls in the order of `polling.py`, as slots become free."""
+
+    def __init__(
+        self,
+        lanes: Mapping[LaneKey, LanePair],
+        free: Callable[[], Mapping[str, int]],
+        changed: asyncio.Event,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`free` gives free slots by queue; `changed` is set when there may be more of them."""
+        self._lanes = lanes
+        self._queues = tuple(dict.fromkeys(queue for queue, _ in lanes))
+        self._free = free
+        self._changed = changed
+        self._clock = clock
+        self._monotonic = monotonic
+        self._open_since: dict[LaneKey, float] = {}
+        self._polls: set[asyncio.Task[None]] = set()
+        self._fetches = 0
+        self._stopped = False
+
+    async def run(self, admit: Callable[[Delivery], None]) -> None:
+        """Poll until stopped; pass each message to `admit`."""
+        while not self._stopped:
+            self._changed.clear()
+            decision = next_fetch(
+                serving_order(self._queues, self._fetches),
+                self._free(),
+                self._open_since,
+                self._monotonic(),
+            )
+            if isinstance(decision, Fetch):
+                self._open_since[decision.lane] = self._monotonic()
+                task = asyncio.create_task(self._poll(decision, admit))
+                self._polls.add(task)
+                task.add_done_callback(self._polls.discard)
+                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), decision)
+
+    async def stop(self) -> None:
+        """Start no more polls, and wait for the open ones."""
+        self._stopped = True
+        self._changed.set()
+        if self._polls:
+            await asyncio.wait(self._polls)
+
+    async def _poll(self, fetch: Fetch, admit: Callable[[Delivery], None]) -> None:
+        pair = self._lanes[fetch.lane]
+        messages: list[Received] = []
+        try:
+            messages = await in_thread(
+                lambda: pair.lane.receive(fetch.most, LONG_POLL_S), f"poll {fetch.lane}"
+            )
+        except AWS_ERRORS as error:
+            log_event(PollFailed(*fetch.lane, error))
+            await asyncio.sleep(PAUSE_S)  # the lane counts as open meanwhile, so it is not polled
+        finally:
+            del self._open_since[fetch.lane]
+        if messages:
+            self._fetches += 1
+            for message in messages:
+                queue, now = fetch.lane[0], self._clock()
+                lane_url, dead_letter_url = pair.lane.url, pair.dead_letters.url
+                admit(Delivery(queue, lane_url, dead_letter_url, message, now))
+        self._changed.set()

@@ -1,0 +1,64 @@
+"""Limits of running jobs by queue on this agent: operators' settings, read every 20 s."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.logging.events import QueueLimitChanged, SettingsNotRead
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.settings import Settings
+from joblane.aws.settings import SettingsStore
+from joblane.queue.settings import QueueSettings
+
+READ_EVERY_S = 20.0
+"""A change is seen within 30 s, also when a read is slow: one request for up to 100 queues, half
+a read unit each."""
+
+
+@dataclass
+class QueueLimits:
+    """The limits of one agent, by the settings that were last read successfully.
+
+    An agent that has never read them does not start.
+    """
+
+    settings: Settings
+    store: SettingsStore
+    on_change: Callable[[], None]
+    """Called when the settings have changed."""
+    read_every_s: float = READ_EVERY_S
+    _known: dict[str, QueueSettings] = field(default_factory=dict)
+
+    def of(self, queue: str) -> int:
+        """Most jobs of a queue that may run on this agent at once."""
+        declared = self.settings.descriptor.queues[queue].threads
+        return self._known[queue].cap(declared, self.settings.name, self.settings.since_ms)
+
+    async def begin(self) -> None:
+        """Read once. Raises AWS's errors: a queue may be paused."""
+        self._known = await self._read()
+        self._log_changes({})
+
+    async def keep(self) -> None:
+        """Read every `read_every_s` until cancelled."""
+        while True:
+            await asyncio.sleep(self.read_every_s)
+            try:
+                known = await self._read()
+            except AWS_ERRORS as error:
+                log_event(SettingsNotRead(error))
+                continue
+            if known != self._known:
+                before, self._known = self._known, known
+                self._log_changes(before)
+                self.on_change()
+
+    async def _read(self) -> dict[str, QueueSettings]:
+        queues = self.settings.descriptor.queues
+        return await in_thread(lambda: self.store.get_all(queues), "read settings")
+
+    def _log_changes(self, before: dict[str, QueueSettings]) -> None:
+        for queue, now in self._known.items():
+            if now.version and now != before.get(queue):
+                log_event(QueueLimitChanged(queue, self.of(queue), now.version))

@@ -1,0 +1,1 @@
+"""Structured log: the format and every event of the agent."""

@@ -1,0 +1,1 @@
+"""Outcomes of attempts: what is written, the journal, and reporting to AWS."""

@@ -1,0 +1,126 @@
+"""Judge how an attempt ended: its outcome and a reason for users. Pure functions."""
+
+import signal
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ec2_agent.sandbox import Ending
+from joblane.condition.blocking import Blocking
+from joblane.condition.names import default_condition, scoped, unscoped
+from joblane.job.head import Head
+from joblane.job.lifecycle import Outcome, outcome_of
+
+
+class StopReason(Enum):
+    """Why a running job was asked to stop."""
+
+    DRAIN = auto()
+    """Its agent is draining."""
+    COMMAND = auto()
+    """The job was cancelled, or its deadline has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """How an attempt ended, and why."""
+
+    outcome: Outcome
+    reason: str
+    at_ms: int
+    """When it was judged, in Unix milliseconds."""
+    condition: str | None = None
+    """What a blocked job waits for."""
+    ending: Ending | None = None
+    """None when the job was not started, or its shim was killed."""
+    records: int | None = None
+    """Log records that the job has written; None when that is unknown."""
+    started: bool = True
+    """Whether the job may have run."""
+
+
+def judge(
+    head: Head, ending: Ending, stop: StopReason | None, at_ms: int, *, recovery: bool
+) -> AttemptResult:
+    """Judge an attempt by how its process ended, and by the reason for which it was stopped.
+
+    Without `recovery` jobs cannot wait for conditions: exit code 75 is a failure like any other.
+    """
+    wall = f"{ending.usage.wall_s:.1f} s"
+    if stop is not None and ending.stopped:
+        outcome, reason = _stopped(head, stop, at_ms, f"ended after {wall}")
+        return AttemptResult(outcome, reason, at_ms, ending=ending, records=ending.records)
+    names = (ending.condition, *head.spec.requires, default_condition(head.queue))
+    condition = scoped(next(name for name in names if name), head.tenant) if recovery else None
+    outcome = outcome_of(
+        exit_code=ending.exit_code,
+        timed_out=ending.timed_out,
+        oom_killed=ending.oom_killed,
+        condition=condition,
+    )
+    blocked_by = condition if outcome is Outcome.BLOCKED else None
+    match outcome:
+        case Outcome.BLOCKED if condition is not None:
+            named = "the job named what it waits for:" if ending.condition else "waits for"
+            reason = f"exit code 75: {named} {unscoped(condition)}"
+        case Outcome.TIMED_OUT:
+            reason = f"exceeded its timeout_s of {head.spec.timeout_s:g}"
+        case Outcome.OOM_KILLED:
+            reason = f"ran out of memory ({_memory_limit(head)}) after {wall}"
+        case _ if ending.error is not None:
+            reason = f"exit code {ending.exit_code}: {ending.error}"
+        case _ if ending.signal is not None:
+            reason = f"killed by {_signal_name(ending.signal)} after {wall}"
+        case _:
+            reason = f"exit code {ending.exit_code} after {wall}"
+    return AttemptResult(outcome, reason, at_ms, blocked_by, ending, ending.records)
+
+
+def not_started(outcome: Outcome, reason: str, at_ms: int) -> AttemptResult:
+    """Give the result of an attempt that ended before its job was started."""
+    return AttemptResult(outcome, reason, at_ms, records=0, started=False)
+
+
+def stopped_before_start(head: Head, stop: StopReason, at_ms: int) -> AttemptResult:
+    """Give the result of an attempt that was asked to stop before its job was started."""
+    outcome, reason = _stopped(head, stop, at_ms, "before it was started")
+    return not_started(outcome, reason, at_ms)
+
+
+def blocked_before_start(blocking: Blocking, at_ms: int) -> AttemptResult:
+    """Give the result of an attempt whose job requires a condition that does not hold."""
+    reason = f"{unscoped(blocking.condition)}: {blocking.why}"
+    if blocking.untestable:
+        return not_started(Outcome.PERMANENT, reason, at_ms)
+    return AttemptResult(
+        Outcome.BLOCKED,
+        f"waits for {reason}",
+        at_ms,
+        blocking.condition,
+        records=0,
+        started=False,
+    )
+
+
+def cancelled(head: Head, at_ms: int, how: str) -> tuple[Outcome, str]:
+    """Judge a job that was asked to end; `how` describes the end of the attempt."""
+    if head.deadline_ms is not None and head.deadline_ms <= at_ms:
+        return Outcome.EXPIRED, f"its deadline {head.spec.deadline} passed; {how}"
+    return Outcome.CANCELLED, f"cancelled; {how}"
+
+
+def _stopped(head: Head, stop: StopReason, at_ms: int, how: str) -> tuple[Outcome, str]:
+    if stop is StopReason.DRAIN:
+        return Outcome.INTERRUPTED, "interrupted: its agent is draining"
+    return cancelled(head, at_ms, how)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} ({number})"
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def _memory_limit(head: Head) -> str:
+    limit = head.spec.resources.memory_mb
+    return "the agent's default limit" if limit is None else f"its limit is {limit} MB"

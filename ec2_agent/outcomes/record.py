@@ -1,0 +1,150 @@
+"""What is written about an attempt that has ended: stored locally first, then in AWS. Pure.
+
+An attempt's end passes four types:
+
+    type           module                     holds
+    Ending         sandbox/model.py           how the process ended: exit code, signal, usage
+    AttemptResult  outcomes/judge.py          what that means: outcome, reason, condition
+    Settlement     joblane/job/lifecycle.py   what follows: the job's next state, the retry's delay
+    OutcomeRecord  outcomes/record.py         what is written: transition, facts, the message's fate
+
+All of it is decided once: the time, the retry's jitter, the reason. A repeated write, after a
+restart too, writes the same transition, and the table accepts a repeated one.
+"""
+
+import json
+import random
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
+from ec2_agent.outcomes.judge import AttemptResult, cancelled
+from ec2_agent.sandbox import Usage
+from joblane.aws.job_items import from_item, to_item
+from joblane.job.head import Head, Step, abridged
+from joblane.job.lifecycle import ENDED, Outcome, State, settle
+from joblane.job.moves import AttemptFacts
+from joblane.job.retention import Retention
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The part of an outcome record that is written to the table and the lane."""
+
+    step: Step
+    facts: AttemptFacts
+    condition: str | None
+    """What a blocked job waits for."""
+    hide_s: int | None
+    """How long the message stays hidden; None: it is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecord:
+    """One outcome, as the journal stores it."""
+
+    head: Head
+    """As it was claimed, the submission abridged."""
+    transition: Transition
+    if_cancelled: Transition
+    """Written instead if the job has been asked to end in the meantime."""
+    delivery: Delivery
+
+    def encode(self) -> str:
+        """Give the record as JSON. The keys stay, because an agent of another version may read it.
+
+        `way` is the transition, `if_told` the one for a cancelled job, `letter` the delivery.
+        """
+        spec = self.head.spec.model_dump_json(exclude_defaults=True)
+        return json.dumps(
+            {
+                "head": to_item(self.head, spec),
+                "way": _encode(self.transition),
+                "if_told": _encode(self.if_cancelled),
+                "letter": encode_delivery(self.delivery),
+            },
+            separators=(",", ":"),
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def decode(cls, text: str) -> "OutcomeRecord":
+        """Inverse of `encode`. Raises ValueError, KeyError or TypeError for anything else."""
+        value = json.loads(text)
+        return cls(
+            head=from_item(value["head"], value["head"]),
+            transition=_decode(value["way"]),
+            if_cancelled=_decode(value["if_told"]),
+            delivery=decode_delivery(value["letter"]),
+        )
+
+
+def decide(
+    head: Head,
+    delivery: Delivery,
+    result: AttemptResult,
+    retention: Retention,
+    dice: random.Random,
+) -> OutcomeRecord:
+    """Decide what is written about an attempt that has ended."""
+    head = replace(head, spec=abridged(head.spec), payload=None)
+    outcome, reason = cancelled(head, result.at_ms, result.reason)
+    if_cancelled = replace(result, outcome=outcome, reason=reason, condition=None)
+    return OutcomeRecord(
+        head=head,
+        transition=transition_of(head, result, retention, dice),
+        if_cancelled=transition_of(head, if_cancelled, retention, dice),
+        delivery=delivery,
+    )
+
+
+def transition_of(
+    head: Head, result: AttemptResult, retention: Retention, dice: random.Random
+) -> Transition:
+    """Decide the transition of a job whose attempt has ended; `dice` gives a retry's jitter."""
+    ending, at_ms = result.ending, result.at_ms
+    attempt = replace(head.current_attempt(), started=result.started)
+    settlement = settle(result.outcome, result.reason, attempt, dice)
+    number = head.attempt if settlement.counted else head.attempt - 1
+    ended = settlement.state in ENDED
+    retry = settlement.state is State.RETRY
+    blocked = settlement.state is State.BLOCKED
+    return Transition(
+        step=Step(settlement.state, at_ms, number, settlement.reason, records=result.records),
+        facts=AttemptFacts(
+            outcome=result.outcome,
+            exit_code=ending.exit_code if ending else None,
+            signal=ending.signal if ending else None,
+            usage_json=_usage_json(ending.usage) if ending else None,
+            next_at_ms=at_ms + int(settlement.delay_s * 1000) if retry else None,
+            expires_at=retention.expires_at(settlement.state, at_ms) if ended else None,
+        ),
+        condition=result.condition if blocked else None,
+        hide_s=None if ended or blocked else int(settlement.delay_s),
+    )
+
+
+def _usage_json(usage: Usage) -> str:
+    """Give the resources used as compact JSON, without those that this host cannot measure."""
+    known = {name: value for name, value in asdict(usage).items() if value is not None}
+    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in known.items()}
+    return json.dumps(rounded, separators=(",", ":"))
+
+
+def _encode(transition: Transition) -> dict[str, Any]:
+    return {
+        "step": transition.step.encode(),
+        "facts": asdict(transition.facts),
+        "condition": transition.condition,
+        "hide_s": transition.hide_s,
+    }
+
+
+def _decode(value: dict[str, Any]) -> Transition:
+    facts = value["facts"]
+    return Transition(
+        step=Step.decode(value["step"]),
+        facts=AttemptFacts(**{**facts, "outcome": Outcome(facts["outcome"])}),
+        condition=value["condition"],
+        hide_s=value["hide_s"],
+    )

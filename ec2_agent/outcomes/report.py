@@ -1,0 +1,113 @@
+"""Reports outcomes to AWS: the transition to the table first, the message to its lane second."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ec2_agent.calls import in_thread
+from ec2_agent.lanes.flight import Flight
+from ec2_agent.logging.events import AttemptEnded, StaleCompletionIgnored
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.outcomes.journal import Undelivered
+from ec2_agent.outcomes.record import OutcomeRecord, Transition
+from joblane.aws.jobs import JobStore, Refused
+from joblane.job.head import Head
+from joblane.job.lifecycle import State
+from joblane.service.condition_supervisor import ConditionSupervisor
+
+T = TypeVar("T")
+
+_REJECTED = frozenset({"ItemCollectionSizeLimitExceededException", "ValidationException"})
+"""Errors caused by the content of one outcome; other outcomes can still be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Reports outcomes to AWS, for the journal.
+
+        agent                        table                      lane
+        settle  ---------------->    completed
+        (killed here)                                           message visible again
+                                     refused: ended  <------    another agent claims
+                                                     ------>    deletes it
+
+    A blocked job is added to its condition's list in between. If the agent is killed before
+    that, the next agent that gets the message adds it (`claiming.py`).
+    """
+
+    jobs: JobStore
+    conditions: ConditionSupervisor | None
+    flight: Flight
+
+    async def settle(self, outcome: OutcomeRecord) -> Transition | None:
+        """Write an outcome: see `journal.Reporter`."""
+        head = outcome.head
+        for transition in (outcome.transition, outcome.if_cancelled):
+            try:
+                await self._write(head, transition)
+            except Refused as refusal:
+                if transition is outcome.transition and _cancel_requested(refusal.head, head.epoch):
+                    continue  # it was asked to end while it ended by itself
+                if _is_written(refusal.head, outcome.if_cancelled):
+                    return outcome.if_cancelled  # written before a restart
+                log_event(StaleCompletionIgnored(head.job_id, refusal))
+                return None
+            log_event(
+                AttemptEnded(
+                    head.job_id, head.attempt, transition.step.state, transition.step.reason
+                )
+            )
+            return transition
+        return None
+
+    async def release_message(self, outcome: OutcomeRecord, transition: Transition | None) -> bool:
+        """Delete the message or give it back: see `journal.Reporter`."""
+        delivery = outcome.delivery
+        if transition is None:
+            self.flight.abandon(delivery)
+            return True
+        if transition.hide_s is None:
+            return await self.flight.delete(delivery)
+        return await self.flight.give_back(delivery, transition.hide_s)
+
+    async def _write(self, head: Head, transition: Transition) -> None:
+        condition, conditions = transition.condition, self.conditions
+        if (
+            transition.step.state is State.BLOCKED
+            and condition is not None
+            and conditions is not None
+        ):
+            blocked = await _call(
+                lambda: self.jobs.block(head, transition.step, condition, transition.facts)
+            )
+            await _call(lambda: conditions.join(condition, blocked, transition.step.at_ms))
+        else:
+            await _call(lambda: self.jobs.settle(head, transition.step, transition.facts))
+
+
+async def _call(call: Callable[[], T]) -> T:
+    """Make a call. Raises Refused and Undelivered."""
+    try:
+        return await in_thread(call, "report")
+    except BotoCoreError as error:
+        raise Undelivered(str(error)) from None
+    except ClientError as error:
+        rejected = error.response["Error"]["Code"] in _REJECTED
+        raise Undelivered(str(error), rejected=rejected) from None
+
+
+def _cancel_requested(head: Head | None, epoch: int) -> bool:
+    """Whether a write was refused only because the job was asked to end."""
+    return (
+        head is not None
+        and head.state is State.ACTIVE
+        and head.epoch == epoch
+        and head.cancel_requested is not None
+    )
+
+
+def _is_written(head: Head | None, transition: Transition) -> bool:
+    """Whether a job's last step is this one."""
+    return head is not None and head.timeline[-1].encode() == transition.step.encode()

@@ -1,0 +1,1 @@
+"""The agent's lease, its inbox, and the instance's notices."""

@@ -1,0 +1,118 @@
+"""The agent's lease on its jobs: renewed by heartbeats, and given up before it expires.
+
+Other agents take a job over when its agent's last heartbeat is `Pace.lease_s` old. An agent that
+cannot reach AWS must therefore have killed its jobs before that, by the boot clock:
+
+    agent A (cut off at 0)                          agent B
+    0      last heartbeat arrives
+    10..   heartbeats fail
+    240    kills its jobs, reports nothing
+                                                    300  lease over: may take over
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.logging.events import GoodbyeFailed, HeartbeatFailed
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.settings import PACE, Pace, Settings
+from joblane.aws.agents import AgentStore
+from joblane.job.lease import Heartbeat
+
+
+def lease_lost(renewed: float, now: float, pace: Pace = PACE) -> bool:
+    """Whether jobs must be killed.
+
+    `renewed` is when the last successful heartbeat was *sent*; both are seconds of the boot clock.
+    """
+    return now - renewed >= pace.holds_s
+
+
+@dataclass
+class Lease:
+    """The lease of one agent."""
+
+    settings: Settings
+    store: AgentStore
+    clock: Callable[[], float]
+    """Unix seconds."""
+    monotonic: Callable[[], float]
+    """Seconds of the boot clock, which is never set and counts while the machine sleeps."""
+    running: Callable[[], Iterable[str]]
+    """Ids of this agent's jobs."""
+    trouble: Callable[[], str | None]
+    """Why the agent takes no jobs, or which outcomes wait; None if nothing is wrong."""
+    on_lost: Callable[[], None]
+    """Called when the lease is lost, at every heartbeat that fails."""
+    on_renewed: Callable[[float], None]
+    """Called after every successful heartbeat with the time up to which jobs may run."""
+
+    def __post_init__(self) -> None:
+        self._renewed = self.monotonic()
+        self._given_up = False
+
+    @property
+    def held(self) -> bool:
+        """Whether jobs may run here."""
+        return not self._given_up and not self._lost()
+
+    @property
+    def until(self) -> float:
+        """Up to when jobs may run without another heartbeat, in seconds of the boot clock."""
+        return self._renewed + self.settings.pace.holds_s
+
+    async def begin(self) -> None:
+        """Send the first heartbeat. Raises AWS's errors: without it the agent is not listed."""
+        await self._beat()
+
+    async def keep(self) -> None:
+        """Send a heartbeat every `Pace.heartbeat_s` until cancelled."""
+        while True:
+            await asyncio.sleep(self.settings.pace.heartbeat_s)
+            # First: after a long stop of this process or its machine, other agents may have
+            # taken the jobs over, and a successful heartbeat does not bring them back.
+            self._check()
+            try:
+                await self._beat()
+            except AWS_ERRORS as error:
+                log_event(HeartbeatFailed(error))
+                self._check()
+            else:
+                self._given_up = self._lost()
+
+    def _lost(self) -> bool:
+        return lease_lost(self._renewed, self.monotonic(), self.settings.pace)
+
+    def _check(self) -> None:
+        if self._lost():
+            self._given_up = True
+            self.on_lost()
+
+    async def end(self) -> None:
+        """Give up the lease: this agent has no jobs any more."""
+        try:
+            await in_thread(lambda: self.store.delete(self.settings.name), "goodbye")
+        except AWS_ERRORS as error:
+            log_event(GoodbyeFailed(error))
+
+    async def _beat(self) -> None:
+        sent = self.monotonic()
+        jobs = tuple(self.running())
+        row = Heartbeat(
+            name=self.settings.name,
+            since_ms=self.settings.since_ms,
+            beat_ms=int(self.clock() * 1000),
+            threads=self.settings.threads,
+            running=len(jobs),
+            jobs=jobs,
+            queues=tuple(self.settings.descriptor.queues),
+            isolation=self.settings.isolation,
+            version=self.settings.version,
+            trouble=self.trouble(),
+            lease_s=self.settings.pace.lease_s,
+        )
+        await in_thread(lambda: self.store.beat(row), "heartbeat")
+        self._renewed = sent
+        self.on_renewed(self.until)

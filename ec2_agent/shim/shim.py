@@ -1,0 +1,327 @@
+"""The shim of one job: holds its sandbox, records its output and end, and outlives the agent.
+
+It alone holds the slot's socket, so the job lives exactly as long as this process. It reads what
+the job writes, answers its line, and notifies a connected agent; it never waits for one.
+
+    agent -> shim   {"do": "renew", "until": s} | {"do": "want", "size": bytes}
+                    | {"do": "stop", "grace_s": s} | {"do": "kill"}
+    shim -> agent   {"is": "grown"} | {"is": "ended", ...}, the content of the file `exit`
+
+`until` is in seconds of CLOCK_BOOTTIME. If no agent renews it in time, the job is killed, because
+another agent may soon take it over.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+
+from ec2_agent.host.processes import boottime, identity
+from ec2_agent.sandbox import wire
+from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.shim import files
+from ec2_agent.shim.line import Line
+from ec2_agent.shim.log import Cutter, Writer
+from joblane.condition.names import requested
+
+READ_BYTES = 64 * 1024
+"""One read: a pipe's usual size, so that no pipe waits long while another is flooded."""
+
+PIPE_BYTES = 1024 * 1024
+"""The most a pipe can hold (fs.pipe-max-size)."""
+
+PARTIAL_AFTER_S = 0.2
+"""An unfinished line (a prompt, a progress bar) is recorded after this long."""
+
+CHECK_CLOCK_S = 10.0
+"""How often the lease is checked: poll's timeout does not count while the machine sleeps."""
+
+RETRY_S = 1.0
+"""Pause before a file is written again, after the disk was full."""
+
+EMPTY_S = 5.0
+"""How long the kernel may take to end the sandbox, before its cgroup is removed."""
+
+TYPE_CHECKING = False  # see sandbox/wire.py
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def serve(agent: socket.socket) -> None:
+    """Wait for a job and run its shim until the job has ended."""
+    agent.send(wire.READY)
+    body, fds = wire.receive_raw(agent)
+    if not body:
+        return  # the agent has ended without a job for this shim
+    order = json.loads(body)
+    directory, slot, pidfd, out, err, line, _lock = fds  # the lock is only held
+    os.fchdir(directory)
+    os.umask(0o177)
+    Shim(agent, directory, order, (slot, pidfd, out, err, line)).run()
+
+
+class Shim:
+    """The state of one shim."""
+
+    def __init__(
+        self,
+        agent: socket.socket,
+        directory: int,
+        order: "dict[str, Any]",
+        fds: tuple[int, int, int, int, int],
+    ) -> None:
+        """Take over the job: it is killed when this process ends."""
+        slot, pidfd, out, err, line = fds
+        self._directory = directory
+        self._init = os.dup(pidfd)
+        self._leaf = Path(order["leaf"]) if order["leaf"] else None
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot)
+        self._sandbox = Sandbox(sock, pidfd, self._leaf, self._note_death, tuple(order["counters"]))
+        self._killed = False
+        self._until: float = order["until"]
+        self._kill_at: float | None = order["kill_at"]
+        self._lease_lost = False
+        self._pipes = {out: ("stdout", Cutter()), err: ("stderr", Cutter())}
+        for fd in self._pipes:
+            os.set_blocking(fd, False)
+        check = requested if order["recovery"] else _no_recovery
+        self._line = Line(socket.socket(fileno=line), check, time.monotonic())
+        self._line_paused_until = 0.0
+        self._flush_at: float | None = None
+        log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
+        self._log = Writer(log)
+        self._wanted: int | None = None
+        self._exit: dict[str, Any] | None = None
+        self._agent: socket.socket | None = agent
+        agent.setblocking(False)
+        self._listener: socket.socket | None = None
+        self._announce_at: float | None = None
+        self._identity = identity(os.getpid()) | {"init": identity(_pid_of(pidfd))}
+        self._announce()
+
+    def _announce(self) -> None:
+        """Write the file `shim` and listen, for the next agent; retried while the disk is full."""
+        self._announce_at = None
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(files.SOCKET)
+            listener.bind(files.SOCKET)
+            listener.listen(4)
+            listener.setblocking(False)
+            files.write(self._directory, files.SHIM, self._identity)
+        except OSError:
+            listener.close()
+            self._announce_at = time.monotonic() + RETRY_S
+            return
+        self._listener = listener
+
+    def run(self) -> None:
+        """Run until the job has ended and its exit record is written."""
+        while self._exit is None:
+            self._once()
+        # The agent first: its journal is as durable, and does not need this disk.
+        self._send_end()
+        while not self._write_exit():
+            self._serve(RETRY_S)
+            self._send_end()  # another agent may have connected
+        self._remove_cgroup()
+
+    def _once(self) -> None:
+        """Wait for one event and handle it."""
+        now = time.monotonic()
+        ends = [now + CHECK_CLOCK_S, now + self._until - boottime()]
+        ends += [at for at in (self._flush_at, self._kill_at, self._announce_at) if at]
+        reads_line = self._line.fileno() >= 0 and now >= self._line_paused_until
+        if self._line.fileno() >= 0 and not reads_line:
+            ends.append(self._line_paused_until)
+        watched = [self._sandbox.fileno(), *self._pipes]
+        if reads_line:
+            watched.append(self._line.fileno())
+        news = self._poll(watched, max(0.0, min(ends) - now))
+        for fd in news:
+            if fd in self._pipes:
+                self._read(fd)
+            elif reads_line and fd == self._line.fileno():
+                self._line_paused_until = time.monotonic() + self._line.pump(time.monotonic())
+        self._check_clock()
+        if self._sandbox.fileno() in news:
+            self._conclude()
+
+    def _serve(self, pause_s: float) -> None:
+        """Serve only agents for a while."""
+        self._poll([], pause_s)
+
+    def _poll(self, watched: list[int], pause_s: float) -> set[int]:
+        """Wait until one of these is readable; serves agents meanwhile."""
+        poll = select.poll()
+        for fd in watched:
+            poll.register(fd, select.POLLIN)
+        if self._listener is not None:
+            poll.register(self._listener, select.POLLIN)
+        if self._agent is not None:
+            poll.register(self._agent, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(pause_s * 1000)}
+        if self._agent is not None and self._agent.fileno() in ready:
+            self._on_request()
+        if self._listener is not None and self._listener.fileno() in ready:
+            self._accept(self._listener)
+        return ready
+
+    def _check_clock(self) -> None:
+        now = time.monotonic()
+        if self._flush_at is not None and now >= self._flush_at:
+            self._flush()
+        if self._announce_at is not None and now >= self._announce_at:
+            self._announce()
+        if not self._lease_lost and boottime() >= self._until:
+            self._lease_lost = True
+            self._kill()
+        if self._kill_at is not None and now >= self._kill_at:
+            # Long past its timeout: its init has failed to end it.
+            self._kill_at = None
+            self._kill()
+
+    def _read(self, fd: int) -> bool:
+        """Read once. Returns whether there may be more."""
+        stream, cutter = self._pipes[fd]
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._end(fd)
+            return False
+        for piece in cutter.feed(data):
+            self._write(stream, piece)
+        if cutter.waits and self._flush_at is None:
+            self._flush_at = time.monotonic() + PARTIAL_AFTER_S
+        return True
+
+    def _end(self, fd: int) -> None:
+        stream, cutter = self._pipes.pop(fd)
+        os.close(fd)
+        for piece in cutter.flush():
+            self._write(stream, piece)
+
+    def _flush(self) -> None:
+        self._flush_at = None
+        for stream, cutter in self._pipes.values():
+            for piece in cutter.flush():
+                self._write(stream, piece)
+
+    def _write(self, stream: str, piece: bytes) -> None:
+        self._log.write(stream, piece, time.time_ns() // 1_000_000)
+        if self._wanted is not None and self._log.size > self._wanted:
+            self._wanted = None
+            self._send({"is": "grown"})
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept an agent, in place of an earlier one; other users are refused."""
+        with contextlib.suppress(OSError):
+            agent, _ = listener.accept()
+            raw = agent.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            if struct.unpack("3i", raw)[1] != os.geteuid():
+                agent.close()
+                return
+            if self._agent is not None:
+                self._agent.close()
+            agent.setblocking(False)
+            self._agent = agent
+
+    def _on_request(self) -> None:
+        """Carry out the agent's request; the agent may disconnect at any time."""
+        if self._agent is None:
+            return
+        try:
+            body = self._agent.recv(wire.PACKET)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            body = b""
+        if not body:
+            self._agent.close()
+            self._agent = None
+            return
+        message = json.loads(body)
+        match message["do"]:
+            case "renew":
+                self._until = max(self._until, message["until"])
+            case "want":
+                self._wanted = message["size"]
+                if self._log.size > message["size"]:
+                    self._wanted = None
+                    self._send({"is": "grown"})
+            case "stop" if self._exit is None:
+                self._sandbox.stop(message["grace_s"])
+            case "kill":
+                self._kill()
+
+    def _send(self, message: "dict[str, Any]") -> None:
+        if self._agent is not None:
+            with contextlib.suppress(OSError):  # an agent that does not read finds the files later
+                self._agent.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._init, signal.SIGKILL)
+
+    def _note_death(self, killed: bool) -> None:  # noqa: FBT001 - a callback
+        self._killed = killed
+
+    def _conclude(self) -> None:
+        """Read the remaining output and make the exit record; all processes of the job are dead."""
+        ending = self._sandbox.wait()
+        for fd in tuple(self._pipes):
+            # A pipe whose write end was passed on to another process must not block here.
+            for _ in range(PIPE_BYTES // READ_BYTES):
+                if fd not in self._pipes or not self._read(fd):
+                    break
+            if fd in self._pipes:
+                self._end(fd)
+        self._line.finish()
+        self._exit = dataclasses.replace(
+            ending,
+            condition=self._line.condition,
+            records=self._log.seq,
+            lease_lost=self._lease_lost,
+            killed=self._killed,
+        ).encode()
+
+    def _write_exit(self) -> bool:
+        try:
+            files.write(self._directory, files.EXIT, self._exit or {}, durable=True)
+        except FileNotFoundError:
+            return True  # the agent has removed the directory: it has the outcome
+        except OSError:
+            return False
+        return True
+
+    def _send_end(self) -> None:
+        self._send({"is": "ended", **(self._exit or {})})
+
+    def _remove_cgroup(self) -> None:
+        """Remove the cgroup: the launcher that would do it may have ended."""
+        poll = select.poll()
+        poll.register(self._init, select.POLLIN)
+        poll.poll(EMPTY_S * 1000)
+        if self._leaf is not None:
+            with contextlib.suppress(OSError):
+                self._leaf.rmdir()
+        with contextlib.suppress(OSError):
+            os.unlink(files.SOCKET)
+
+
+def _no_recovery(_: str) -> None:
+    raise ValueError("this deployment has no recovery: jobs cannot wait for conditions")
+
+
+def _pid_of(pidfd: int) -> int:
+    with open(f"/proc/self/fdinfo/{pidfd}") as file:
+        return next(int(text.split()[1]) for text in file if text.startswith("Pid:"))

@@ -1,0 +1,137 @@
+"""The agent's slots: which are taken, which jobs run in them, and how many are free by queue."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.lanes.claiming import Claimer
+from ec2_agent.lanes.queue_limits import QueueLimits
+from ec2_agent.logging.events import LeaseLost
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.outcomes.journal import Journal
+from ec2_agent.outcomes.judge import StopReason
+from ec2_agent.presence.lease import Lease
+from ec2_agent.state.supervisor import StateSupervisor
+from joblane.job.head import Head
+
+
+class RunningAttempt(Protocol):
+    """What slots need of an attempt: see Attempt."""
+
+    @property
+    def head(self) -> Head:
+        """The job."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the job has what a start needs."""
+
+    def request_stop(self, reason: StopReason) -> None:
+        """Stop the job."""
+
+    def abandon(self) -> None:
+        """Kill the job and report nothing."""
+
+    def renew(self, until: float) -> None:
+        """Let the job run until then."""
+
+
+class Slots:
+    """Counts taken slots by queue, and knows every job that is this agent's."""
+
+    def __init__(
+        self, claimer: Claimer, journal: Journal, adoption: Adoption, changed: asyncio.Event
+    ) -> None:
+        """`changed` is set when a slot becomes free."""
+        self._claimer = claimer
+        self._journal = journal
+        self._adoption = adoption
+        self._changed = changed
+        self._taken: Counter[str] = Counter()
+        self.attempts: list[RunningAttempt] = []
+        """Attempts that run now, the oldest first."""
+
+    def take(self, queue: str) -> None:
+        """Take a slot for a message of a queue."""
+        self._taken[queue] += 1
+
+    def release(self, queue: str) -> None:
+        """Free a slot of a queue."""
+        self._taken[queue] -= 1
+        self._changed.set()
+
+    def taken(self, queue: str) -> int:
+        """Slots that jobs of a queue take."""
+        return self._taken[queue]
+
+    def counts(self) -> JobCounts:
+        """Count the slots taken, and the jobs in them that have been started."""
+        return JobCounts(self._taken.total(), sum(a.started for a in self.attempts))
+
+    @contextmanager
+    def running(self, attempt: RunningAttempt) -> Iterator[None]:
+        """List an attempt while it runs."""
+        self.attempts.append(attempt)
+        try:
+            yield
+        finally:
+            if attempt in self.attempts:
+                self.attempts.remove(attempt)
+
+    def job_ids(self) -> list[str]:
+        """Ids of this agent's jobs, for its heartbeat.
+
+        A job that is active here and in no heartbeat is taken over by the next agent that gets
+        its message (`Heartbeat.holds`), so a job is listed from before its claim until its report.
+        """
+        return [
+            *self._claimer.claiming,
+            *(attempt.head.job_id for attempt in self.attempts),
+            *self._journal.job_ids,
+            *(found.job_id for found in self._adoption.found),
+        ]
+
+    def abandon_all(self) -> None:
+        """Kill every job and report nothing: the lease is lost."""
+        if self.attempts:
+            log_event(LeaseLost(len(self.attempts)))
+        for attempt in self.attempts:
+            attempt.abandon()
+        for found in self._adoption.found:
+            found.job.kill()
+
+    def renew_all(self, until: float) -> None:
+        """Let every job run until then, in seconds of the boot clock."""
+        for attempt in self.attempts:
+            attempt.renew(until)
+        for found in self._adoption.found:
+            found.job.renew(until)
+
+
+@dataclass
+class FreeSlots:
+    """Decides how many more jobs of each queue the agent takes."""
+
+    queues: Iterable[str]
+    """Names of the queues that the agent serves."""
+    slots: Slots
+    capacity: Capacity
+    limits: QueueLimits
+    lease: Lease
+    supervisor: StateSupervisor
+    closed: bool = False
+    """Set for good when the agent drains, or can start no more jobs."""
+
+    def by_queue(self) -> Mapping[str, int]:
+        """Free slots by queue; 0 or less: none."""
+        if self.closed or not self.lease.held or self.supervisor.trouble:
+            return dict.fromkeys(self.queues, 0)
+        left = self.capacity.left
+        return {
+            name: min(left, self.limits.of(name) - self.slots.taken(name)) for name in self.queues
+        }

@@ -1,0 +1,192 @@
+"""Starts an agent: reads its deployment, starts the launcher and the state service, and runs it."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import ValidationError
+
+from ec2_agent import configuration
+from ec2_agent.agent import Agent
+from ec2_agent.calls import AWS_ERRORS
+from ec2_agent.compose import Host, compose
+from ec2_agent.host import memory
+from ec2_agent.host.capacity import raise_descriptor_limit
+from ec2_agent.host.clock import Clock
+from ec2_agent.host.metadata import Metadata
+from ec2_agent.host.processes import boottime
+from ec2_agent.jobs.reconnect import ShimUnreachable
+from ec2_agent.jobs.state_directory import StateDirectoryLocked, lock_state_directory
+from ec2_agent.logging.log_event import begin_log
+from ec2_agent.sandbox import EgressPolicy, Isolation, Launcher, SandboxRefused
+from ec2_agent.settings import Pace, Settings
+from ec2_agent.shim.pool import Shims
+from ec2_agent.state.client import NotReached, StateRefused
+from ec2_agent.state.files import Files
+from ec2_agent.state.supervisor import StateLocation, StateSupervisor, StateUnavailable
+from joblane import __version__
+from joblane.aws.clients import Clients, LazyClients
+from joblane.deployment.descriptor import Descriptor
+from joblane.deployment.names import descriptor_name
+
+MOST_READY_SLOTS = 16
+"""Sandboxes that are kept ready for the next jobs, however many threads the agent has."""
+
+
+class CannotStart(Exception):
+    """The agent cannot start; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `joblane agent`; command_line.py describes them."""
+
+    deployment: str
+    config: Path | None
+    name: str
+    queues: tuple[str, ...]
+    """Empty: every queue of the deployment."""
+    threads: int
+    isolation: Isolation
+    cgroup: Path | None
+    allow_host_network: bool
+    egress: EgressPolicy
+    drain_s: float
+    fleet: str | None
+
+
+def run_agent(options: Options, pace: Pace) -> int:
+    """Run an agent until it has drained. Returns its exit code. Raises CannotStart."""
+    begin_log()
+    memory.share_arena()
+    raise_descriptor_limit()
+    clock = Clock(time.time, boottime)
+    settings = _settings(options, clock, pace)
+    if options.cgroup is not None and settings.isolation != "full":
+        raise CannotStart("--cgroup needs --isolation full: without it jobs have no cgroups")
+    launcher = _launcher(options, settings)
+    with launcher, contextlib.closing(Shims(launcher.shims_cgroup)) as shims:
+        launcher.remove_leftovers()
+        try:
+            return asyncio.run(_run(settings, launcher, shims, clock))
+        except StateUnavailable as error:
+            raise CannotStart(str(error)) from None
+        except ShimUnreachable as silent:
+            raise CannotStart(
+                f"{silent}; its job ends when its lease does, within 4 minutes"
+            ) from None
+        except (NotReached, StateRefused) as error:
+            raise CannotStart(f"cannot read this agent's journal: {error}") from None
+        except AWS_ERRORS as error:
+            raise CannotStart(f"cannot announce this agent: {error}") from None
+
+
+async def _run(settings: Settings, launcher: Launcher, shims: Shims, clock: Clock) -> int:
+    """Run an agent and its state service."""
+    table = settings.descriptor.agents_table
+    place = StateLocation(Files(settings.directory), settings.name, table)
+    changed = asyncio.Event()
+    supervisor = StateSupervisor(place, settings.state, changed.set)
+    await supervisor.start()
+    try:
+        # It counts from here, where its first heartbeat is next: see `joblane.queue.shares`.
+        settings = replace(settings, since_ms=int(clock() * 1000))
+        metadata = Metadata.from_environment()
+        jobs = settings.directory / "jobs"
+        host = Host(launcher, shims, jobs, clock, supervisor, changed, metadata)
+        return await Agent(compose(settings, LazyClients(), host)).run()
+    finally:
+        await supervisor.stop()
+
+
+def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
+    try:
+        configured = configuration.read(options.config)
+    except configuration.BadConfiguration as error:
+        raise CannotStart(str(error)) from None
+    return Settings(
+        name=options.name,
+        since_ms=0,
+        descriptor=_serving(_descriptor(options.deployment, clock), options.queues),
+        threads=options.threads,
+        isolation=options.isolation,
+        allow_host_network=options.allow_host_network,
+        drain_s=options.drain_s,
+        fleet=options.fleet,
+        version=__version__,
+        directory=configuration.state_directory(options.deployment, options.name, os.geteuid()),
+        state=configured.state,
+        pace=pace,
+    )
+
+
+def _descriptor(deployment: str, clock: Clock) -> Descriptor:
+    """Read what the deployment's stacks have written for agents; the answer adjusts the clock.
+
+    The client goes with its session: an agent seldom needs it again.
+    """
+    name = descriptor_name(deployment)
+    try:
+        answer = Clients().make("ssm").get_parameter(Name=name)
+        clock.adjust(answer)
+        return Descriptor.model_validate_json(answer["Parameter"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            raise CannotStart(
+                f"SSM has no parameter {name}: is {deployment!r} deployed in this account and "
+                "region (`cdk deploy --all`)?"
+            ) from None
+        raise CannotStart(f"cannot read SSM parameter {name}: {error}") from None
+    except BotoCoreError as error:
+        raise CannotStart(f"cannot read SSM parameter {name}: {error}") from None
+    except ValidationError:
+        raise CannotStart(
+            f"SSM parameter {name} is of another version of Joblane; "
+            "upgrade this agent, or deploy the stacks again"
+        ) from None
+
+
+def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
+    """Reduce the descriptor to the queues that this agent serves; none named: all."""
+    unknown = [name for name in queues if name not in descriptor.queues]
+    if unknown:
+        raise CannotStart(
+            f"--queue {unknown[0]}: this deployment has {', '.join(descriptor.queues)}"
+        )
+    served = {name: descriptor.queues[name] for name in queues or descriptor.queues}
+    return descriptor.model_copy(update={"queues": served})
+
+
+def _launcher(options: Options, settings: Settings) -> Launcher:
+    """Lock the state directory, and start the launcher."""
+    try:
+        lock_state_directory(settings.directory)
+        return Launcher(
+            isolation=settings.isolation,
+            slots=min(settings.threads, MOST_READY_SLOTS),
+            allow_host_network=settings.allow_host_network,
+            egress=_egress(options.egress),
+            state_dir=settings.directory,
+            cgroup_parent=options.cgroup,
+        )
+    except StateDirectoryLocked as taken:
+        raise CannotStart(str(taken)) from None
+    except OSError as failed:
+        raise CannotStart(f"{settings.directory}: {failed.strerror or failed}") from None
+    except SandboxRefused as refusal:
+        raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
+
+
+def _egress(policy: EgressPolicy) -> EgressPolicy | None:
+    """The policy, or None on a host that cannot enforce it: jobs with network egress are refused.
+
+    A policy with ranges is kept, so that the launcher says what the host lacks.
+    """
+    enforceable = os.geteuid() == 0 and shutil.which("nft") is not None
+    return policy if enforceable or policy != EgressPolicy() else None

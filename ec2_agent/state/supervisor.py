@@ -1,0 +1,235 @@
+"""Starts the state service, checks its health, and starts it again when it has ended."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ec2_agent.logging.log_event import log_event
+from ec2_agent.state.client import NotReached, StateClient, StateRefused
+from ec2_agent.state.events import (
+    NoNewWork,
+    StateDied,
+    StateDoesNotEnd,
+    StateHangs,
+    StateHealthy,
+    StateNotStarted,
+)
+from ec2_agent.state.files import EX_CANTCREAT, Files
+from ec2_agent.state.pool import NoDescriptor
+from ec2_agent.state.settings import StateSettings
+
+LOG_BYTES = 1024 * 1024
+"""A log larger than this is removed when the service starts."""
+
+SOCKET_PATH_BYTES = 107
+"""man 7 unix: sun_path has 108 bytes, and one ends it."""
+
+HUNG_AFTER = 3
+"""A service that does not answer this many health checks in a row is killed and restarted."""
+
+_SILENT = "the state service does not answer"
+
+
+class StateUnavailable(Exception):
+    """The state service could not be started; the text says what to check."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateLocation:
+    """Where a service stores its records, and for which agent."""
+
+    files: Files
+    owner: str
+    """The agent's name."""
+    table: str
+    """The agents table, for the backend `dynamodb`."""
+
+
+class StateSupervisor:
+    """Runs one state service while the agent runs."""
+
+    def __init__(
+        self,
+        location: StateLocation,
+        settings: StateSettings,
+        on_change: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`on_change` is called when `trouble` has changed."""
+        self._location = location
+        self._settings = settings
+        self._process: asyncio.subprocess.Process | None = None
+        self._ended: asyncio.Task[int] | None = None
+        self.client = StateClient(location.files.socket, settings)
+        self.trouble: str | None = "the state service has not been started"
+        """Why the agent must take no jobs; None while the service is healthy."""
+        self._on_change = on_change
+
+    async def start(self) -> None:
+        """Start the service and wait until it is healthy.
+
+        Raises StateUnavailable after `start_tries` tries, `start_interval` seconds apart.
+        """
+        path = self._location.files.socket
+        if (length := len(os.fsencode(path))) > SOCKET_PATH_BYTES:
+            raise StateUnavailable(
+                f"the path of the state service's socket has {length} bytes, and the kernel allows "
+                f"{SOCKET_PATH_BYTES}: {path}; name a shorter state directory"
+            )
+        try:
+            self._location.files.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StateUnavailable(f"no directory for the state service: {error}") from None
+        why = ""
+        for n in range(self._settings.start_tries):
+            if n:
+                await asyncio.sleep(self._settings.start_interval)
+            if self._ended is None or self._ended.done():
+                if self._ended is not None and self._ended.result() == EX_CANTCREAT:
+                    why = "it cannot use its files"
+                    break  # a retry would fail as well
+                await self._spawn()
+            why = await self._check_health() or ""
+            if not why:
+                self._set_trouble(None)
+                return
+        await self.stop()
+        files = self._location.files
+        raise StateUnavailable(
+            f"the state service did not become healthy: {why}; {self._last_log_line()}"
+            f"check its log {files.log}, its socket {files.socket} and the disk"
+        )
+
+    async def supervise(self) -> None:
+        """Supervise the service until cancelled.
+
+        It is restarted as soon as it has ended; its health is checked every `reconnect` seconds,
+        and after each outage it is sent the agent's records again.
+        """
+        silent = 0
+        while True:
+            died = await self._ended_within(self._settings.reconnect)
+            if died:
+                self._set_trouble("the state service ended")
+                await self._spawn()
+            why = await self._check_health()
+            silent = silent + 1 if why is not None and why.startswith(_SILENT) else 0
+            if silent >= HUNG_AFTER and self._process is not None:
+                log_event(StateHangs())
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+                silent = 0
+            if why is None and self.trouble is not None:
+                why = await self._resync()
+            self._set_trouble(why)
+
+    async def stop(self) -> None:
+        """Close the connections and the service's standard input, which ends it."""
+        await self.client.close()
+        if self._process is None or self._ended is None:
+            return
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            async with asyncio.timeout(self._settings.shutdown_timeout):
+                await asyncio.shield(self._ended)
+        except TimeoutError:
+            log_event(StateDoesNotEnd())
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._ended
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the service."""
+        return self._process.pid if self._process else None
+
+    async def _spawn(self) -> None:
+        with suppress(OSError):
+            if self._location.files.log.stat().st_size > LOG_BYTES:
+                self._location.files.log.unlink()
+        try:
+            with self._location.files.log.open("ab") as log:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command(),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    # Not reached by Ctrl-C in a terminal; it ends with its standard input.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            log_event(StateNotStarted(error))
+            self._ended = asyncio.create_task(_no_process(), name="state service")
+            return
+        self._process = process
+        self._ended = asyncio.create_task(process.wait(), name="state service")
+        if process.stdout is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.start_interval):
+                    await process.stdout.readline()  # `ready`, or end of file
+
+    def _command(self) -> Sequence[str]:
+        settings, location = self._settings, self._location
+        command = [sys.executable, "-P", "-m", "ec2_agent.state"]
+        command += ["--directory", str(location.files.directory), "--backend", settings.backend]
+        if settings.backend == "local":
+            command += ["--sync-interval", str(settings.sync_interval)]
+        if settings.backend == "dynamodb":
+            command += ["--table", location.table, "--owner", location.owner]
+            command += ["--region", settings.region] if settings.region else []
+        return command
+
+    async def _ended_within(self, seconds: float) -> bool:
+        if self._ended is None:
+            return True
+        if self._ended.done():
+            # It ended at once after it was started: pause before the next start.
+            await asyncio.sleep(self._settings.start_interval)
+            return True
+        done, _ = await asyncio.wait({self._ended}, timeout=seconds)
+        if done:
+            log_event(StateDied(self._ended.result()))
+        return bool(done)
+
+    async def _check_health(self) -> str | None:
+        """Check the health once; returns what is wrong, or None."""
+        try:
+            health = await self.client.health()
+        except NoDescriptor as error:
+            return f"cannot connect to the state service: {error}"
+        except (NotReached, StateRefused) as error:
+            return f"{_SILENT}: {error}"
+        if health.pid != self.pid:
+            return f"process {health.pid} of another agent listens on {self._location.files.socket}"
+        return health.why
+
+    async def _resync(self) -> str | None:
+        try:
+            await self.client.resync()
+        except (NotReached, StateRefused) as error:
+            return f"records could not be sent to the state service again: {error}"
+        return None
+
+    def _set_trouble(self, why: str | None) -> None:
+        if why == self.trouble:
+            return
+        if why is None:
+            log_event(StateHealthy())
+        else:
+            log_event(NoNewWork(why))
+        self.trouble = why
+        self._on_change()
+
+    def _last_log_line(self) -> str:
+        """Quote the last line of the service's log."""
+        with suppress(OSError, IndexError):
+            lines = self._location.files.log.read_text(errors="replace").splitlines()
+            return f"the last line of its log: {lines[-1][:300]!r}; "
+        return ""
+
+
+async def _no_process() -> int:
+    return -1

@@ -1,0 +1,1 @@
+"""Domain: the audit trail's records."""

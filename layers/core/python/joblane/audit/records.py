@@ -1,0 +1,116 @@
+"""Records of the audit trail: who did what and why, and refusals.
+
+A record is written before its action, and a second one when the action is refused; neither is ever
+changed (docs/decisions/0513). A submission has no record: the job's head names its submitter,
+because a record would cost every job two more write units.
+"""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+from ulid import ULID
+
+Action = Literal[
+    "cancel",
+    "declare",
+    "delete",
+    "dismiss",
+    "drain",
+    "hide",
+    "replay",
+    "requeue",
+    "restart-failed",
+    "resubmit",
+    "retry",
+    "settings",
+    "unhide",
+]
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+
+MAX_ASKED: Final = 1024
+"""Characters of a request's parameters as JSON; longer ones are not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A caller: a person or a machine."""
+
+    kind: Literal["person", "machine"]
+    subject: str
+    name: str
+
+    def encode(self) -> str:
+        """Encode as one compact string for the tables."""
+        row = [self.kind[0], self.subject, self.name]
+        if self.name == self.subject:
+            row.pop()
+        return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def decode(cls, text: str) -> "Who":
+        """Inverse of `encode`."""
+        kind, subject, *name = json.loads(text)
+        return cls("person" if kind == "p" else "machine", subject, name[0] if name else subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The answer to an action that was refused or only partly done."""
+
+    status: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry of the trail."""
+
+    record_id: str
+    """A ULID, hence ordered by time."""
+    tenant: str
+    action: Action | Literal["submit"]
+    who: Who | None
+    """None for jobs from before this was stored."""
+    target: tuple[tuple[str, str], ...] = ()
+    """Parameters of the path: `job_id`, `queue`, `agent`, `condition`."""
+    reason: str | None = None
+    asked_json: str | None = None
+    """Parameters of the request besides the target; None for none, or too many."""
+    request_id: str | None = None
+    refusal: Refusal | None = None
+
+    @property
+    def job_id(self) -> str | None:
+        """The job that the action concerns, if it is one job."""
+        return dict(self.target).get("job_id")
+
+    @property
+    def at_ms(self) -> int:
+        """Time of the request, in Unix milliseconds."""
+        return ULID.from_str(self.record_id).milliseconds
+
+
+def asked_json(asked: dict[str, Any]) -> str | None:
+    """Encode a request's parameters; None for none, or more than `MAX_ASKED` characters."""
+    text = json.dumps(asked, separators=(",", ":"), ensure_ascii=False)
+    return text if asked and len(text) <= MAX_ASKED else None
+
+
+def submission_record(job_id: str, tenant: str, who: Who | None) -> Record:
+    """Make the record of a submission from the job's head: the trail has none.
+
+    The job's id is the record's id: both are ordered by the time of submission.
+    """
+    return Record(job_id, tenant, "submit", who, (("job_id", job_id),))
+
+
+def with_refusal(record: Record, refusal: Refusal) -> Record:
+    """Add a refusal to its record."""
+    return replace(record, refusal=refusal)
+
+
+def is_record_id(text: str) -> bool:
+    """Whether a text can be the id of a record."""
+    return bool(re.fullmatch(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", text))

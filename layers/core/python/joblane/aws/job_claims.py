@@ -1,0 +1,154 @@
+"""Adapter for the `jobs` table: an agent's writes, from the claim to the end of an attempt.
+
+"Never two at once" rests on the conditions of the claim, the takeover and the settlement; the
+time-line of the race that each condition settles stands beside it.
+"""
+
+from joblane.aws.job_items import Item, change, number, text
+from joblane.aws.job_table import Condition, JobTable, Refused
+from joblane.job.head import SAME_ATTEMPT, Head, Step
+from joblane.job.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, State
+from joblane.job.moves import AttemptFacts, attempt_ended, rearmed
+
+EARLY_MS = 5000
+"""How much before its time a retry may start: SQS delays messages by its own clock, and the clock
+of this host may be slow."""
+
+
+class JobClaims(JobTable):
+    """Claims jobs, and ends their attempts."""
+
+    def claim(self, job_id: str, agent: str, now_ms: int) -> Head:
+        """Take a waiting job for `agent`: one write. Raises Refused with the job as it is.
+
+        SQS sometimes delivers a message twice; both receivers try:
+
+            agent A                      table                      agent B
+            claim if pending|retry  -->  active, epoch 1
+                                         active, epoch 1   <------  claim if pending|retry
+            runs                         refused, job returned -->  gives its message back
+
+        The condition is the state itself, so the second claim is refused. A job whose deadline has
+        passed is refused as well (the requeue function expires it), and so is a job in backoff,
+        because it may have a second message without a delay. A scheduled job that is due is
+        claimed with a second write: its message was delayed until now.
+        """
+        step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
+        in_time = "(attribute_not_exists(#deadline) OR #deadline > :now)"
+        states = {f":from{n}": text(state) for n, state in enumerate(sorted(CLAIMABLE))}
+        times = {":now": number(now_ms), ":soon": number(now_ms + EARLY_MS)}
+        rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
+        try:
+            return self._start(
+                job_id,
+                [step],
+                Condition(
+                    f"#state IN ({', '.join(states)}) AND {in_time} AND {rested}",
+                    {**states, **times},
+                ),
+            )
+        except Refused as refusal:
+            head = refusal.head
+            is_due = head is not None and head.next_at_ms is not None and head.next_at_ms <= now_ms
+            if head is None or head.state is not State.SCHEDULED or not is_due:
+                raise
+        woken = Step(State.PENDING, now_ms, SAME_ATTEMPT, "its run_at has come")
+        condition = Condition(
+            f"#state = :scheduled AND #next_at <= :now AND {in_time}",
+            {":scheduled": text(State.SCHEDULED), ":now": number(now_ms)},
+        )
+        return self._start(job_id, [woken, step], condition, rearmed(head, now_ms))
+
+    def take_over(self, head: Head, agent: str, now_ms: int) -> Head:
+        """Take a job whose agent's lease has ended. Raises Refused if the job has changed.
+
+            agent A (dead or cut off)    table                      agent B
+            holds epoch 3                active, epoch 3
+                                         active, epoch 4   <------  take over if active, epoch 3
+            settle if epoch 3  ------->  refused                    runs
+
+        Of B's takeover and A's last write the first wins; the other is refused. A job whose
+        cancellation was requested is not started again: settle it as lost.
+        """
+        step = Step(
+            State.ACTIVE, now_ms, 0, f"taken over from {head.agent}, whose lease ended", agent
+        )
+        return self._start(head.job_id, [step], _undisturbed(head))
+
+    def settle(self, head: Head, step: Step, facts: AttemptFacts) -> Head:
+        """End the attempt of `head` (as returned by the claim): one write.
+
+        Conditional on the epoch: an agent that lost its lease is refused. A step that lets the job
+        start again is also refused once its cancellation was requested; the head in the refusal
+        shows that, and is to be settled as cancelled:
+
+            agent                        table                      API
+                                         active            <------  request_cancel
+            settle: retry  --------->    refused, cancel_requested
+            settle: cancelled  ----->    cancelled
+
+        Raises Refused with the job as it is.
+        """
+        if step.state not in TRANSITIONS[State.ACTIVE] - {State.BLOCKED}:
+            raise ValueError(f"an active job cannot be settled as {step.state}")
+        return self._end(head, step, facts, None)
+
+    def block(self, head: Head, step: Step, condition: str, facts: AttemptFacts) -> Head:
+        """Make a running job wait for `condition`: one write, as `settle`.
+
+        The caller then adds the job to its condition's list, and deletes the message last: after a
+        crash in between, the message finds the job blocked.
+        """
+        if step.state is not State.BLOCKED:
+            raise ValueError(f"a job that waits for a condition must be blocked, not {step.state}")
+        return self._end(head, step, facts, condition)
+
+    def _start(
+        self, job_id: str, steps: list[Step], condition: Condition, woken: Head | None = None
+    ) -> Head:
+        # Only the table knows the attempt's number, so the step is written with 0 and read
+        # back as what the head counts (`joblane.aws.job_items`).
+        sets, removes = ({}, []) if woken is None else _wake_of(woken)
+        item = self._transition(
+            job_id,
+            steps,
+            condition,
+            sets={"held_by": text(steps[-1].agent or ""), **sets},
+            removes=("next_at", *removes),
+            adds=("epoch", "attempt"),
+        )
+        return self._complete(item)
+
+    def _end(self, head: Head, step: Step, facts: AttemptFacts, condition: str | None) -> Head:
+        after = attempt_ended(head, step, facts, condition)
+        sets, removes = change(head, after)
+        if step.state in ENDED:
+            # Attributes that may have been written since the claim.
+            removes = sorted({*removes, "cancel_requested", "wake", "wake_at"})
+        holds = _holds(head) if step.state in ENDED else _undisturbed(head)
+        # Only the holder of a job writes its timeline now, so it may rewrite it as well.
+        shorter = len(after.timeline) <= len(head.timeline)
+        steps = after.timeline if shorter else after.timeline[-1:]
+        self._transition(head.job_id, steps, holds, sets=sets, removes=removes, instead=shorter)
+        return after
+
+
+def _holds(head: Head) -> Condition:
+    """A job is still held under the epoch of `head`."""
+    return Condition(
+        "#state = :active AND #epoch = :epoch",
+        {":active": text(State.ACTIVE), ":epoch": number(head.epoch)},
+    )
+
+
+def _undisturbed(head: Head) -> Condition:
+    """A job is still held, and its cancellation was not requested."""
+    holds = _holds(head)
+    return Condition(f"{holds.text} AND attribute_not_exists(#cancel_requested)", holds.values)
+
+
+def _wake_of(head: Head) -> tuple[Item, list[str]]:
+    """The next `wake_at` of a job that starts from `scheduled`: its deadline, or none."""
+    if head.wake_at_ms is None:
+        return {}, ["wake", "wake_at"]
+    return {"wake_at": number(head.wake_at_ms)}, []

@@ -1,0 +1,153 @@
+"""Adapter for the `jobs` table: transitions that operators, the clock and recovery make."""
+
+from dataclasses import replace
+
+from botocore.exceptions import ClientError
+
+from joblane.aws.job_items import DATA, RAW, change, key, number, text
+from joblane.aws.job_table import Condition, JobTable, Refused, refusal_of
+from joblane.job.head import SAME_ATTEMPT, Head, Step
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import apply, rearmed
+
+
+class JobMoves(JobTable):
+    """Makes transitions outside of an attempt, and deletes jobs."""
+
+    def unblock(self, job_id: str, condition: str, step: Step) -> Head:
+        """Return a job that waits for `condition` to pending: one write, no read.
+
+        Its message is sent after this, because an agent deletes the message of a blocked job. So a
+        caller that crashes in between must run again; it is then refused with a pending head,
+        and sends the message all the same.
+
+            recovery                     table                      API
+                                         blocked, C
+                                         cancelled         <------  move: cancel
+            unblock if blocked, C  --->  refused
+
+        Raises Refused with the current job: it was cancelled, expired or deleted, waits for
+        another condition, or is already pending.
+        """
+        item = self._transition(
+            job_id,
+            [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
+            Condition(
+                "#state = :blocked AND #condition = :condition",
+                {":blocked": text(State.BLOCKED), ":condition": text(condition)},
+            ),
+            removes=("attention", "condition"),
+        )
+        return self._complete(item)
+
+    def move(self, head: Head, event: Event, step: Step, *, expires_at: int | None = None) -> Head:
+        """Make a transition that `joblane.job.moves.plan` decided on `head`: one write.
+
+        Conditional on that head's state and epoch, so a decision is never applied to a job that
+        has changed since:
+
+            API                          table                      agent
+            reads pending, epoch 0
+                                         active, epoch 1   <------  claim
+            move: cancel if pending, 0   refused: decide again on the refusal's head
+
+        Raises Refused with the job as it is.
+        """
+        after = apply(head, event, step, expires_at)
+        sets, removes = change(head, after)
+        condition = _as_seen(head)
+        self._transition(head.job_id, [step], condition, sets=sets, removes=removes)
+        return after
+
+    def request_cancel(self, job_id: str, reason: str, epoch: int | None = None) -> Head:
+        """Request the end of an active job's attempt; its agent is notified afterwards.
+
+        `reason` should contain the time: equal reasons count as one request. `epoch` requests the
+        end of that attempt only. Raises Refused with the job as it is: not active, or requested
+        before.
+        """
+        holds = "#state = :active AND attribute_not_exists(#cancel_requested)"
+        values = {":active": text(State.ACTIVE)}
+        if epoch is not None:
+            holds += " AND #epoch = :epoch"
+            values[":epoch"] = number(epoch)
+        return self._complete(
+            self._update(
+                job_id,
+                Condition(holds, values),
+                lambda old: old.get("cancel_requested") == text(reason),
+                sets={"cancel_requested": text(reason)},
+            )
+        )
+
+    def set_hidden(self, head: Head, *, hidden: bool) -> Head:
+        """Leave an ended job out of lists, or show it again: one write.
+
+        Conditional on that head's state and epoch, so a job that was restarted meanwhile is not
+        hidden:
+
+            API                          table                      API
+            reads failed, epoch 1
+                                         pending           <------  move: retry, shown
+            set_hidden if failed, 1      refused
+
+        Raises Refused with the job as it is.
+        """
+        condition = _as_seen(head)
+        after = replace(head, hidden=hidden)
+        sets, removes = change(head, after)
+        if sets or removes:
+            self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
+        return after
+
+    def rearm(self, head: Head, now_ms: int) -> None:
+        """Set when the requeue function handles a job next, after it has handled it.
+
+        Conditional on the `wake_at` that was handled; a refusal counts as success.
+        """
+        sets, removes = change(head, rearmed(head, now_ms))
+        condition = Condition("#wake_at = :seen", {":seen": number(head.wake_at_ms or 0)})
+        try:
+            self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
+        except Refused:
+            return
+
+    def delete(self, job_id: str, seen: Head | None = None) -> None:
+        """Delete a job that is not running; agents discard its message.
+
+        The head is deleted first, so that no reader finds one without its submission; after a
+        crash in between, the DATA item expires by its own TTL. With `seen` the job is deleted
+        only if it has not changed since. Raises Refused: active, absent, or changed.
+        """
+        holds = "attribute_exists(job_id) AND #state <> :active"
+        names = {"#state": "state"}
+        values = {":active": text(State.ACTIVE)}
+        if seen is not None:
+            holds += " AND #state = :seen AND #epoch = :epoch"
+            names["#epoch"] = "epoch"
+            values |= {":seen": text(seen.state), ":epoch": number(seen.epoch)}
+        try:
+            gone = self._client.delete_item(
+                TableName=self._table,
+                Key=key(job_id),
+                ConditionExpression=holds,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
+                ReturnValues="ALL_OLD",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )["Attributes"]
+        except ClientError as error:
+            old = refusal_of(error)
+            raise Refused(self._complete(old) if old else None) from error
+        data = (DATA,) if "spec" not in gone else ()
+        dead_letter = (RAW,) if gone["state"]["S"] in {State.DEAD, State.DISMISSED} else ()
+        for sk in (*data, *dead_letter):
+            self._client.delete_item(TableName=self._table, Key=key(job_id, sk))
+
+
+def _as_seen(head: Head) -> Condition:
+    """A job still has the state and the epoch of `head`."""
+    return Condition(
+        "#state = :before AND #epoch = :epoch",
+        {":before": text(head.state), ":epoch": number(head.epoch)},
+    )

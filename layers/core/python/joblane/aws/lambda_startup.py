@@ -1,0 +1,30 @@
+"""Garbage collector settings that shorten a Lambda cold start; a function imports this first.
+
+By default Python's collector runs after every 700 new objects, and loading a function's modules
+creates hundreds of thousands that are never freed. A higher threshold saves a sixth of the CPU
+time of a cold start (`scripts/bench imports`, with and without).
+"""
+
+import gc
+from collections.abc import Callable
+from typing import TypeVar
+
+OBJECTS = 100_000
+"""New objects before a collection; a request creates a few thousand."""
+
+gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
+T = TypeVar("T")
+
+
+def once(build: Callable[[], T]) -> T:
+    """Build an object that lives as long as the process, and exclude it from garbage collection.
+
+    Service models and imports are hundreds of thousands of objects that are never freed. Without
+    them collections are faster, in the cold start and in every later request.
+    """
+    gc.disable()
+    try:
+        return build()
+    finally:
+        gc.freeze()
+        gc.enable()

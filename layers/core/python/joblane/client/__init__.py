@@ -1,0 +1,1 @@
+"""The client: the Python SDK and the `joblane` command line."""

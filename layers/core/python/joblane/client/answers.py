@@ -1,0 +1,141 @@
+"""JSON types of the API's answers, and checks of what the client reads from them.
+
+Fields that this version does not know are kept, so that an older client shows them.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Any, TypedDict, cast
+
+from joblane.client.errors import AnswerError
+
+
+class JobJson(TypedDict, total=False):
+    """A job as `GET /v1/jobs/{id}` answers it. Times are RFC 3339 UTC."""
+
+    id: str
+    tenant: str
+    state: str
+    reason: str
+    attempt: int
+    exit_code: int | None
+    signal: int | None
+    outcome: str | None
+    usage: dict[str, Any] | None
+    agent: str | None
+    queue: str
+    priority: str
+    timeout_s: float
+    command: list[str]
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    next_at: str | None
+    timeline: list[dict[str, Any]]
+
+
+class LogEntry(TypedDict, total=False):
+    """A piece of output: `text` with its line ends, or `base64` when it is not UTF-8."""
+
+    attempt: int
+    seq: int
+    stream: str
+    time: str
+    text: str
+    base64: str
+
+
+class LogPage(TypedDict, total=False):
+    """An answer of `GET /v1/jobs/{id}/logs`."""
+
+    entries: list[LogEntry]
+    limit: int
+    next: str
+    """Cursor of the next page; always present."""
+    state: str
+    """State of the job when the page was read."""
+    complete: bool
+    """True when no record can follow this page."""
+
+
+class JobPage(TypedDict, total=False):
+    """An answer of `GET /v1/jobs`, newest first."""
+
+    entries: list[JobJson]
+    limit: int
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A piece of a job's output, usually one line."""
+
+    attempt: int
+    seq: int
+    """Counts within an attempt, over all streams."""
+    stream: str
+    """`stdout` or `stderr` of the job, or `joblane` for messages of the agent."""
+    time: str
+    """When the job wrote it: RFC 3339, UTC."""
+    data: bytes
+    """The bytes, exactly as the job wrote them."""
+    entry: LogEntry = field(repr=False, compare=False)
+    """The record as the API sent it."""
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; what is not UTF-8 becomes U+FFFD."""
+        return self.data.decode("utf-8", "replace")
+
+
+def log_record(entry: LogEntry) -> LogRecord:
+    """Read one entry of a log page. Raises `AnswerError` for invalid base64."""
+    return LogRecord(
+        attempt=entry.get("attempt", 0),
+        seq=entry.get("seq", 0),
+        stream=entry.get("stream", "stdout"),
+        time=entry.get("time", ""),
+        data=_data(entry),
+        entry=entry,
+    )
+
+
+def _data(entry: LogEntry) -> bytes:
+    encoded = entry.get("base64")
+    try:
+        if encoded is not None:
+            return base64.b64decode(encoded, validate=True)
+        return entry.get("text", "").encode("utf-8", "surrogatepass")
+    except (binascii.Error, ValueError, TypeError, AttributeError) as error:
+        raise AnswerError(f"a log record cannot be read: {error}") from error
+
+
+def job_json(answer: object) -> JobJson:
+    """Check that an answer is a job. Raises `AnswerError`."""
+    found = as_object(answer, "a job")
+    if not isinstance(found.get("id"), str) or not isinstance(found.get("state"), str):
+        raise AnswerError("the API's answer is not a job: it has no id or no state")
+    return cast("JobJson", found)
+
+
+def log_page(answer: object) -> LogPage:
+    """Check that an answer is a page of a log. Raises `AnswerError`."""
+    found = as_object(answer, "a page of a log")
+    found["entries"] = rows(found)
+    return cast("LogPage", found)
+
+
+def rows(answer: object) -> list[dict[str, Any]]:
+    """Return the entries of a list. Raises `AnswerError` when the answer is not a list."""
+    listed = as_object(answer, "a list").get("entries")
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+        raise AnswerError("the API's answer is not a list: it has no entries")
+    return listed
+
+
+def as_object(answer: object, what: str) -> dict[str, Any]:
+    """Check that an answer is a JSON object. Raises `AnswerError` naming `what` was expected."""
+    if not isinstance(answer, dict):
+        raise AnswerError(f"the API's answer is not {what}")
+    return answer

@@ -1,0 +1,28 @@
+"""The `joblane` command line; `main` is its entry point.
+
+app.py              global options, errors to exit codes
+submit.py           run, submit
+read.py             ls, get, logs, health
+change.py           cancel, retry, resubmit, hide, delete, dlq, requeue, restart-failed
+agents.py, queues.py, conditions.py, audit.py   one command each
+login.py            login, logout
+host.py             agent, doctor
+options.py          options that several commands have
+default_command.py  groups of commands with a default command
+log_follower.py     following a job's log
+exit_codes.py       exit codes
+terminal.py         bytes to stdout, notes to stderr
+tables.py, job_text.py, queue_text.py, formats.py   answers as text
+"""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    # httpx imports its own command line, and with it click, rich and pygments: 130 of the 200 ms of
+    # its import. It works without, as it does where click is not installed.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    from joblane.client.cli.app import call  # noqa: PLC0415 - after the line above
+
+    sys.exit(call(sys.argv[1:]))

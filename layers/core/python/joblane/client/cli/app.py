@@ -1,0 +1,162 @@
+"""The command line: global options, and errors as one line and an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from joblane import __version__
+from joblane.client.cli import (
+    agents,
+    audit,
+    change,
+    conditions,
+    exit_codes,
+    host,
+    login,
+    queues,
+    read,
+    submit,
+    terminal,
+)
+from joblane.client.errors import JoblaneError
+
+if TYPE_CHECKING:
+    from joblane.client.profiles import ConnectionOptions
+    from joblane.client.sync_client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The global options."""
+
+    url: str | None
+    token: str | None = field(repr=False)
+    profile: str | None
+
+    def connection_options(self) -> "ConnectionOptions":
+        """Return the API and the token that the options name."""
+        from joblane.client.profiles import ConnectionOptions  # noqa: PLC0415 - help and usage errors need no HTTP
+
+        return ConnectionOptions(self.url, self.token, self.profile)
+
+    def connect(self) -> "Client":
+        """Make the client for a command. Raises `ConfigError`."""
+        from joblane.client.profiles import find_endpoint  # noqa: PLC0415
+        from joblane.client.sync_client import Client  # noqa: PLC0415 - as above
+
+        return Client.from_endpoint(find_endpoint(self.connection_options()))
+
+
+class Commands(TyperGroup):
+    """Runs a command; its errors become one line on stderr and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's context is its own vendored click
+        """Run the command of the context."""
+        try:
+            return super().invoke(ctx)
+        except JoblaneError as error:
+            terminal.explain(error)
+            raise typer.Exit(exit_codes.of_error(error)) from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(exit_codes.INTERRUPTED) from error
+        except BrokenPipeError as error:
+            terminal.discard()
+            raise typer.Exit(exit_codes.BROKEN_PIPE) from error
+        except OSError as error:
+            terminal.discard()
+            terminal.note(f"cannot write the output: {error.strerror or error}")
+            raise typer.Exit(exit_codes.IO_ERROR) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    epilog=exit_codes.EPILOG,
+    rich_markup_mode=None,  # plain help: it reads the same in a pipe, and needs no rich
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+submit.add_to(app)
+read.add_to(app)
+queues.add_to(app)
+agents.add_to(app)
+change.add_to(app)
+audit.add_to(app)
+conditions.add_to(app)
+login.add_to(app)
+host.add_to(app)
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        terminal.text(f"joblane {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    ctx: typer.Context,
+    *,
+    # joblane.client.profiles reads the environment: options come before profiles.
+    url: Annotated[str | None, typer.Option(help="Base URL of the API. [JOBLANE_URL]")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Bearer token; `ps` shows options, so prefer the environment. [JOBLANE_TOKEN]",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Profile in ~/.config/joblane/config.toml. [JOBLANE_PROFILE]"),
+    ] = None,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=lambda value: _version(wanted=value),
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Run jobs on your own EC2 instances, behind a serverless control plane.
+
+    `joblane run -- CMD` submits a job, follows its output and exits with its exit code.
+    Most commands have --json for programs; each has --help.
+    """
+    ctx.obj = Settings(url, token, profile)
+
+
+def call(args: Sequence[str]) -> int:
+    """Run the command line. Returns the exit code, see `joblane.client.cli.exit_codes`."""
+    try:
+        answer = app(list(args) or ["--help"], prog_name="joblane", standalone_mode=False)
+    except typer.TyperException as error:
+        where = getattr(getattr(error, "ctx", None), "command_path", "joblane")
+        terminal.note(f"{error.format_message()} (see: {where} --help)")
+        return error.exit_code
+    except typer.Abort:
+        return exit_codes.INTERRUPTED
+    except Exception as error:
+        if os.environ.get("JOBLANE_DEBUG"):
+            raise
+        terminal.note(
+            f"internal error: {type(error).__name__}: {error} (set JOBLANE_DEBUG=1 for a traceback)"
+        )
+        return exit_codes.INTERNAL
+    finally:
+        _flush()
+    return answer if isinstance(answer, int) else 0
+
+
+def _flush() -> None:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        terminal.discard()

@@ -1,0 +1,184 @@
+"""The commands that change jobs: `cancel`, `retry`, `delete`, `dlq`, `requeue`, and the like."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from joblane.client.cli import exit_codes, formats, job_text, terminal
+from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason
+from joblane.client.cli.read import screen
+
+if TYPE_CHECKING:
+    from joblane.client.sync_client import Job
+
+Queue = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="Queue, or _all for all queues.", show_default=False)
+]
+JobType = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
+]
+
+
+def cancel(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
+    """Cancel a job; a running job is stopped.
+
+    A running job gets SIGTERM, and SIGKILL after 10 s.
+    """
+    with ctx.obj.connect() as client:
+        job = client.cancel(job_id, reason=reason)
+    _print_job(job, str(job.data.get("note") or ""), as_json=json)
+
+
+def retry(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
+    """Restart a failed or dead job: same id, attempts reset."""
+    with ctx.obj.connect() as client:
+        job = client.retry(job_id, reason=reason)
+    _print_job(job, job.reason, as_json=json)
+
+
+def resubmit(
+    ctx: typer.Context,
+    job_id: JobId,
+    *,
+    idempotency_key: IdempotencyKey = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Submit a job that has ended again; prints the new id."""
+    with ctx.obj.connect() as client:
+        job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
+    if json:
+        terminal.document(job.data)
+    else:
+        terminal.text(job.id)
+
+
+def hide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
+    """Hide an ended job from `ls`; see `ls --hidden`."""
+    with ctx.obj.connect() as client:
+        job = client.hide(job_id, reason=reason)
+    _print_job(job, "hidden", as_json=json)
+
+
+def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
+    """List a hidden job in `ls` again."""
+    with ctx.obj.connect() as client:
+        job = client.unhide(job_id, reason=reason)
+    _print_job(job, "listed again", as_json=json)
+
+
+def delete(ctx: typer.Context, job_id: JobId, *, reason: Reason = None) -> None:
+    """Delete a job that is not running."""
+    with ctx.obj.connect() as client:
+        client.delete(job_id, reason=reason)
+
+
+def requeue(
+    ctx: typer.Context,
+    queue: Queue,
+    *,
+    type_: JobType = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Send a new message for each waiting job; safe at any time.
+
+    Jobs do not change, and none runs twice: agents discard surplus messages.
+    """
+    with ctx.obj.connect() as client:
+        _print_progress(client.requeue(queue, type_, reason=reason), "requeued", as_json=json)
+
+
+def restart_failed(
+    ctx: typer.Context,
+    queue: Queue,
+    *,
+    type_: JobType = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Restart all failed and dead jobs: same ids, attempts reset."""
+    with ctx.obj.connect() as client:
+        _print_progress(
+            client.restart_failed(queue, type_, reason=reason), "restarted", as_json=json
+        )
+
+
+dead_letters = typer.Typer(
+    help="List, restart or dismiss dead jobs, whose attempts are exhausted.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+
+@dead_letters.command("ls")
+def dlq_ls(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=1, help="Maximum number of jobs.")
+    ] = 20,
+    after: Next = None,
+    json: Json = False,
+) -> None:
+    """List dead jobs, newest first."""
+    with ctx.obj.connect() as client:
+        page = client.dead_letters(limit=limit, cursor=after)
+    if json:
+        terminal.document(page)
+    else:
+        terminal.text(job_text.jobs_table(page["entries"], datetime.now(UTC), screen()))
+
+
+@dead_letters.command("replay")
+def dlq_replay(
+    ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
+) -> None:
+    """Restart a dead job: same id, attempts reset."""
+    with ctx.obj.connect() as client:
+        job = client.replay(job_id, reason=reason)
+    _print_job(job, job.reason, as_json=json)
+
+
+@dead_letters.command("dismiss")
+def dlq_dismiss(
+    ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
+) -> None:
+    """Remove a dead job from the list of dead jobs."""
+    with ctx.obj.connect() as client:
+        job = client.dismiss(job_id, reason=reason)
+    _print_job(job, job.reason, as_json=json)
+
+
+def _print_job(job: "Job", message: str, *, as_json: bool) -> None:
+    if as_json:
+        terminal.document(job.data)
+    else:
+        terminal.text(formats.printable(f"{job.id} {job.state}: {message}"))
+
+
+def _print_progress(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
+    """Run all pages and print the sums; exits with 64 if a job was refused."""
+    examined, done = 0, 0
+    refused: list[dict[str, Any]] = []
+    for page in pages:
+        examined += page.get("examined", 0)
+        done += page.get(name, 0)
+        refused += page.get("refused", [])
+    if as_json:
+        terminal.document({"examined": examined, name: done, "refused": refused})
+    else:
+        terminal.text(f"{name} {done} of {examined} jobs examined")
+        for entry in refused:
+            terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
+    if refused:
+        raise typer.Exit(exit_codes.REFUSED)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    for command in (cancel, retry, resubmit, hide, unhide, delete, requeue, restart_failed):
+        app.command(command.__name__.replace("_", "-"))(command)
+    app.add_typer(dead_letters, name="dlq")

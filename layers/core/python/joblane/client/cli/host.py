@@ -1,0 +1,49 @@
+"""The commands `agent` and `doctor`, which concern this machine.
+
+Both replace this process with `python -m ec2_agent`, with its arguments, help and exit codes. The
+client never imports the agent, which is a wheel of its own.
+"""
+
+import os
+import sys
+from importlib.util import find_spec
+
+import typer
+
+from joblane.client.cli import exit_codes, terminal
+
+_PASS_ON = {
+    "ignore_unknown_options": True,
+    "allow_extra_args": True,
+    "allow_interspersed_args": False,
+    "help_option_names": [],
+}
+
+
+def agent(ctx: typer.Context) -> None:
+    """Run an agent on this machine."""
+    _replace_process("run", ctx.args)
+
+
+def doctor(ctx: typer.Context) -> None:
+    """Check what this machine can isolate, and what is missing."""
+    _replace_process("doctor", ctx.args)
+
+
+def _replace_process(command: str, args: list[str]) -> None:
+    if find_spec("ec2_agent") is None:
+        terminal.note("the agent is not installed; install it with: pip install 'joblane[agent]'")
+        raise typer.Exit(exit_codes.NOT_CONFIGURED)
+    # -P: the current directory is not searched for modules.
+    argv = [sys.executable, "-P", "-m", "ec2_agent", command, *args]
+    try:
+        os.execv(sys.executable, argv)  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        terminal.note(f"cannot start {sys.executable}: {error.strerror}")
+        raise typer.Exit(exit_codes.INTERNAL) from error
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    for command in (agent, doctor):
+        app.command(command.__name__, context_settings=_PASS_ON)(command)

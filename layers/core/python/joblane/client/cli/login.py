@@ -1,0 +1,120 @@
+"""The commands `login` and `logout`."""
+
+import os
+import sys
+import time
+import webbrowser
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from joblane.client.cli import terminal
+from joblane.client.errors import JoblaneError
+
+if TYPE_CHECKING:
+    from joblane.client.cli.app import Settings
+    from joblane.client.loopback import Loopback
+    from joblane.client.oauth import LoginAttempt
+
+
+def login(
+    ctx: typer.Context,
+    *,
+    no_browser: Annotated[
+        bool,
+        typer.Option(
+            "--no-browser", help="Print the address of the login page instead of opening it."
+        ),
+    ] = False,
+) -> None:
+    """Log in as a person, in the browser.
+
+    `joblane --url URL login` also creates the profile `default` (or --profile NAME), so that other
+    commands need no URL. On a host without a browser, open the address on any machine and paste
+    the address on which the browser ends.
+    """
+    from joblane.client import oauth, profiles  # noqa: PLC0415 - help needs no HTTP
+    from joblane.client.loopback import Loopback  # noqa: PLC0415
+    from joblane.client.tokens import StoredToken  # noqa: PLC0415
+    from joblane.client.transport import base_url  # noqa: PLC0415
+
+    settings: Settings = ctx.obj
+    options = settings.connection_options()
+    if options.url and not options.profile:
+        options = profiles.ConnectionOptions(options.url, options.token, profiles.DEFAULT)
+    endpoint = profiles.find_endpoint(options)
+    url = base_url(endpoint.url)
+    issuer = oauth.discover(url, endpoint.certificate)
+    with Loopback() as loopback:
+        attempt = oauth.start_login(issuer, loopback.redirect_uri)
+        code = _code(loopback, attempt, no_browser=no_browser)
+    tokens = oauth.exchange(issuer, attempt, code, time.time)
+    kept = StoredToken(
+        url,
+        issuer.client_id or "",
+        tokens.access,
+        tokens.expires_at,
+        issuer.token_url,
+        tokens.refresh,
+        issuer.revoke_url,
+    )
+    with endpoint.token_file.lock():
+        endpoint.token_file.remove()  # replaced even if other users could read it
+        endpoint.token_file.write(kept)
+    if endpoint.profile is not None and not endpoint.profile_exists:
+        path = profiles.add(os.environ, endpoint.profile, url)
+        terminal.note(f"created the profile {endpoint.profile} in {path}")
+    terminal.note(f"logged in to {url}")
+    if os.environ.get("JOBLANE_TOKEN") and endpoint.profile is None:
+        terminal.note("JOBLANE_TOKEN is set and takes precedence; unset it to use this login")
+
+
+def logout(ctx: typer.Context) -> None:
+    """Delete the login and revoke it at its issuer."""
+    from joblane.client import oauth, profiles  # noqa: PLC0415 - help needs no HTTP
+    from joblane.client.errors import ConfigError  # noqa: PLC0415
+
+    settings: Settings = ctx.obj
+    endpoint = profiles.find_endpoint(settings.connection_options())
+    try:
+        kept = endpoint.token_file.read()
+    except ConfigError as error:
+        terminal.note(str(error))
+        kept = None
+    there = endpoint.token_file.path.exists()
+    endpoint.token_file.remove()
+    if kept is not None and kept.refresh is not None and kept.revoke_url is not None:
+        try:
+            oauth.revoke(kept.revoke_url, kept.client_id, kept.refresh)
+        except JoblaneError as error:
+            terminal.note(f"{error}; it will expire")
+    terminal.note(f"logged out of {endpoint.url}" if there else f"not logged in to {endpoint.url}")
+
+
+def _code(loopback: "Loopback", attempt: "LoginAttempt", *, no_browser: bool) -> str:
+    opened = not no_browser and _has_screen() and webbrowser.open(attempt.url)
+    if opened:
+        terminal.note("log in on the page in your browser; if none has opened, open")
+    else:
+        terminal.note("open this page in any browser and log in:")
+    terminal.note(attempt.url)
+    pasted = None
+    if not opened and sys.stdin is not None and not sys.stdin.closed:
+        pasted = sys.stdin
+        terminal.note(
+            "on another machine the browser ends on an address that it cannot open: paste it here"
+        )
+    return loopback.wait(attempt.code, pasted)
+
+
+def _has_screen() -> bool:
+    """Whether a browser can open a window; a text browser would take over the terminal."""
+    if sys.platform != "linux":
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    for command in (login, logout):
+        app.command(command.__name__)(command)

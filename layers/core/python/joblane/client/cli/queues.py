@@ -1,0 +1,185 @@
+"""The command `queues`: show queue statistics, pause, resume, set limits."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from joblane.client.answers import rows
+from joblane.client.cli import formats, queue_text, tables, terminal
+from joblane.client.cli.default_command import ShowByDefault
+from joblane.client.cli.options import Json, Reason
+from joblane.client.cli.read import screen
+from joblane.client.errors import JoblaneError
+
+if TYPE_CHECKING:
+    from joblane.client.sync_client import Client
+
+WATCH_EVERY_S = 2.0
+
+
+commands = typer.Typer(
+    cls=ShowByDefault,
+    help="Show queue statistics; pause and resume queues, set their limits.",
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue.", show_default=False)]
+
+
+@commands.command("show")
+def show(
+    ctx: typer.Context,
+    queue: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[QUEUE]", help="Show only this queue, in detail.", show_default=False
+        ),
+    ] = None,
+    *,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Refresh every 2 s until Ctrl-C.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show queue statistics: waiting and running jobs, and the activity of your jobs.
+
+    OLDEST is the age of the oldest message of a waiting or running job, as SQS last reported it
+    to CloudWatch; - if unknown. --watch --json prints a document per line.
+    """
+    with ctx.obj.connect() as client:
+
+        def fetch() -> dict[str, Any]:
+            found: dict[str, Any] = client.queues() if queue is None else client.queue(queue)
+            return found
+
+        if watch:
+            _watch(fetch, as_json=json)
+        elif json:
+            terminal.document(fetch())
+        else:
+            terminal.text(_shown(fetch(), screen()))
+
+
+def _shown(answer: dict[str, Any], where: tables.Screen) -> str:
+    if "lanes" in answer:
+        return queue_text.queue_details(answer, datetime.now(UTC), where)
+    return queue_text.queues_table(rows(answer), where)
+
+
+def _watch(fetch: Callable[[], dict[str, Any]], *, as_json: bool) -> None:
+    """Show each answer until interrupted; retryable errors are shown and retried."""
+    live = not as_json and screen().width is not None
+    view, show_text = _full_screen() if live else (nullcontext(), terminal.text)
+    last = ""
+    with view:
+        while True:
+            try:
+                answer = fetch()
+            except JoblaneError as error:
+                if not error.retryable:
+                    raise
+                if live:
+                    show_text(f"{last}\n\n{formats.printable(str(error))}")
+                else:
+                    terminal.note(str(error))
+            else:
+                if as_json:
+                    terminal.json_line(answer)
+                else:
+                    last = f"{datetime.now(UTC):%H:%M:%S} UTC\n\n{_shown(answer, screen())}"
+                    show_text(last)
+            time.sleep(WATCH_EVERY_S)
+
+
+def _full_screen() -> tuple[AbstractContextManager[object], Callable[[str], None]]:
+    """Make a full-screen view, and the function that updates it."""
+    from rich.console import Console  # noqa: PLC0415 - rich takes 60 ms; only the live view pays
+    from rich.text import Text  # noqa: PLC0415
+
+    view = Console(highlight=False).screen()
+
+    def draw(text: str) -> None:
+        view.update(Text.from_ansi(text, no_wrap=True, overflow="ellipsis"))
+
+    return view, draw
+
+
+@commands.command("pause")
+def pause(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json = False) -> None:
+    """Pause a queue: no job of it starts; running jobs continue."""
+    with ctx.obj.connect() as client:
+        _set(client, queue, {"run_jobs": False}, reason, as_json=json)
+
+
+@commands.command("resume")
+def resume(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json = False) -> None:
+    """Resume a paused queue."""
+    with ctx.obj.connect() as client:
+        _set(client, queue, {"run_jobs": True}, reason, as_json=json)
+
+
+@commands.command("set")
+def set_(  # noqa: PLR0913 - the settings
+    ctx: typer.Context,
+    queue: Name,
+    *,
+    threads: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Maximum number of jobs on one agent; none: as in joblane.toml."
+        ),
+    ] = None,
+    cluster_threads: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Maximum number of jobs on all agents; none: no limit."),
+    ] = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Set limits of a queue; agents apply them within 30 s, running jobs continue."""
+    given = {"threads": threads, "cluster_threads": cluster_threads}
+    changes = {
+        name: _limit(f"--{name.replace('_', '-')}", text)
+        for name, text in given.items()
+        if text is not None
+    }
+    if not changes:
+        raise typer.BadParameter("nothing to set; give --threads or --cluster-threads")
+    with ctx.obj.connect() as client:
+        _set(client, queue, changes, reason, as_json=json)
+
+
+def _limit(option: str, text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isdecimal() or not text.isascii():
+        raise typer.BadParameter(f"{option} must be a whole number or none")
+    return int(text)
+
+
+def _set(
+    client: "Client",
+    queue: str,
+    changes: dict[str, bool | int | None],
+    reason: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    settings = client.set_queue(queue, changes, reason=reason)
+    if as_json:
+        terminal.document(settings)
+        return
+    state = "running" if settings.get("run_jobs") else "paused"
+    own, cluster = settings.get("threads"), settings.get("cluster_threads")
+    threads = settings.get("threads_declared") if own is None else own
+    limit = "no limit in all" if cluster is None else f"{cluster} in all"
+    terminal.text(formats.printable(f"{queue} {state}: {threads} threads per agent, {limit}"))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.add_typer(commands, name="queues")

@@ -1,0 +1,185 @@
+"""Connections to the API: sent as the credential's user, with retries. One blocks, one awaits.
+
+Reads are sent again after a network error, 429 and 5xx, for some seconds. Everything else is sent
+again only when no connection could be made, because then the API saw nothing of it; with an
+Idempotency-Key, which makes it one request, it is retried like a read.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+from httpx_retries import Retry, RetryTransport
+
+from joblane.client.calls import Request, Retries
+from joblane.client.credentials import Credential
+from joblane.client.responses import failure, result
+from joblane.client.transport import Certificate, base_url, transport
+
+TIMEOUT = httpx.Timeout(35.0, connect=5.0)
+"""Seconds. API Gateway itself gives up after 30."""
+
+BRIEF_TIMEOUT = httpx.Timeout(15.0, connect=5.0)
+"""For a read that the call repeats itself: an API that is away is noticed sooner."""
+
+RETRY_READ = Retry(
+    total=4,
+    allowed_methods=["GET"],
+    status_forcelist=[429, 500, 502, 503, 504],
+    # A read that timed out has already cost 35 s.
+    retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout],
+    backoff_factor=0.2,
+    backoff_jitter=0.5,
+    max_backoff_wait=5.0,
+    total_timeout=10.0,
+)
+"""Waits of about 0.3, 0.6, 1.2 and 2.4 s, or as long as Retry-After says, 10 s at most in all."""
+
+RETRY_IDEMPOTENT = Retry(
+    total=4,
+    allowed_methods=["POST"],
+    status_forcelist=[429, 500, 502, 503, 504],
+    retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, httpx.TimeoutException],
+    backoff_factor=0.2,
+    backoff_jitter=0.5,
+    max_backoff_wait=5.0,
+    total_timeout=45.0,
+)
+"""For a request with an Idempotency-Key, which takes effect once."""
+
+
+class _RetryUnsent(Retry):
+    """Tries again when no connection could be made; every answer is final."""
+
+    def is_retryable_status_code(self, status_code: int) -> bool:  # noqa: ARG002
+        return False
+
+
+RETRY_UNSENT = _RetryUnsent(
+    total=4,
+    allowed_methods=["POST", "DELETE"],
+    retry_on_exceptions=[httpx.ConnectError],
+    backoff_factor=0.2,
+    backoff_jitter=0.5,
+)
+
+
+_RETRY: Mapping[Retries, Retry] = {
+    Retries.READ: RETRY_READ,
+    Retries.UNSENT: RETRY_UNSENT,
+    Retries.IDEMPOTENT: RETRY_IDEMPOTENT,
+    Retries.NONE: Retry(total=0),
+}
+
+_HEADERS = {"Accept": "application/json", "User-Agent": "joblane-client"}
+
+
+class _Bearer(httpx.Auth):
+    """Sends the credential's token, and a renewed one once after a 401.
+
+    The API did nothing for a request with that answer, hence a submission may be repeated.
+    """
+
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+
+    def sync_auth_flow(
+        self, request: httpx.Request
+    ) -> Generator[httpx.Request, httpx.Response, None]:
+        token = self._credential.token()
+        response = yield _authorized(request, token)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            other = self._credential.renewed(token)
+            if other is not None:
+                yield _authorized(request, other)
+
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        # In a thread: a credential reads and locks files, and asks the issuer. A renewal continues
+        # when the task is cancelled, so that the refresh token that it used is replaced on disk.
+        token = await asyncio.to_thread(self._credential.token)
+        response = yield _authorized(request, token)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            other = await asyncio.to_thread(self._credential.renewed, token)
+            if other is not None:
+                yield _authorized(request, other)
+
+
+def _authorized(request: httpx.Request, token: str | None) -> httpx.Request:
+    if token:
+        request.headers["Authorization"] = f"Bearer {token}"
+    return request
+
+
+def _built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
+    return http.build_request(
+        request.method,
+        request.path,
+        params=request.params,
+        content=request.content,
+        headers=request.headers,
+        timeout=BRIEF_TIMEOUT if request.retries is Retries.NONE else TIMEOUT,
+        extensions={"retry": _RETRY[request.retries]},
+    )
+
+
+class Connection:
+    """Sends requests to the API at `url` and blocks until they are answered.
+
+    Raises `ConfigError` when the URL or the certificate cannot be one.
+    """
+
+    def __init__(
+        self, url: str, credential: Credential, certificate: Certificate | None = None
+    ) -> None:
+        self.url = base_url(url)
+        self._credential = credential
+        self._http = httpx.Client(
+            base_url=self.url,
+            auth=_Bearer(credential),
+            headers=_HEADERS,
+            transport=RetryTransport(transport(httpx.HTTPTransport, self.url, certificate)),
+        )
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._http.close()
+
+    def send(self, request: Request) -> Any:  # noqa: ANN401 - JSON
+        """Return the JSON of the answer. Raises `JoblaneError`."""
+        try:
+            response = self._http.send(_built(self._http, request))
+        except httpx.HTTPError as error:
+            raise failure(error, self.url) from error
+        return result(response, self.url, self._credential.hint)
+
+
+class AsyncConnection:
+    """Like `Connection`, for asyncio."""
+
+    def __init__(
+        self, url: str, credential: Credential, certificate: Certificate | None = None
+    ) -> None:
+        self.url = base_url(url)
+        self._credential = credential
+        self._http = httpx.AsyncClient(
+            base_url=self.url,
+            auth=_Bearer(credential),
+            headers=_HEADERS,
+            transport=RetryTransport(transport(httpx.AsyncHTTPTransport, self.url, certificate)),
+        )
+
+    async def close(self) -> None:
+        """Close the connections that are kept open."""
+        await self._http.aclose()
+
+    async def send(self, request: Request) -> Any:  # noqa: ANN401 - JSON
+        """Return the JSON of the answer. Raises `JoblaneError`."""
+        try:
+            response = await self._http.send(_built(self._http, request))
+        except httpx.HTTPError as error:
+            raise failure(error, self.url) from error
+        return result(response, self.url, self._credential.hint)

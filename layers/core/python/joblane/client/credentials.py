@@ -1,0 +1,158 @@
+"""Sources of bearer tokens.
+
+    StaticToken    a token of the environment or the command line, used unchanged
+    PersonLogin    stored by `joblane login`; refreshed before it expires, and once after a 401
+    MachineLogin   a client id and secret; the token is stored until it expires, because issuers
+                   charge for each
+
+OAuth is imported when a token is requested: most commands find a valid one on disk.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Protocol
+
+from joblane.client.errors import ConfigError, LoginError
+from joblane.client.tokens import StoredToken, TokenFile
+from joblane.client.transport import Certificate
+
+MARGIN_S = 60.0
+"""A token is renewed when it expires within this time."""
+
+
+class Credential(Protocol):
+    """A source of bearer tokens."""
+
+    hint: str
+    """What the user should do when the API refuses the token."""
+
+    def token(self) -> str | None:
+        """Return the token to send; None for none."""
+        ...
+
+    def renewed(self, refused: str | None) -> str | None:
+        """Return a new token in place of the refused one; None if there is none."""
+        ...
+
+
+class StaticToken:
+    """A token that was obtained elsewhere."""
+
+    def __init__(self, token: str | None) -> None:
+        if token and (not token.isascii() or not token.isprintable() or " " in token):
+            raise ConfigError("the token (JOBLANE_TOKEN) contains invalid characters")
+        self._token = token or None
+        self.hint = (
+            "has JOBLANE_TOKEN expired, or does it lack a scope?"
+            if token
+            else "not logged in: run `joblane login` or set JOBLANE_TOKEN"
+        )
+
+    def token(self) -> str | None:
+        """Return the token."""
+        return self._token
+
+    def renewed(self, refused: str | None) -> str | None:  # noqa: ARG002 - see above
+        """Return None: it cannot be renewed."""
+        return None
+
+
+class RenewableToken:
+    """A token in a file; subclasses obtain the next one."""
+
+    def __init__(self, url: str, file: TokenFile, clock: Callable[[], float]) -> None:
+        self._url = url
+        self._file = file
+        self._clock = clock
+
+    hint = ""
+
+    def token(self) -> str | None:
+        """Return the stored token, or a new one when it is about to expire."""
+        stored = self._stored()
+        if stored is not None and self._clock() < stored.expires_at - MARGIN_S:
+            return stored.access
+        return self.renewed(stored.access if stored else None)
+
+    def renewed(self, refused: str | None) -> str | None:
+        """Obtain a new token, unless another process just did. Raises `LoginError`."""
+        with self._file.lock():
+            stored = self._stored()
+            if stored is not None and stored.access != refused:
+                return stored.access
+            new = self._obtain(stored)
+            if new is None:
+                return None
+            self._file.write(new)
+            return new.access
+
+    def _stored(self) -> StoredToken | None:
+        """Read the token stored for this API; the profile may have named another one before."""
+        stored = self._file.read()
+        return stored if stored is not None and stored.url == self._url else None
+
+    def _obtain(self, stored: StoredToken | None) -> StoredToken | None:
+        raise NotImplementedError
+
+
+class PersonLogin(RenewableToken):
+    """A person's login with a refresh token."""
+
+    hint = "your role may not allow it, or the login has ended: run `joblane login`"
+
+    def _obtain(self, stored: StoredToken | None) -> StoredToken | None:
+        from joblane.client import oauth  # noqa: PLC0415 - see the module
+
+        if stored is None:
+            return None
+        if stored.refresh is None:
+            raise LoginError("the login has expired; run `joblane login`")
+        try:
+            new = oauth.refresh(stored.token_url, stored.client_id, stored.refresh, self._clock)
+        except LoginError as error:
+            raise LoginError(f"the login has expired ({error}); run `joblane login`") from None
+        return replace(stored, access=new.access, expires_at=new.expires_at, refresh=new.refresh)
+
+
+class MachineLogin(RenewableToken):
+    """The login of a machine with its client id and secret."""
+
+    hint = "the machine's role may not allow it"
+
+    def __init__(
+        self,
+        url: str,
+        file: TokenFile,
+        clock: Callable[[], float],
+        machine: "MachineCredentials",
+        certificate: Certificate | None,
+    ) -> None:
+        super().__init__(url, file, clock)
+        self._machine = machine
+        self._certificate = certificate
+
+    def _obtain(self, stored: StoredToken | None) -> StoredToken | None:  # noqa: ARG002 - it has no refresh token
+        from joblane.client import oauth  # noqa: PLC0415 - see the module
+
+        issuer = oauth.discover(self._url, self._certificate)
+        machine = self._machine
+        new = oauth.machine_tokens(
+            issuer.token_url, machine.client_id, machine.secret, issuer.audience, self._clock
+        )
+        return StoredToken(
+            self._url, machine.client_id, new.access, new.expires_at, issuer.token_url
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCredentials:
+    """Client id and secret of a machine."""
+
+    client_id: str
+    secret: str = field(repr=False)
+
+
+def token_file_name(url: str, client_id: str = "") -> str:
+    """Name of the token file for an API without a profile: a hash of its URL."""
+    return f"url-{sha256(f'{url} {client_id}'.encode()).hexdigest()[:20]}"

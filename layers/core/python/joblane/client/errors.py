@@ -1,0 +1,129 @@
+"""Errors of the client.
+
+    JoblaneError
+    ├── ConfigError             the URL, the token or another setting is invalid; nothing was sent
+    ├── LoginError              no token: refused, expired, login not completed
+    ├── InputError              the input cannot be sent: not text, not JSON, not an id
+    ├── UnreachableError    *   no answer: connection refused, closed, timed out
+    ├── AnswerError             an answer that is not from Joblane: wrong URL, a proxy
+    ├── ApiError                the API answered with an error; carries `status` and `fields`
+    │   ├── RequestError        400, 409, 413, 422 and every other 4xx
+    │   ├── AccessError         401, 403
+    │   ├── NotFoundError       404
+    │   ├── ThrottledError  *   429; carries `retry_after_s`
+    │   └── ServerError     *   5xx
+    ├── FollowError             following ended: the API did not answer for too long
+    └── WaitTimeoutError        `wait(timeout_s=...)` timed out; the job continues
+
+* retryable: the same call may succeed later. The others are final. Check `error.retryable` rather
+than the class.
+
+Reads have been retried for some seconds when one of these is raised. A submission has been retried
+only if no connection could be made.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class JoblaneError(Exception):
+    """Base of all errors of the client; its text is one sentence for a person."""
+
+    retryable: ClassVar[bool] = False
+    """Whether the same call may succeed later."""
+
+
+class ConfigError(JoblaneError):
+    """The URL, the token or another setting is invalid; nothing was sent."""
+
+
+class LoginError(JoblaneError):
+    """No token: the issuer refused, the login expired or was not completed."""
+
+
+class InputError(JoblaneError):
+    """The input cannot be sent: not text, not JSON, not an id. Nothing was sent."""
+
+
+class UnreachableError(JoblaneError):
+    """No answer: the connection was refused or closed, or timed out."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """False when no connection could be made, so that the API saw nothing of the request."""
+
+
+class AnswerError(JoblaneError):
+    """The answer is not from a Joblane API."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One field that the API refused."""
+
+    field: str
+    """Path of the field, such as `retry.max_attempts`."""
+    problem: str
+
+
+class ApiError(JoblaneError):
+    """The API answered with an error (RFC 9457, or API Gateway's own `{"message": ...}`)."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        title: str = "",
+        fields: tuple[FieldProblem, ...] = (),
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        """HTTP status, 400 to 599."""
+        self.title = title or message
+        """The message without the detail, which repeats the fields."""
+        self.fields = fields
+        self.request_id = request_id
+        """Request id in the API's log; None if the answer had none."""
+
+
+class RequestError(ApiError):
+    """The request is invalid, or conflicts with the state of a job or queue."""
+
+
+class AccessError(ApiError):
+    """The token is missing, has expired, or lacks a scope."""
+
+
+class NotFoundError(ApiError):
+    """The job or path does not exist."""
+
+
+class ThrottledError(ApiError):
+    """Too many requests."""
+
+    retryable = True
+    retry_after_s: float | None = None
+    """Delay that the API asks for, in seconds; None if not stated."""
+
+
+class ServerError(ApiError):
+    """The API or a gateway in front of it failed."""
+
+    retryable = True
+
+
+class FollowError(JoblaneError):
+    """The API did not answer for too long; `cursor` resumes where following stopped."""
+
+    def __init__(self, message: str, *, cursor: str | None = None) -> None:
+        super().__init__(message)
+        self.cursor = cursor
+
+
+class WaitTimeoutError(JoblaneError, TimeoutError):
+    """The job did not end in time; it continues."""

@@ -1,0 +1,313 @@
+"""Calls that concern jobs: submit, read, follow, wait, cancel, retry."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from urllib.parse import quote
+
+from joblane.client.answers import (
+    JobJson,
+    JobPage,
+    LogPage,
+    LogRecord,
+    as_object,
+    job_json,
+    log_page,
+    log_record,
+    rows,
+)
+from joblane.client.calls import Call, Item, Stream, act, get
+from joblane.client.errors import InputError, WaitTimeoutError
+from joblane.client.follow import FollowPolicy, News, Poll, Runtime, follow_log
+from joblane.client.submission import SubmissionFields
+from joblane.job.lifecycle import ENDED
+
+LIST_MAX = 100
+"""Most entries in one answer of the API."""
+
+LOG_MAX = 1000
+"""Most log records in one answer of the API."""
+
+NEWBORN_S = 3.0
+"""How long a job that was just submitted may be unknown: DynamoDB's reads are eventual."""
+
+NEWBORNS = 1000
+"""How many submissions are remembered for that."""
+
+J = TypeVar("J")
+T = TypeVar("T")
+Entries: TypeAlias = list[dict[str, Any]]
+
+
+class Filters(TypedDict, total=False):
+    """Which jobs to list; all must match."""
+
+    name: str | None
+    state: str | None
+    type: str | None
+    queue: str | None
+    label: str | None
+    """`key=value`."""
+    since: str | None
+    """Submitted at or after this time: RFC 3339 in UTC."""
+    until: str | None
+    """Submitted before this time."""
+    hidden: bool
+    """Include hidden jobs."""
+
+
+class JobCalls(Generic[J]):
+    """The calls; `handle` makes the caller's object of a job."""
+
+    def __init__(self, handle: Callable[[JobJson], J]) -> None:
+        self._handle = handle
+        self._newborn: deque[str] = deque(maxlen=NEWBORNS)
+
+    def submit(
+        self,
+        command: Sequence[str],
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[SubmissionFields],
+    ) -> Call[J]:
+        """Submit a job; the API sets the default of each field that is None or missing.
+
+        `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
+        `max_attempts` and `backoff_s`; `run_at` and `deadline` are RFC 3339 in UTC, such as
+        `2026-11-21T02:00:00Z`; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
+        values the agent reads when the job starts. Raises `RequestError` with one entry in
+        `fields` for each field that the API refused.
+
+        Sent once: after `UnreachableError` or `ServerError` look at `list()` before submitting
+        again. With an `idempotency_key` (one for each job, such as a UUID; it costs one write
+        unit) it is sent until it is answered, and creates one job.
+        """
+        if isinstance(command, str):
+            raise InputError('the command must be a list of words, such as ["echo", "hello"]')
+        given = {name: value for name, value in fields.items() if value is not None}
+        body = {"command": list(command), **given}
+        answer = yield from act("POST", "/v1/jobs", body, idempotency_key=idempotency_key)
+        return self._submitted(answer)
+
+    def submit_batch(
+        self, jobs: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> Call[Entries]:
+        """Submit up to 100 jobs, each a mapping of the fields of a submission.
+
+        Returns an entry for each, in order: `{"status": 202, "job": ...}`, or `status`, `detail`
+        and `errors` of a job that was refused; the others are not affected. With an
+        `idempotency_key` it is sent again after a failure, and creates each job once.
+        """
+        body = {"jobs": list(jobs)}
+        return rows(
+            (yield from act("POST", "/v1/jobs/batch", body, idempotency_key=idempotency_key))
+        )
+
+    def get(self, job_id: str) -> Call[J]:
+        """Read a job. Raises `NotFoundError`."""
+        return self._handle(job_json((yield from get(job_path(job_id)))))
+
+    def list_page(
+        self, *, limit: int = LIST_MAX, cursor: str | None = None, **filters: Unpack[Filters]
+    ) -> Call[JobPage]:
+        """Read one page of jobs, at most 100, from `cursor` (the `next` of the previous page).
+
+        A page with filters may be short, even empty, and still have a `next`.
+        """
+        given = {name: value for name, value in filters.items() if value not in {None, False}}
+        texts = {name: "true" if value is True else str(value) for name, value in given.items()}
+        return _page("/v1/jobs", limit, cursor, texts)
+
+    def logs(
+        self, job_id: str, *, follow: bool = False, policy: FollowPolicy | None = None
+    ) -> Stream[LogRecord]:
+        """Yield the records of a job's output, in order, each exactly once.
+
+        Without `follow` it ends with the last record that is there now. With `follow` it ends when
+        no more can come, and waits for an API that does not answer for up to `policy.give_up_s`
+        (300 s). Raises `NotFoundError`, and `FollowError` after that time.
+        """
+        if follow:
+            yield from self._follow(job_id, _records, None, policy, None)
+            return
+        cursor: str | None = None
+        while True:
+            page = yield from self.log_page(job_id, cursor=cursor)
+            for record in _records(page):
+                yield Item(record)
+            after = page.get("next")
+            if page.get("complete") or not page["entries"] or not after or after == cursor:
+                return
+            cursor = after
+
+    def follow(
+        self,
+        job_id: str,
+        *,
+        cursor: str | None = None,
+        policy: FollowPolicy | None = None,
+        runtime: Runtime | None = None,
+    ) -> Stream[LogPage]:
+        """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
+        return self._follow(job_id, lambda page: [page], cursor, policy, runtime)
+
+    def log_page(
+        self, job_id: str, *, cursor: str | None = None, limit: int = LOG_MAX, retry: bool = True
+    ) -> Call[LogPage]:
+        """Read one page of a log, from `cursor` (the `next` of the previous page)."""
+        params: dict[str, str | int] = {"limit": limit}
+        if cursor:
+            params["next"] = cursor
+        return log_page((yield from get(f"{job_path(job_id)}/logs", params, retry=retry)))
+
+    def wait(
+        self,
+        job_id: str,
+        timeout_s: float | None = None,
+        *,
+        policy: FollowPolicy | None = None,
+        runtime: Runtime | None = None,
+    ) -> Call[J]:
+        """Wait until a job has ended, in whatever state.
+
+        Raises `WaitTimeoutError` after `timeout_s` seconds, `NotFoundError`, and `FollowError`
+        when the API does not answer for `policy.give_up_s`.
+        """
+        runtime = runtime or Runtime()
+        policy = self._policy(job_id, policy)
+        until = None
+        if timeout_s is not None:
+            until = runtime.clock() + timeout_s
+            policy = replace(policy, give_up_s=min(policy.give_up_s, timeout_s))
+        state: str | None = None
+
+        def ask() -> Call[JobJson]:
+            return job_json((yield from get(job_path(job_id), retry=False)))
+
+        def judge(job: JobJson) -> News:
+            nonlocal state
+            news = News(changed=job["state"] != state, done=job["state"] in ENDED)
+            state = job["state"]
+            return news
+
+        poll = Poll(ask, judge, policy, runtime)
+        while True:
+            job = yield from poll.answer()
+            if poll.done:
+                return self._handle(job)
+            if until is not None and runtime.clock() >= until:
+                raise WaitTimeoutError(f"job {job_id} is {job['state']} after {timeout_s} s")
+
+    def cancel(self, job_id: str, *, reason: str | None = None) -> Call[J]:
+        """Cancel a job; a running job is stopped. `data["note"]` says which.
+
+        `reason`, here and below, goes into the audit trail. Raises `RequestError` (409) when the
+        job has ended or is already being cancelled.
+        """
+        return self._action(f"{job_path(job_id)}/cancel", reason)
+
+    def retry(self, job_id: str, *, reason: str | None = None) -> Call[J]:
+        """Restart a failed or dead job with its attempts reset. Raises `RequestError` (409)."""
+        return self._action(f"{job_path(job_id)}/retry", reason)
+
+    def resubmit(
+        self, job_id: str, *, idempotency_key: str | None = None, reason: str | None = None
+    ) -> Call[J]:
+        """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
+        path = f"{job_path(job_id)}/resubmit"
+        answer = yield from act("POST", path, because(reason), idempotency_key=idempotency_key)
+        return self._submitted(answer)
+
+    def hide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
+        """Exclude a job that has ended from lists. Raises `RequestError` (409)."""
+        return self._action(f"{job_path(job_id)}/hide", reason)
+
+    def unhide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
+        """Include a hidden job in lists again."""
+        return self._action(f"{job_path(job_id)}/unhide", reason)
+
+    def delete(self, job_id: str, *, reason: str | None = None) -> Call[None]:
+        """Delete a job that is not running. Raises `RequestError` (409) for a running one."""
+        yield from act("DELETE", job_path(job_id), because(reason))
+
+    def dead_letters(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> Call[JobPage]:
+        """Read one page of dead jobs, newest first; see `list_page`."""
+        return _page("/v1/dlq", limit, cursor, {})
+
+    def replay(self, job_id: str, *, reason: str | None = None) -> Call[J]:
+        """Restart a dead job with its attempts reset. Raises `RequestError` (409)."""
+        return self._action(f"{job_path(job_id, 'dlq')}/replay", reason)
+
+    def dismiss(self, job_id: str, *, reason: str | None = None) -> Call[J]:
+        """Remove a dead job from the list of dead jobs. Raises `RequestError` (409)."""
+        return self._action(f"{job_path(job_id, 'dlq')}/dismiss", reason)
+
+    def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
+        """Yield jobs, newest first, at most `limit`; pages are fetched as they are needed."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            size = LIST_MAX if left is None else left
+            page = yield from self.list_page(limit=size, cursor=cursor, **filters)
+            entries = page["entries"][:left]
+            for entry in entries:
+                yield Item(self._handle(entry))
+            left = None if left is None else left - len(entries)
+            cursor = page.get("next")
+            if not cursor:
+                return
+
+    def _follow(
+        self,
+        job_id: str,
+        parts: Callable[[LogPage], Iterable[T]],
+        cursor: str | None,
+        policy: FollowPolicy | None,
+        runtime: Runtime | None,
+    ) -> Stream[T]:
+        def fetch(after: str | None) -> Call[LogPage]:
+            return self.log_page(job_id, cursor=after, retry=False)
+
+        policy = self._policy(job_id, policy)
+        return follow_log(fetch, parts, cursor=cursor, policy=policy, runtime=runtime)
+
+    def _submitted(self, answer: object) -> J:
+        job = job_json(answer)
+        self._newborn.append(job["id"])
+        return self._handle(job)
+
+    def _policy(self, job_id: str, policy: FollowPolicy | None) -> FollowPolicy:
+        policy = policy or FollowPolicy()
+        return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborn else policy
+
+    def _action(self, path: str, reason: str | None) -> Call[J]:
+        return self._handle(job_json((yield from act("POST", path, because(reason)))))
+
+
+def because(reason: str | None) -> Mapping[str, str] | None:
+    """Make the body of an action: its reason, for the audit trail."""
+    return None if reason is None else {"reason": reason}
+
+
+def job_path(job_id: str, under: str = "jobs") -> str:
+    """Path of a job. Raises `InputError`: an empty or dotted id would be another path."""
+    if not job_id.strip("."):
+        raise InputError(f"{job_id!r} is not the id of a job")
+    try:
+        return f"/v1/{under}/{quote(job_id, safe='')}"
+    except UnicodeEncodeError as error:
+        raise InputError("the id of a job is plain text") from error
+
+
+def _records(page: LogPage) -> Iterable[LogRecord]:
+    return map(log_record, page["entries"])
+
+
+def _page(path: str, limit: int, cursor: str | None, more: Mapping[str, str]) -> Call[JobPage]:
+    params: dict[str, str | int] = {"limit": min(limit, LIST_MAX), **more}
+    if cursor:
+        params["next"] = cursor
+    page = as_object((yield from get(path, params)), "a list of jobs")
+    page["entries"] = [job_json(row) for row in rows(page)]
+    return cast("JobPage", page)

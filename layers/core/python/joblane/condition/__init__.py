@@ -1,0 +1,1 @@
+"""Domain: conditions that block jobs. Names and test policies."""

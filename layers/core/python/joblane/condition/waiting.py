@@ -1,0 +1,54 @@
+"""A job in the list of a condition that it waits for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from joblane.deployment.names import Lane
+from joblane.job.head import Head, Step
+from joblane.job.lifecycle import State
+
+_SAME_CYCLE = frozenset({State.PENDING, State.ACTIVE, State.BLOCKED})
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job in a condition's list: all that its return to its lane takes."""
+
+    job_id: str
+    tenant: str
+    queue: str
+    lane: Lane
+    first_ms: int
+    """When it blocked first, without another end of an attempt since: the policy's time limit
+    counts from here, so a job that blocks again and again does not wait for ever."""
+    blocked_ms: int
+    """When it blocked this time."""
+
+    @property
+    def again(self) -> bool:
+        """Whether it was resubmitted before, and blocked again."""
+        return self.blocked_ms > self.first_ms
+
+
+def waiting_job(head: Head) -> WaitingJob:
+    """The list entry of a blocked job, as `JobStore.block` returned it."""
+    blocked_ms = head.timeline[-1].at_ms
+    return WaitingJob(
+        job_id=head.job_id,
+        tenant=head.tenant,
+        queue=head.queue,
+        lane=head.lane,
+        first_ms=_first_blocked(head.timeline, blocked_ms),
+        blocked_ms=blocked_ms,
+    )
+
+
+def _first_blocked(timeline: Sequence[Step], blocked_ms: int) -> int:
+    """When the series of blocks began that no other end of an attempt interrupts."""
+    first = blocked_ms
+    for step in reversed(timeline):
+        if step.state not in _SAME_CYCLE:
+            break
+        if step.state is State.BLOCKED:
+            first = step.began_ms
+    return first

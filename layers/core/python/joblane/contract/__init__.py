@@ -1,0 +1,1 @@
+"""The API contract: routes, request and response models, problems, access rules."""

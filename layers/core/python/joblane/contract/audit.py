@@ -1,0 +1,113 @@
+"""The audit trail in the API: the body of an action, and the entries as they are answered."""
+
+import json
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+from joblane.audit.records import Action, Record, Who
+from joblane.formats.text import one_line
+from joblane.formats.times import rfc3339
+
+ACTION_REASON_CHARS: Final = 500
+"""Maximum length in characters of the reason of an action."""
+
+
+Reason = Annotated[
+    str, StringConstraints(min_length=1, max_length=ACTION_REASON_CHARS), AfterValidator(one_line)
+]
+
+
+class Because(BaseModel):
+    """Optional body of an action: the reason, for the audit trail."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    reason: Reason | None = None
+    """Why it is done, for the audit trail."""
+
+
+class WhoView(BaseModel):
+    """A caller, as the API shows it."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    kind: Literal["person", "machine"]
+    """A person or a machine."""
+    subject: str
+    """Subject of the token: unique and never reused."""
+    name: str
+    """Name for people."""
+
+
+class RefusalView(BaseModel):
+    """The answer to a refused action."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    status: int
+    """HTTP status of the refusal."""
+    detail: str
+    """Why it was refused."""
+
+
+class AuditEntry(BaseModel):
+    """An entry of the audit trail."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    id: str
+    """Id of the entry; ids are in the order of time."""
+    at: str
+    """RFC 3339, UTC, milliseconds."""
+    action: Action | Literal["submit"]
+    """What was done."""
+    by: WhoView | None
+    """Null for jobs from before this was stored."""
+    target: dict[str, str]
+    """Object of the action: `job_id`, `queue`, `agent` or `condition`."""
+    reason: str | None
+    """Reason that the caller gave."""
+    asked: dict[str, Any] | None
+    """Other parameters of the request, such as the settings of a queue."""
+    request_id: str | None
+    """Id of the request, as in the logs."""
+    refused: RefusalView | None
+    """The answer to a refused action; with a status of 500 or more it may be done in part. Null if
+    the action was done, or if the function was killed before it could record a refusal."""
+
+
+class AuditPage(BaseModel):
+    """A page of the audit trail, newest first."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    entries: tuple[AuditEntry, ...]
+    """The entries of this page."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
+
+
+def who_view(who: Who | None) -> WhoView | None:
+    """The answer that shows a caller."""
+    return None if who is None else WhoView(kind=who.kind, subject=who.subject, name=who.name)
+
+
+def entry_view(record: Record) -> AuditEntry:
+    """The answer that shows a record."""
+    refusal = record.refusal
+    return AuditEntry(
+        id=record.record_id,
+        at=rfc3339(record.at_ms),
+        action=record.action,
+        by=who_view(record.who),
+        target=dict(record.target),
+        reason=record.reason,
+        asked=None if record.asked_json is None else json.loads(record.asked_json),
+        request_id=record.request_id,
+        refused=None
+        if refusal is None
+        else RefusalView(status=refusal.status, detail=refusal.detail),
+    )

@@ -1,0 +1,67 @@
+"""Conditions in the API: the conditions that jobs wait for, and declarations of applications."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from joblane.contract.views import View
+
+
+class Declaration(BaseModel):
+    """Body of `PUT /v1/conditions/{name}`: declares an application up or down."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    state: Literal["up", "down"]
+    """`down` holds jobs back, `up` releases them."""
+    reason: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    """Shown as the reason of waiting jobs."""
+
+
+class ConditionView(View):
+    """A condition that jobs of the caller's tenant wait for."""
+
+    name: str
+    """The condition, such as `http:https://api.example.com/health`."""
+    kind: str
+    """The part of the name before the first colon."""
+    since_at: str
+    """When the tenant's longest-waiting job was blocked."""
+    waiting: int
+    """Number of waiting jobs of the tenant, among the hundred that have waited longest."""
+    more: bool
+    """Whether more than a hundred jobs wait, so that `waiting` is a lower bound."""
+    reason: str
+    """Result of the last test."""
+    tests: int
+    """Number of tests since the last release of a job."""
+    next_test_at: str | None
+    """Time of the next test; null until its execution has started."""
+    policy: str
+    """The policy that sets the delays between tests."""
+    gives_up_at: str
+    """When the longest-waiting job fails if the condition still blocks."""
+
+
+class ConditionPage(View):
+    """A page of conditions."""
+
+    entries: tuple[ConditionView, ...]
+    """The entries of this page."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+
+
+class AppView(View):
+    """The declared state of an application."""
+
+    name: str
+    """The application, such as `app:billing`."""
+    state: Literal["up", "down"]
+    """Whether it is declared down."""
+    reason: str
+    """The reason that was given."""
+    until_at: str | None
+    """When a declaration that it is down expires."""

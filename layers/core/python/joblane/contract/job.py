@@ -1,0 +1,162 @@
+"""A job in the API: its fields, its progress, and the end of its output."""
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from joblane.condition.names import unscoped
+from joblane.contract.audit import WhoView, who_view
+from joblane.deployment.names import Name
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head, abridged
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.spec import JobFields
+
+
+class Transition(BaseModel):
+    """One entry of a job's timeline."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    state: State
+    """State after the transition."""
+    at: str
+    """RFC 3339, UTC, milliseconds."""
+    attempt: int
+    """Number of the attempt."""
+    reason: str
+    """Why: a sentence."""
+    agent: str | None = None
+    """The agent that made it, if one did."""
+
+
+class JobProgress(BaseModel):
+    """Where a job stands and how it got there."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    id: str
+    """The job's ULID."""
+    tenant: str
+    """The tenant that owns it."""
+    state: State
+    """Its state."""
+    reason: str
+    """Why it waits or how it ended: a sentence."""
+    attempt: int
+    """Number of the present or last attempt; 0 before the first."""
+    epoch: int
+    """Number of claims so far."""
+    outcome: Outcome | None
+    """How the last attempt ended."""
+    exit_code: int | None
+    """Exit code of the last attempt; null before its end, and if a signal ended it."""
+    signal: int | None
+    """Signal that ended the last attempt."""
+    usage: dict[str, Any] | None
+    """CPU, memory and I/O of the last attempt."""
+    agent: str | None
+    """Agent of the last attempt."""
+    condition: str | None
+    """Condition that a blocked job waits for."""
+    submitted_by: WhoView | None
+    """Who submitted it."""
+    cancel_requested: str | None
+    """Why the running attempt was asked to stop."""
+    hidden: bool
+    """Whether lists leave the job out."""
+    resubmit_of: str | None
+    """Id of the job that this one repeats."""
+    resubmitted_as: str | None
+    """Id of the job that repeats this one; the latest, if there are several."""
+    created_at: str
+    """Time of the submission."""
+    started_at: str | None
+    """Start of the first attempt."""
+    ended_at: str | None
+    """Time when it ended."""
+    next_at: str | None
+    """Time of the next attempt, or the earliest start."""
+    timeline: tuple[Transition, ...]
+    """Every transition, oldest first."""
+    abridged: bool
+    """Whether `command` and `env` are cut short here; `GET /v1/jobs/{id}` shows them whole."""
+
+
+class Job(JobFields, JobProgress):
+    """A job as the API answers it: its fields as submitted, and its progress."""
+
+    # An answer is not a request: it may gain fields, and all of them are always there.
+    model_config = ConfigDict(
+        extra="ignore",
+        strict=False,
+        frozen=False,
+        defer_build=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+    queue: Name
+    command: tuple[str, ...]
+    """What runs: as submitted, or the command of the job's type."""
+
+
+class Cancelled(Job):
+    """A job after a request to cancel it."""
+
+    note: str
+    """What happens next, in a sentence."""
+
+
+class LogEnd(BaseModel):
+    """The end of a job's output in a stream of events."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    state: State
+    """Final state of the job."""
+    reason: str
+    """Its reason."""
+    exit_code: int | None
+    """Exit code of the last attempt."""
+
+
+def job_view(head: Head, *, whole: bool = False) -> Job:
+    """The API's answer for a job; with `whole`, a long command and environment are not cut."""
+    spec = head.spec if whole else abridged(head.spec)
+    starts = [step for step in head.timeline if step.state is State.ACTIVE]
+    return Job(
+        **dict(spec),
+        id=head.job_id,
+        tenant=head.tenant,
+        state=head.state,
+        reason=head.timeline[-1].full_reason,
+        attempt=head.attempt,
+        epoch=head.epoch,
+        outcome=head.outcome,
+        exit_code=head.exit_code,
+        signal=head.signal,
+        usage=json.loads(head.usage_json) if head.usage_json else None,
+        agent=head.agent,
+        condition=None if head.condition is None else unscoped(head.condition),
+        cancel_requested=head.cancel_requested,
+        submitted_by=who_view(head.submitted_by),
+        hidden=head.hidden,
+        resubmit_of=head.resubmit_of,
+        resubmitted_as=head.resubmitted_as,
+        created_at=rfc3339(head.timeline[0].at_ms),
+        started_at=rfc3339(starts[0].at_ms) if starts else None,
+        ended_at=rfc3339(head.timeline[-1].at_ms) if head.ended else None,
+        next_at=rfc3339(head.next_at_ms) if head.next_at_ms is not None else None,
+        timeline=tuple(
+            Transition(
+                state=step.state,
+                at=rfc3339(step.at_ms),
+                attempt=step.attempt,
+                reason=step.full_reason,
+                agent=step.agent,
+            )
+            for step in head.timeline
+        ),
+        abridged=head.payload is not None or spec is not head.spec,
+    )

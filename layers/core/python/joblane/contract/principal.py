@@ -1,0 +1,157 @@
+"""The caller, from the claims of a token that API Gateway has verified.
+
+A caller may do what both its token and its role allow. A person's token of Cognito carries every
+scope of the client the person logged in with, whoever the person is, so the role decides; a
+machine that asked for fewer scopes than its role has gets no more than it asked for.
+
+API Gateway hands claims over as text: a list reads `[main:operator other:reader]`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from joblane.audit.records import Who
+from joblane.contract.access import API_AUDIENCE, ROLES, SCOPES, Role, Scope
+
+Claims = Mapping[str, Any]
+
+
+class NotAdmitted(Exception):
+    """The token is valid but gives no access to this deployment; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller, its tenant and its scopes."""
+
+    kind: Literal["person", "machine"]
+    subject: str
+    """The token's `sub`: unique within the issuer and never reused."""
+    name: str
+    """Name of the user or machine. It may change; `subject` does not."""
+    tenant: str
+    role: Role | None
+    """None if the issuer gives scopes and no role."""
+    scopes: frozenset[Scope]
+
+    @property
+    def who(self) -> Who:
+        """The caller as the tables store it."""
+        return Who(self.kind, self.subject, self.name)
+
+    def __str__(self) -> str:
+        return self.name if self.kind == "person" else f"machine {self.name}"
+
+
+class Access(Protocol):
+    """Reads claims."""
+
+    def principal(self, claims: Claims) -> Principal:
+        """Identify the bearer of a token. Raises NotAdmitted if it belongs to no tenant."""
+        ...
+
+
+class Machine(NamedTuple):
+    """A client of the user pool, from joblane.toml."""
+
+    tenant: str
+    role: Role
+    name: str
+
+
+class PoolAccess(BaseModel):
+    """Tokens of the deployment's own user pool."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["pool"] = "pool"
+    tenants: frozenset[str]
+    people: str
+    """Id of the client that people log in with."""
+    machines: Mapping[str, Machine]
+    """By the id of their client."""
+
+    def principal(self, claims: Claims) -> Principal:
+        """Identify the bearer of a token. Raises NotAdmitted if it belongs to no tenant."""
+        client = str(claims.get("client_id", ""))
+        asked = _scopes(claims, f"{API_AUDIENCE}/")
+        if client == self.people:
+            tenant, role = self._membership(_texts(claims.get("cognito:groups", "")))
+            subject = str(claims.get("sub", ""))
+            name = str(claims.get("username") or subject)
+            return Principal("person", subject, name, tenant, role, asked & ROLES[role])
+        machine = self.machines.get(client)
+        if machine is None:
+            raise NotAdmitted("the token's client belongs to no tenant")
+        scopes = asked & ROLES[machine.role]
+        return Principal("machine", client, machine.name, machine.tenant, machine.role, scopes)
+
+    def _membership(self, groups: Iterable[str]) -> tuple[str, Role]:
+        """Tenant and role of a person by groups named `tenant:role`; the highest role counts."""
+        found: dict[str, list[str]] = {}
+        for group in groups:
+            tenant, _, role = group.partition(":")
+            if tenant in self.tenants and role in ROLES:
+                found.setdefault(tenant, []).append(role)
+        if not found:
+            raise NotAdmitted("this person has no role in any tenant; an administrator gives one")
+        if len(found) > 1:
+            raise NotAdmitted("this person has roles in several tenants; the API needs exactly one")
+        ((tenant, roles),) = found.items()
+        return tenant, _highest(roles)
+
+
+class IssuerAccess(BaseModel):
+    """Tokens of another OpenID Connect issuer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["issuer"] = "issuer"
+    tenants: frozenset[str]
+    tenant_claim: str
+    role_claim: str | None = None
+    """The claim with a role's name; None if the token's scopes are used."""
+
+    def principal(self, claims: Claims) -> Principal:
+        """Identify the bearer of a token. Raises NotAdmitted if it belongs to no tenant."""
+        tenant = str(claims.get(self.tenant_claim, ""))
+        if tenant not in self.tenants:
+            raise NotAdmitted("the token belongs to no tenant of this deployment")
+        role: Role | None = None
+        scopes = _scopes(claims, "")
+        if self.role_claim is not None:
+            roles = [text for text in _texts(claims.get(self.role_claim, "")) if text in ROLES]
+            if not roles:
+                raise NotAdmitted("the token names no role of this API")
+            role = _highest(roles)
+            scopes = ROLES[role]
+        client = str(claims.get("client_id") or claims.get("azp") or "")
+        subject = str(claims.get("sub") or client)
+        # RFC 9068: a token that a client got for itself has that client as its subject.
+        machine = subject == client
+        name = str(claims.get("preferred_username") or claims.get("email") or subject)
+        return Principal("machine" if machine else "person", subject, name, tenant, role, scopes)
+
+
+AnyAccess = Annotated[PoolAccess | IssuerAccess, Field(discriminator="kind")]
+"""The value of JOBLANE_ACCESS, which the stacks write."""
+
+
+def _highest(roles: Iterable[str]) -> Role:
+    return [role for role in ROLES if role in roles][-1]
+
+
+def _scopes(claims: Claims, prefix: str) -> frozenset[Scope]:
+    held = _texts(claims.get("scope") or claims.get("scp") or "")
+    return frozenset(scope for scope in SCOPES if f"{prefix}{scope}" in held)
+
+
+def _texts(claim: object) -> frozenset[str]:
+    """The words of a claim: a list, API Gateway's text of a list, or one word."""
+    if isinstance(claim, list):
+        return frozenset(str(entry) for entry in claim)
+    return frozenset(re.sub(r"^\[(.*)\]$", r"\1", str(claim)).split())

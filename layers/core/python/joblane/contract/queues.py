@@ -1,0 +1,182 @@
+"""Queues in the API: lanes, settings and activity as they are answered, and new settings."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from joblane.contract.audit import Reason
+from joblane.contract.job import Job
+from joblane.contract.views import View
+from joblane.deployment.names import Lane
+from joblane.formats.times import rfc3339
+from joblane.job.lifecycle import State
+from joblane.queue.activity import WINDOWS, Tally
+from joblane.queue.settings import QueueSettings
+
+MAX_THREADS = 1000
+"""The same limit as in joblane.toml (`joblane.config.Queue`)."""
+
+MAX_CLUSTER_THREADS = 1_000_000
+
+
+class SettingsInput(BaseModel):
+    """Body of `PUT /v1/queues/{queue}/settings`; it replaces all settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    run_jobs: bool
+    """False pauses the queue: no agent starts its jobs; running jobs continue."""
+    threads: Annotated[int, Field(ge=0, le=MAX_THREADS)] | None
+    """Most jobs of this queue that one agent runs at once; null for the value of joblane.toml."""
+    cluster_threads: Annotated[int, Field(ge=0, le=MAX_CLUSTER_THREADS)] | None
+    """Most jobs of this queue that all agents together run at once; null for no limit."""
+    reason: Reason | None = None
+    """Why, for the audit trail."""
+
+
+class SettingsView(BaseModel):
+    """The settings of a queue as the API answers them."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    run_jobs: bool
+    """false while the queue is paused."""
+    threads: int | None
+    """Maximum number of jobs on one agent; null: `threads_declared`."""
+    threads_declared: int
+    """The value of joblane.toml, used while `threads` is null."""
+    cluster_threads: int | None
+    """Maximum number of jobs on all agents; null: no limit."""
+    version: int
+    """Number of changes; the ETag."""
+    changed_at: str | None
+    """Time of the last change."""
+    changed_by: str | None
+    """Caller who changed them last, if of the same tenant."""
+
+
+def settings_view(settings: QueueSettings, declared: int, tenant: str) -> SettingsView:
+    """The answer for a caller of `tenant`, without names of another tenant's operators."""
+    return SettingsView(
+        run_jobs=settings.run_jobs,
+        threads=settings.threads,
+        threads_declared=declared,
+        cluster_threads=settings.cluster_threads,
+        version=settings.version,
+        changed_at=None if settings.changed_ms is None else rfc3339(settings.changed_ms),
+        changed_by=settings.changed_by if settings.tenant == tenant else None,
+    )
+
+
+def explained(job: Job, settings: QueueSettings) -> Job:
+    """Give a job that waits in a paused queue this reason."""
+    if settings.run_jobs or job.state not in {State.PENDING, State.RETRY}:
+        return job
+    since = "" if settings.changed_ms is None else f" since {rfc3339(settings.changed_ms)}"
+    paused = f"queue {job.queue} is paused{since} and starts no jobs until it is resumed"
+    reason = paused if job.state is State.PENDING else f"{job.reason}; {paused}"
+    return job.model_copy(update={"reason": reason})
+
+
+class Count(BaseModel):
+    """Number of jobs and of their work items."""
+
+    model_config = ConfigDict(defer_build=True)  # a cold start need not pay for it
+
+    jobs: int
+    """Number of jobs."""
+    items: int
+    """Sum of their `items`."""
+
+
+class Activity(BaseModel):
+    """Activity of the caller's tenant in a queue over the last minutes."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    minutes: int
+    """Length of the window."""
+    since: str
+    """The beginning of a minute, so the time covered is up to one minute more than `minutes`."""
+    span_s: float
+    """Seconds from `since` to now; divide a count by it for a rate."""
+    submitted: Count
+    """New jobs."""
+    started: Count
+    """Attempts that started; an attempt that another agent took over counts once."""
+    completed: Count
+    """Jobs that ended completed."""
+    failed: Count
+    """Jobs that ended failed or dead."""
+    retried: Count
+    """Failed attempts that are followed by another one."""
+    mean_wait_s: float | None
+    """Mean time from ready to started; null if no job started."""
+
+
+class LaneView(View):
+    """One lane: message counts of its SQS queue and of its dead-letter queue."""
+
+    lane: Lane
+    """`high`, `default` or `low`."""
+    visible: int
+    """Jobs that wait for an agent."""
+    in_flight: int
+    """Jobs that run or wait for their next attempt."""
+    delayed: int
+    """Jobs whose `run_at` is within 15 minutes."""
+    dead_letters: int
+    """Messages in its dead-letter queue."""
+    oldest_s: int | None
+    """Age of the oldest message, of a waiting or running job; null if CloudWatch has no value."""
+    oldest_at: str | None
+    """When SQS measured it, once a minute."""
+
+
+class QueueView(View):
+    """A queue as the API answers it; its lanes in the order in which agents serve them."""
+
+    name: str
+    """The queue's name."""
+    lanes: tuple[LaneView, ...]
+    """Its lanes, high first."""
+    settings: SettingsView
+    """Its settings."""
+    activity: tuple[Activity, ...]
+    """Of the caller's tenant, over 1, 5 and 60 minutes."""
+
+
+class QueuePage(View):
+    """All queues that the caller's tenant may use."""
+
+    entries: tuple[QueueView, ...]
+    """The entries of this page."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: None
+    """Cursor of the next page; null at the end."""
+
+
+def activity(minutes: Mapping[int, Tally], now_ms: int) -> list[Activity]:
+    """Add up the counters of the last hour for each of `WINDOWS`."""
+    return [_window(minutes, length, now_ms) for length in WINDOWS]
+
+
+def _window(minutes: Mapping[int, Tally], length: int, now_ms: int) -> Activity:
+    first = now_ms // 60_000 - length
+    total = Tally()
+    for minute, tally in minutes.items():
+        if minute >= first:
+            total.add(tally)
+    return Activity(
+        minutes=length,
+        since=rfc3339(first * 60_000),
+        span_s=(now_ms - first * 60_000) / 1000,
+        submitted=Count(jobs=total.submitted, items=total.submitted_items),
+        started=Count(jobs=total.started, items=total.started_items),
+        completed=Count(jobs=total.completed, items=total.completed_items),
+        failed=Count(jobs=total.failed, items=total.failed_items),
+        retried=Count(jobs=total.retried, items=total.retried_items),
+        mean_wait_s=round(total.waited_ms / total.started / 1000, 3) if total.started else None,
+    )

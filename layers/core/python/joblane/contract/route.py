@@ -1,0 +1,85 @@
+"""The type of a route: path, function, scope, request and answers."""
+
+from dataclasses import KW_ONLY, dataclass
+from http import HTTPStatus
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from joblane.audit.records import Action
+from joblane.contract.access import Scope
+from joblane.contract.queries import NoQuery, Query
+
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+
+FunctionName = Literal["submission", "admin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Rate limit of a route in API Gateway for all callers together; above it, answers are 429."""
+
+    per_second: int
+    burst: int
+    """Requests that may arrive at once."""
+
+
+READS: Final = Rate(200, 400)
+WRITES: Final = Rate(200, 400)
+SWEEPS: Final = Rate(10, 20)
+"""For requests that read or write up to a hundred jobs, or ask SQS twice for each lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path of the API, the function behind it, the scope a caller needs, and its contract."""
+
+    method: Method
+    path: str
+    """With `{parameters}` as API Gateway and OpenAPI write them; handlers take them by name."""
+    function: FunctionName
+    scope: Scope | None
+    """None opens the route to anyone, with or without a token."""
+    summary: str
+    """One line: a verb and its object."""
+    _: KW_ONLY
+    action: Action | None = None
+    """Its name in the audit trail; None for routes that change nothing, and for submissions: a job
+    names its submitter itself (decision 0513)."""
+    answer: type[BaseModel] | None = None
+    """Body of a successful answer; None if it has none."""
+    status: HTTPStatus = HTTPStatus.OK
+    query: type[Query] = NoQuery
+    body: type[BaseModel] | None = None
+    """Body of the request; None if it has none. `Because` is optional."""
+    errors: tuple[HTTPStatus, ...] = ()
+    """Errors besides those that `problems` derives, such as 409 where a job's state decides."""
+    rate: Rate = READS
+    idempotent: bool = False
+    """Whether it takes an Idempotency-Key."""
+    conditional: bool = False
+    """Whether it takes If-Match."""
+    streams: bool = False
+    """Whether it also answers Server-Sent Events, if the request's `Accept` names them."""
+
+    @property
+    def key(self) -> str:
+        """API Gateway's route key: `GET /v1/jobs/{job_id}`."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def problems(self) -> tuple[HTTPStatus, ...]:
+        """Every status that this route answers besides success."""
+        found = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR, *self.errors}
+        found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
+        if self.scope is not None:
+            found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+        if self.idempotent:
+            found |= {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
+        if self.conditional:
+            found.add(HTTPStatus.PRECONDITION_FAILED)
+        if "{" in self.path:
+            found.add(HTTPStatus.NOT_FOUND)
+        if self.body is not None:
+            found.add(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return tuple(sorted(found))

@@ -1,0 +1,197 @@
+"""Answers of the API: pages of jobs and logs, batches, agents, bulk operations, errors.
+
+contract/openapi.json is written from these models. They are built when they are first used, so that
+a cold start pays for none that it does not use.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from joblane.contract.job import Job
+from joblane.contract.problems import FieldProblem
+from joblane.job.lifecycle import State
+from joblane.job.output import LogRecord
+
+
+class View(BaseModel):
+    """Part of an answer."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+
+class Health(View):
+    """Whether the API is up."""
+
+    status: Literal["ok"]
+    """`ok`."""
+    version: str
+    """Version of the deployment."""
+
+
+class JobPage(View):
+    """A page of jobs, newest first."""
+
+    entries: tuple[Job, ...]
+    """The entries of this page."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
+
+
+class LogPage(View):
+    """A page of a job's output."""
+
+    entries: tuple[LogRecord, ...]
+    """Records of output, in order."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str
+    """Cursor of the next page; always set, because more may come."""
+    state: State
+    """The job's state when the page was made."""
+    complete: bool
+    """Whether the output ends with this page."""
+
+
+class Accepted(View):
+    """Entry of a batch that became a job."""
+
+    status: Literal[202]
+    """202."""
+    job: Job
+    """The new job."""
+
+
+class NotAccepted(View):
+    """Entry of a batch that did not become a job."""
+
+    status: Literal[400, 409, 413, 503]
+    """The status that a single submission would have."""
+    detail: str
+    """What is wrong."""
+    errors: tuple[FieldProblem, ...]
+    """The fields that were refused."""
+
+
+class BatchAnswer(View):
+    """The result of each entry of a batch, in its order."""
+
+    entries: tuple[Accepted | NotAccepted, ...]
+    """One entry for each submission, in order."""
+
+
+class AgentView(View):
+    """An agent, as of its last heartbeat."""
+
+    name: str
+    """The agent's name, unique in the deployment."""
+    alive: bool
+    """Whether it holds the lease on its jobs."""
+    last_seen_at: str
+    """Time of the last heartbeat."""
+    threads: int
+    """Number of slots."""
+    running: int
+    """Number of running jobs."""
+    queues: tuple[str, ...]
+    """Queues that it serves."""
+    isolation: str
+    """`full` or `namespaces`."""
+    version: str
+    """Its version of Joblane."""
+    trouble: str | None = None
+    """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
+
+
+class AgentPage(View):
+    """A page of agents."""
+
+    entries: tuple[AgentView, ...]
+    """The entries of this page."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+
+
+class AgentDetail(AgentView):
+    """An agent and the jobs that it runs."""
+
+    started_at: str
+    """When this process of the agent started."""
+    jobs: tuple[Job, ...]
+    """Those of the caller's tenant, as of its last heartbeat; `running` counts all."""
+
+
+class Drained(AgentView):
+    """An agent that was asked to drain."""
+
+    note: str
+    """What happens next, in a sentence."""
+
+
+class LeftOut(View):
+    """A job that was not changed."""
+
+    id: str
+    """The job's id."""
+    detail: str
+    """Why."""
+
+
+class _Work(View):
+    examined: int
+    """Number of jobs that were examined."""
+    refused: tuple[LeftOut, ...]
+    """Jobs that were left out, with the reason."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+
+
+class Requeued(_Work):
+    """Result of one page of a requeue."""
+
+    requeued: int
+    """Number of messages sent."""
+
+
+class Restarted(_Work):
+    """Result of one page of a restart."""
+
+    restarted: int
+    """Number of jobs started again."""
+
+
+class Contract(View):
+    """An OpenAPI document: this one."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="allow")
+
+    openapi: str
+    """Version of OpenAPI."""
+
+
+class ProblemDocument(View):
+    """An error in the form of RFC 9457."""
+
+    type: Literal["about:blank"]
+    """`about:blank`."""
+    title: str
+    """Name of the status."""
+    status: int
+    """HTTP status."""
+    detail: str
+    """What went wrong, in a sentence."""
+    instance: str
+    """Id of the request, as in the header `X-Request-Id` and in the logs."""
+    errors: tuple[FieldProblem, ...] = ()
+    """Each wrong field or parameter."""
+
+
+class GatewayError(View):
+    """An error of API Gateway, before the request reaches Joblane."""
+
+    message: str | None
+    """What is wrong."""

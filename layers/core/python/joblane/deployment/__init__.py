@@ -1,0 +1,1 @@
+"""Domain: names of the deployment's resources, and its description for agents."""

@@ -1,0 +1,45 @@
+"""The descriptor of a deployment: what its agents read from SSM."""
+
+from pydantic import BaseModel, ConfigDict
+
+from joblane.deployment.names import Lane, Name, dead_letter_name, lane_name
+from joblane.job.retention import Retention
+
+
+class QueueDescriptor(BaseModel):
+    """What an agent needs to know of one queue."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    threads: int
+
+
+class Descriptor(BaseModel):
+    """The deployment as an agent reads it from SSM at its start.
+
+    The stacks write it, so that an agent needs only the deployment's name and no file that could
+    be outdated. A standard parameter of SSM holds 4 KB, hence one prefix for all queue URLs.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name
+    jobs_table: str
+    agents_table: str
+    log_group: str
+    bucket: str
+    """Bucket of large submissions."""
+    queue_url_prefix: str
+    """`https://sqs.<region>.amazonaws.com/<account>/`"""
+    retention: Retention
+    queues: dict[Name, QueueDescriptor]
+    recovery_arn: str | None = None
+    """State machine that tests conditions; None only in descriptors from before it existed."""
+
+    def lane_url(self, queue: str, lane: Lane) -> str:
+        """URL of the SQS queue behind a lane."""
+        return self.queue_url_prefix + lane_name(self.name, queue, lane)
+
+    def dead_letter_url(self, queue: str, lane: Lane) -> str:
+        """URL of a lane's dead-letter queue."""
+        return self.queue_url_prefix + dead_letter_name(self.name, queue, lane)

@@ -1,0 +1,85 @@
+"""Names of AWS resources, which the stacks, the functions and the agents share.
+
+Not in `joblane.config`: every cold start of a function needs them, and its models take time.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import StringConstraints
+
+AGENT_NAME_PATTERN = r"^[a-zA-Z0-9_-]{1,40}$"
+"""An agent's name ends the name of its inbox, and SQS allows 80 characters in all."""
+
+Lane = Literal["high", "default", "low"]
+LANES: tuple[Lane, ...] = ("high", "default", "low")
+"""Lanes of a queue, in the order in which an agent serves them."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+"""A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
+
+
+def table_name(deployment: str, table: str) -> str:
+    """Name of a DynamoDB table: `joblane-jobs`."""
+    return f"{deployment}-{table}"
+
+
+def lane_name(deployment: str, queue: str, lane: Lane) -> str:
+    """Name of the SQS queue behind one lane: `joblane-default-high`."""
+    return f"{deployment}-{queue}-{lane}"
+
+
+def dead_letter_name(deployment: str, queue: str, lane: Lane) -> str:
+    """Name of the dead-letter queue of one lane: `joblane-default-high-dlq`."""
+    return f"{lane_name(deployment, queue, lane)}-dlq"
+
+
+def inbox_name(deployment: str, agent: str) -> str:
+    """Name of the SQS queue with commands for one agent: `joblane-inbox-i-0123456789abcdef0`."""
+    return f"{deployment}-inbox-{agent}"
+
+
+def fleet_name(deployment: str, fleet: str) -> str:
+    """Name of a fleet's Auto Scaling group, and of what belongs to it: `joblane-main`."""
+    return f"{deployment}-{fleet}"
+
+
+LEAVING_HOOK = "joblane-leaving"
+"""Lifecycle hook of every fleet's group: an instance is terminated once its agent has drained."""
+
+
+def recovery_name(deployment: str) -> str:
+    """Name of the recovery function, and of the state machine that calls it."""
+    return f"{deployment}-recovery"
+
+
+def recovery_rule_name(deployment: str) -> str:
+    """Name of the EventBridge rule for failed executions of that machine."""
+    return f"{recovery_name(deployment)}-failed"
+
+
+def alternate_name(deployment: str) -> str:
+    """Name of the SQS queue for events that nothing could route."""
+    return f"{deployment}-alternate"
+
+
+def topic_name(deployment: str) -> str:
+    """Name of the SNS topic that notifies operators of dead letters."""
+    return f"{deployment}-dead-letters"
+
+
+def bucket_name(deployment: str, account: str, region: str) -> str:
+    """Name of the S3 bucket that holds large submissions: `joblane-123456789012-us-east-1`.
+
+    Bucket names are global and have at most 63 characters.
+    """
+    return f"{deployment}-{account}-{region}"
+
+
+def log_group_name(deployment: str) -> str:
+    """Name of the CloudWatch Logs group that holds the output of jobs."""
+    return f"/{deployment}/jobs"
+
+
+def descriptor_name(deployment: str) -> str:
+    """Name of the SSM parameter with the `Descriptor`."""
+    return f"/{deployment}/descriptor"

@@ -1,0 +1,1 @@
+"""Domain: text formats that everything shares: times and job ids."""

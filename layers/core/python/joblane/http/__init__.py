@@ -1,0 +1,1 @@
+"""API Gateway events to service calls and back. In the Lambda layer only."""

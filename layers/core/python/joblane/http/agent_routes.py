@@ -1,0 +1,36 @@
+"""The routes of agents."""
+
+import re
+from http import HTTPStatus
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.contract.queries import PageQuery
+from joblane.contract.views import Drained
+from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.http.answers import listing, page_start, success
+from joblane.http.application import Application
+from joblane.service.agents import Agents
+
+
+def agent_routes(app: Application, agents: Agents) -> None:
+    """Bind the routes that list, show and drain agents."""
+
+    @app.route("GET /v1/agents")
+    def page() -> Response[str]:
+        app.tenant()
+        query = app.parameters(PageQuery)
+        after = page_start(query, lambda key: re.match(AGENT_NAME_PATTERN, key))
+        found, following = agents.page(query.limit, after)
+        return listing(found, query, following)
+
+    @app.route("GET /v1/agents/{agent}")
+    def one(agent: str) -> Response[str]:
+        return success(agents.one(app.tenant(), agent))
+
+    @app.route("POST /v1/agents/{agent}/drain")
+    def drain(agent: str) -> Response[str]:
+        app.tenant()
+        view = agents.drain(agent)
+        note = f"{agent} takes no new jobs, hands back those that do not end in time, and stops"
+        return success(Drained(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)

@@ -1,0 +1,57 @@
+"""Answers of the HTTP functions: JSON, pages of lists, ETags."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+from pydantic import BaseModel
+
+from joblane.contract.cursors import NotACursor, decode_cursor, encode_cursor
+from joblane.contract.problems import wrong
+from joblane.contract.queries import PageQuery
+from joblane.job.head import Head, version
+
+JSON = "application/json"
+
+
+def etag(head: Head) -> str:
+    """The ETag of a job."""
+    return f'"{version(head)}"'
+
+
+def success(
+    body: BaseModel | Mapping[str, Any],
+    status: HTTPStatus = HTTPStatus.OK,
+    headers: Mapping[str, str] | None = None,
+) -> Response[str]:
+    """Make a JSON answer."""
+    text = body.model_dump_json() if isinstance(body, BaseModel) else json.dumps(body)
+    return Response(int(status), JSON, text, headers=dict(headers or {}))
+
+
+def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | None) -> Response[str]:
+    """Make the answer of a list, `{entries, limit, next}`; `following` starts the next page."""
+    return success(
+        {
+            "entries": [entry.model_dump(mode="json") for entry in entries],
+            "limit": query.limit,
+            "next": next_cursor(query, following),
+        }
+    )
+
+
+def next_cursor(query: PageQuery, following: str | None) -> str | None:
+    """Return the `next` field of a page; None on the last page."""
+    return None if following is None else encode_cursor(following, query.bound)
+
+
+def page_start(query: PageQuery, is_key: Callable[[str], object]) -> str | None:
+    """Return the key that a page starts after; Problem 400 for the cursor of another list."""
+    if query.next is None:
+        return None
+    try:
+        return decode_cursor(query.next, is_key, query.bound)
+    except NotACursor as error:
+        raise wrong("next", str(error)) from None

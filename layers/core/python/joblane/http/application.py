@@ -1,0 +1,340 @@
+"""The application of an HTTP function: routes, caller, request parameters, audit trail, errors."""
+
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from http import HTTPStatus
+from traceback import extract_tb
+from typing import Any, ParamSpec, TypeVar
+
+from aws_lambda_powertools.event_handler.api_gateway import (
+    APIGatewayHttpResolver,
+    Response,
+)
+from aws_lambda_powertools.logging import Logger
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import BaseModel, ValidationError
+
+from joblane.audit.records import Action, Record
+from joblane.aws.jobs import Refused
+from joblane.contract.access import Scope
+from joblane.contract.audit import Because
+from joblane.contract.principal import Access, NotAdmitted, Principal
+from joblane.contract.problems import Problem, invalid, parsed, wrong
+from joblane.contract.queries import NoQuery, Query
+from joblane.contract.route import Route
+from joblane.contract.routes import BY_KEY
+from joblane.contract.strict_json import NotStrict, check, printable
+from joblane.formats.times import rfc3339
+from joblane.http.answers import etag
+from joblane.job.head import Head
+from joblane.job.idempotency import IdempotencyKey, idempotency_key
+from joblane.job.moves import NotAllowed
+from joblane.service.audit_trail import Asked, Trail
+from joblane.service.operations import Gone
+
+Params = ParamSpec("Params")
+Model = TypeVar("Model", bound=BaseModel)
+AQuery = TypeVar("AQuery", bound=Query)
+
+PROBLEM_JSON = "application/problem+json"
+
+MAX_ACTION_BYTES = 4096
+"""Largest body of an action: a reason, some settings."""
+
+SECURITY_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Strict-Transport-Security": "max-age=63072000",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Headers of every answer that does not set its own (OWASP REST Security Cheat Sheet).
+
+No CORS header is sent, so no script of another origin can read an answer.
+"""
+
+
+CHANGED = "it has changed since you read it; read it again and decide again"
+
+
+@contextmanager
+def conflicts(*, exact: bool = False) -> Iterator[None]:
+    """Turn a refused operation into a problem: 409 for the job's state, 404 if it is deleted.
+
+    `exact`: the caller named a version; 412 if the job has changed since.
+    """
+    try:
+        yield
+    except NotAllowed as refusal:
+        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from None
+    except Gone:
+        raise Problem(HTTPStatus.NOT_FOUND, "there is no such job") from None
+    except Refused as refusal:
+        if exact:
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, CHANGED) from None
+        raise Problem(
+            HTTPStatus.CONFLICT,
+            f"{refusal}, and was changed by another request meanwhile; read it and try again",
+        ) from None
+
+
+@dataclass
+class Application:
+    """A Powertools resolver with problem+json, request ids and one log line a request."""
+
+    access: Access
+    """Identifies the bearer of a token."""
+    logger: Logger
+    trail: Trail
+    resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
+    bound: list[Route] = field(default_factory=list)
+    """Routes that have a handler."""
+    _query: Query = field(default_factory=NoQuery)
+    """Parameters of the current request."""
+
+    def __post_init__(self) -> None:
+        self.resolver.exception_handler(Exception)(self._defect)
+        self.resolver.exception_handler(Problem)(self._problem)
+        self.resolver.exception_handler([ClientError, BotoCoreError])(self._aws_trouble)
+        self.resolver.not_found(self._no_route)
+
+    def handle(self, event: dict[str, Any], context: object) -> dict[str, Any]:
+        """Answer one API Gateway event (payload format 2.0)."""
+        request_id = event["requestContext"]["requestId"]
+        self.logger.append_keys(request_id=request_id)
+        answer = self.resolver.resolve(event, context)  # type: ignore[arg-type] # Powertools' own context type
+        own = answer.get("headers") or {}
+        answer["headers"] = {**SECURITY_HEADERS, **own, "X-Request-Id": request_id}
+        self.logger.info(
+            "request",
+            route=event.get("routeKey"),
+            status=answer["statusCode"],
+            subject=self.claims(event).get("sub"),
+        )
+        return answer
+
+    @staticmethod
+    def claims(event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Claims of the token that API Gateway has verified; empty without a token."""
+        authorizer = event["requestContext"].get("authorizer") or {}
+        claims: Mapping[str, Any] = authorizer.get("jwt", {}).get("claims", {})
+        return claims
+
+    def route(
+        self, key: str
+    ) -> Callable[[Callable[Params, Response[str]]], Callable[Params, Response[str]]]:
+        """Bind a handler to a route of `joblane.contract.routes`, such as `GET /v1/jobs/{job_id}`.
+
+        The request's parameters are validated before the handler is called and are available from
+        `parameters`. Raises KeyError for a route that is not in the table: it would have no scope.
+        """
+        route = BY_KEY[key]
+        path = route.path.replace("{", "<").replace("}", ">")
+
+        def bind(handler: Callable[Params, Response[str]]) -> Callable[Params, Response[str]]:
+            @wraps(handler)
+            def admitted(*args: Params.args, **kwargs: Params.kwargs) -> Response[str]:
+                if route.scope is not None:
+                    self._admit(route.scope)
+                self._query = self._parameters(route.query)
+                return self._recorded(route, kwargs, lambda: handler(*args, **kwargs))
+
+            self.resolver.route(path, route.method)(admitted)
+            self.bound.append(route)
+            return handler
+
+        return bind
+
+    def _recorded(
+        self, route: Route, target: Mapping[str, object], call: Callable[[], Response[str]]
+    ) -> Response[str]:
+        """Record an action in the audit trail, then do it; record a refusal as well.
+
+        Raises what `call` raises. See decision 0513.
+        """
+        if route.action is None:
+            return call()
+        record = self.trail.begin(self._request(route, route.action, target))
+        try:
+            return call()
+        except Problem as problem:
+            self._refused(record, problem.status, problem.detail)
+            raise
+        except Exception:
+            self._refused(record, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
+            raise
+
+    def _request(self, route: Route, action: Action, target: Mapping[str, object]) -> Asked:
+        """The request as the audit trail records it. Raises Problem 400 and 413 for its body."""
+        without = route.body in {None, Because} and not self.body(MAX_ACTION_BYTES)
+        body = Because() if without else self.read(route.body or Because, MAX_ACTION_BYTES)
+        query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
+        return Asked(
+            action=action,
+            tenant=self.tenant(),
+            who=self.principal().who,
+            target={name: printable(str(value)) for name, value in target.items()},
+            reason=getattr(body, "reason", None) or None,
+            beside=query | body.model_dump(mode="json", exclude={"reason"}),
+            request_id=self.resolver.current_event.raw_event["requestContext"]["requestId"],
+        )
+
+    def _refused(self, record: Record, status: HTTPStatus, detail: str) -> None:
+        try:
+            self.trail.refuse(record, status, detail)
+        except (ClientError, BotoCoreError) as error:
+            self.log_trouble(error)  # the record itself stands
+
+    def _admit(self, scope: Scope) -> None:
+        """Raise Problem 403 unless the caller has the scope.
+
+        API Gateway has checked the scopes of the token; the caller's role is checked here only
+        (`joblane.contract.principal`).
+        """
+        who = self.principal()
+        if scope not in who.scopes:
+            has = f"the role {who.role}" if who.role else "the token"
+            raise Problem(HTTPStatus.FORBIDDEN, f"this needs the scope {scope}; {has} lacks it")
+
+    def principal(self) -> Principal:
+        """The caller. Raises Problem 403 if the token belongs to no tenant."""
+        try:
+            return self.access.principal(self.claims(self.resolver.current_event.raw_event))
+        except NotAdmitted as refusal:
+            raise Problem(HTTPStatus.FORBIDDEN, str(refusal)) from None
+
+    def tenant(self) -> str:
+        """The tenant of the caller."""
+        return self.principal().tenant
+
+    def asked(self, done: str, now_ms: int) -> str:
+        """The reason for a timeline: `cancelled by machine ci at 2026-...`."""
+        return f"{done} by {self.principal()} at {rfc3339(now_ms)}"
+
+    def _parameters(self, model: type[Query]) -> Query:
+        given = self.resolver.current_event.query_string_parameters
+        if unknown := [name for name in given if name not in model.model_fields]:
+            takes = ", ".join(model.model_fields) or "none"
+            raise wrong(printable(unknown[0]), f"is unknown; this route takes {takes}")
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            raise invalid(error) from None
+
+    def parameters(self, model: type[AQuery]) -> AQuery:
+        """Query parameters of the request; `model` is the one of its route."""
+        if not isinstance(self._query, model):
+            raise TypeError(f"this route takes {type(self._query).__name__}")
+        return self._query
+
+    def read(self, model: type[Model], most: int) -> Model:
+        """The request's body as a model.
+
+        Raises Problem 413 above `most` bytes, and 400 naming each wrong field.
+        """
+        text = self.body(most)
+        try:
+            check(text)
+        except NotStrict as error:
+            raise wrong("body", str(error)) from None
+        return parsed(model, text)
+
+    def header(self, name: str) -> str | None:
+        """A header of the request, by its name in lower case."""
+        value: str | None = self.resolver.current_event.headers.get(name)
+        return value
+
+    def matches(self, head: Head) -> bool:
+        """Whether the caller named this version of the job by If-Match; False if none at all.
+
+        Raises Problem 412 if it named others only.
+        """
+        given = self.header("if-match")
+        if given is None or given.strip() == "*":
+            return False
+        if etag(head) not in [tag.strip() for tag in given.split(",")]:
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, CHANGED)
+        return True
+
+    def idempotency_key(self) -> IdempotencyKey | None:
+        """The Idempotency-Key of this request; None without one.
+
+        The key is a string as the IETF's draft has it, `"8e03978e"`, or the same without the
+        quotes, as most clients send it. Raises Problem 400 for anything else.
+        """
+        given = self.header("idempotency-key")
+        if given is None:
+            return None
+        name = given[1:-1] if len(given) > 1 and given[0] == given[-1] == '"' else given
+        if not re.fullmatch(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,255}", name) or name != name.strip():
+            raise wrong(
+                "Idempotency-Key",
+                "must be 1 to 255 printable ASCII characters without quotes and backslashes",
+            )
+        event = self.resolver.current_event
+        return idempotency_key(
+            self.tenant(), name, (event.http_method, event.path, event.body or "")
+        )
+
+    def body(self, most: int) -> str:
+        """The request's body as text; Problem 413 above `most` bytes."""
+        event = self.resolver.current_event
+        raw = event.body or ""
+        size = len(raw) * 3 // 4 if event.is_base64_encoded else len(raw.encode())
+        if size > most:
+            raise Problem(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the body has {size} bytes; at most {most} are allowed",
+            )
+        try:
+            return event.decoded_body or ""
+        except (binascii.Error, UnicodeDecodeError):
+            raise wrong("body", "is not UTF-8 text") from None
+
+    def _answer(self, problem: Problem) -> Response[str]:
+        body: dict[str, Any] = {
+            "type": "about:blank",
+            "title": problem.status.phrase,
+            "status": int(problem.status),
+            "detail": problem.detail,
+            "instance": self.resolver.current_event.raw_event["requestContext"]["requestId"],
+        }
+        if problem.errors:
+            body["errors"] = [entry.model_dump() for entry in problem.errors]
+        return Response(int(problem.status), PROBLEM_JSON, json.dumps(body))
+
+    def _problem(self, problem: Problem) -> Response[str]:
+        return self._answer(problem)
+
+    def _no_route(self, _error: Exception) -> Response[str]:
+        return self._answer(Problem(HTTPStatus.NOT_FOUND, "there is no such route"))
+
+    def log_trouble(self, error: Exception) -> None:
+        """Log an error of AWS, which the answer does not repeat."""
+        self.logger.error("aws call failed", error=str(error))
+
+    def _defect(self, error: Exception) -> Response[str]:
+        """Answer an unexpected error. Its message is not logged: it may contain values."""
+        frames = extract_tb(error.__traceback__)
+        where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
+        self.logger.error("unexpected error", kind=type(error).__name__, where=where)
+        return self._answer(
+            Problem(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "an internal error of Joblane; give the request id to your operators",
+            )
+        )
+
+    def _aws_trouble(self, error: Exception) -> Response[str]:
+        """Answer 503; the error of AWS is logged and not repeated."""
+        self.log_trouble(error)
+        return self._answer(
+            Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "a service behind this API did not answer; try again in a moment",
+            )
+        )

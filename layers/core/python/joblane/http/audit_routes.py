@@ -1,0 +1,57 @@
+"""The routes of the audit trail: of a tenant, and of one job."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.audit.records import is_record_id, submission_record
+from joblane.aws.audit import Wanted
+from joblane.contract.audit import entry_view
+from joblane.contract.problems import Problem
+from joblane.contract.queries import AuditQuery, PageQuery
+from joblane.formats.ids import first_id
+from joblane.formats.times import unix_ms
+from joblane.http.answers import listing, page_start
+from joblane.http.application import Application
+from joblane.job.head import Head
+from joblane.service.audit_trail import Trail
+
+
+def trail_route(app: Application, trail: Trail) -> None:
+    """Bind the route of a tenant's trail."""
+
+    @app.route("GET /v1/audit")
+    def audit() -> Response[str]:
+        query = app.parameters(AuditQuery)
+        before, until = page_start(query, is_record_id), _first(query.until)
+        if until is not None and (before is None or until < before):
+            before = until
+        wanted = Wanted(query.limit, before, _first(query.since), query.action)
+        found, following = trail.of_tenant(app.tenant(), wanted)
+        return listing(map(entry_view, found), query, following)
+
+
+def job_trail_route(
+    app: Application, trail: Trail, find: Callable[[str, str], Head | None]
+) -> None:
+    """Bind the route of a job's trail; `find` reads a job of a tenant, None if there is none."""
+
+    @app.route("GET /v1/jobs/{job_id}/audit")
+    def audit(job_id: str) -> Response[str]:
+        query = app.parameters(PageQuery)
+        before = page_start(query, is_record_id)
+        tenant = app.tenant()
+        head = find(tenant, job_id)
+        submitted = None
+        if head is not None:
+            submitted = submission_record(head.job_id, tenant, head.submitted_by)
+        found, following = trail.of_job(tenant, job_id, Wanted(query.limit, before), submitted)
+        if head is None and before is None and not found:
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
+        return listing(map(entry_view, found), query, following)
+
+
+def _first(moment: str | None) -> str | None:
+    """The lowest record id of a time."""
+    return None if moment is None else first_id(unix_ms(moment))

@@ -1,0 +1,35 @@
+"""The routes of conditions: list them, and declare applications up or down."""
+
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.condition.names import is_condition
+from joblane.contract.conditions import Declaration
+from joblane.contract.queries import PageQuery
+from joblane.http.answers import listing, page_start, success
+from joblane.http.application import Application
+from joblane.service.conditions import Conditions, require_application
+
+MAX_DECLARATION_BYTES = 4096
+"""Largest body of a declaration."""
+
+
+def condition_routes(app: Application, conditions: Conditions, now_ms: Callable[[], int]) -> None:
+    """Bind the routes of conditions."""
+
+    @app.route("GET /v1/conditions")
+    def page() -> Response[str]:
+        query = app.parameters(PageQuery)
+        after = page_start(query, is_condition)
+        found, following = conditions.page(app.tenant(), query.limit, after)
+        return listing(found, query, following)
+
+    @app.route("PUT /v1/conditions/{condition}")
+    def declare(condition: str) -> Response[str]:
+        tenant, name = app.tenant(), unquote(condition)
+        require_application(name)
+        declared = app.read(Declaration, MAX_DECLARATION_BYTES)
+        by = app.asked(f"declared {declared.state}", now_ms())
+        return success(conditions.declare(tenant, name, declared, by))

@@ -1,0 +1,83 @@
+"""The routes of dead jobs, and of bulk operations on jobs."""
+
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.contract.job import job_view
+from joblane.contract.queries import PageQuery, WorkQuery
+from joblane.http.answers import listing, next_cursor, page_start, success
+from joblane.http.application import Application, conflicts
+from joblane.job.lifecycle import Event
+from joblane.job.message import JOB_ID_PATTERN
+from joblane.service.bulk import BulkOperations, BulkResult, is_restart_cursor
+from joblane.service.operations import Operations
+from joblane.service.read import JobReader
+
+
+def dead_letter_routes(
+    app: Application, reader: JobReader, operations: Operations, now_ms: Callable[[], int]
+) -> None:
+    """Bind the routes that list, replay and dismiss dead jobs."""
+
+    @app.route("GET /v1/dlq")
+    def dead() -> Response[str]:
+        query = app.parameters(PageQuery)
+        before = page_start(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        heads, following = reader.dead(app.tenant(), query.limit, before)
+        return listing((job_view(head) for head in heads), query, following)
+
+    @app.route("POST /v1/dlq/{job_id}/replay")
+    def replay(job_id: str) -> Response[str]:
+        head, at_ms = reader.job(app.tenant(), job_id), now_ms()
+        why = app.asked("replayed", at_ms)
+        exact = app.matches(head)
+        with conflicts(exact=exact):
+            head = operations.restart(head, Event.REPLAY, why, at_ms, exact=exact)
+        return success(job_view(head), HTTPStatus.ACCEPTED)
+
+    @app.route("POST /v1/dlq/{job_id}/dismiss")
+    def dismiss(job_id: str) -> Response[str]:
+        head, at_ms = reader.job(app.tenant(), job_id), now_ms()
+        why = app.asked("dismissed", at_ms)
+        exact = app.matches(head)
+        with conflicts(exact=exact):
+            head = operations.decide(head, Event.DISMISS, why, at_ms, exact=exact)
+        return success(job_view(head))
+
+
+def bulk_routes(app: Application, bulk: BulkOperations, now_ms: Callable[[], int]) -> None:
+    """Bind the routes that requeue and restart jobs, a page at a time."""
+
+    @app.route("POST /v1/queues/{queue}/requeue")
+    def requeue(queue: str) -> Response[str]:
+        query = app.parameters(WorkQuery)
+        before = page_start(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        selection = bulk.selection(app.tenant(), queue, query.type)
+        result = bulk.requeue(selection, now_ms(), limit=query.limit, before=before)
+        return success(_answer("requeued", result, query))
+
+    @app.route("POST /v1/queues/{queue}/restart-failed")
+    def restart_failed(queue: str) -> Response[str]:
+        query = app.parameters(WorkQuery)
+        after = page_start(query, is_restart_cursor)
+        selection = bulk.selection(app.tenant(), queue, query.type)
+        at_ms = now_ms()
+        result = bulk.restart_failed(
+            selection, app.asked("restarted", at_ms), at_ms, limit=query.limit, after=after
+        )
+        return success(_answer("restarted", result, query))
+
+
+def _answer(done: str, result: BulkResult, query: PageQuery) -> dict[str, Any]:
+    """The answer of a bulk operation; `done` names the count of the jobs that it changed."""
+    refused = [{"id": job_id, "detail": why} for job_id, why in result.refused.items()]
+    return {
+        "examined": result.examined,
+        done: result.done,
+        "refused": refused,
+        "next": next_cursor(query, result.following),
+    }

@@ -1,0 +1,146 @@
+"""The routes of jobs: submit, read, and what a job's owner may do with it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.contract.job import Cancelled, job_view
+from joblane.contract.problems import Problem
+from joblane.contract.queries import ListJobs
+from joblane.http.answers import etag, listing, page_start, success
+from joblane.http.application import Application, conflicts
+from joblane.job.head import Head
+from joblane.job.lifecycle import Event
+from joblane.job.message import JOB_ID_PATTERN
+from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
+from joblane.service.admit import Admission
+from joblane.service.delete import JobDeleter
+from joblane.service.operations import Operations
+from joblane.service.read import JobReader, JobViews
+from joblane.service.submit import Submitter
+
+REPLAYED = {"Idempotency-Replayed": "true"}
+"""With the answer to a request that had been done before."""
+
+
+@dataclass(frozen=True)
+class JobServices:
+    """The services that the routes of jobs call."""
+
+    admission: Admission
+    submitter: Submitter
+    reader: JobReader
+    views: JobViews
+    operations: Operations
+    deleter: JobDeleter
+    clock: Callable[[], float]
+
+    def now_ms(self) -> int:
+        """The time, in Unix milliseconds."""
+        return int(self.clock() * 1000)
+
+
+def job_routes(app: Application, services: JobServices) -> None:
+    """Bind the routes that submit and read jobs."""
+    submitter, reader, views = services.submitter, services.reader, services.views
+
+    @app.route("POST /v1/jobs")
+    def submit() -> Response[str]:
+        spec = app.read(Submission, MAX_BODY_BYTES)
+        return _accepted(*submitter.submit(app.principal(), spec, app.idempotency_key()))
+
+    @app.route("POST /v1/jobs/batch")
+    def batch() -> Response[str]:
+        entries = app.read(Batch, MAX_BODY_BYTES)
+        key = app.idempotency_key()
+        answers, repeated = submitter.submit_batch(app.principal(), entries, key)
+        headers = REPLAYED if repeated else {}
+        return success({"entries": [_entry(answer) for answer in answers]}, headers=headers)
+
+    @app.route("GET /v1/jobs")
+    def jobs() -> Response[str]:
+        query = app.parameters(ListJobs)
+        before = page_start(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        tenant = app.tenant()
+        if query.queue is not None:
+            services.admission.require_queue(tenant, query.queue)
+        found = reader.search(tenant, query, before)
+        return listing(views.listed(found.heads), query, found.following)
+
+    @app.route("GET /v1/jobs/{job_id}")
+    def job(job_id: str) -> Response[str]:
+        head = reader.job(app.tenant(), job_id)
+        return success(views.whole(head), headers={"ETag": etag(head)})
+
+
+def job_operation_routes(app: Application, services: JobServices) -> None:
+    """Bind the routes with which a job's owner stops, restarts, hides or deletes it."""
+    reader, operations = services.reader, services.operations
+
+    @app.route("DELETE /v1/jobs/{job_id}")
+    def delete(job_id: str) -> Response[str]:
+        head = reader.job(app.tenant(), job_id)
+        exact = app.matches(head)
+        with conflicts(exact=exact):
+            services.deleter.delete(head, exact=exact)
+        return Response(int(HTTPStatus.NO_CONTENT), body="")
+
+    @app.route("POST /v1/jobs/{job_id}/cancel")
+    def cancel(job_id: str) -> Response[str]:
+        now_ms = services.now_ms()
+        head = reader.job(app.tenant(), job_id)
+        exact, why = app.matches(head), app.asked("cancelled", now_ms)
+        with conflicts(exact=exact):
+            result = operations.cancel(head, why, now_ms, exact=exact)
+        job = job_view(result.head).model_dump()
+        return success(Cancelled(**job, note=result.note), HTTPStatus.ACCEPTED)
+
+    @app.route("POST /v1/jobs/{job_id}/retry")
+    def retry(job_id: str) -> Response[str]:
+        now_ms = services.now_ms()
+        head = reader.job(app.tenant(), job_id)
+        exact, why = app.matches(head), app.asked("retried", now_ms)
+        with conflicts(exact=exact):
+            back = operations.restart(head, Event.RETRY, why, now_ms, exact=exact)
+        return success(job_view(back), HTTPStatus.ACCEPTED)
+
+    @app.route("POST /v1/jobs/{job_id}/resubmit")
+    def resubmit(job_id: str) -> Response[str]:
+        head = reader.job(app.tenant(), job_id)
+        with conflicts():
+            key = app.idempotency_key()
+            return _accepted(*services.submitter.resubmit(app.principal(), head, key))
+
+    def show(job_id: str, *, hidden: bool) -> Response[str]:
+        head = reader.job(app.tenant(), job_id)
+        with conflicts():
+            return success(job_view(operations.hide(head, hidden=hidden)))
+
+    @app.route("POST /v1/jobs/{job_id}/hide")
+    def hide(job_id: str) -> Response[str]:
+        return show(job_id, hidden=True)
+
+    @app.route("POST /v1/jobs/{job_id}/unhide")
+    def unhide(job_id: str) -> Response[str]:
+        return show(job_id, hidden=False)
+
+
+def _entry(answer: Head | Problem) -> dict[str, Any]:
+    """One entry of a batch's answer."""
+    if isinstance(answer, Head):
+        return {"status": HTTPStatus.ACCEPTED, "job": job_view(answer).model_dump(mode="json")}
+    return {
+        "status": answer.status,
+        "detail": answer.detail,
+        "errors": [problem.model_dump() for problem in answer.errors],
+    }
+
+
+def _accepted(head: Head, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
+    where = {"Location": f"/v1/jobs/{head.job_id}"}
+    headers = where | (REPLAYED if repeated else {})
+    return success(job_view(head), HTTPStatus.ACCEPTED, headers)

@@ -1,0 +1,1 @@
+"""Domain: the job. Its specification, state machine, head, output records and retention."""

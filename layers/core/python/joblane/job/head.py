@@ -1,0 +1,269 @@
+"""The head of a job: the item of the jobs table with its state and its timeline.
+
+The head stays under 1 KB in the common case: DynamoDB charges a write by the size of the whole
+item, and a job at four write units is possible only below 1 KB. So nothing that can be derived is
+stored: the reason, the times and the agent of each step are in the timeline only.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from joblane.audit.records import Who
+from joblane.deployment.names import Lane
+from joblane.formats.times import rfc3339, unix_ms
+from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
+from joblane.job.spec import LISTED_CHARS, Submission
+
+INLINE_SPEC_BYTES = 340
+"""Longest submission stored in the head. The rest of an ended job's head takes about 450 bytes
+(tests/unit/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
+submitted it, which leaves room for longer reasons."""
+
+STEP_REASON_CHARS = 160
+"""Maximum length in characters of the reason of a timeline entry. Longer ones would push the
+head over 1 KB."""
+
+DATA_DAYS = 400
+"""Days after which the DATA item of a large submission expires, counted from its submission or
+`run_at`. A TTL set when the job ends would cost the item's whole size in write units; 400 is well
+over 14 days in a lane plus the longest default retention (90)."""
+
+
+SAME_ATTEMPT = -1
+"""The attempt number of a step that neither starts nor ends an attempt: that of the step before.
+
+It can be written without reading the job; decoding the timeline fills in the number.
+"""
+
+
+_ROUND = (State.ACTIVE, State.BLOCKED, State.PENDING, State.ACTIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transition of a job."""
+
+    state: State
+    at_ms: int
+    attempt: int
+    reason: str
+    agent: str | None = None
+    records: int | None = None
+    """Number of log records of the attempt that ended here; a reader stops after the last."""
+    times: int = 1
+    """Number of consecutive blocks that it stands for, each with its claim (`with_step`)."""
+    first_ms: int | None = None
+    """Time of the first block, if it stands for several; the other fields are of the last."""
+
+    def encode(self) -> str:
+        """Encode as one compact string, an entry of the timeline attribute."""
+        row = [self.state, self.at_ms, self.attempt, short_reason(self.reason)]
+        if self.times > 1:
+            row += [self.agent, self.records, self.times, self.first_ms]
+        elif self.records is not None:
+            row += [self.agent, self.records]
+        elif self.agent is not None:
+            row.append(self.agent)
+        return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def decode(cls, text: str) -> "Step":
+        """Inverse of `encode`."""
+        state, at_ms, attempt, reason, *rest = json.loads(text)
+        return cls(State(state), at_ms, attempt, reason, *rest)
+
+    @property
+    def began_ms(self) -> int:
+        """Time of the step, or of the first of those that it stands for."""
+        return self.at_ms if self.first_ms is None else self.first_ms
+
+    @property
+    def full_reason(self) -> str:
+        """The reason, with the number of blocks that the step stands for."""
+        if self.first_ms is None:
+            return self.reason
+        return f"{self.reason} (the last of {self.times} times since {rfc3339(self.first_ms)})"
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadObject:
+    """A submission that is too large for the table and is stored in S3."""
+
+    object: str
+    """The object's key in the deployment's bucket."""
+    size: int
+    """Bytes."""
+    sha256: str
+    """Hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A job as the table stores it."""
+
+    job_id: str
+    tenant: str
+    state: State
+    epoch: int
+    """Counts claims; every write of an agent is conditional on the epoch of its claim."""
+    attempt: int
+    spec: Submission
+    """As submitted, with the queue filled in; abridged while `payload` is set."""
+    timeline: tuple[Step, ...]
+    agent: str | None = None
+    """Agent that holds, or last held, the lease."""
+    outcome: Outcome | None = None
+    """How the last attempt ended."""
+    exit_code: int | None = None
+    signal: int | None = None
+    usage_json: str | None = None
+    next_at_ms: int | None = None
+    """Earliest start of a scheduled job, or of the next attempt."""
+    expires_at: int | None = None
+    """Unix seconds; set when the job ended."""
+    wake_at_ms: int | None = None
+    """When the requeue function checks the job next (index `wake`)."""
+    condition: str | None = None
+    """Condition that a blocked job waits for."""
+    cancel_requested: str | None = None
+    """Why the running attempt was asked to stop; None if it was not."""
+    submitted_by: Who | None = None
+    """None for jobs from before this was stored."""
+    payload: PayloadObject | None = None
+    """Where the whole submission is, if it is in S3."""
+    hidden: bool = False
+    """Whether lists leave the job out."""
+    idempotency_row: str | None = None
+    """Name of the row of the Idempotency-Key that it was submitted with."""
+    resubmit_of: str | None = None
+    """Id of the job that this one repeats."""
+    resubmitted_as: str | None = None
+    """Id of the latest job that repeats this one."""
+
+    @property
+    def queue(self) -> str:
+        """The queue it was routed to."""
+        if self.spec.queue is None:
+            raise ValueError(f"job {self.job_id} was stored without its queue")
+        return self.spec.queue
+
+    @property
+    def lane(self) -> Lane:
+        """Its lane in that queue."""
+        return self.spec.priority
+
+    @property
+    def ended(self) -> bool:
+        """Whether the state is terminal."""
+        return self.state in ENDED
+
+    def expired_row(self, now_s: float) -> bool:
+        """Whether its row has expired; DynamoDB deletes it later, readers hide it already."""
+        return self.expires_at is not None and self.expires_at <= now_s
+
+    def visible_to(self, tenant: str, now_s: float) -> bool:
+        """Whether a tenant can see it: not another tenant's job, and not an expired row."""
+        return self.tenant == tenant and not self.expired_row(now_s)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Deadline in Unix milliseconds."""
+        return None if self.spec.deadline is None else unix_ms(self.spec.deadline)
+
+    def current_attempt(self) -> Attempt:
+        """The current attempt, for `settle`."""
+        return Attempt(self.attempt, self.spec.retry, self.spec.restartable)
+
+
+def version(head: Head) -> str:
+    """Version of a job, the content of its ETag; it changes with every update."""
+    steps = [step.encode() for step in head.timeline]
+    rest = (head.state, head.epoch, head.next_at_ms, head.condition, head.cancel_requested)
+    seen = repr((*rest, head.hidden, head.resubmitted_as, head.wake_at_ms, steps))
+    return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def short_reason(reason: str) -> str:
+    """Cut a long reason at a word and end it with an ellipsis."""
+    if len(reason) <= STEP_REASON_CHARS:
+        return reason
+    return reason[: STEP_REASON_CHARS - 1].rsplit(" ", 1)[0] + "\u2026"
+
+
+def submitted(
+    job_id: str, tenant: str, spec: Submission, now_ms: int, who: Who | None = None
+) -> Head:
+    """Make the head of a newly accepted job: scheduled, pending, or expired by its deadline."""
+    run_at_ms = None if spec.run_at is None else unix_ms(spec.run_at)
+    deadline_ms = None if spec.deadline is None else unix_ms(spec.deadline)
+    next_at_ms: int | None = None
+    wake_at_ms = deadline_ms
+    if deadline_ms is not None and deadline_ms <= now_ms:
+        state, wake_at_ms = State.EXPIRED, None
+        reason = f"its deadline {spec.deadline} was not in the future"
+    elif run_at_ms is not None and run_at_ms > now_ms:
+        state, next_at_ms, wake_at_ms = State.SCHEDULED, run_at_ms, run_at_ms
+        reason = f"waits for its run_at {spec.run_at}"
+    else:
+        state, reason = State.PENDING, waits_in_lane(spec)
+    return Head(
+        job_id=job_id,
+        tenant=tenant,
+        state=state,
+        epoch=0,
+        attempt=0,
+        spec=spec,
+        timeline=(Step(state, now_ms, 0, reason),),
+        next_at_ms=next_at_ms,
+        wake_at_ms=wake_at_ms,
+        submitted_by=who,
+    )
+
+
+def waits_in_lane(spec: Submission) -> str:
+    """The reason of a pending job."""
+    return f"waits in lane {spec.priority} of queue {spec.queue} for an agent with a free slot"
+
+
+def with_step(head: Head, step: Step) -> Head:
+    """Apply one transition to a head in memory, as the store does in the table.
+
+    A job may block and be released many times. A block that follows such a round replaces the
+    lines of the round, so the head does not grow:
+
+        active, blocked, pending, active + blocked  ->  active, blocked (the last of 2 times)
+    """
+    before = head.timeline
+    if step.state is State.BLOCKED and tuple(s.state for s in before[-4:]) == _ROUND:
+        earlier = before[-3]
+        silent = earlier.records == step.records == 0
+        before = before[:-3]
+        step = replace(
+            step,
+            records=0 if silent else None,
+            times=earlier.times + 1,
+            first_ms=earlier.began_ms,
+        )
+    return replace(head, state=step.state, attempt=step.attempt, timeline=(*before, step))
+
+
+def abridged(spec: Submission) -> Submission:
+    """The submission with command and environment cut to `LISTED_CHARS`.
+
+    The result is a valid submission: code that needs only queue, times and limits can use it as
+    the whole one.
+    """
+    texts = [*spec.command, *spec.env, *spec.env.values()]
+    if sum(map(len, texts)) <= LISTED_CHARS:
+        return spec
+    words, left = [], LISTED_CHARS
+    for word in spec.command:
+        if len(word) > left:
+            words.append(word[:left] + "\u2026")
+            break
+        words.append(word)
+        left -= len(word)
+    # The command of a job type is always short.
+    command = tuple(words) if spec.type is None else spec.command
+    return spec.model_copy(update={"command": command, "env": {}})

@@ -1,0 +1,64 @@
+"""Leases: an agent's heartbeat is its lease on all its jobs."""
+
+from dataclasses import dataclass
+
+HEARTBEAT_S = 10
+"""Seconds between two heartbeats."""
+
+LEASE_S = 300
+"""Seconds from a heartbeat to the end of the lease it gives. Every heartbeat contains the lease of
+its agent, so that agents of another version, with another lease, may work beside it."""
+
+UNLISTED_MS = 10_000
+"""A heartbeat without a job shows that the agent does not have the job, if the heartbeat was
+written more than this after the claim. An agent lists a job before it claims it; the margin allows
+for a clock that was set back a little in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """An agent, as of its last heartbeat."""
+
+    name: str
+    since_ms: int
+    """When this process of the agent started; it does not hold the jobs of an earlier one."""
+    beat_ms: int
+    threads: int
+    running: int
+    queues: tuple[str, ...]
+    isolation: str
+    version: str
+    jobs: tuple[str, ...] = ()
+    """Ids of the jobs that were running or being claimed, and of those whose end was not
+    reported yet: the jobs to free when the instance ends."""
+    trouble: str | None = None
+    """Why it takes no jobs or cannot report outcomes; None without a problem."""
+    lease_s: int = LEASE_S
+    """How long the lease lasts from the heartbeat."""
+
+    def alive(self, now_ms: int) -> bool:
+        """Whether it still holds the lease on its jobs."""
+        return now_ms - self.beat_ms < self.lease_s * 1000
+
+    def holds(self, job_id: str, claimed_ms: int, now_ms: int) -> bool:
+        """Whether the agent still holds a job that was claimed in its name at `claimed_ms`.
+
+        An agent that crashed and restarted under its name holds only those jobs of its earlier
+        process that it lists: the ones in its journal and in its job directories. It does not hold
+        a job whose claim was written but whose answer was lost; its heartbeat does not list it:
+
+            agent                        table                      others
+            lists the job
+            claim  ----------------->    active
+                            (answer lost, three times)
+            does not list it
+            heartbeat  ------------->    row without the job
+                                         active, epoch 2   <------  take over
+
+        Both times are by the agent's own clock.
+        """
+        if not self.alive(now_ms):
+            return False
+        if job_id in self.jobs:
+            return True
+        return claimed_ms >= self.since_ms and self.beat_ms - claimed_ms <= UNLISTED_MS

@@ -1,0 +1,253 @@
+"""The job state machine: states, events, transitions, and how an attempt's outcome moves a job.
+
+Pure functions: time and randomness are parameters. `TABLE` is the only list of transitions.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # pydantic takes 0.2 s, and the command line needs only the states
+    from joblane.job.spec import Retry
+
+
+class State(StrEnum):
+    """State of a job (docs/reference/states.md)."""
+
+    SCHEDULED = "scheduled"
+    PENDING = "pending"
+    ACTIVE = "active"
+    RETRY = "retry"
+    BLOCKED = "blocked"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    SKIPPED = "skipped"
+    STALE = "stale"
+    DISMISSED = "dismissed"
+
+
+class Event(StrEnum):
+    """What moves a job from one state to another; the value is its name in the docs."""
+
+    WAKE = "wake"
+    """`run_at` is reached."""
+    START = "start"
+    """An agent claims the job."""
+    TAKE_OVER = "take over"
+    """Another agent claims it because the lease of the first one has expired."""
+    SUCCEED = "succeed"
+    TRY_LATER = "try later"
+    """An attempt failed and another one is left."""
+    HAND_BACK = "hand back"
+    """The agent drains before the job has ended; the attempt is not counted."""
+    FAIL = "fail"
+    """A permanent error: another attempt would fail too."""
+    EXHAUST = "exhaust"
+    """The last attempt failed, or SQS moved the message to the dead-letter queue."""
+    BLOCK = "block"
+    """A condition of the job does not hold."""
+    UNBLOCK = "unblock"
+    """The condition holds again."""
+    GIVE_UP = "give up"
+    """The condition did not hold again in time."""
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    """The deadline has passed."""
+    SKIP = "skip"
+    """No agent of its target is available."""
+    OVERTAKE = "overtake"
+    """A newer job of the same key replaces it."""
+    RETRY = "retry"
+    """An operator restarts the job; counters are reset."""
+    REPLAY = "replay"
+    """The same for a dead job, from the dead-letter list."""
+    DISMISS = "dismiss"
+    """An operator removes a dead job from the dead-letter list."""
+
+
+TABLE: Mapping[tuple[State, Event], State] = {
+    (State.SCHEDULED, Event.WAKE): State.PENDING,
+    (State.SCHEDULED, Event.CANCEL): State.CANCELLED,
+    (State.SCHEDULED, Event.EXPIRE): State.EXPIRED,
+    (State.PENDING, Event.START): State.ACTIVE,
+    (State.PENDING, Event.BLOCK): State.BLOCKED,
+    (State.PENDING, Event.EXHAUST): State.DEAD,
+    (State.PENDING, Event.CANCEL): State.CANCELLED,
+    (State.PENDING, Event.EXPIRE): State.EXPIRED,
+    (State.PENDING, Event.SKIP): State.SKIPPED,
+    (State.ACTIVE, Event.TAKE_OVER): State.ACTIVE,
+    (State.ACTIVE, Event.SUCCEED): State.COMPLETED,
+    (State.ACTIVE, Event.TRY_LATER): State.RETRY,
+    (State.ACTIVE, Event.HAND_BACK): State.PENDING,
+    (State.ACTIVE, Event.FAIL): State.FAILED,
+    (State.ACTIVE, Event.EXHAUST): State.DEAD,
+    (State.ACTIVE, Event.BLOCK): State.BLOCKED,
+    (State.ACTIVE, Event.CANCEL): State.CANCELLED,
+    (State.ACTIVE, Event.EXPIRE): State.EXPIRED,
+    (State.ACTIVE, Event.OVERTAKE): State.STALE,
+    (State.RETRY, Event.START): State.ACTIVE,
+    (State.RETRY, Event.EXHAUST): State.DEAD,
+    (State.RETRY, Event.CANCEL): State.CANCELLED,
+    (State.RETRY, Event.EXPIRE): State.EXPIRED,
+    (State.BLOCKED, Event.UNBLOCK): State.PENDING,
+    (State.BLOCKED, Event.GIVE_UP): State.FAILED,
+    (State.BLOCKED, Event.CANCEL): State.CANCELLED,
+    (State.BLOCKED, Event.EXPIRE): State.EXPIRED,
+    (State.FAILED, Event.RETRY): State.PENDING,
+    (State.DEAD, Event.RETRY): State.PENDING,
+    (State.DEAD, Event.REPLAY): State.PENDING,
+    (State.DEAD, Event.DISMISS): State.DISMISSED,
+}
+"""Every allowed transition; all others are refused.
+
+The API, the functions, the agent, the tests and docs/reference/states.md use this table.
+"""
+
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    state: frozenset(to for (source, _), to in TABLE.items() if source is state) for state in State
+}
+"""The states that follow each state, by any event."""
+
+OPERATORS = frozenset({Event.RETRY, Event.REPLAY, Event.DISMISS})
+"""Events that only an operator causes; only these move a job that has ended."""
+
+ENDED: frozenset[State] = frozenset(
+    state
+    for state in State
+    if all(event in OPERATORS for source, event in TABLE if source is state)
+)
+"""Terminal states: only an operator moves a job on."""
+
+CLAIMABLE: frozenset[State] = frozenset(s for s, event in TABLE if event is Event.START)
+"""States from which an agent may claim a job without looking at its lease."""
+
+NEEDS_ATTENTION: frozenset[State] = frozenset(
+    {State.FAILED, State.DEAD, State.BLOCKED, State.STALE}
+)
+"""States listed for operators; the index `attention` holds exactly these jobs."""
+
+EXIT_BLOCKED = 75
+"""EX_TEMPFAIL of sysexits.h: the job cannot run now, because a condition does not hold."""
+
+EXIT_PERMANENT = 65
+"""EX_DATAERR of sysexits.h: a permanent error, the job is not retried."""
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PERMANENT = "permanent"
+    TIMED_OUT = "timed_out"
+    OOM_KILLED = "oom_killed"
+    REFUSED = "refused"
+    """Not run: the host cannot provide a limit or an isolation that the job requires."""
+    BLOCKED = "blocked"
+    """The job, or a test before its start, found that a condition does not hold."""
+    CANCELLED = "cancelled"
+    """The job was cancelled while it ran."""
+    EXPIRED = "expired"
+    """The deadline passed while it ran."""
+    INTERRUPTED = "interrupted"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What `settle` needs to know about an attempt."""
+
+    number: int
+    """1 for the first; interrupted attempts are not counted."""
+    retry: "Retry"
+    restartable: bool
+    started: bool = True
+    """False if the job was claimed and its program was never started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """State and reason of a job after an attempt."""
+
+    state: State
+    reason: str
+    """A sentence an operator can act on."""
+    delay_s: float = 0.0
+    """Seconds until the job's message may be seen again; 0 when the job has ended."""
+    counted: bool = True
+    """False gives the attempt back to the job."""
+
+
+_FINAL: Mapping[Outcome, State] = {
+    Outcome.SUCCEEDED: State.COMPLETED,
+    Outcome.CANCELLED: State.CANCELLED,
+    Outcome.EXPIRED: State.EXPIRED,
+}
+
+
+def backoff_s(retry: "Retry", attempt: int, dice: random.Random) -> float:
+    """Seconds to wait after a failed attempt: full jitter, uniform between 0 and the bound.
+
+    Full jitter spreads the retries of jobs that failed together best (Brooker, "Exponential
+    Backoff And Jitter", AWS Architecture Blog, 2015).
+    """
+    bound = retry.backoff_s[min(attempt, len(retry.backoff_s)) - 1]
+    return dice.uniform(0, bound)
+
+
+def outcome_of(
+    *, exit_code: int | None, timed_out: bool, oom_killed: bool, condition: str | None = None
+) -> Outcome:
+    """The outcome of an attempt, from what the sandbox reports.
+
+    Exit code 75 without a `condition` (a deployment without recovery) is an ordinary failure:
+    nothing would release the job.
+    """
+    if timed_out:
+        return Outcome.TIMED_OUT
+    if oom_killed:
+        return Outcome.OOM_KILLED
+    if exit_code == 0:
+        return Outcome.SUCCEEDED
+    if exit_code == EXIT_PERMANENT:
+        return Outcome.PERMANENT
+    if exit_code == EXIT_BLOCKED and condition is not None:
+        return Outcome.BLOCKED
+    return Outcome.FAILED
+
+
+def settle(outcome: Outcome, why: str, attempt: Attempt, dice: random.Random) -> Settlement:
+    """Decide the next state of a job after an attempt.
+
+    `why` says what happened ("exit code 3 after 0.2 s"); the returned reason adds what follows.
+    An attempt that is handed back or blocked is not counted: otherwise a job could use up its
+    attempts by waiting.
+    """
+    if outcome in _FINAL:
+        return Settlement(_FINAL[outcome], why)
+    if outcome in (Outcome.PERMANENT, Outcome.REFUSED):
+        return Settlement(State.FAILED, f"{why}; not tried again")
+    if attempt.restartable or not attempt.started:
+        if outcome is Outcome.INTERRUPTED:
+            return Settlement(State.PENDING, f"{why}; waits for another agent", counted=False)
+        if outcome is Outcome.BLOCKED:
+            return Settlement(State.BLOCKED, why, counted=False)
+    elif outcome in (Outcome.INTERRUPTED, Outcome.BLOCKED, Outcome.LOST):
+        return Settlement(State.FAILED, f"{why}; not restartable, so not started again")
+    return _again(outcome, why, attempt, dice)
+
+
+def _again(outcome: Outcome, why: str, attempt: Attempt, dice: random.Random) -> Settlement:
+    most = attempt.retry.max_attempts
+    if not attempt.restartable:
+        return Settlement(State.DEAD, f"{why}; not restartable, so not started again")
+    reason = f"{why} (attempt {attempt.number} of {most})"
+    if attempt.number >= most:
+        return Settlement(State.DEAD, reason)
+    delay = 0.0 if outcome is Outcome.LOST else backoff_s(attempt.retry, attempt.number, dice)
+    return Settlement(State.RETRY, f"{reason}; next attempt in {delay:.0f} s", delay_s=delay)

@@ -1,0 +1,158 @@
+"""Transitions that operators and the passing of time cause. Pure functions of a job's head.
+
+`plan` returns the transition of an event or says why it is refused; `apply` makes it in memory,
+exactly as the store makes it in the table.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from joblane.job.head import SAME_ATTEMPT, Head, Step, waits_in_lane, with_step
+from joblane.job.lifecycle import ENDED, TABLE, Event, Outcome, State
+
+_RESTARTS = frozenset({Event.RETRY, Event.REPLAY})
+
+_DONE: dict[Event, str] = {
+    Event.CANCEL: "cancelled",
+    Event.EXPIRE: "expired",
+    Event.RETRY: "retried",
+    Event.REPLAY: "replayed",
+    Event.DISMISS: "dismissed",
+}
+
+
+class NotAllowed(Exception):
+    """The job cannot make this transition; the text says why, for the caller."""
+
+
+def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
+    """The step that `event` causes in the job's current state. Raises NotAllowed.
+
+    `why` is the reason for the timeline. An active job belongs to its agent: only the agent's
+    settlement ends it, so no event of this module moves it.
+    """
+    to = TABLE.get((head.state, event))
+    verb = _DONE.get(event, event.value)
+    if to is None or head.state is State.ACTIVE:
+        raise NotAllowed(f"a job that is {head.state} cannot be {verb}{_instead(head)}")
+    if event in _RESTARTS:
+        if not head.spec.restartable and head.attempt > 0:
+            raise NotAllowed(
+                f"the job is not restartable and has been started, so it cannot be {verb}; "
+                "submit it again"
+            )
+        if head.deadline_ms is not None and head.deadline_ms <= now_ms:
+            raise NotAllowed(
+                f"the job's deadline {head.spec.deadline} has passed, so it cannot be {verb}; "
+                "submit it again"
+            )
+        return Step(to, now_ms, 0, f"{why}; {waits_in_lane(head.spec)}")
+    return Step(to, now_ms, SAME_ATTEMPT, why)
+
+
+def _instead(head: Head) -> str:
+    match head.state:
+        case State.ACTIVE:
+            return "; cancel it first"
+        case State.CANCELLED | State.EXPIRED | State.COMPLETED | State.DISMISSED:
+            return ": it has ended"
+        case _:
+            return ""
+
+
+def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -> Head:
+    """Make a planned transition in memory. `expires_at` (Unix seconds) is set if the job ends.
+
+    Raises ValueError for a step that is not in the table of transitions.
+    """
+    if TABLE.get((head.state, event)) is not step.state:
+        raise ValueError(f"{event} does not move a job from {head.state} to {step.state}")
+    attempt = head.attempt if step.attempt == SAME_ATTEMPT else step.attempt
+    after = replace(
+        head,
+        state=step.state,
+        attempt=attempt,
+        timeline=(*head.timeline, replace(step, attempt=attempt)),
+        next_at_ms=None,
+        condition=None,
+        expires_at=expires_at if step.state in ENDED else None,
+        wake_at_ms=_wake_after(head, event, step),
+    )
+    return after if event not in _RESTARTS else replace(after, cancel_requested=None, hidden=False)
+
+
+def _wake_after(head: Head, event: Event, step: Step) -> int | None:
+    """When the requeue function checks the job next.
+
+    A job that becomes pending here has no message yet. It is due at once: after a crash before
+    the message is sent, the requeue function finds the row (`Due.SEND`).
+    """
+    if step.state in ENDED:
+        return None
+    if event in _RESTARTS or event is Event.WAKE:
+        return step.at_ms
+    return head.wake_at_ms
+
+
+class Due(Enum):
+    """What to do with a job whose `wake_at` is reached."""
+
+    NOTHING = auto()
+    """The index was stale: the job has moved on."""
+    EXPIRE = auto()
+    TELL = auto()
+    """It runs beyond its deadline: ask its agent to stop it."""
+    WAKE = auto()
+    """Its `run_at` is reached."""
+    SEND = auto()
+    """It is pending, and its message may not have been sent."""
+    REARM = auto()
+    """It has started; only its deadline, if any, is left to wait for."""
+
+
+def due(head: Head, now_ms: int) -> Due:
+    """Decide what to do with a job that the index `wake` lists as due."""
+    if head.wake_at_ms is None or head.wake_at_ms > now_ms:
+        return Due.NOTHING
+    if head.deadline_ms is not None and head.deadline_ms <= now_ms:
+        return Due.TELL if head.state is State.ACTIVE else Due.EXPIRE
+    if head.state is State.SCHEDULED:
+        return Due.WAKE
+    return Due.SEND if head.state is State.PENDING else Due.REARM
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """What the end of an attempt adds to its job, beside the transition."""
+
+    outcome: Outcome
+    exit_code: int | None = None
+    signal: int | None = None
+    usage_json: str | None = None
+    next_at_ms: int | None = None
+    """When a job in `retry` is tried again."""
+    expires_at: int | None = None
+    """Unix seconds; set when the job ended."""
+
+
+def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | None) -> Head:
+    """End an attempt in memory; `condition` is what a blocked job waits for."""
+    return replace(
+        with_step(head, step),
+        outcome=facts.outcome,
+        exit_code=facts.exit_code,
+        signal=facts.signal,
+        usage_json=facts.usage_json,
+        next_at_ms=facts.next_at_ms,
+        expires_at=facts.expires_at,
+        condition=condition,
+        wake_at_ms=None if step.state in ENDED else head.wake_at_ms,
+        cancel_requested=None,
+    )
+
+
+def rearmed(head: Head, now_ms: int) -> Head:
+    """The job with its next `wake_at`: its deadline if that is in the future, else none."""
+    deadline_ms = head.deadline_ms
+    later = deadline_ms if deadline_ms is not None and deadline_ms > now_ms else None
+    return replace(head, wake_at_ms=later)

@@ -1,0 +1,163 @@
+"""Log records of a job: their encoding, their streams, and the cursor of a reader.
+
+Each claim of a job writes its own stream (`tenant/job/epoch`), so two agents never write to one
+stream, even if one of them has lost its lease without knowing; a reader reads the epochs in order
+(docs/decisions/0003-log-stream-per-claim.md).
+"""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head
+from joblane.job.lifecycle import State
+
+Stream = Literal["stdout", "stderr", "joblane"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A piece of output: one line with its line end, or a part of a very long one."""
+
+    seq: int
+    """1 for the first record of an attempt, then without gaps."""
+    stream: Stream
+    time_ms: int
+    data: bytes
+
+    def encode(self) -> str:
+        """The text of the CloudWatch Logs event; bytes that are not UTF-8 are base64."""
+        body: dict[str, int | str] = {"seq": self.seq, "stream": self.stream}
+        try:
+            body["text"] = self.data.decode("utf-8")
+        except UnicodeDecodeError:
+            body["base64"] = base64.b64encode(self.data).decode("ascii")
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+
+class LogRecord(BaseModel):
+    """A piece of a job's output, usually a line; `seq` counts within an attempt."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    attempt: int
+    """Number of the attempt."""
+    seq: int
+    """Number of the record within the attempt, from 1."""
+    stream: Stream
+    """`joblane` marks messages of Joblane, such as "output cap reached"."""
+    time: str
+    """When the job wrote it."""
+    text: str | None = None
+    """The output, if it is UTF-8."""
+    base64: str | None = None
+    """Bytes that are not UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A reader's position in a job's output."""
+
+    epoch: int = 1
+    seq: int = 0
+    """Last record read of this epoch."""
+    token: str | None = None
+    """CloudWatch's own forward token in the stream of this epoch."""
+
+    def encode(self) -> str:
+        """Encode as an opaque, URL-safe text."""
+        row = json.dumps([self.epoch, self.seq, self.token], separators=(",", ":"))
+        return base64.urlsafe_b64encode(row.encode()).decode("ascii").rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> "Cursor":
+        """Inverse of `encode`. Raises ValueError for any other text."""
+        try:
+            row = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+            epoch, seq, token = row
+        except (binascii.Error, UnicodeError, ValueError, TypeError):
+            raise ValueError("is not a cursor of this API") from None
+        sound = (
+            type(epoch) is int
+            and 1 <= epoch < 1 << 53
+            and type(seq) is int
+            and 0 <= seq < 1 << 53
+            and (token is None or (isinstance(token, str) and 0 < len(token) <= 512))  # noqa: PLR2004
+        )
+        if not sound:
+            raise ValueError("is not a cursor of this API")
+        return cls(epoch, seq, token)
+
+    @classmethod
+    def past_end(cls, head: Head) -> "Cursor":
+        """The position after the end of the job's output.
+
+        If the job is restarted, a reader continues from there with the new attempt.
+        """
+        return cls(head.epoch + 1)
+
+    def is_past_end_of(self, head: Head) -> bool:
+        """Whether the reader of a stream of events has already received the end of this job."""
+        return head.ended and self == Cursor.past_end(head)
+
+
+def stream_name(tenant: str, job_id: str, epoch: int) -> str:
+    """The CloudWatch Logs stream of one claim's output."""
+    return f"{tenant}/{job_id}/{epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The end of one epoch's output."""
+
+    attempt: int
+    at_ms: int
+    """When the next transition was written."""
+    records: int | None
+    """Number of records; None if unknown: the agent was lost, or the line stands for several
+    blocks."""
+    last: int
+    """The last epoch that ended so."""
+
+
+def epoch_attempt(head: Head, epoch: int) -> int:
+    """The attempt number of an epoch."""
+    end = epoch_end(head, epoch)
+    return head.attempt if end is None else end.attempt
+
+
+def epoch_end(head: Head, epoch: int) -> EpochEnd | None:
+    """The end of an epoch, or None while it runs or has not begun.
+
+    Every claim in the timeline is one epoch; a claim before a line that stands for several blocks
+    is as many epochs.
+    """
+    seen = 0
+    for step, following in pairwise(head.timeline):
+        if step.state is State.ACTIVE:
+            seen += following.times
+            if epoch <= seen:
+                return EpochEnd(step.attempt, following.at_ms, following.records, seen)
+    return None
+
+
+def read_event(text: str, time_ms: int, attempt: int) -> LogRecord | None:
+    """Decode what `Record.encode` wrote; None for any other event."""
+    try:
+        body = json.loads(text)
+        return LogRecord(
+            attempt=attempt,
+            seq=body["seq"],
+            stream=body["stream"],
+            time=rfc3339(time_ms),
+            text=body.get("text"),
+            base64=body.get("base64"),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,299 @@
+"""A submission: the fields that describe a job, and their validation.
+
+Messages name the wrong field and what is allowed, and never repeat the value: it may be
+confidential.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
+
+from joblane.condition.policies import ConditionName
+from joblane.deployment.names import Lane, Name
+from joblane.formats.text import one_line
+from joblane.formats.times import unix_ms
+from joblane.job.secret_names import parse as parse_secret
+
+MAX_BODY_BYTES = 3_000_000
+"""Largest body of a request, a job's or a batch's.
+
+Lambda takes an event of 6 MB (6,291,556 bytes; API Gateway would take 10 MB). The event holds
+the body as a JSON string, in which every quote and backslash counts twice, so twice this limit
+must fit: 291,556 bytes are left for headers (10 KB at most), path and claims. The answer of `get`
+has the same bound, and uses the rest for its timeline.
+"""
+
+MAX_ARGUMENT_BYTES = 128 * 1024 - 1
+"""Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages, its NUL included)."""
+
+MAX_ENV_NAME = 256
+
+MAX_JOB_NAME = 128
+"""Characters of a job's name."""
+
+MAX_ENV_VALUE_BYTES = MAX_ARGUMENT_BYTES - MAX_ENV_NAME - 1
+"""`NAME=value` is one string of the kernel's, and must be as short as an argument."""
+
+MAX_EXEC_BYTES = 2 * 1024 * 1024 - 16 * 1024
+"""Limit of a command and its environment together, as `exec_bytes` counts them.
+
+Linux allows a quarter of the stack's soft limit, whose default is 8 MB. The reserve is for the
+agent's own variables (under 1 KB) and for the file name, which counts as well: up to 4 KB, and
+again for the interpreter of a script.
+"""
+
+MAX_TIMEOUT_S = 7 * 86_400
+"""Longest run, a week: half of the time that a lane keeps a message (14 days)."""
+
+MAX_BATCH = 100
+"""Most jobs of one `POST /v1/jobs/batch`."""
+
+LISTED_CHARS = 500
+"""Characters of command and environment that lists show; only the answer for a single job shows
+longer ones whole, so that a page of a hundred jobs stays small."""
+
+LOG_PAGE_MAX = 1000
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _string(value: str, most: int) -> str:
+    if _size(value) > most:
+        raise ValueError(f"must be at most {most} bytes")
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    return value
+
+
+def _argument(value: str) -> str:
+    return _string(value, MAX_ARGUMENT_BYTES)
+
+
+def _env_value(value: str) -> str:
+    return _string(value, MAX_ENV_VALUE_BYTES)
+
+
+def exec_bytes(words: Iterable[str], env: Mapping[str, str]) -> int:
+    """Size of a command and its environment as Linux counts it, in bytes.
+
+    Each string counts with its NUL and the pointer to it (`bprm_stack_limits` in fs/exec.c).
+    """
+    strings = [*words, *(f"{name}={value}" for name, value in env.items())]
+    return sum(_size(text) + 1 + 8 for text in strings)
+
+
+def _not_reserved(name: str) -> str:
+    if name.startswith("JOBLANE_"):
+        raise ValueError("names that start with JOBLANE_ are set by the agent")
+    return name
+
+
+def _reference(value: str) -> str:
+    parse_secret(value)
+    return value
+
+
+def _moment(value: str) -> str:
+    unix_ms(value)
+    return value
+
+
+def _cores(value: str) -> str:
+    seen: set[int] = set()
+    for part in value.split(","):
+        first, _, last = part.partition("-")
+        low, high = int(first), int(last or first)
+        if low > high:
+            raise ValueError("must rise, such as 0-3")
+        span = set(range(low, high + 1))
+        if seen & span:
+            raise ValueError("must name each core once")
+        seen |= span
+    return value
+
+
+Argument = Annotated[str, AfterValidator(_argument)]
+EnvName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=MAX_ENV_NAME),
+    AfterValidator(_not_reserved),
+]
+JobName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_JOB_NAME), AfterValidator(one_line)
+]
+EnvValue = Annotated[str, AfterValidator(_env_value)]
+LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}$")]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{0,255}$")]
+Cores = Annotated[
+    str,
+    StringConstraints(pattern=r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$"),
+    AfterValidator(_cores),
+]
+SecretReference = Annotated[str, AfterValidator(_reference)]
+"""Such as `secretsmanager:joblane/main/db#password` or `ssm:/joblane/main/db-password`."""
+Moment = Annotated[str, AfterValidator(_moment)]
+"""RFC 3339 in UTC, such as `2026-11-21T02:07:09Z`."""
+
+
+class _Input(BaseModel):
+    """Part of a request: unknown fields are refused, and 5 is not "5"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+class Resources(_Input):
+    """Limits of one attempt; a limit that the host cannot apply fails the job before it starts."""
+
+    cpus: Annotated[float, Field(gt=0, le=1024)] | None = None
+    """CPU bandwidth: 0.5 is half of one core."""
+    memory_mb: Annotated[int, Field(ge=4, le=16_777_216)] | None = None
+    """Memory in MiB; a process that exceeds it is killed."""
+    pids: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
+    """Maximum number of processes and threads."""
+    cores: Cores | None = None
+    """Cores to run on, such as `0-2,5`."""
+    io_bps: Annotated[int, Field(ge=1024)] | None = None
+    """Bytes a second read from and written to the device behind the work directory, each."""
+    tmp_mb: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
+    """Size of /tmp and of the work directory, each."""
+
+
+class Retry(_Input):
+    """Number of attempts, and the waits between them."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """Maximum number of attempts."""
+    backoff_s: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=43_200)], ...],
+        Field(min_length=1, max_length=20),
+    ] = (5, 30, 120, 600, 1800)
+    """Upper bound of the wait after each attempt, with full jitter; the last one repeats. At most
+    12 h, the limit of SQS."""
+
+
+class SleepParams(_Input):
+    """Parameters of the built-in job type `sleep`: for tests, demos and drills."""
+
+    ms: Annotated[int, Field(ge=0, le=MAX_TIMEOUT_S * 1000)]
+    """Milliseconds to sleep in each attempt."""
+    fail_first: Annotated[int, Field(ge=0, le=100)] = 0
+    """Number of attempts that fail after their sleep."""
+
+    def argv(self) -> tuple[str, ...]:
+        """The command of the job type."""
+        script = 'sleep "$1"; test "$JOBLANE_ATTEMPT" -gt "$2"'
+        return ("sh", "-c", script, "sleep", f"{self.ms / 1000:.3f}", str(self.fail_first))
+
+
+class JobFields(_Input):
+    """The fields that describe a job: a submission sets them, and the API shows them."""
+
+    name: JobName | None = None
+    """Name for people; several jobs may have the same one."""
+    type: Literal["sleep"] | None = None
+    """A built-in type instead of a command."""
+    params: Annotated[SleepParams | None, Field(validate_default=True)] = None
+    """Parameters of the type."""
+    command: Annotated[tuple[Argument, ...], Field(max_length=1000, validate_default=True)] = ()
+    """Program and arguments."""
+    queue: Name | None = None
+    """The queue; the deployment's default queue if it is not given."""
+    priority: Lane = "default"
+    """The lane of the queue."""
+    resources: Resources = Resources()
+    """Limits of one attempt."""
+    network: Literal["none", "egress", "host"] = "none"
+    """`none`: loopback only. `egress`: the internet. `host`: the instance's network."""
+    env: Annotated[dict[EnvName, EnvValue], Field(max_length=500)] = {}
+    """Environment variables."""
+    secret_env: Annotated[dict[EnvName, SecretReference], Field(max_length=50)] = {}
+    """Variables and names of secrets; the agent reads the values when an attempt starts."""
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 600
+    """Time limit of one attempt."""
+    restartable: bool = True
+    """false: never started twice, even if its agent fails."""
+    retry: Retry = Retry()
+    """Number of attempts, and the waits between them."""
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = {}
+    """Labels to find jobs by."""
+    items: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1
+    """Number of work items in this job, for queue statistics."""
+    run_at: Moment | None = None
+    """Earliest start time; a time in the past means now."""
+    deadline: Moment | None = None
+    """Latest end time: a job that has not started by then expires, a running job is stopped."""
+    requires: Annotated[tuple[ConditionName, ...], Field(max_length=5)] = ()
+    """Conditions that must hold before the job starts."""
+
+
+class Submission(JobFields):
+    """Body of `POST /v1/jobs`: a `command`, or a `type` with its `params`."""
+
+    @field_validator("params")
+    @classmethod
+    def _type_has_params(cls, value: SleepParams | None, info: ValidationInfo) -> object:
+        if "type" in info.data and (info.data["type"] is None) != (value is None):
+            raise ValueError("allowed with a type only" if value else "required by this type")
+        return value
+
+    @field_validator("command")
+    @classmethod
+    def _command_or_type(cls, words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        """Fill in the command of a job type, so that an agent need not know the type."""
+        if info.data.get("type", "invalid") is not None:
+            params = info.data.get("params")
+            own = words if params is None else params.argv()
+            if words not in ((), own):  # a job that is read back has both
+                raise ValueError("must be left out when type is set")
+            return own
+        if not words:
+            raise ValueError("required, at least the program, unless a type is given")
+        if not words[0]:
+            raise ValueError("must name a program first")
+        if exec_bytes(words, {}) > MAX_EXEC_BYTES:
+            raise ValueError(f"must take at most {MAX_EXEC_BYTES} bytes in all, 9 more a word")
+        return words
+
+    @field_validator("env")
+    @classmethod
+    def _fits_exec(cls, env: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        size = exec_bytes(info.data.get("command", ()), env)
+        if size > MAX_EXEC_BYTES:
+            raise ValueError(
+                f"takes {size} bytes with the command; together they may take {MAX_EXEC_BYTES}, "
+                "9 more a word or variable, or Linux will not start it"
+            )
+        return env
+
+    @field_validator("secret_env")
+    @classmethod
+    def _set_once(cls, names: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if both := names.keys() & info.data.get("env", {}).keys():
+            raise ValueError(f"{min(both)} is in env as well; set it once")
+        return names
+
+    @field_validator("deadline")
+    @classmethod
+    def _deadline_after_start(cls, value: str | None, info: ValidationInfo) -> str | None:
+        run_at = info.data.get("run_at")
+        if value is not None and run_at is not None and unix_ms(value) <= unix_ms(run_at):
+            raise ValueError("must be after run_at")
+        return value
+
+
+class Batch(_Input):
+    """Body of `POST /v1/jobs/batch`; each entry is validated separately."""
+
+    jobs: Annotated[tuple[Any, ...], Field(min_length=1, max_length=MAX_BATCH)]
+    """1 to 100 submissions."""

@@ -1,0 +1,1 @@
+"""Domain: queues. Settings, thread shares and activity counters."""

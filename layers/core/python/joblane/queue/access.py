@@ -1,0 +1,16 @@
+"""Which tenants may use which queues."""
+
+from collections.abc import Iterable, Mapping
+
+
+def open_queues(tenants_of: Mapping[str, Iterable[str]], tenant: str) -> list[str]:
+    """Return the queues that a tenant may use.
+
+    `tenants_of` names the tenants of each queue; a queue that names none is open to all.
+    """
+    found = []
+    for queue, tenants in tenants_of.items():
+        named = tuple(tenants)
+        if not named or tenant in named:
+            found.append(queue)
+    return found

@@ -1,0 +1,134 @@
+"""Queue activity: changes of jobs, counted by minute.
+
+A change belongs to the minute in which DynamoDB wrote it: one clock for all writers, and a late
+delivery does not move it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, fields
+from typing import Literal
+
+from joblane.job.lifecycle import State
+
+Kind = Literal["submitted", "started", "completed", "failed", "retried"]
+
+WINDOWS = (1, 5, 60)
+"""Minutes over which activity is shown."""
+
+
+KINDS: Mapping[State, Kind] = {
+    State.ACTIVE: "started",
+    State.COMPLETED: "completed",
+    State.FAILED: "failed",
+    State.DEAD: "failed",
+    State.RETRY: "retried",
+}
+"""What a change into a state counts as; a job's first state, whichever, is a submission."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """One change of a job, as the stream of the `jobs` table reports it."""
+
+    tenant: str
+    queue: str
+    items: int
+    minute: int
+    """Of DynamoDB's clock: Unix seconds over 60."""
+    sequence: int
+    """Sequence number in the stream; grows within a shard."""
+    after: State
+    after_ms: int
+    before: State | None
+    """None for a new job."""
+    ready_ms: int | None
+    """When the job could have started, if it was not new: its next start, or its last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a job's state that is counted."""
+
+    tenant: str
+    queue: str
+    kind: Kind
+    items: int
+    minute: int
+    """Of DynamoDB's clock: Unix seconds over 60."""
+    sequence: int
+    """Sequence number in the stream; grows within a shard."""
+    waited_ms: int = 0
+    """Of a start: time since the job was ready to start."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of jobs and of their work items."""
+
+    submitted: int = 0
+    submitted_items: int = 0
+    started: int = 0
+    started_items: int = 0
+    completed: int = 0
+    completed_items: int = 0
+    failed: int = 0
+    failed_items: int = 0
+    retried: int = 0
+    retried_items: int = 0
+    waited_ms: int = 0
+
+    def add(self, other: "Tally") -> None:
+        """Add another tally to this one."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    def encode(self) -> str:
+        """Encode for the table: the figures in the order of the fields."""
+        return " ".join(map(str, astuple(self)))
+
+    @classmethod
+    def decode(cls, text: str) -> "Tally":
+        """Inverse of `encode`."""
+        return cls(*map(int, text.split()))
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Key of a counter: one minute of a tenant's jobs in a queue."""
+
+    tenant: str
+    queue: str
+    minute: int
+
+
+def counted(change: JobChange) -> Change | None:
+    """What a change of a job counts as; None for nothing."""
+    kind: Kind | None = "submitted" if change.before is None else KINDS.get(change.after)
+    if kind is None or (change.before is not None and kind == KINDS.get(change.before)):
+        return None
+    waits = kind == "started" and change.ready_ms is not None
+    return Change(
+        tenant=change.tenant,
+        queue=change.queue,
+        kind=kind,
+        items=change.items,
+        minute=change.minute,
+        sequence=change.sequence,
+        waited_ms=max(0, change.after_ms - (change.ready_ms or 0)) if waits else 0,
+    )
+
+
+def fold(changes: Iterable[Change]) -> dict[Series, tuple[int, Tally]]:
+    """Count a batch: the sequence number of the first change of each series, and its tally."""
+    found: dict[Series, tuple[int, Tally]] = {}
+    for change in changes:
+        series = Series(change.tenant, change.queue, change.minute)
+        _, tally = found.setdefault(series, (change.sequence, Tally()))
+        one = {change.kind: 1, f"{change.kind}_items": change.items, "waited_ms": change.waited_ms}
+        tally.add(Tally(**one))
+    return found
+
+
+def oldest_minute(now_ms: int) -> int:
+    """The first minute of the longest window."""
+    return now_ms // 60_000 - WINDOWS[-1]

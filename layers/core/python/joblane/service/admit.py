@@ -1,0 +1,59 @@
+"""Admission: which submissions a tenant may make, and the job that one becomes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+
+from joblane.aws.payload_store import MAX_DATA_BYTES, is_large
+from joblane.contract.principal import Principal
+from joblane.contract.problems import FieldProblem, Problem, wrong
+from joblane.job.head import Head, submitted
+from joblane.job.retention import PAYLOAD_START_DAYS, Retention
+from joblane.job.secret_names import allowed, parse
+from joblane.job.spec import Submission
+from joblane.queue.access import open_queues
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The rules of one deployment."""
+
+    deployment: str
+    queues: Mapping[str, tuple[str, ...]]
+    """Tenants that may use each queue; none listed means all."""
+    default_queue: str
+    retention: Retention
+
+    def head(self, by: Principal, spec: Submission, job_id: str, now_ms: int) -> Head:
+        """Make a submission's job. Raises Problem 400 naming the field that is not allowed."""
+        self._check_secrets(by.tenant, spec)
+        queue = spec.queue or self.default_queue
+        self.require_queue(by.tenant, queue)
+        spec = spec.model_copy(update={"queue": queue})
+        head = submitted(job_id, by.tenant, spec, now_ms, by.who)
+        latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
+        if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
+            problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
+            raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
+        if not head.ended:
+            return head
+        return replace(head, expires_at=self.retention.expires_at(head.state, now_ms))
+
+    def require_queue(self, tenant: str, queue: str) -> None:
+        """Raise Problem 400 for a queue that the tenant may not use."""
+        allowed_queues = open_queues(self.queues, tenant)
+        if queue not in allowed_queues:
+            names = ", ".join(allowed_queues) or "none"
+            raise wrong("queue", f"is unknown; this tenant may use {names}")
+
+    def _check_secrets(self, tenant: str, spec: Submission) -> None:
+        names = allowed(self.deployment, tenant)
+        problem = f"is not a name that this tenant may use: {names}"
+        foreign = [
+            FieldProblem(field=f"secret_env.{variable}", problem=problem)
+            for variable, reference in spec.secret_env.items()
+            if not parse(reference).belongs_to(self.deployment, tenant)
+        ]
+        if foreign:
+            detail = f"{foreign[0].field} {problem}"
+            raise Problem(HTTPStatus.BAD_REQUEST, detail, foreign)

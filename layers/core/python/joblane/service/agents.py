@@ -1,0 +1,78 @@
+"""List, show and drain agents."""
+
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+
+from joblane.aws.agents import AgentStore
+from joblane.aws.jobs import JobStore
+from joblane.aws.lanes import Lanes
+from joblane.contract.job import job_view
+from joblane.contract.problems import Problem
+from joblane.contract.views import AgentDetail, AgentView
+from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.formats.times import rfc3339
+from joblane.job.lease import Heartbeat
+from joblane.job.message import Command
+
+
+class Agents:
+    """Lists, shows and drains agents, for operators."""
+
+    def __init__(
+        self, agents: AgentStore, jobs: JobStore, lanes: Lanes, clock: Callable[[], float]
+    ) -> None:
+        self._agents = agents
+        self._jobs = jobs
+        self._lanes = lanes
+        self._clock = clock
+
+    def page(self, limit: int, after: str | None) -> tuple[list[AgentView], str | None]:
+        """Read a page of agents."""
+        rows, following = self._agents.page(limit=limit, after=after)
+        now_ms = self._now_ms()
+        return [_view(row, now_ms) for row in rows], following
+
+    def one(self, tenant: str, name: str) -> AgentDetail:
+        """Read one agent, and those of its jobs that are this tenant's. Raises Problem 404."""
+        row = self._row(name)
+        heads = self._jobs.heads(row.jobs)
+        now_s = self._clock()
+        return AgentDetail(
+            **_view(row, self._now_ms()).model_dump(),
+            started_at=rfc3339(row.since_ms),
+            jobs=tuple(job_view(head) for head in heads if head.visible_to(tenant, now_s)),
+        )
+
+    def drain(self, name: str) -> AgentView:
+        """Ask an agent to drain. Raises Problem 404, and 409 when it is not alive."""
+        row = self._row(name)
+        view = _view(row, self._now_ms())
+        if not view.alive or not self._lanes.send_command(name, Command(command="drain")):
+            raise Problem(
+                HTTPStatus.CONFLICT, f"the agent is gone: last seen at {view.last_seen_at}"
+            )
+        return view
+
+    def _row(self, name: str) -> Heartbeat:
+        row = self._agents.get(name) if re.match(AGENT_NAME_PATTERN, name) else None
+        if row is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such agent")
+        return row
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+
+def _view(row: Heartbeat, now_ms: int) -> AgentView:
+    return AgentView(
+        name=row.name,
+        alive=row.alive(now_ms),
+        last_seen_at=rfc3339(row.beat_ms),
+        threads=row.threads,
+        running=row.running,
+        queues=row.queues,
+        isolation=row.isolation,
+        version=row.version,
+        trouble=row.trouble,
+    )

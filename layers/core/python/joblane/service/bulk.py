@@ -1,0 +1,133 @@
+"""Bulk operations on jobs, a page at a time: requeue and restart-failed.
+
+A call costs what its page costs, however many jobs there are; its result says where to continue.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.lanes import Lanes
+from joblane.contract.problems import Problem
+from joblane.job.head import Head
+from joblane.job.lifecycle import Event, State
+from joblane.job.message import JOB_ID_PATTERN
+from joblane.job.moves import NotAllowed
+from joblane.queue.access import open_queues
+from joblane.service.operations import Gone, Operations
+from joblane.service.wake_up import message_delay_s, send_wake_ups
+
+ALL_QUEUES = "_all"
+"""Names every queue where an operator names one; it is not a valid queue name."""
+
+_IN_LANE = (State.PENDING, State.RETRY)
+_RESTARTED = (State.FAILED, State.DEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of a tenant's jobs an operator selected."""
+
+    tenant: str
+    queue: str
+    """A queue's name, or `ALL_QUEUES`."""
+    type: str | None
+    """A job type; None selects commands and every type."""
+
+    def holds(self, head: Head) -> bool:
+        """Whether a job is selected."""
+        return self.queue in (ALL_QUEUES, head.queue) and self.type in (None, head.spec.type)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """Result of one page."""
+
+    examined: int
+    done: int
+    refused: dict[str, str]
+    """Jobs that could not be restarted, each with the reason."""
+    following: str | None
+    """Where to continue; None at the end."""
+
+
+class BulkOperations:
+    """Requeues and restarts jobs in pages."""
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        lanes: Lanes,
+        operations: Operations,
+        queues: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        """`queues` names the tenants that may use each queue; none means all."""
+        self._jobs = jobs
+        self._lanes = lanes
+        self._operations = operations
+        self._queues = queues
+
+    def selection(self, tenant: str, queue: str, job_type: str | None) -> Selection:
+        """Select a tenant's jobs. Raises Problem 404 for a queue that it may not use."""
+        if queue != ALL_QUEUES and queue not in open_queues(self._queues, tenant):
+            raise Problem(HTTPStatus.NOT_FOUND, f"there is no such queue; {ALL_QUEUES} names all")
+        return Selection(tenant, queue, job_type)
+
+    def requeue(
+        self, selection: Selection, now_ms: int, *, limit: int, before: str | None
+    ) -> BulkResult:
+        """Send a fresh message for each waiting job of a page of the tenant's newest ones.
+
+        No row is changed, so it is safe at any time: an extra message finds its job claimed or
+        ended, and is deleted. The message of a job in backoff is delayed until the backoff ends;
+        a job whose backoff lasts more than 15 minutes from now is left for a later call.
+        """
+        heads, following = self._jobs.page(selection.tenant, limit=limit, before=before)
+        due = [
+            (head, delay_s)
+            for head in heads
+            if head.state in _IN_LANE and selection.holds(head)
+            if (delay_s := message_delay_s(head, now_ms)) is not None
+        ]
+        refused = send_wake_ups(self._lanes, due)
+        return BulkResult(
+            examined=len(heads),
+            done=len(due) - len(refused),
+            refused=dict.fromkeys(sorted(refused), "SQS did not accept its message; try again"),
+            following=following,
+        )
+
+    def restart_failed(
+        self, selection: Selection, why: str, now_ms: int, *, limit: int, after: str | None
+    ) -> BulkResult:
+        """Restart a page of the tenant's failed jobs, then of its dead ones, counters reset.
+
+        Jobs that were restarted have left the list, so a second call never restarts one twice.
+        """
+        name, _, before = (after or f"{_RESTARTED[0]}:").partition(":")
+        state = State(name)
+        heads, older = self._jobs.attention_page(
+            selection.tenant, state, limit=limit, before=before or None
+        )
+        done, refused = 0, {}
+        for head in filter(selection.holds, heads):
+            try:
+                self._operations.restart(head, Event.RETRY, why, now_ms)
+            except NotAllowed as refusal:
+                refused[head.job_id] = str(refusal)
+            except (Gone, Refused):
+                continue  # it changed meanwhile
+            else:
+                done += 1
+        following = f"{state}:{older}" if older else None
+        if following is None and state is not _RESTARTED[-1]:
+            following = f"{_RESTARTED[_RESTARTED.index(state) + 1]}:"
+        return BulkResult(len(heads), done, refused, following)
+
+
+def is_restart_cursor(text: str) -> bool:
+    """Whether a text is a `following` of `restart_failed`."""
+    name, _, job_id = text.partition(":")
+    return name in _RESTARTED and (not job_id or bool(re.match(JOB_ID_PATTERN, job_id)))

@@ -1,0 +1,42 @@
+"""Tests of conditions: by an execution of recovery, and before a job starts."""
+
+from collections.abc import Mapping, Sequence
+
+from joblane.aws.conditions import ConditionStore
+from joblane.condition.blocking import Blocking
+from joblane.condition.names import parse
+from joblane.service.testers import BadParameters, Finding, Tester
+
+
+class ConditionTests:
+    """Tests conditions, each with the tester of its kind."""
+
+    def __init__(self, conditions: ConditionStore, testers: Mapping[str, Tester]) -> None:
+        self._conditions = conditions
+        self._testers = testers
+
+    def test(self, name: str) -> Finding:
+        """Test one condition. Raises BadParameters."""
+        try:
+            condition = parse(name)
+        except ValueError as error:  # stored by a version that knew the kind
+            raise BadParameters(str(error)) from None
+        return self._testers[condition.kind].test(condition.parameter)
+
+    def first_blocking(self, names: Sequence[str]) -> Blocking | None:
+        """Return the first of a job's conditions that blocks its start.
+
+        A condition that jobs wait for and that the last test found blocking is not tested
+        again: 25 jobs would cost 25 tests.
+        """
+        for name in names:
+            row = self._conditions.get(name)
+            if row is not None and row.blocks:
+                return Blocking(name, row.why, untestable=False)
+            try:
+                finding = self.test(name)
+            except BadParameters as error:
+                return Blocking(name, str(error), untestable=True)
+            if finding.allow == 0:
+                return Blocking(name, finding.why, untestable=False)
+        return None

@@ -1,0 +1,70 @@
+"""Count activity in queues, from the change stream of the `jobs` table.
+
+A batch of the stream becomes one write for each tenant, queue and minute in it. When a batch is
+delivered again, its writes replace those of the first delivery (`joblane.aws.counters`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joblane.aws.counters import CounterStore
+from joblane.aws.job_stream import read_record
+from joblane.queue.activity import Change, counted, fold
+from joblane.service.log import Log
+
+
+class Counting:
+    """Counts batches of the stream."""
+
+    def __init__(
+        self, counters: CounterStore, put_aside: Callable[[Mapping[str, Any]], None], log: Log
+    ) -> None:
+        """`put_aside` sends the description of an unreadable record to an operator."""
+        self._counters = counters
+        self._put_aside = put_aside
+        self._log = log
+
+    def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
+        """Count a batch of stream records; returns how many counters were written.
+
+        An unreadable record is put aside, so that it does not block the stream. Raises
+        ClientError and BotoCoreError when a counter cannot be written; Lambda then delivers the
+        batch again.
+        """
+        changes: list[Change] = []
+        for record in records:
+            try:
+                change = change_of(record)
+            except Exception as error:  # noqa: BLE001 - one record must never block the stream
+                self._unreadable(record, error)
+                continue
+            if change is not None:
+                changes.append(change)
+        counters = fold(changes)
+        for series, (sequence, tally) in counters.items():
+            self._counters.put(series, sequence, tally)
+        self._log.info("counted", changes=len(changes), counters=len(counters))
+        return len(counters)
+
+    def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
+        """Describe a record to an operator, without the content of its job."""
+        stream = record.get("dynamodb") or {}
+        what = {
+            "source": "projector",
+            "problem": f"a stream record cannot be read: {type(error).__name__}",
+            "keys": stream.get("Keys"),
+            "sequence": stream.get("SequenceNumber"),
+        }
+        self._log.error("stream record put aside", record=what)
+        try:
+            self._put_aside(what)
+        except (BotoCoreError, ClientError):
+            self._log.exception("a stream record could not be put aside; it is in this log only")
+
+
+def change_of(record: Mapping[str, Any]) -> Change | None:
+    """Return the change that a stream record counts as, None if none. Raises as `read_record`."""
+    found = read_record(record)
+    return None if found is None else counted(found)

@@ -1,0 +1,151 @@
+"""Handle messages that no agent and no function could process, and notify an operator.
+
+They come from two kinds of queues. A lane's dead-letter queue holds messages that SQS delivered
+too often and messages that an agent could not read. The queue `alternate` holds events that AWS
+could not deliver to a function. Each message is stored unchanged in the `jobs` table, under its
+job or under `letter#<message id>` (sk `RAW`), for as long as dead jobs are kept; then its job, if
+it is waiting, becomes dead; then the notification is published.
+
+    service                      table                      topic
+    put  -------------------->   RAW
+    move: exhaust  ---------->   dead
+    (killed here)
+    again: the job is dead for this very letter  -------->  notification
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from joblane.aws.dead_letters import DeadLetter, DeadLetterStore
+from joblane.aws.jobs import JobStore, Refused
+from joblane.job.head import Head, short_reason
+from joblane.job.lifecycle import Event, State
+from joblane.job.message import NotOurs, decode
+from joblane.job.moves import NotAllowed
+from joblane.job.retention import Retention
+from joblane.service.log import Log
+from joblane.service.operations import Gone, Operations
+
+MAX_SHOWN = 2000
+"""Characters of an unreadable message that a notification contains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as SQS delivered it to the function."""
+
+    message_id: str
+    body: str
+    queue: str
+    """Name of the queue that the message was in."""
+    receives: str
+    """How often SQS delivered it."""
+    reason: str | None = None
+    """Why an agent could not read it; None when SQS moved it here by its count."""
+
+
+class DeadLetters:
+    """Handles dead letters one by one. Every method may be called again after a crash."""
+
+    def __init__(  # noqa: PLR0913 - its collaborators
+        self,
+        store: DeadLetterStore,
+        jobs: JobStore,
+        operations: Operations,
+        *,
+        publish: Callable[[str, str], None],
+        retention: Retention,
+        alternate: str,
+        clock: Callable[[], float],
+        log: Log,
+    ) -> None:
+        """`publish` takes a subject and a text; `alternate` is the name of that queue."""
+        self._store = store
+        self._jobs = jobs
+        self._operations = operations
+        self._publish = publish
+        self._retention = retention
+        self._alternate = alternate
+        self._clock = clock
+        self._log = log
+
+    def handle(self, received: Received) -> None:
+        """Handle one message. Raises ClientError and BotoCoreError."""
+        letter = DeadLetter(received.body, received.queue, _reason(received))
+        if received.queue == self._alternate:
+            self._unreadable(received, letter, "an event that AWS could not deliver")
+            return
+        try:
+            message = decode(letter.body)
+        except NotOurs as error:
+            self._unreadable(received, letter, f"a message of another format ({error})")
+            return
+        head = self._jobs.get(message.job_id)
+        if head is None:
+            self._log.info("dead letter of a deleted job discarded", job_id=message.job_id)
+        elif head.tenant != message.tenant:
+            self._unreadable(received, letter, "a message that names another tenant's job")
+        elif head.state is State.ACTIVE:
+            # Without this message no other agent would take the job over if its agent died.
+            self._operations.wake_up(head)
+            self._log.info("a new message was sent for a running job", job_id=head.job_id)
+        else:
+            self._exhaust(head, letter)
+
+    def _exhaust(self, head: Head, letter: DeadLetter) -> None:
+        """Make a waiting job dead: its message was received too often or could not be read."""
+        now_ms = int(self._clock() * 1000)
+        if not _died_of(head, letter.reason):
+            if head.state in {State.PENDING, State.RETRY}:
+                self._put(head.job_id, letter, now_ms)
+            try:
+                head = self._operations.decide(head, Event.EXHAUST, letter.reason, now_ms)
+            except (NotAllowed, Gone, Refused):
+                self._log.info("outdated dead letter discarded", job_id=head.job_id)
+                return
+        self._notify(
+            f"job {head.job_id} is dead",
+            letter,
+            {
+                "job_id": head.job_id,
+                "tenant": head.tenant,
+                "queue": letter.source,
+                "reason": letter.reason,
+                "kept": self._store.place(head.job_id),
+                "next": f"joblane dlq replay {head.job_id}, or joblane dlq dismiss {head.job_id}",
+            },
+        )
+
+    def _unreadable(self, received: Received, letter: DeadLetter, what: str) -> None:
+        key = f"letter#{received.message_id}"
+        self._put(key, letter, int(self._clock() * 1000))
+        self._notify(
+            f"{what} in {letter.source}",
+            letter,
+            {
+                "queue": letter.source,
+                "reason": letter.reason,
+                "body": letter.body[:MAX_SHOWN],
+                "kept": self._store.place(key),
+            },
+        )
+
+    def _put(self, key: str, letter: DeadLetter, now_ms: int) -> None:
+        self._store.put(key, letter, self._retention.expires_at(State.DEAD, now_ms))
+
+    def _notify(self, subject: str, letter: DeadLetter, body: Mapping[str, str]) -> None:
+        self._log.warning(subject, kept=body["kept"], reason=letter.reason)
+        self._publish(f"Joblane: {subject}", json.dumps(body, indent=2, ensure_ascii=False))
+
+
+def _reason(received: Received) -> str:
+    """Why a message is here: the agent's reason, or how often SQS delivered it."""
+    if received.reason:
+        return short_reason(f"its message could not be read: {received.reason}")
+    return f"its message was received {received.receives} times, and no agent finished with it"
+
+
+def _died_of(head: Head, reason: str) -> bool:
+    """Whether this letter already made the job dead, so only the notification may be missing."""
+    return head.state is State.DEAD and head.timeline[-1].reason == reason

@@ -1,0 +1,51 @@
+"""Free the jobs of an agent whose EC2 instance has ended.
+
+Without this they are free when the agent's lease ends, up to five minutes later. The agent's row
+is deleted last, so a repetition after a crash at any point does what is left:
+
+    this service             agents table          lane               another agent
+    end the lease  ------->  beat 0
+    send its messages  --------------------------> message  ------->  claim refused: active,
+                                                                      the holder's lease is over:
+                                                                      takes over
+    (again, if it crashed)                         message  ------->  given back: runs here now
+    delete the row  ------>  gone
+"""
+
+from joblane.aws.agents import AgentStore
+from joblane.aws.jobs import JobStore
+from joblane.aws.lanes import Lanes
+from joblane.job.lifecycle import State
+from joblane.service.log import Log
+from joblane.service.wake_up import send_wake_up
+
+
+class InstanceEnd:
+    """Frees the jobs of agents that are gone."""
+
+    def __init__(self, agents: AgentStore, jobs: JobStore, lanes: Lanes, log: Log) -> None:
+        self._agents = agents
+        self._jobs = jobs
+        self._lanes = lanes
+        self._log = log
+
+    def free(self, agent: str) -> None:
+        """Free the jobs of an agent; an unknown name (an instance without agent) is ignored.
+
+        Raises ClientError and BotoCoreError; calling it again is safe.
+        """
+        row = self._agents.get(agent)
+        if row is None:
+            return
+        self._agents.end_lease(agent)
+        freed = [job_id for job_id in row.jobs if self._wake(job_id, agent)]
+        self._agents.delete(agent)
+        self._log.warning("instance ended", agent=agent, jobs_freed=freed)
+
+    def _wake(self, job_id: str, agent: str) -> bool:
+        """Send a message for a job that the agent still holds; False for any other."""
+        head = self._jobs.get(job_id)
+        if head is None or head.state is not State.ACTIVE or head.agent != agent:
+            return False
+        send_wake_up(self._lanes, head)
+        return True

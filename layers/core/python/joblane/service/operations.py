@@ -1,0 +1,167 @@
+"""Transitions that operators and the clock make: the decision, its write, and its messages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.lanes import Lanes
+from joblane.job.head import Head
+from joblane.job.lifecycle import ENDED, Event, State
+from joblane.job.message import Command
+from joblane.job.moves import NotAllowed, plan
+from joblane.job.retention import Retention
+from joblane.service.wake_up import send_wake_up
+
+T = TypeVar("T")
+
+TRIES = 4
+"""Attempts to apply a decision when the job changes before the write. A job makes only a few
+transitions, so the second try nearly always succeeds."""
+
+
+class Gone(Exception):
+    """The job was deleted meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelResult:
+    """A job after a request to cancel it, and a sentence that says what happens next."""
+
+    head: Head
+    note: str
+
+
+class Operations:
+    """Makes transitions. Every method may be called again after a crash at any point."""
+
+    def __init__(self, jobs: JobStore, lanes: Lanes, retention: Retention) -> None:
+        self._jobs = jobs
+        self._lanes = lanes
+        self._retention = retention
+
+    def move(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
+        """Make one transition. Raises NotAllowed, Refused when the job has changed, Gone."""
+        step = plan(head, event, now_ms, why)
+        ends = step.state in ENDED
+        expires_at = self._retention.expires_at(step.state, now_ms) if ends else None
+        return unless_gone(lambda: self._jobs.move(head, event, step, expires_at=expires_at))
+
+    def decide(
+        self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False
+    ) -> Head:
+        """Make a transition; if the job changes meanwhile, decide again on the changed job.
+
+        `exact` makes it from the state of `head` or not at all. Raises NotAllowed and Gone,
+        and Refused if the job changed on every try.
+        """
+        return _repeated(lambda seen: self.move(seen, event, why, now_ms), head, exact=exact)
+
+    def cancel(self, head: Head, why: str, now_ms: int, *, exact: bool = False) -> CancelResult:
+        """Cancel a waiting job at once; ask the agent of a running one to stop it.
+
+        Raises NotAllowed with the reason: the job has ended, or was asked to stop before; in
+        the second case its agent is asked again, because the first caller may have died between
+        the write and the message. `exact` as in `decide`: of a running job, the attempt that
+        `head` shows.
+        """
+
+        def once(seen: Head) -> CancelResult:
+            if seen.state is State.ACTIVE:
+                return self.request_stop(seen, why, exact=exact)
+            ended = self.move(seen, Event.CANCEL, why, now_ms)
+            return CancelResult(ended, "cancelled before it ran, or between two attempts")
+
+        return _repeated(once, head, exact=exact)
+
+    def hide(self, head: Head, *, hidden: bool) -> Head:
+        """Leave an ended job out of lists, or show it again. Safe to repeat.
+
+        Raises NotAllowed for a job that has not ended, and Refused and Gone as `move`.
+        """
+        if not head.ended:
+            raise NotAllowed(f"a job that is {head.state} cannot be hidden: it has not ended")
+        return unless_gone(lambda: self._jobs.set_hidden(head, hidden=hidden))
+
+    def request_stop(self, head: Head, why: str, *, exact: bool = False) -> CancelResult:
+        """Request the end of a running job: write it to the job, then send it to its agent.
+
+            API                          table                      agent
+            request_cancel  --------->   active, cancel_requested
+            (killed here)
+                                         refused           <------  settle: retry
+                                         cancelled         <------  settle: cancelled
+
+        So the job stops even if the message never reaches its agent: at the end of its attempt,
+        or when its agent's lease has ended. Raises NotAllowed if it was requested before (and
+        asks the agent again), and Refused if the job is not active any more.
+        """
+        before: str | None = None
+        try:
+            head = self._jobs.request_cancel(head.job_id, why, head.epoch if exact else None)
+        except Refused as refusal:
+            other = refusal.head is not None and exact and refusal.head.epoch != head.epoch
+            if refusal.head is None or refusal.head.state is not State.ACTIVE or other:
+                raise
+            head, before = refusal.head, refusal.head.cancel_requested
+        agent = head.agent or "?"
+        sent = self._lanes.send_command(agent, Command(command="cancel", job_id=head.job_id))
+        note = (
+            f"agent {agent} was asked to stop the job"
+            if sent
+            else f"agent {agent} has no inbox any more; the job ends when its lease has ended"
+        )
+        if before is not None:
+            raise NotAllowed(f"the job is already being stopped ({before}); {note}")
+        return CancelResult(head, note)
+
+    def restart(
+        self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False
+    ) -> Head:
+        """Retry or replay an ended job: the row first, then its message.
+
+        In this order, because an agent deletes the message of an ended job. A row without a
+        message is due in the index `wake`, and the requeue function sends one:
+
+            API                          table                      requeue
+            move: replay  ----------->   pending, due
+            (killed here)
+                                         pending, due      ------>  sends the message
+                                         pending           <------  rearm
+
+        Raises NotAllowed, Refused and Gone as `decide`.
+        """
+        back = self.decide(head, event, why, now_ms, exact=exact)
+        self.send(back, now_ms)
+        return back
+
+    def send(self, head: Head, now_ms: int) -> None:
+        """Send a pending job's message, and note on the row that it is sent. Safe to repeat."""
+        self.wake_up(head)
+        self._jobs.rearm(head, now_ms)
+
+    def wake_up(self, head: Head) -> None:
+        """Send another message for a job; its row stays as it is."""
+        send_wake_up(self._lanes, head)
+
+
+def unless_gone(call: Callable[[], T]) -> T:
+    """Make a conditional write; raises Gone in place of Refused for a job that was deleted."""
+    try:
+        return call()
+    except Refused as refusal:
+        if refusal.head is None:
+            raise Gone from refusal
+        raise
+
+
+def _repeated(call: Callable[[Head], T], head: Head, *, exact: bool) -> T:
+    """Call with the job as it was last seen, until it did not change before the write."""
+    for _ in range(0 if exact else TRIES - 1):
+        try:
+            return call(head)
+        except Refused as refusal:
+            if refusal.head is None:
+                raise Gone from refusal
+            head = refusal.head
+    return unless_gone(lambda: call(head))

@@ -1,0 +1,201 @@
+"""Read the statistics of queues, read their settings and change them.
+
+Lengths of lanes and settings belong to the queue: every tenant that may use a shared queue sees
+them and may change the settings. Activity is counted by tenant, and a tenant sees its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joblane.aws.counters import CounterStore
+from joblane.aws.lanes import Lanes
+from joblane.aws.message_ages import Age, MessageAges
+from joblane.aws.settings import SettingsChanged, SettingsStore
+from joblane.contract.problems import Problem
+from joblane.contract.queues import (
+    Activity,
+    LaneView,
+    QueueView,
+    SettingsInput,
+    SettingsView,
+    activity,
+    settings_view,
+)
+from joblane.deployment.names import LANES, Lane
+from joblane.formats.times import rfc3339
+from joblane.queue.access import open_queues
+from joblane.queue.activity import oldest_minute
+from joblane.queue.settings import QueueSettings
+from joblane.service.log import Log
+from joblane.service.thread_shares import ThreadShares
+
+AT_ONCE = 8
+"""Threads that read statistics: each waits for AWS most of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredQueues:
+    """The queues of joblane.toml."""
+
+    tenants: Mapping[str, tuple[str, ...]]
+    """Tenants that may use each queue; none listed means all."""
+    threads: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Statistics of one queue."""
+
+    lanes: tuple[LaneView, ...]
+    activity: tuple[Activity, ...]
+
+
+class QueueStatistics:
+    """Reads statistics of queues: six requests to SQS a queue, one to CloudWatch for all."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        counters: CounterStore,
+        ages: MessageAges,
+        log: Log,
+        *,
+        pool: Callable[[int], Executor] = ThreadPoolExecutor,
+    ) -> None:
+        """`pool` makes an executor of that many workers."""
+        self._lanes = lanes
+        self._counters = counters
+        self._oldest = ages
+        self._log = log
+        self._pool = pool
+
+    def read(self, tenant: str, queues: Sequence[str], now_ms: int) -> dict[str, Statistics]:
+        """Read the statistics of queues; activity is that of the tenant's own jobs."""
+        ages = self._ages()
+        with self._pool(AT_ONCE) as pool:
+            counters = pool.map(
+                lambda queue: self._counters.read(tenant, queue, oldest_minute(now_ms)), queues
+            )
+            places = [(queue, lane) for queue in queues for lane in LANES]
+            found = pool.map(partial(self._lane, ages), *zip(*places, strict=True))
+            lanes = dict(zip(places, found, strict=True))
+            return {
+                queue: Statistics(
+                    tuple(lanes[queue, lane] for lane in LANES), tuple(activity(minutes, now_ms))
+                )
+                for queue, minutes in zip(queues, counters, strict=True)
+            }
+
+    def _ages(self) -> Mapping[str, Age]:
+        try:
+            return self._oldest.ages()
+        except (ClientError, BotoCoreError):
+            self._log.exception("ages of messages are unknown")
+            return {}
+
+    def _lane(self, ages: Mapping[str, Age], queue: str, lane: Lane) -> LaneView:
+        lengths = self._lanes.lane(queue, lane).lengths()
+        age = ages.get(self._lanes.name(queue, lane))
+        return LaneView(
+            lane=lane,
+            visible=lengths.visible,
+            in_flight=lengths.in_flight,
+            delayed=lengths.delayed,
+            dead_letters=self._lanes.dead_letters(queue, lane).lengths().visible,
+            oldest_s=None if age is None else age.seconds,
+            oldest_at=None if age is None else rfc3339(age.at_ms),
+        )
+
+
+class Queues:
+    """Shows queues to a tenant, and changes their settings."""
+
+    def __init__(
+        self,
+        declared: DeclaredQueues,
+        settings: SettingsStore,
+        shares: ThreadShares,
+        statistics: QueueStatistics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._declared = declared
+        self._settings = settings
+        self._shares = shares
+        self._statistics = statistics
+        self._clock = clock
+
+    def all(self, tenant: str) -> tuple[QueueView, ...]:
+        """Show the queues that a tenant may use."""
+        return self._views(tenant, open_queues(self._declared.tenants, tenant))
+
+    def one(self, tenant: str, queue: str) -> QueueView:
+        """Show one queue. Raises Problem 404."""
+        self.require(tenant, queue)
+        (view,) = self._views(tenant, [queue])
+        return view
+
+    def settings(self, tenant: str, queue: str) -> SettingsView:
+        """Show a queue's settings. Raises Problem 404."""
+        self.require(tenant, queue)
+        return self._settings_view(tenant, queue, self._settings.get(queue))
+
+    def change_settings(
+        self, tenant: str, who: str, queue: str, wanted: SettingsInput, version: int | None
+    ) -> SettingsView:
+        """Replace a queue's settings of `version`, or of any version if that is None.
+
+        `cluster_threads` is shared out at once, so that agents apply the new limit with their
+        next read. Raises Problem 404 and 412.
+        """
+        self.require(tenant, queue)
+        over = self._settings.get(queue).version if version is None else version
+        now_ms = self._now_ms()
+        after = QueueSettings(
+            run_jobs=wanted.run_jobs,
+            threads=wanted.threads,
+            cluster_threads=wanted.cluster_threads,
+            version=over + 1,
+            changed_ms=now_ms,
+            changed_by=who,
+            tenant=tenant,
+            shares=self._shares.among_all(queue, wanted.cluster_threads, now_ms),
+        )
+        try:
+            self._settings.put(queue, after, over=over)
+        except SettingsChanged:
+            raise Problem(
+                HTTPStatus.PRECONDITION_FAILED,
+                "the settings have changed since you read them; read them again and decide again",
+            ) from None
+        return self._settings_view(tenant, queue, after)
+
+    def require(self, tenant: str, queue: str) -> None:
+        """Raise Problem 404 for a queue that the tenant may not use."""
+        if queue not in open_queues(self._declared.tenants, tenant):
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
+
+    def _views(self, tenant: str, queues: Sequence[str]) -> tuple[QueueView, ...]:
+        if not queues:
+            return ()
+        settings = self._settings.get_all(queues)
+        statistics = self._statistics.read(tenant, queues, self._now_ms())
+        return tuple(
+            QueueView(
+                name=queue,
+                lanes=statistics[queue].lanes,
+                settings=self._settings_view(tenant, queue, settings[queue]),
+                activity=statistics[queue].activity,
+            )
+            for queue in queues
+        )
+
+    def _settings_view(self, tenant: str, queue: str, settings: QueueSettings) -> SettingsView:
+        return settings_view(settings, self._declared.threads[queue], tenant)
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)

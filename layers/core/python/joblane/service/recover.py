@@ -1,0 +1,286 @@
+"""Recovery: the steps of the state machine that tests one condition until no job waits for it.
+
+Each step reads the current state, acts, and returns the next step; it can be run again after a
+crash at any point. A step of an execution that was superseded does nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import BaseModel
+
+from joblane.aws.conditions import ConditionStore
+from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.lanes import Lanes
+from joblane.condition.names import unscoped
+from joblane.condition.policies import DEFAULT_POLICY, AnyPolicy
+from joblane.condition.state import ConditionState, Phase
+from joblane.condition.waiting import WaitingJob
+from joblane.job.head import Step
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import plan
+from joblane.job.retention import Retention
+from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.service.condition_tests import ConditionTests
+from joblane.service.log import Log
+from joblane.service.testers import BadParameters
+from joblane.service.wake_up import send_wake_up
+
+PAGE = 25
+"""Jobs that one step moves: three short calls each, one or two of the function's 29 seconds."""
+
+MAX_STEPS = 700
+"""Steps after which an execution hands over to a new one.
+
+Step Functions ends an execution at 25,000 events. A step with all its retries makes at most 33
+(tests/unit/test_recovery_machine.py counts them); the default policy makes 656 tests in 48 h.
+"""
+
+
+class Progress(BaseModel):
+    """The state of an execution of the state machine."""
+
+    condition: str
+    generation: int
+    next: Literal["wait", "resubmit", "give_up", "done"] = "wait"
+    steps: int = 0
+    delay_s: int = 0
+    allow: int = 0
+    """How many jobs may still be resubmitted in this round."""
+    fresh: bool = False
+    """Whether any of the resubmitted jobs was blocked for the first time."""
+    untestable: str | None = None
+    """Why the condition can never be tested, so that all its jobs fail."""
+
+
+class Recovery:
+    """Runs the steps of executions."""
+
+    def __init__(  # noqa: PLR0913 - its collaborators
+        self,
+        jobs: JobStore,
+        conditions: ConditionStore,
+        supervisor: ConditionSupervisor,
+        lanes: Lanes,
+        tests: ConditionTests,
+        *,
+        policies: Mapping[str, AnyPolicy],
+        retention: Retention,
+        clock: Callable[[], float],
+        log: Log,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """`policies` are those of kinds without the default policy."""
+        self._jobs = jobs
+        self._conditions = conditions
+        self._supervisor = supervisor
+        self._lanes = lanes
+        self._tests = tests
+        self._policies = policies
+        self._retention = retention
+        self._clock = clock
+        self._log = log
+        self._max_steps = max_steps
+
+    def step(self, name: str, progress: Progress) -> Progress:
+        """Run one step of an execution, unless another generation has taken over."""
+        steps = {
+            "begin": self._begin,
+            "test": self._test,
+            "resubmit": self._resubmit,
+            "give_up": self._give_up,
+        }
+        row = self._conditions.get(progress.condition)
+        progress = progress.model_copy(update={"steps": progress.steps + 1})
+        if row is None or row.generation != progress.generation:
+            if row is not None and row.phase is Phase.OPENING:
+                # The write of the successor and its start are two calls; repeat the second.
+                self._supervisor.start(row)
+            return _done(progress)
+        if row.phase is Phase.CLOSED:  # killed while closing
+            return self._close(progress, row)
+        after = steps[name](progress, row)
+        if after.next != "done" and after.steps >= self._max_steps:
+            current = self._conditions.get(progress.condition)
+            if current is not None and current.generation == progress.generation:
+                self._supervisor.renew(current, self._now_ms())
+            return _done(after)
+        return after
+
+    def replace_execution(self, condition: str, generation: int) -> None:
+        """React to a failed execution: start another one if jobs may wait."""
+        row = self._conditions.get(condition)
+        if row is None:
+            return
+        if row.generation != generation:  # a successor was written; start it
+            if row.phase is Phase.OPENING:
+                self._supervisor.start(row)
+            return
+        if row.phase is not Phase.CLOSED or self._conditions.oldest(condition, 1):
+            self._supervisor.renew(row, self._now_ms())
+
+    def _begin(self, progress: Progress, row: ConditionState) -> Progress:
+        return self._wait(progress, row, row, self._delay_s(row))
+
+    def _test(self, progress: Progress, row: ConditionState) -> Progress:
+        first = self._first(row)
+        if first is None:
+            return self._close(progress, row)
+        try:
+            finding = self._tests.test(row.condition)
+        except BadParameters as error:
+            self._log.warning("untestable", condition=row.condition, why=str(error))
+            return progress.model_copy(update={"next": "give_up", "untestable": str(error)})
+        self._log.info(
+            "tested", condition=row.condition, allow=finding.allow, why=finding.why, tests=row.tests
+        )
+        found = replace(row, allow=finding.allow, why=finding.why)
+        if finding.allow > 0:
+            if self._conditions.write(row, found) is None:
+                return _done(progress)
+            return progress.model_copy(
+                update={"next": "resubmit", "allow": finding.allow, "fresh": False}
+            )
+        found = replace(found, tests=row.tests + 1)
+        after = self._wait(progress, row, found, self._delay_s(found))
+        if after.next == "wait" and self._too_long(found, self._now_ms() - first.first_ms):
+            return after.model_copy(update={"next": "give_up"})
+        return after
+
+    def _first(self, row: ConditionState) -> WaitingJob | None:
+        """The job that has waited longest.
+
+        Entries before it whose jobs do not wait any more (cancelled, expired, deleted) are
+        dropped, and nothing is tested for them.
+        """
+        while page := self._conditions.oldest(row.condition, 1):
+            head = self._jobs.get(page[0].job_id)
+            if head is not None and head.condition == row.condition:
+                return page[0]
+            if head is not None and head.state is State.PENDING:
+                send_wake_up(self._lanes, page[0])  # killed after unblocking it
+            self._conditions.drop(row.condition, page[0])
+        return None
+
+    def _resubmit(self, progress: Progress, row: ConditionState) -> Progress:
+        """Resubmit a page of jobs; the round ends after as many as the test allowed."""
+        page = self._conditions.oldest(row.condition, min(PAGE, progress.allow))
+        left = progress.allow - sum(self._resubmit_one(row, entry) for entry in page)
+        fresh = progress.fresh or not all(entry.again for entry in page)
+        if page and left > 0:
+            return progress.model_copy(update={"next": "resubmit", "allow": left, "fresh": fresh})
+        # If every resubmitted job has blocked again right after an earlier release, the test passes
+        # but the jobs cannot run. Then the delays grow as if the test had failed.
+        after = replace(row, tests=0 if fresh else row.tests + 1)
+        return self._leave(progress, row, after)
+
+    def _give_up(self, progress: Progress, row: ConditionState) -> Progress:
+        """Fail a page of jobs: those that waited too long, or all if it is untestable."""
+        page = self._conditions.oldest(row.condition, PAGE)
+        now_ms = self._now_ms()
+        overdue = [
+            entry
+            for entry in page
+            if progress.untestable is not None or self._too_long(row, now_ms - entry.first_ms)
+        ]
+        for entry in overdue:
+            self._fail(row, entry, progress.untestable or row.why)
+        if overdue and overdue == page:
+            return progress.model_copy(update={"next": "give_up"})
+        return self._leave(progress, row, row)
+
+    def _leave(self, progress: Progress, row: ConditionState, after: ConditionState) -> Progress:
+        """End a round: wait for the next one, or close a condition that no job waits for."""
+        if self._conditions.oldest(row.condition, 1):
+            return self._wait(progress, row, after, self._delay_s(after))
+        return self._close(progress, after)
+
+    def _wait(
+        self, progress: Progress, old: ConditionState, new: ConditionState, delay_s: int
+    ) -> Progress:
+        """Store the finding and when the next test is due, and wait for it."""
+        new = replace(new, phase=Phase.RUNNING, next_ms=self._now_ms() + delay_s * 1000)
+        if self._conditions.write(old, new) is None:
+            return _done(progress)
+        return progress.model_copy(update={"next": "wait", "delay_s": delay_s, "untestable": None})
+
+    def _close(self, progress: Progress, row: ConditionState) -> Progress:
+        reopened = self._supervisor.close(row, self._now_ms())
+        if reopened is None:
+            return _done(progress)
+        return self._wait(progress, reopened, reopened, self._delay_s(reopened))
+
+    def _resubmit_one(self, row: ConditionState, entry: WaitingJob) -> bool:
+        """Return one job to its lane; False if it no longer waits for this condition.
+
+        The job is unblocked before its message is sent, because an agent deletes the message of
+        a blocked job, and its entry is removed last:
+
+            recovery                     jobs                lane            agent
+            unblock  --------------->    pending
+            (killed here; run again)
+            unblock  --------------->    refused: pending
+            send  ----------------------------------------> message
+            drop the entry                                          <-----  receives, claims
+
+        Until the entry is dropped the job is reachable through it, and a second message of a
+        job is harmless: the claim is conditional.
+        """
+        if self._too_long(row, entry.blocked_ms - entry.first_ms):
+            # It was resubmitted before, and kept blocking for as long as a job may wait.
+            self._fail(row, entry, "it blocked again after every resubmission")
+            return True
+        reason = f"released by its condition ({row.why}); waits in its lane for an agent"
+        went = True
+        try:
+            self._jobs.unblock(
+                entry.job_id, row.condition, Step(State.PENDING, self._now_ms(), 0, reason)
+            )
+        except Refused as refusal:
+            went = refusal.head is not None and refusal.head.state is State.PENDING
+        if went:
+            send_wake_up(self._lanes, entry)
+        self._conditions.drop(row.condition, entry)
+        return went
+
+    def _fail(self, row: ConditionState, entry: WaitingJob, why: str) -> None:
+        """End one job with the condition as its reason, if it still waits for it."""
+        now_ms = self._now_ms()
+        head = self._jobs.get(entry.job_id)
+        if head is not None and head.condition == row.condition:
+            waited = _span((now_ms - entry.first_ms) // 1000)
+            reason = (
+                f"gave up after {waited} of waiting: {why}; condition {unscoped(row.condition)}"
+            )
+            step = plan(head, Event.GIVE_UP, now_ms, reason)
+            expires_at = self._retention.expires_at(step.state, now_ms)
+            try:
+                self._jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
+            except Refused:  # cancelled or expired meanwhile, or failed before
+                self._log.info("job changed before it could be failed", job=entry.job_id)
+        self._conditions.drop(row.condition, entry)
+
+    def _policy(self, row: ConditionState) -> AnyPolicy:
+        return self._policies.get(row.condition.partition(":")[0], DEFAULT_POLICY)
+
+    def _delay_s(self, row: ConditionState) -> int:
+        return self._policy(row).delay_s(row.tests)
+
+    def _too_long(self, row: ConditionState, waited_ms: int) -> bool:
+        return waited_ms >= self._policy(row).most_s * 1000
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+
+def _done(progress: Progress) -> Progress:
+    return progress.model_copy(update={"next": "done"})
+
+
+def _span(seconds: int) -> str:
+    """A duration in the largest unit that is precise enough."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

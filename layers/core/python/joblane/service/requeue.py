@@ -1,0 +1,150 @@
+"""Handle due jobs: wake scheduled jobs, expire jobs, send messages that may be missing.
+
+Reads only due rows of the index `wake`, shard by shard and page by page, until all are handled or
+the time is up; the next run, a minute later, handles the rest. Each decision is made on the job
+as it is now, so running twice at once, or being killed at any point, does no harm:
+
+    requeue                      table                      lane
+    move: wake  ------------->   pending, due
+    (killed here)
+    next minute  <------------   pending, due
+    send  -------------------------------------------->     message
+    rearm  ------------------>   pending
+
+Before that, `cluster_threads` are shared out again where agents have come or gone.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joblane.aws.job_items import WAKE_SHARDS
+from joblane.aws.jobs import JobStore, Refused
+from joblane.job.head import Head, waits_in_lane
+from joblane.job.lifecycle import Event
+from joblane.job.moves import Due, NotAllowed, due
+from joblane.service.log import Log
+from joblane.service.operations import Gone, Operations
+
+PAGE = 100
+"""Jobs per page: the maximum of one BatchGetItem."""
+
+AT_ONCE = 8
+"""Threads that work on a page; each waits for AWS most of the time."""
+
+RESERVE_S = 5.0
+"""No page is started with less time left than this; a page takes less."""
+
+COUNTED = (
+    "Woken",
+    "Sent",
+    "Expired",
+    "StopRequested",
+    "Rearmed",
+    "Superseded",
+    "Failed",
+    "Unread",
+    "Shared",
+)
+"""Names of the counts that a run returns.
+
+`StopRequested`: agents asked to stop a job that is past its deadline. `Superseded`: jobs that an
+agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of
+time. `Shared`: queues whose `cluster_threads` were shared out again.
+"""
+
+
+class Requeue:
+    """Handles due jobs."""
+
+    def __init__(  # noqa: PLR0913 - its collaborators
+        self,
+        jobs: JobStore,
+        operations: Operations,
+        share: Callable[[int], int],
+        clock: Callable[[], float],
+        log: Log,
+        *,
+        pool: Callable[[int], Executor] = ThreadPoolExecutor,
+    ) -> None:
+        """`share` shares out threads at a Unix time in ms, and returns how many queues changed.
+
+        `pool` makes an executor of that many workers.
+        """
+        self._jobs = jobs
+        self._operations = operations
+        self._share = share
+        self._clock = clock
+        self._log = log
+        self._pool = pool
+
+    def run(self, left_s: Callable[[], float]) -> Counter[str]:
+        """Handle all due jobs; `left_s` returns how many seconds are left.
+
+        Returns the counts of `COUNTED`. Starts with a different shard every minute, so that
+        the last one varies. Raises ClientError and BotoCoreError when the index
+        cannot be read.
+        """
+        done: Counter[str] = Counter()
+        try:
+            if shared := self._share(int(self._clock() * 1000)):
+                done["Shared"] = shared
+        except (BotoCoreError, ClientError):
+            self._log.exception("threads could not be shared out; next try in a minute")
+            done["Failed"] += 1
+        first = int(self._clock()) // 60
+        for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
+            if not self._shard(str(shard), left_s, done):
+                done["Unread"] += 1
+        return done
+
+    def _shard(self, shard: str, left_s: Callable[[], float], done: Counter[str]) -> bool:
+        now_ms = int(self._clock() * 1000)
+        after = None
+        with self._pool(AT_ONCE) as pool:
+            while left_s() > RESERVE_S:
+                heads, after = self._jobs.due_page(shard, now_ms, limit=PAGE, after=after)
+                done.update(pool.map(partial(self._one, now_ms), heads))
+                if after is None:
+                    return True
+        return False
+
+    def _one(self, now_ms: int, head: Head) -> str:
+        """Handle one job. Returns the name of its count."""
+        try:
+            return self._do(head, due(head, now_ms), now_ms)
+        except (Gone, Refused, NotAllowed):
+            return "Superseded"
+        except (BotoCoreError, ClientError):
+            self._log.exception("a due job could not be handled", job_id=head.job_id)
+            return "Failed"
+
+    def _do(self, head: Head, what: Due, now_ms: int) -> str:
+        match what:
+            case Due.NOTHING:
+                return "Superseded"
+            case Due.EXPIRE:
+                wait = "before it started" if head.attempt == 0 else "between two attempts"
+                why = f"its deadline {head.spec.deadline} passed {wait}"
+                self._operations.move(head, Event.EXPIRE, why, now_ms)
+                return "Expired"
+            case Due.TELL:
+                with suppress(NotAllowed):  # requested before; its agent is asked again
+                    self._operations.request_stop(head, f"its deadline {head.spec.deadline} passed")
+                self._jobs.rearm(head, now_ms)
+                return "StopRequested"
+            case Due.WAKE:
+                why = f"its run_at has come; {waits_in_lane(head.spec)}"
+                head = self._operations.move(head, Event.WAKE, why, now_ms)
+                self._operations.send(head, now_ms)
+                return "Woken"
+            case Due.SEND:
+                self._operations.send(head, now_ms)
+                return "Sent"
+            case Due.REARM:
+                self._jobs.rearm(head, now_ms)
+                return "Rearmed"

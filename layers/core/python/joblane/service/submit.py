@@ -1,0 +1,224 @@
+"""Submit jobs: one, many, or an ended one again.
+
+The wake-up message is sent first and the job stored second, so a job in the table always has a
+message, and no sweeper has to look for jobs without one:
+
+    submit                        lane               table                agent
+    send  --------------------->  message
+                                          --------------------------->   receives
+    put   ------------------------------------->     pending
+                                                     active  <---------  claims
+
+An agent that receives the message before the put finds no job and tries again shortly; a message
+without a job is discarded after a minute.
+
+A job whose `run_at` is within SQS's 15 minutes gets a delayed message; a later one gets none,
+and its row in the index `wake` brings it to its lane in time. docs/decisions/0201 says why a
+batch is stored job by job. A submission too large for the table is in S3 before its message is
+sent (`joblane.aws.payload_store`).
+
+A request that carries an Idempotency-Key is done once (`joblane.aws.idempotency`).
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
+from http import HTTPStatus
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joblane.aws.idempotency import IdempotencyStore
+from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.lanes import Lanes
+from joblane.aws.payload_store import PayloadLost, PayloadStore
+from joblane.contract.principal import Principal
+from joblane.contract.problems import Problem, parsed
+from joblane.formats.ids import block_of_ids, nth_id
+from joblane.job.head import Head
+from joblane.job.idempotency import Claim, IdempotencyKey
+from joblane.job.moves import NotAllowed
+from joblane.job.spec import Batch, Submission
+from joblane.service.admit import Admission
+from joblane.service.operations import Gone
+from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
+
+PUTS_AT_ONCE = 8
+"""Threads that store a batch: each waits some milliseconds for DynamoDB, a hundred times."""
+
+
+class Submitter:
+    """Accepts submissions."""
+
+    def __init__(  # noqa: PLR0913 - its collaborators
+        self,
+        jobs: JobStore,
+        payloads: PayloadStore,
+        lanes: Lanes,
+        keys: IdempotencyStore,
+        *,
+        admission: Admission,
+        clock: Callable[[], float],
+        pool: Callable[[int], Executor] = ThreadPoolExecutor,
+        random_bits: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        """`pool` makes an executor of that many workers; `random_bits` makes ids unique."""
+        self._jobs = jobs
+        self._payloads = payloads
+        self._lanes = lanes
+        self._keys = keys
+        self._admission = admission
+        self._clock = clock
+        self._pool = pool
+        self._random_bits = random_bits
+
+    def submit(
+        self,
+        by: Principal,
+        spec: Submission,
+        key: IdempotencyKey | None,
+        resubmit_of: str | None = None,
+    ) -> tuple[Head, bool]:
+        """Accept one job; returns it, and whether it had been accepted before.
+
+        Raises Problem 400 for a submission that is not allowed, and 409 and 422 for `key`.
+        """
+        now_ms = self._now_ms()
+        head = self._admission.head(by, spec, self._ids(now_ms), now_ms)
+        claim = self._claim(key, head.job_id)
+        if key is not None and claim.repeated:
+            known = self._known(key, claim, [claim.first_id])
+            if (found := known.get(claim.first_id)) is not None:
+                if isinstance(found, Problem):
+                    raise found
+                return found, True
+        head = self._payloads.keep(
+            replace(
+                head,
+                job_id=claim.first_id,
+                idempotency_row=key.row if key else None,
+                resubmit_of=resubmit_of,
+            )
+        )
+        if (delay_s := message_delay_s(head, now_ms)) is not None:
+            send_wake_up(self._lanes, head, delay_s)
+        put = self._jobs.put_new if resubmit_of is None else self._jobs.put_resubmitted
+        return put(head), claim.repeated
+
+    def resubmit(self, by: Principal, head: Head, key: IdempotencyKey | None) -> tuple[Head, bool]:
+        """Submit an ended job again under a new id; as `submit`.
+
+        Raises NotAllowed for a job that has not ended, or whose deadline has passed, and Gone.
+        """
+        if not head.ended:
+            raise NotAllowed(f"a job that is {head.state} cannot be resubmitted: it has not ended")
+        if head.deadline_ms is not None and head.deadline_ms <= self._now_ms():
+            raise NotAllowed("the job's deadline has passed; submit it with another one")
+        try:
+            spec = self._payloads.whole(head).spec
+        except PayloadLost as lost:
+            raise NotAllowed(f"the job's submission is lost: {lost}") from None
+        try:
+            return self.submit(by, spec, key, head.job_id)
+        except Refused as refusal:
+            raise Gone from refusal
+
+    def submit_batch(
+        self, by: Principal, batch: Batch, key: IdempotencyKey | None
+    ) -> tuple[list[Head | Problem], bool]:
+        """Accept many jobs independently: heads and problems in the order of the batch.
+
+        Also returns whether the batch had been accepted before.
+
+        All messages are sent before the first job is put, so an answer that is an error as a
+        whole (503) leaves messages without jobs, which agents discard, and no job.
+        """
+        now_ms = self._now_ms()
+        claim = self._claim(key, self._ids(now_ms))
+        ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
+        known = self._known(key, claim, ids) if key and claim.repeated else {}
+        admitted = [
+            known.get(job_id) or self._admitted(by, job, job_id, now_ms, key)
+            for job_id, job in zip(ids, batch.jobs, strict=True)
+        ]
+        heads = [e for e in admitted if isinstance(e, Head) and e.job_id not in known]
+        delays = [(head, message_delay_s(head, now_ms)) for head in heads]
+        refused = send_wake_ups(
+            self._lanes, [(head, delay_s) for head, delay_s in delays if delay_s is not None]
+        )
+        stored = self._put_all([head for head in heads if head.job_id not in refused])
+        lacking = _unavailable("was not accepted; submit it again")
+        answers = [
+            stored.get(entry.job_id, lacking)
+            if isinstance(entry, Head) and entry.job_id not in known
+            else entry
+            for entry in admitted
+        ]
+        return answers, claim.repeated
+
+    def _claim(self, key: IdempotencyKey | None, first_id: str) -> Claim:
+        """Give a request its ids. Raises Problem 422 if its key was used with another one."""
+        if key is None:
+            return Claim(first_id, same=True, repeated=False)
+        claim = self._keys.claim(key, first_id, int(self._clock()))
+        if not claim.same:
+            raise Problem(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "this Idempotency-Key was used with another request within a day; "
+                "use a new key for a new request",
+            )
+        return claim
+
+    def _known(
+        self, key: IdempotencyKey, claim: Claim, ids: Sequence[str]
+    ) -> dict[str, Head | Problem]:
+        """Read the jobs of a request that was sent before; those not yet created are absent."""
+        heads = {head.job_id: head for head in self._jobs.heads(ids, consistent=True)}
+        deleted = claim.deleted
+        if len(heads) < len(ids):  # deleted since the claim was read, or never created
+            deleted = self._keys.deleted(key)
+        gone = Problem(HTTPStatus.CONFLICT, "the job that this key made has been deleted")
+        return {**dict.fromkeys(deleted, gone), **heads}
+
+    def _admitted(
+        self, by: Principal, job: object, job_id: str, now_ms: int, key: IdempotencyKey | None
+    ) -> Head | Problem:
+        try:
+            spec = parsed(Submission, json.dumps(job))
+            head = self._admission.head(by, spec, job_id, now_ms)
+            return self._payloads.keep(replace(head, idempotency_row=key.row if key else None))
+        except Problem as problem:
+            return problem
+        except (ClientError, BotoCoreError):
+            return _unavailable("was not accepted; submit it again")
+
+    def _put_all(self, heads: Sequence[Head]) -> dict[str, Head | Problem]:
+        def put(head: Head) -> Head | Problem:
+            try:
+                return self._jobs.put_new(head)
+            except (ClientError, BotoCoreError):
+                return _unavailable(
+                    "may have been accepted; list your jobs before you submit it again"
+                )
+
+        with self._pool(PUTS_AT_ONCE) as pool:
+            return {
+                head.job_id: stored
+                for head, stored in zip(heads, pool.map(put, heads), strict=True)
+            }
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+    def _ids(self, now_ms: int) -> str:
+        """Make the first of a block of consecutive ids, one for each job of a batch.
+
+        It holds the time of the submission, equal to the job's `created_at`: the audit trail
+        reads it from the id.
+        """
+        return block_of_ids(now_ms, self._random_bits(80))
+
+
+def _unavailable(detail: str) -> Problem:
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the job {detail}")

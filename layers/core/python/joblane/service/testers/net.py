@@ -1,0 +1,199 @@
+"""Testers `http` and `tcp`, and the guard that keeps them from connecting to private networks.
+
+Submitters choose the address, so without a guard they could probe hosts inside the account. The
+guard checks the addresses that a name resolves to, and the connection uses the checked address:
+the name is not resolved a second time.
+"""
+
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from urllib.parse import urlsplit
+
+from joblane.condition.names import Address, http_address, tcp_address
+from joblane.service.testers import BATCH, BadParameters, Finding, Tester
+
+IpAddress = IPv4Address | IPv6Address
+IpNetwork = IPv4Network | IPv6Network
+
+TIMEOUT_S = 4.0
+"""Timeout of one test, without name resolution. A tester has five seconds."""
+
+HEAD_BYTES = 16 * 1024
+"""How much of a response is read to find the status line."""
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_NEVER = tuple(ip_network(n) for n in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32"))
+"""Link-local addresses, where instances and functions get credentials: never allowed."""
+
+_STATUS = re.compile(rb"(?:\A|\r?\n\r?\n)HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r?\n")
+_WELL = range(200, 400)
+
+
+def resolve(address: Address) -> list[str]:
+    """Resolve a host to addresses, in the order to try them. Raises OSError."""
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Guard:
+    """Decides which addresses may be connected to: public ones, and allowed networks."""
+
+    def __init__(
+        self,
+        allowed: Sequence[IpNetwork] = (),
+        resolve: Callable[[Address], list[str]] = resolve,
+    ) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+
+    def addresses(self, address: Address) -> list[str]:
+        """Return the addresses of a host that may be connected to.
+
+        Raises OSError when the name does not resolve, BadParameters when all are forbidden.
+        """
+        found = self._resolve(address)
+        fine = [text for text in found if self._may(_inner(ip_address(text.partition("%")[0])))]
+        if not fine:
+            raise BadParameters(
+                f"{address.host} resolves to an address that this deployment does not allow "
+                "conditions to reach (recovery.allow_networks in joblane.toml)"
+            )
+        return fine
+
+    def _may(self, ip: IpAddress) -> bool:
+        if any(ip in network for network in _NEVER):
+            return False
+        if any(ip in network for network in self._allowed):
+            return True
+        return ip.is_global and not ip.is_multicast
+
+
+def _inner(ip: IpAddress) -> IpAddress:
+    """Return the IPv4 address embedded in an IPv6 address, if any: packets go there."""
+    if isinstance(ip, IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return IPv4Address(int(ip) & 0xFFFFFFFF)
+    teredo = ip.teredo[1] if ip.teredo else None
+    return ip.ipv4_mapped or ip.sixtofour or teredo or ip
+
+
+class TcpTester(Tester):
+    """Passes if the address accepts a connection."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def test(self, parameter: str) -> Finding:
+        """Connect and close the connection."""
+        try:
+            _connect(self._guard, tcp_address(parameter), _Deadline()).close()
+        except OSError as error:
+            return Finding(0, _trouble(error))
+        return Finding(BATCH, "accepts connections")
+
+
+class HttpTester(Tester):
+    """Passes if a GET returns 2xx or 3xx. Redirects are not followed."""
+
+    def __init__(
+        self, guard: Guard, tls: ssl.SSLContext | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._guard = guard
+        self._tls = tls
+        self._timeout_s = timeout_s
+
+    def test(self, parameter: str) -> Finding:
+        """Send one GET and read until the status line."""
+        deadline = _Deadline(self._timeout_s)
+        address = http_address(parameter)
+        try:
+            with _connect(self._guard, address, deadline) as plain:
+                if parameter.startswith("https:"):
+                    tls = self._tls or ssl.create_default_context()
+                    with tls.wrap_socket(plain, server_hostname=address.host) as secure:
+                        status = _status(secure, parameter, deadline)
+                else:
+                    status = _status(plain, parameter, deadline)
+        except OSError as error:
+            return Finding(0, _trouble(error))
+        if status is None:
+            return Finding(0, "does not speak HTTP")
+        return Finding(BATCH if status in _WELL else 0, f"answers {status}")
+
+
+class _Deadline:
+    """One time limit for several calls, so that a slow server cannot extend it."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self._ends = time.monotonic() + timeout_s
+
+    def left_s(self) -> float:
+        """Seconds left. Raises TimeoutError."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"no answer within {TIMEOUT_S:g} s")
+        return left
+
+
+def _connect(guard: Guard, address: Address, deadline: _Deadline) -> socket.socket:
+    """Connect to the first address that accepts. Raises OSError, BadParameters."""
+    addresses = guard.addresses(address)
+    for text in addresses[:-1]:
+        try:
+            # Each address gets an equal part of the remaining time.
+            share = deadline.left_s() / len(addresses)
+            return socket.create_connection((text, address.port), timeout=share)
+        except OSError:
+            continue
+    return socket.create_connection((addresses[-1], address.port), timeout=deadline.left_s())
+
+
+def _status(connection: socket.socket, url: str, deadline: _Deadline) -> int | None:
+    """Request a URL and return the status of the response, None if there is none."""
+    parts = urlsplit(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    request = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    request += "User-Agent: joblane-recovery\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    connection.settimeout(deadline.left_s())
+    connection.sendall(request.encode("ascii"))
+    read = b""
+    while len(read) < HEAD_BYTES:
+        connection.settimeout(deadline.left_s())
+        piece = connection.recv(4096)
+        if not piece:
+            return None
+        read += piece
+        for status in _STATUS.findall(read):
+            if int(status) >= 200:  # noqa: PLR2004 - below 200: interim responses (RFC 9110, 15.2)
+                return int(status)
+    return None
+
+
+_TROUBLE: tuple[tuple[type[OSError], str], ...] = (
+    (socket.gaierror, "its name does not resolve"),
+    (TimeoutError, f"no answer within {TIMEOUT_S:g} s"),
+    (ConnectionRefusedError, "refuses connections"),
+    (ConnectionError, "closes the connection"),
+    (ssl.SSLCertVerificationError, "its TLS certificate is not valid"),
+    (ssl.SSLError, "TLS handshake failed"),
+)
+
+
+def _trouble(error: OSError) -> str:
+    """Describe a failed connection."""
+    for kind, words in _TROUBLE:
+        if isinstance(error, kind):
+            return words
+    return error.strerror or "cannot be reached"

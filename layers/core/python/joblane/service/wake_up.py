@@ -1,0 +1,70 @@
+"""Wake-up messages: when a job gets one, and sending it to the job's lane.
+
+A message only names a job; the table says what to do with it. So a second message is harmless:
+its receiver finds the job claimed or ended, and deletes it.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Protocol
+
+from joblane.aws.lanes import MAX_DELAY_S, Lanes
+from joblane.deployment.names import Lane
+from joblane.job.head import Head
+from joblane.job.lifecycle import State
+from joblane.job.message import Message
+
+_WAITING = frozenset({State.PENDING, State.RETRY, State.SCHEDULED})
+
+
+class Wakeable(Protocol):
+    """What a wake-up message needs of a job: a head, or an entry of a condition's list."""
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+
+    @property
+    def tenant(self) -> str:
+        """The job's tenant: the message group."""
+
+    @property
+    def queue(self) -> str:
+        """The job's queue."""
+
+    @property
+    def lane(self) -> Lane:
+        """The job's lane in that queue."""
+
+
+def message_delay_s(head: Head, now_ms: int) -> int | None:
+    """Delay of a job's message in seconds; None for a job that gets no message now.
+
+    A start more than `MAX_DELAY_S` from now is left to the index `wake`.
+    """
+    if head.state not in _WAITING:
+        return None
+    delay_s = max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000))
+    return delay_s if delay_s <= MAX_DELAY_S else None
+
+
+def send_wake_up(lanes: Lanes, job: Wakeable, delay_s: int = 0) -> None:
+    """Send one job's message."""
+    message = Message(job_id=job.job_id, tenant=job.tenant)
+    lanes.lane(job.queue, job.lane).send(message, delay_s)
+
+
+def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Wakeable, int]]) -> set[str]:
+    """Send the messages of many jobs, each with its delay, in batches of ten for each lane.
+
+    Returns the ids of jobs whose message SQS refused.
+    """
+    by_lane: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
+    for job, delay_s in jobs:
+        message = Message(job_id=job.job_id, tenant=job.tenant)
+        by_lane.setdefault((job.queue, job.lane), []).append((message, delay_s))
+    return {
+        message.job_id
+        for (queue, lane), messages in by_lane.items()
+        for message in lanes.lane(queue, lane).send_batch(messages)
+    }

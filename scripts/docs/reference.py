@@ -1,0 +1,60 @@
+"""Writes what is generated from code: docs/reference and the OpenAPI file (`scripts/reference`).
+
+A page of docs/reference is written by hand but for its parts between two marks:
+
+    <!-- begin NAME: written by scripts/reference -->
+    <!-- end NAME -->
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from scripts.docs import api, cli, configuration, events, openapi, roles, sdk, states
+
+PAGES = Path(__file__).parents[2] / "docs" / "reference"
+
+PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "agent-protocol.md": {"events": events.events},
+    "api.md": {"operations": api.operations, "objects": api.objects},
+    "cli.md": {"commands": cli.commands},
+    "configuration.md": {
+        "deployment": configuration.deployment,
+        "agent options": configuration.agent_options,
+        "agent file": configuration.agent_file,
+    },
+    "roles.md": {"scopes": roles.scopes, "routes": roles.routes},
+    "sdk.md": {"names": sdk.names},
+    "states.md": {
+        "meanings": states.meanings,
+        "transitions": states.transitions,
+        "groups": states.groups,
+        "outcomes": states.outcomes,
+    },
+}
+"""The generated parts of each page."""
+
+
+def files() -> dict[Path, str]:
+    """Every generated file as it should be."""
+    made = {
+        PAGES / page: with_parts((PAGES / page).read_text("utf-8"), PARTS[page]) for page in PARTS
+    }
+    return {openapi.FILE: openapi.render(), **made}
+
+
+def with_parts(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
+    """A page with its parts made anew. Raises ValueError for a part without its two marks."""
+    for name, render in parts.items():
+        begin = f"<!-- begin {name}: written by scripts/reference -->\n"
+        end = f"\n<!-- end {name} -->"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed) or begin in rest:
+            raise ValueError(f"the page must have one begin and one end mark of {name!r}")
+        text = f"{before}{begin}\n{render()}\n{end}{after}"
+    return text
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")

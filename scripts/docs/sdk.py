@@ -1,0 +1,86 @@
+"""The generated part of docs/reference/sdk.md: every public name of `joblane`."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import joblane
+from joblane import AsyncClient, JoblaneError
+from scripts.docs.schema import attribute_docstrings, escape
+
+_WIDTH = 95
+
+
+def names() -> str:
+    """Classes with their methods, then the errors."""
+    public = {name: getattr(joblane, name) for name in joblane.__all__}
+    errors = {n: c for n, c in public.items() if issubclass(c, JoblaneError)}
+    parts = ["\n".join(_class(n, c)) for n, c in sorted(public.items()) if n not in errors]
+    rows = ["### Errors\n", "| error | retryable | meaning |", "|---|---|---|"]
+    for name, error in errors.items():
+        retryable = "yes" if error.retryable else "no"
+        rows.append(f"| `{name}` | {retryable} | {escape(_first(error))} |")
+    return "\n\n".join([*parts, "\n".join(rows)])
+
+
+def _class(name: str, owner: type) -> Iterator[str]:
+    yield f"### `{name}`\n"
+    yield f"{_doc(owner)}\n"
+    bases = [base for base in owner.__mro__ if base.__module__.startswith("joblane.")]
+    seen: set[str] = set()
+    for base in bases:
+        if base is owner or not base.__doc__:
+            for attribute, text in attribute_docstrings(base).items():
+                yield f"* `{attribute}`: {text}"
+        for member, value in vars(base).items():
+            if (member.startswith("_") and member != "__init__") or member in seen:
+                continue
+            seen.add(member)
+            runs_call = inspect.isfunction(value) and hasattr(value, "__wrapped__")
+            if owner is not AsyncClient or not runs_call:
+                yield from _member(name, member, value)
+
+
+def _member(owner: str, name: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any attribute
+    wrapped = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    if not inspect.isfunction(wrapped) or wrapped.__code__.co_filename == "<string>":
+        return  # not a method, or one that a dataclass has made
+    source = ast.parse(textwrap.dedent(inspect.getsource(wrapped))).body[0]
+    if not isinstance(source, ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    call = owner if name == "__init__" else f"{owner}.{name}"
+    returns = "" if source.returns is None else ast.unparse(source.returns).strip("'\"")
+    if hasattr(wrapped, "__wrapped__"):  # a call that `Client` runs, see joblane.client.calls
+        returns = re.sub(r"^Call\[(.*)\]$", r"\1", returns).replace("Stream[", "Iterator[")
+        returns = re.sub(r"\bJ\b", "Job", returns).replace("Entries", "list[dict[str, Any]]")
+    if isinstance(value, property):
+        yield f"\n#### `{call}`\n\nA property: `{returns}`.\n"
+    else:
+        source.args.args = source.args.args[1:]  # self or cls
+        start = "await " if isinstance(source, ast.AsyncFunctionDef) else ""
+        shown = "" if name == "__init__" else f" -> {returns}"
+        signature = f"{start}{call}({ast.unparse(source.args)}){shown}"
+        yield f"\n#### `{call}`\n\n```python\n{_wrapped(signature)}\n```\n"
+    yield _doc(wrapped)
+
+
+def _wrapped(signature: str) -> str:
+    """A signature, one parameter a line if it is long."""
+    if len(signature) <= _WIDTH:
+        return signature
+    head, _, rest = signature.partition("(")
+    parameters, _, returns = rest.rpartition(")")
+    split = re.sub(r", (?=[\w*]+[:,=]|\*)", ",\n    ", parameters)
+    return f"{head}(\n    {split},\n){returns}"
+
+
+def _doc(described: object) -> str:
+    return inspect.cleandoc(getattr(described, "__doc__", None) or "")
+
+
+def _first(described: object) -> str:
+    """The first paragraph of a docstring on one line."""
+    return " ".join(_doc(described).split("\n\n", maxsplit=1)[0].split())

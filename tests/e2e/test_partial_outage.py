@@ -1,0 +1,103 @@
+"""Part of AWS hangs or fails: the rest works on until the agent's journal is full."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from scripts.local.cloud import Cloud
+from scripts.local.processes import Process
+from tests.e2e.conftest import Http
+from tests.support.deployed import (
+    assert_once,
+    output,
+    state_of,
+    submit,
+    wait_for,
+    wait_for_trouble,
+    wait_for_words,
+)
+from tests.support.paced import start_paced
+from tests.support.proxy import Proxy, proxy
+
+ROOM = 4
+"""Outcomes that may wait in the journal."""
+
+
+@pytest.fixture(name="road")
+def _road(quiet: Cloud) -> Iterator[Proxy]:
+    """A proxy to AWS whose faults meet every request."""
+    with proxy(quiet.endpoint, seed=1, share=1) as road:
+        yield road
+
+
+def test_a_part_of_aws_that_fails_holds_up_nothing_else_until_the_journal_is_full(
+    quiet: Cloud, http: Http, road: Proxy
+):
+    agent = start_paced(quiet, "patient", threads=8, endpoint=road.url, journal_room=ROOM)
+    _logs_hang(http, road)
+    _sqs_hangs(http, road)
+    _dynamodb_hangs(http, road, agent)
+    _fills_its_journal(http, road, agent)
+    quiet.stop_agent("patient")
+
+
+def _logs_hang(http: Http, road: Proxy) -> None:
+    """Output arrives later, an outcome waits for it 10 s, and jobs without output not at all."""
+    road.only, road.fault = "Logs_", "hang"
+    chatty = submit(http, "echo", "hello")
+    silent = [submit(http, "true") for _ in range(3)]
+    for job_id in silent:
+        wait_for(http, job_id, "completed", timeout_s=5)
+    began = time.monotonic()
+    wait_for(http, chatty, "completed", timeout_s=15)
+    assert 5 < time.monotonic() - began
+    road.fault = None
+    ends = time.monotonic() + 20
+    while not http("GET", f"/v1/jobs/{chatty}/logs").json()["entries"]:
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+    assert ["hello"] == output(http, chatty)["stdout"]
+
+
+def _sqs_hangs(http: Http, road: Proxy) -> None:
+    """Outcomes are in the table at once; the message is let go of when SQS answers."""
+    running = [submit(http, "sleep", "1") for _ in range(2)]
+    for job_id in running:
+        wait_for(http, job_id, "active")
+    road.only, road.fault = "AmazonSQS", "hang"
+    for job_id in running:
+        wait_for(http, job_id, "completed", timeout_s=5)
+    road.fault = None
+
+
+def _dynamodb_hangs(http: Http, road: Proxy, agent: Process) -> None:
+    """Jobs run on and their output arrives; outcomes are settled when it answers."""
+    job_id = submit(http, "sh", "-c", "sleep 1; echo seen; sleep 1")
+    wait_for(http, job_id, "active")
+    road.only, road.fault = "DynamoDB", "hang"
+    ends = time.monotonic() + 10
+    while not http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"]:
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+    wait_for_words(agent.log, "outcomes wait for AWS")  # its time-outs are over: 5 s, three times
+    assert "active" == state_of(http, job_id)
+    road.fault = None
+    assert_once(http, job_id)
+    assert ["seen"] == output(http, job_id)["stdout"]
+
+
+def _fills_its_journal(http: Http, road: Proxy, agent: Process) -> None:
+    """No more jobs are taken than outcomes may wait, and none while as many do."""
+    jobs = [submit(http, "sleep", "2") for _ in range(6)]
+    ends = time.monotonic() + 20
+    while sum(state_of(http, job_id) == "active" for job_id in jobs) < ROOM:
+        assert time.monotonic() < ends
+    road.only, road.fault = "DynamoDB_20120810.UpdateItem", "error"
+    wait_for_words(agent.log, "takes no new jobs: the journal is full")
+    wait_for_trouble(http, "patient", "outcome(s) wait since")
+    wait_for_trouble(http, "patient", "takes no jobs: the journal is full")
+    assert len(jobs) - ROOM == sum(state_of(http, job_id) == "pending" for job_id in jobs)
+    road.fault = None
+    for job_id in jobs:
+        assert_once(http, job_id)

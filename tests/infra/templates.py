@@ -1,0 +1,66 @@
+"""Reads policies and joined values of synthesized templates, and runs cfn-lint over them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.infra.synthesis import Deployment
+
+CFN_LINT = str(Path(sys.executable).parent / "cfn-lint")
+STACK_OF = {
+    "Submission": "api",
+    "Admin": "api",
+    "Recovery": "recovery",
+    "Machine": "recovery",
+    "Requeue": "upkeep",
+    "Deadletter": "upkeep",
+    "Instanceend": "upkeep",
+    "Projector": "projection",
+    "Agent": "fleet-main",
+}
+
+
+def statements(deployment: Deployment, owner: str) -> Iterator[dict[str, Any]]:
+    """Every statement of every inline policy of one role."""
+    roles = deployment.resources("AWS::IAM::Role", STACK_OF[owner])
+    prefix = "Role" if owner == "Agent" else f"{owner}Role"
+    (role_id,) = [logical_id for logical_id in roles if logical_id.startswith(prefix)]
+    assert "Policies" not in roles[role_id]["Properties"]
+    for policy in deployment.properties("AWS::IAM::Policy", STACK_OF[owner]):
+        if {"Ref": role_id} in policy["Roles"]:
+            yield from policy["PolicyDocument"]["Statement"]
+
+
+def as_list(value: Any) -> list[Any]:
+    """A policy's field, which may be one value or several."""
+    return value if isinstance(value, list) else [value]
+
+
+def resolved(value: Any) -> str:
+    """What CloudFormation would make of a joined value, in an account of our own."""
+    known = {
+        "AWS::Partition": "aws",
+        "AWS::Region": "eu-west-1",
+        "AWS::URLSuffix": "amazonaws.com",
+        "AWS::AccountId": "111122223333",
+    }
+    if isinstance(value, str):
+        return value
+    if "Fn::GetAtt" in value:
+        return f"arn:aws:lambda:eu-west-1:111122223333:function:{value['Fn::GetAtt'][0]}"
+    if "Ref" in value:
+        return known[value["Ref"]]
+    separator, parts = value["Fn::Join"]
+    return str(separator).join(resolved(part) for part in parts)
+
+
+def lint(files: list[Path]) -> list[dict[str, Any]]:
+    """Run cfn-lint with every rule. A run takes seconds to load the resource schemas."""
+    command = [CFN_LINT, "--format", "json", "--", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    findings: list[dict[str, Any]] = json.loads(done.stdout)
+    return findings

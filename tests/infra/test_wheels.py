@@ -1,0 +1,184 @@
+"""The wheels: what they install, what their modules import, and that the command line starts."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import joblane
+from infra.assets import find_uv
+from tests.infra.synthesis import ROOT
+
+IMPORT_ALL = """
+import importlib, json, sys
+from importlib.metadata import packages_distributions
+for name in json.load(sys.stdin):
+    importlib.import_module(name)
+json.dump(packages_distributions(), sys.stdout)
+"""
+"""Imports modules, and prints which distribution each top-level name comes from."""
+
+
+class Wheel(NamedTuple):
+    """A built wheel."""
+
+    path: Path
+    files: frozenset[str]
+    metadata: Message
+
+    @property
+    def modules(self) -> list[str]:
+        """Names of its modules, except those that run a program when they are imported."""
+        names = sorted(file for file in self.files if file.endswith(".py"))
+        dotted = [name.removesuffix(".py").removesuffix("/__init__") for name in names]
+        return [name.replace("/", ".") for name in dotted if not name.endswith("__main__")]
+
+    @property
+    def requires(self) -> set[str]:
+        """Names of the distributions that it requires without an extra."""
+        lines = self.metadata.get_all("Requires-Dist", [])
+        plain = [line for line in lines if "extra ==" not in line]
+        return {normal(re.split(r"[^\w.-]", line)[0]) for line in plain}
+
+    def imports(self) -> Iterator[tuple[str, str]]:
+        """Yield each file with each top-level name that it imports when it runs, early or late."""
+        with zipfile.ZipFile(self.path) as archive:
+            for file in sorted(self.files):
+                if not file.endswith(".py"):
+                    continue
+                for node in runtime_nodes(ast.parse(archive.read(file))):
+                    if isinstance(node, ast.Import):
+                        yield from ((file, alias.name.partition(".")[0]) for alias in node.names)
+                    elif isinstance(node, ast.ImportFrom) and node.module:
+                        yield file, node.module.partition(".")[0]
+
+
+def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and what is below it, without the bodies of `if TYPE_CHECKING`."""
+    yield node
+    below: Iterator[ast.AST] = ast.iter_child_nodes(node)
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        below = iter(node.orelse)
+    for child in below:
+        yield from runtime_nodes(child)
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def run(*argv: object, cwd: Path, env: dict[str, str] | None = None, text: str = "") -> str:
+    done = subprocess.run(
+        [str(word) for word in argv],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
+def build(package: str, into: Path) -> Wheel:
+    run(find_uv(ROOT), "build", "--wheel", "--package", package, "--out-dir", into, cwd=ROOT)
+    (path,) = into.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        files = frozenset(name for name in archive.namelist() if ".dist-info/" not in name)
+        (info,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return Wheel(path, files, Parser().parsestr(archive.read(info).decode()))
+
+
+def environment(folder: Path, package: str, *wheels: Wheel) -> Path:
+    """Make an environment of the package's locked dependencies and the wheels; return its bin.
+
+    The dependencies come out of uv's cache. `uv pip check` says whether they are what the wheels
+    declare.
+    """
+    uv = find_uv(ROOT)
+    python = folder / "bin" / "python"
+    sync = [uv, "sync", "--frozen", "--no-default-groups", "--no-install-workspace"]
+    sync += ["--package", package, "--python", sys.executable]
+    run(*sync, cwd=ROOT, env={"UV_PROJECT_ENVIRONMENT": str(folder)})
+    paths = [wheel.path for wheel in wheels]
+    run(uv, "pip", "install", "--no-deps", "--no-index", "--python", python, *paths, cwd=folder)
+    run(uv, "pip", "check", "--python", python, cwd=folder)
+    return folder / "bin"
+
+
+def undeclared(wheel: Wheel, bin_: Path, declared: set[str], own: set[str]) -> set[tuple[str, str]]:
+    """Import every module of the wheel; return its imports of what is not declared."""
+    printed = run(
+        bin_ / "python", "-IWerror", "-c", IMPORT_ALL, cwd=bin_, text=json.dumps(wheel.modules)
+    )
+    homes = {name: {normal(home) for home in found} for name, found in json.loads(printed).items()}
+    return {
+        (file, name)
+        for file, name in wheel.imports()
+        if name not in sys.stdlib_module_names | own and not homes.get(name, set()) & declared
+    }
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    return build("joblane", tmp_path_factory.mktemp("joblane"))
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    return build("joblane-agent", tmp_path_factory.mktemp("joblane-agent"))
+
+
+def test_the_client_installs_one_name_and_imports_what_it_declares(
+    client: Wheel, tmp_path: Path
+) -> None:
+    bin_ = environment(tmp_path / "venv", "joblane", client)
+
+    assert {"joblane"} == {file.partition("/")[0] for file in client.files}
+    assert set() == undeclared(client, bin_, client.requires, {"joblane"})
+    names = "from joblane import AsyncClient, Client; print(Client.__name__, AsyncClient.__name__)"
+    assert "Client AsyncClient\n" == run(bin_ / "python", "-Ic", names, cwd=tmp_path)
+    assert f"joblane {joblane.__version__}\n" == run(bin_ / "joblane", "--version", cwd=tmp_path)
+    assert "Usage: joblane" in run(bin_ / "joblane", "--help", cwd=tmp_path)
+
+
+def test_the_client_says_how_to_install_the_agent(client: Wheel, tmp_path: Path) -> None:
+    bin_ = environment(tmp_path / "venv", "joblane", client)
+
+    done = subprocess.run(
+        [bin_ / "joblane", "agent"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    expected = (
+        "joblane: the agent is not installed; install it with: pip install 'joblane[agent]'\n"
+    )
+    assert (78, "", expected) == (done.returncode, done.stdout, done.stderr)
+    extra = [line for line in client.metadata.get_all("Requires-Dist", []) if "extra ==" in line]
+    assert ["joblane-agent; extra == 'agent'"] == extra
+
+
+def test_the_agent_brings_its_own_files_beside_the_client_of_its_version(
+    client: Wheel, agent: Wheel, tmp_path: Path
+) -> None:
+    bin_ = environment(tmp_path / "venv", "joblane-agent", client, agent)
+
+    assert client.metadata["Version"] == agent.metadata["Version"] == joblane.__version__
+    assert f"joblane=={joblane.__version__}" in agent.metadata.get_all("Requires-Dist", [])
+    assert set() == client.files & agent.files
+    assert {"ec2_agent", "joblane/aws", "joblane/service"} == {
+        "/".join(file.split("/")[:2]) if file.startswith("joblane/") else file.partition("/")[0]
+        for file in agent.files
+    }
+    assert set() == undeclared(agent, bin_, agent.requires, {"joblane", "ec2_agent"})
+    assert "--deployment" in run(bin_ / "joblane", "agent", "--help", cwd=tmp_path)

@@ -1,0 +1,80 @@
+"""Jobs under shims without a cloud: what the tests of shims start and wait for."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.processes import boottime
+from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.jobs.running import RunningJob
+from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.jobs.start import JobStarter
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.sandbox import Ending, Launcher, Limits, Spec
+from ec2_agent.shim.pool import Shims
+from joblane.aws.lanes import Received
+from joblane.job.head import submitted
+from tests.sandbox.running import strongest
+from tests.support.jobs import JOB, submission
+
+
+def job_starter(launcher: Launcher, shims: Shims, jobs: Path, lease_s: float = 60) -> JobStarter:
+    """What an agent starts its jobs with, under a lease that lasts so long."""
+    none = JobCounts(taken=0, started=0)
+    capacity = Capacity(jobs, 4, lambda: 1000, lambda: none, time.monotonic, lambda: None)
+    return JobStarter(
+        launcher, shims, jobs, lambda: boottime() + lease_s, recovery=True, capacity=capacity
+    )
+
+
+class Room:
+    """A launcher, shims, and a directory for jobs."""
+
+    def __init__(self, jobs: Path) -> None:
+        self.jobs = jobs
+        self.launcher = Launcher(isolation=strongest(), slots=0)
+        self.shims = Shims()
+        self.epoch = 0
+
+    def start(
+        self, script: str, until_s: float = 60, **changes: Any
+    ) -> tuple[JobDirectory, Any, Any]:
+        """Start a shell script that may run for so long without a word from us."""
+        self.epoch += 1
+        directory = make_directory(self.jobs, self.epoch)
+        starter = job_starter(self.launcher, self.shims, self.jobs, until_s)
+        spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
+        return (directory, *starter.start_in(directory, spec))
+
+
+def make_directory(jobs: Path, epoch: int) -> JobDirectory:
+    """The directory of a claim."""
+    delivery = Delivery("q", "lane", "dead", Received("{}", "r", 1, 2), 3.0)
+    head = submitted(JOB, "acme", submission(), 0)
+    return JobDirectory.make(jobs, type(head)(**{**_fields(head), "epoch": epoch}), delivery)
+
+
+def _fields(head: Any) -> dict[str, Any]:
+    return {name: getattr(head, name) for name in head.__slots__}
+
+
+def ended(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending | None:
+    """Wait for a job's end as an agent does."""
+
+    async def wait() -> Ending | None:
+        link = ShimConnection(shim)
+        end = await asyncio.wait_for(RunningJob(directory, link, sandbox).end(), 20)
+        await asyncio.wait_for(link.gone, 20)
+        return end
+
+    return asyncio.run(wait())
+
+
+def wait_for(done: Any, timeout_s: float = 10) -> None:
+    """Wait for something to become true."""
+    ends = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < ends
+        time.sleep(0.01)

@@ -1,0 +1,68 @@
+"""One attempt of a job, from its claim to its end, in a real sandbox over moto."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ec2_agent.attempt.run import Attempt
+from ec2_agent.attempt.spec import GRACE_S
+from ec2_agent.sandbox import Launcher
+from joblane.aws.lanes import LaneQueue
+from joblane.job.head import Head, submitted
+from joblane.job.message import Message
+from joblane.job.output import Cursor
+from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.service.log_pages import log_page
+from tests.support.agents import Parts
+from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.jobs import JOB, submission
+
+
+def begin(
+    aws: Cloud,
+    launcher: Launcher,
+    conditions: ConditionSupervisor | None = None,
+    clock: Callable[[], float] = time.time,
+    grace_s: float = GRACE_S,
+    **fields: Any,
+) -> tuple[Parts, Attempt]:
+    """Submit and claim a job."""
+    head = submitted(JOB, "acme", submission(**fields), int(clock() * 1000))
+    LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default")).send(
+        Message(job_id=JOB, tenant="acme")
+    )
+    aws.jobs.put_new(head)
+    parts = Parts(aws.clients, launcher, conditions=conditions, clock=clock, grace_s=grace_s)
+    held = parts.receive()
+    assert held is not None
+    claimed = parts.claim(held)
+    assert claimed is not None
+    return parts, parts.attempt(claimed, held)
+
+
+async def wait_for_output(aws: Cloud, head: Head) -> None:
+    """Return once the job has written something: its command runs."""
+    while not output(aws, head):  # noqa: ASYNC110 - CloudWatch Logs has no event to wait for
+        await asyncio.sleep(0.01)
+
+
+def run(aws: Cloud, launcher: Launcher, *command: str, **fields: Any) -> Head:
+    """Run one attempt to its end; returns the job then."""
+    _, attempt = begin(aws, launcher, command=list(command), **fields)
+    asyncio.run(attempt.run())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    return head
+
+
+def output(aws: Cloud, head: Head) -> list[tuple[str, str | None]]:
+    """The job's output: each record's stream and text."""
+    page = log_page(aws.logs, head, Cursor(), limit=1000, now_ms=int(time.time() * 1000))
+    return [(record.stream, record.text) for record in page.records]
+
+
+def lengths(aws: Cloud) -> tuple[int, int]:
+    """How many messages of the default lane are visible, and how many in flight."""
+    lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
+    return lane.lengths().visible, lane.lengths().in_flight

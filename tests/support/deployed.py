@@ -1,0 +1,109 @@
+"""Calls that end-to-end tests make to a deployment: submit, wait, read output and agents."""
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from joblane.aws.clients import Clients
+from joblane.aws.lanes import LaneQueue
+from joblane.deployment.names import lane_name
+from joblane.job.message import Message
+from scripts.local.cloud import DEPLOYMENT, TENANT
+
+Call = Callable[..., httpx.Response]
+"""Sends a request to the API: method, path, options of httpx."""
+
+
+def wait_for(http: Call, job_id: str, *states: str, timeout_s: float = 30) -> dict[str, Any]:
+    """Read a job until it is in one of these states."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        job: dict[str, Any] = http("GET", f"/v1/jobs/{job_id}").json()
+        if job["state"] in states:
+            return job
+        time.sleep(0.05)
+    raise AssertionError(f"still {job['state']}: {job['reason']}")
+
+
+def submit(http: Call, *command: str, **fields: Any) -> str:
+    """Submit a job; returns its id."""
+    answer = http("POST", "/v1/jobs", json={"command": list(command), **fields})
+    assert 202 == answer.status_code, answer.text
+    job_id: str = answer.json()["id"]
+    assert f"/v1/jobs/{job_id}" == answer.headers["Location"]
+    return job_id
+
+
+def agents(http: Call, *names: str) -> dict[str, dict[str, Any]]:
+    """The rows of these agents by name. Rows of other tests' agents stay for minutes."""
+    page = http("GET", "/v1/agents", params={"limit": 100}).json()
+    assert page["next"] is None
+    return {row["name"]: row for row in page["entries"] if row["name"] in names}
+
+
+def output(http: Call, job_id: str) -> dict[str, list[str]]:
+    """Lines of an ended job by stream, over all attempts."""
+    deadline = time.monotonic() + 15
+    while not (page := http("GET", f"/v1/jobs/{job_id}/logs?limit=1000").json())["complete"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    lines: dict[str, list[str]] = {"stdout": [], "stderr": [], "joblane": []}
+    for entry in page["entries"]:
+        lines[entry["stream"]] += entry["text"].splitlines()
+    return lines
+
+
+def starts(job: dict[str, Any]) -> list[str]:
+    """The agents that started a job, in order."""
+    return [step["agent"] for step in job["timeline"] if step["state"] == "active"]
+
+
+def wait_for_words(log: str, words: str, timeout_s: float = 30) -> None:
+    """Wait until an agent has logged these words."""
+    ends = time.monotonic() + timeout_s
+    while words not in Path(log).read_text():
+        assert time.monotonic() < ends, f"{words!r} is not in: {Path(log).read_text()[-2000:]}"
+        time.sleep(0.1)
+
+
+def wait_until_started(run_dir: Path, job_ids: Iterable[str], timeout_s: float = 30) -> None:
+    """Wait until each job has its shim: a job that is active is claimed, and may not run yet."""
+    ends = time.monotonic() + timeout_s
+    for job_id in job_ids:
+        while not list(run_dir.glob(f"state/*/*/jobs/{job_id}.*/shim")):
+            assert time.monotonic() < ends, f"{job_id} has no shim"
+            time.sleep(0.05)
+
+
+def send_again(clients: Clients, job_ids: Iterable[str], queue: str = "default") -> None:
+    """Send the messages of jobs in the default lane once more, as a requeue does."""
+    sqs = clients.make("sqs")
+    url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, queue, "default"))["QueueUrl"]
+    for job_id in job_ids:
+        LaneQueue(sqs, url).send(Message(job_id=job_id, tenant=TENANT))
+
+
+def state_of(http: Call, job_id: str) -> str:
+    """A job's state now."""
+    return str(http("GET", f"/v1/jobs/{job_id}").json()["state"])
+
+
+def assert_once(http: Call, job_id: str) -> dict[str, Any]:
+    """Check that a job completes in its first attempt; returns the job."""
+    job = wait_for(http, job_id, "completed")
+    assert (1, 1) == (job["epoch"], job["attempt"]), job["timeline"]
+    return job
+
+
+def wait_for_trouble(http: Call, name: str, words: str) -> None:
+    """Wait until an agent's heartbeat gives this reason for taking no jobs; "" means none."""
+    ends = time.monotonic() + 25
+    while True:
+        trouble = agents(http, name)[name]["trouble"] or ""
+        if words in trouble and bool(words) == bool(trouble):
+            return
+        assert time.monotonic() < ends, f"{words!r} is not in {trouble!r}"
+        time.sleep(0.2)

@@ -1,0 +1,185 @@
+"""A world's life: what users and operators do, what happens to hosts, and what must hold."""
+
+import json
+import random
+from typing import Any
+
+from joblane.formats.times import rfc3339
+from tests.support.dynamodb import Tables
+from tests.support.network import Killed
+from tests.support.promises import Promises
+from tests.support.requests import Api
+from tests.support.world import CONDITIONS, World
+
+STEPS = 150
+JOBS = 16
+CALM, BURST = 0.01, 0.25
+"""Shares of the calls that fail."""
+
+NAMES = ("agent-1", "agent-2", "agent-3", "agent-4")
+CALM_TICKS = 2000
+"""In which everything must come to its end once the trouble is over: the longest policy is
+half an hour, the longest wait for a message that somebody hid two minutes."""
+
+
+class Life:
+    """What users and operators do, and what happens to hosts."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.dice = random.Random(seed + 1)
+        self.promises = Promises(world)
+        self.names = list(NAMES)
+        self.burst = 0
+        """Steps for which calls go on failing more often."""
+        world.meddle = self._operate
+
+    def step(self) -> None:
+        """Let something happen, or nothing."""
+        if self.burst == 0 and self.dice.random() < 0.05:
+            self.burst = self.dice.randint(2, 8)
+        self.burst = max(0, self.burst - 1)
+        self.world.faults.share = BURST if self.burst else CALM
+        if len(self.promises.accepted) < JOBS and self.dice.random() < 0.3:
+            self._submit()
+        if self.dice.random() < 0.25:
+            self._operate()
+        self._disturb()
+
+    def _submit(self) -> None:
+        if self.dice.random() < 0.8:
+            status, answer = self._ask(self.world.api, "POST", "/v1/jobs", self._job())
+            if status == 202:
+                self.promises.accepted.add(answer["id"])
+            return
+        batch = {"jobs": [self._job() for _ in range(3)]}
+        status, answer = self._ask(self.world.api, "POST", "/v1/jobs/batch", batch)
+        for entry in answer.get("entries", []):
+            if entry["status"] == 202:
+                self.promises.accepted.add(entry["job"]["id"])
+
+    def _ask(self, api: Api, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Ask a function; 0 if it died of it."""
+        try:
+            answer = api.raw(method, path, body)
+        except Killed:
+            return 0, {}
+        return answer["statusCode"], json.loads(answer["body"]) if answer.get("body") else {}
+
+    def _job(self) -> dict[str, Any]:
+        dice, now_ms = self.dice, int(self.world.clock.now * 1000)
+        job: dict[str, Any] = {
+            "command": ["true"],
+            "priority": dice.choice(["high", "default", "low"]),
+            "restartable": dice.random() < 0.7,
+            "retry": {"max_attempts": dice.randint(1, 4), "backoff_s": [dice.choice([0, 30])]},
+        }
+        if dice.random() < 0.25:
+            job["requires"] = dice.sample(CONDITIONS, dice.randint(1, 2))
+        if dice.random() < 0.15:
+            job["deadline"] = rfc3339(now_ms + dice.randint(30, 900) * 1000)
+        elif dice.random() < 0.2:
+            job["run_at"] = rfc3339(now_ms + dice.randint(5, 1200) * 1000)
+        return job
+
+    def _operate(self) -> None:
+        """Do something to a job or to all, as often as not what its state refuses."""
+        known = sorted(self.promises.seen)
+        if not known:
+            return
+        job_id, world = self.dice.choice(known), self.world
+        ended = [job_id for job_id, head in self.promises.seen.items() if head.ended]
+        what = self.dice.random()
+        if what < 0.15:
+            self._ask(world.api, "POST", f"/v1/jobs/{job_id}/cancel")
+        elif what < 0.4:
+            self._ask(world.api, "POST", f"/v1/jobs/{self.dice.choice(ended or known)}/retry")
+        elif what < 0.65:
+            self._ask(world.operator, "POST", f"/v1/dlq/{self.dice.choice(ended or known)}/replay")
+        elif what < 0.68:
+            self.promises.deleted.add(job_id)
+            self._ask(world.api, "DELETE", f"/v1/jobs/{job_id}")
+        elif what < 0.7:
+            self._ask(world.operator, "POST", f"/v1/dlq/{job_id}/dismiss")
+        elif what < 0.74:
+            self._ask(world.operator, "POST", "/v1/queues/_all/requeue")
+        elif what < 0.8:
+            self._ask(world.operator, "POST", "/v1/queues/_all/restart-failed")
+        elif what < 0.86:
+            state = self.dice.choice(["up", "down"])
+            self._ask(world.operator, "PUT", "/v1/conditions/app:ledger", {"state": state})
+        else:
+            well = self.dice.choice([*world.wells.values()])
+            well.allow = self.dice.choice([0, 1, 10])
+
+    def _disturb(self) -> None:
+        """Let one agent die, leave, or lose or find its way to AWS; let a missing one come back."""
+        world, dice = self.world, self.dice
+        chance = dice.random()
+        if world.agents:
+            agent = dice.choice(world.agents)
+            if chance < 0.05:
+                agent.die()
+                if dice.random() < 0.5:  # its instance is gone with it, and its name for ever
+                    world.ended_instances.append(agent.name)
+                    self.names.remove(agent.name)
+                    self.names.append(f"agent-{len(world.ended_instances)}{dice.random():.6f}")
+            elif chance < 0.07:
+                world.let(agent, agent.leave)
+            elif chance < 0.12:
+                busy = [each for each in world.agents if each.running]
+                dice.choice(busy or world.agents).cut_off = True
+            elif chance < 0.15:
+                agent.cut_off = False
+        missing = sorted(set(self.names) - {agent.name for agent in world.agents if agent.alive})
+        if missing and dice.random() < 0.2:
+            world.join(dice.choice(missing))
+
+    def calm_down(self) -> None:
+        """End the trouble, and let everything that was accepted come to its end."""
+        world = self.world
+        world.faults.share = world.faults.interruptions = world.faults.kills = 0.0
+        world.troubled = False
+        for well in world.wells.values():
+            well.allow = 10
+        self._ask(world.operator, "PUT", "/v1/conditions/app:ledger", {"state": "up"})
+        for agent in world.agents:
+            agent.cut_off = False
+        for _ in range(CALM_TICKS):
+            if not world.agents:
+                world.join(self.names[0])
+            world.tick()
+            self.promises.look()
+            if all(head.ended for head in self.promises.seen.values()):
+                return
+        left = [(h.job_id, h.state) for h in self.promises.seen.values() if not h.ended]
+        raise AssertionError(f"never ended: {left}")
+
+
+def live(
+    seed: int,
+    steps: int = STEPS,
+    tables: Tables | None = None,
+) -> Life:
+    """One world, from its beginning to its end."""
+    print(f"JOBLANE_SEED={seed}")
+    life = Life(World(seed, tables), seed)
+    world = life.world
+    for name in NAMES:
+        world.join(name)
+    step = 0
+    try:
+        for step in range(steps):  # noqa: B007 - the note below tells it
+            life.step()
+            world.tick()
+            life.promises.look()
+        life.calm_down()
+    except Exception as error:
+        error.add_note(f"JOBLANE_SEED={seed}, step {step}")
+        raise
+    faults = world.faults
+    print(
+        f"{world.ticks} ticks, {faults.made} calls, {faults.failed} failed, "
+        f"{faults.interrupted} interrupted, {faults.killed} killed"
+    )
+    return life

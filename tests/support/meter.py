@@ -1,0 +1,110 @@
+"""Counts AWS calls at the client, and the DynamoDB capacity that they consume."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import botocore.session
+
+from tests.support.aws import INDEXES
+
+
+@dataclass
+class Meter:
+    """Counts the AWS calls of one session's clients, and the DynamoDB capacity that they consume.
+
+    DynamoDB charges a write by the larger of the item before and after, in whole kilobytes, and
+    one unit for every index entry that is put or deleted (an entry whose key changes is both); a
+    refused write costs the same, without indexes. Sizes follow the developer guide ("DynamoDB
+    item sizes and formats"). Clients may be used by several threads: what belongs to one call is
+    kept in that call's botocore context, and the totals are changed under a lock.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    write_units: int = 0
+    reads: int = 0
+    bytes_read: int = 0
+    """Bytes of DynamoDB's responses to reads, as sent over the wire."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def attach(self, session: botocore.session.Session, spare: Any) -> None:
+        """Count every call of a session; `spare` is a DynamoDB client of another session."""
+        emitter = session.get_component("event_emitter")
+        emitter.register("before-call", self._called)
+        emitter.register("provide-client-params.dynamodb.PutItem", self._put)
+        for operation in ("UpdateItem", "DeleteItem"):
+            emitter.register(
+                f"provide-client-params.dynamodb.{operation}", partial(self._before_write, spare)
+            )
+            emitter.register(f"after-call.dynamodb.{operation}", self._after_write)
+        for operation in ("GetItem", "BatchGetItem", "Query"):
+            emitter.register(f"after-call.dynamodb.{operation}", self._read)
+
+    def _called(self, model: Any, **_: Any) -> None:
+        with self._lock:
+            self.calls[f"{model.service_model.service_name}.{model.name}"] += 1
+
+    def _put(self, params: dict[str, Any], **_: Any) -> None:
+        units = _units(item_size(params["Item"])) + len(_entries(params["Item"]))
+        with self._lock:
+            self.write_units += units
+
+    def _before_write(
+        self, spare: Any, params: dict[str, Any], context: dict[str, Any], **_: Any
+    ) -> None:
+        def look() -> dict[str, Any]:
+            answer = spare.get_item(TableName=params["TableName"], Key=params["Key"])
+            item: dict[str, Any] = answer.get("Item", {})
+            return item
+
+        context["meter_look"], context["meter_before"] = look, look()
+
+    def _after_write(self, context: dict[str, Any], **_: Any) -> None:
+        before: dict[str, Any] = context["meter_before"]
+        after = context["meter_look"]()  # the same as before if the write was refused
+        size = max(item_size(before), item_size(after))
+        with self._lock:
+            self.write_units += _units(size) + len(_entries(before) ^ _entries(after))
+
+    def _read(self, http_response: Any, **_: Any) -> None:
+        with self._lock:
+            self.reads += 1
+            self.bytes_read += len(http_response.content)
+
+
+def _units(size: int) -> int:
+    return max(1, math.ceil(size / 1024))
+
+
+def _entries(item: dict[str, Any]) -> set[tuple[str, str]]:
+    """The index entries of an item: one of under a kilobyte wherever it has the index's keys."""
+    return {
+        (index, str([item[name] for name in keys]))
+        for index, keys in [*INDEXES.items(), ("by_job", ("job", "id"))]
+        if all(name in item for name in keys)
+    }
+
+
+def item_size(item: dict[str, Any]) -> int:
+    """Bytes of a DynamoDB item in its wire form."""
+    return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
+
+
+def _value_size(value: dict[str, Any]) -> int:
+    (kind, content), *_ = value.items()
+    if kind == "S":
+        return len(content.encode())
+    if kind == "N":
+        return math.ceil(len(content.lstrip("-")) / 2) + 1
+    if kind == "SS":
+        return sum(len(member.encode()) for member in content)
+    if kind == "L":
+        return 3 + sum(1 + _value_size(member) for member in content)
+    if kind == "M":
+        return 3 + sum(1 + len(n.encode()) + _value_size(v) for n, v in content.items())
+    if kind == "BOOL":
+        return 1
+    raise AssertionError(f"no size known for type {kind}")

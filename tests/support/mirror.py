@@ -1,0 +1,99 @@
+"""Makes each call to moto and to the memory, and compares the answers."""
+
+import copy
+import io
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tests.support.aws import Cloud, OneEach, cloud_of, new_session
+from tests.support.memory import Memory, operation_of
+
+Answer = dict[str, Any]
+
+COMPARED = {
+    "dynamodb": ("Item", "Items", "Attributes", "Responses", "LastEvaluatedKey"),
+    "sqs": ("Messages", "Failed", "QueueUrl"),
+    "s3": ("Body",),
+    "stepfunctions": ("executions", "name", "input"),
+    "sns": (),
+    "logs": (),
+}
+"""The parts of an answer that the product reads; of a refusal its code, and the item with it."""
+
+MADE = ("create_table", "create_state_machine")
+"""What the memory has from the beginning."""
+
+
+class Mirror:
+    """The clients of one deployment in moto, whose calls are all made to the memory too."""
+
+    def __init__(self, clock: Callable[[], float] = lambda: 1_800_000_000.0) -> None:
+        """`clock` is that of SQS in memory."""
+        self.memory = Memory(clock)
+        self.compared: Counter[str] = Counter()
+        """How many answers of each operation were the same."""
+        self._receipts: dict[str, str] = {}
+        """The memory's receipts, by those of moto."""
+
+    def cloud(self) -> Cloud:
+        """The deployment in moto, by clients whose calls are compared."""
+        session = new_session()
+        emitter = session.get_component("event_emitter")
+        emitter.register("provide-client-params", _keep_parameters)
+        emitter.register("after-call", self._compare)
+        return cloud_of(OneEach(session))
+
+    def _compare(self, model: Any, context: Answer, parsed: Answer, **_: Any) -> None:
+        service, operation = operation_of(model)
+        if operation in MADE:
+            return
+        parameters = self._translated(context["mirrored"])
+        if operation == "put_object":
+            parameters["Body"] = io.BytesIO(parameters["Body"])
+        try:
+            ours = self.memory.call(service, operation, parameters)
+        except ClientError as error:
+            ours = {**error.response}
+        if operation == "get_object" and "Body" in parsed:
+            parsed["Body"] = io.BytesIO(parsed["Body"].read())
+        if operation == "receive_message":
+            self._note_receipts(parsed, ours)
+        assert _shown(service, parsed) == _shown(service, ours), (operation, parameters)
+        self.compared[operation] += 1
+
+    def _translated(self, parameters: Answer) -> Answer:
+        found = copy.deepcopy(parameters)
+        if "ReceiptHandle" in found:
+            found["ReceiptHandle"] = self._receipts[found["ReceiptHandle"]]
+        if "executionArn" in found:
+            found["executionArn"] = found["executionArn"].rpartition(":")[2]
+        return found
+
+    def _note_receipts(self, theirs: Answer, ours: Answer) -> None:
+        receipts = {message["Body"]: message["ReceiptHandle"] for message in ours["Messages"]}
+        for message in theirs.get("Messages", []):
+            self._receipts[message["ReceiptHandle"]] = receipts[message["Body"]]
+
+
+def _keep_parameters(params: Answer, context: Answer, **_: Any) -> None:
+    context["mirrored"] = copy.deepcopy(params)
+
+
+def _shown(service: str, answer: Answer) -> Answer:
+    """What is compared of an answer."""
+    found = {name: answer[name] for name in COMPARED[service] if answer.get(name)}
+    if "Error" in answer:
+        found |= {"code": answer["Error"]["Code"], "item": answer.get("Item")}
+    if "Body" in found:
+        found["Body"] = found["Body"].getvalue()
+    if "Messages" in found:  # in any order, as SQS hands them out
+        found["Messages"] = sorted(
+            (message["Body"], message["Attributes"]["ApproximateReceiveCount"])
+            for message in found["Messages"]
+        )
+    if "executions" in found:
+        found["executions"] = {execution["name"] for execution in found["executions"]}
+    return found

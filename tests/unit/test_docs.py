@@ -1,0 +1,133 @@
+"""The documents name only files, links and commands that exist."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from joblane.client.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+
+TRACKED = frozenset(
+    subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+)
+
+PAGES = sorted(name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists())
+
+TOP = {name.partition("/")[0] for name in TRACKED if "/" in name}
+
+PACKAGES = ROOT / "layers" / "core" / "python"
+
+
+def exists(name: str) -> bool:
+    """Whether the repository has a path, which may be a folder or a pattern."""
+    name = name.removesuffix("/")
+    return any(next(base.glob(name), None) for base in (ROOT, PACKAGES))
+
+
+def prose(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def links(page: str) -> Iterator[str]:
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", prose(page), flags=re.MULTILINE | re.DOTALL)
+    yield from re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str):
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), f"{page}: {link}"
+        if anchor:
+            assert anchor in anchors(path), f"{page}: {link}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_exist(page: str):
+    named = re.findall(r"`([\w.-]+(?:/[\w.*-]+)+/?)`", prose(page))
+    named += re.findall(r"(?<![\w/.-])((?:docs|tests|scripts)/[\w/.-]*\w)", prose(page))
+    ours = {path for path in named if path.partition("/")[0] in TOP | {"joblane"}}
+    assert [] == sorted(path for path in ours if not exists(path))
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """The words of each `joblane` command that a page shows."""
+    text = prose(page)
+    blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    lines += re.findall(
+        r"`((?:joblane)[ ][^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    )
+    for line in lines:
+        words = shlex.split(line.removeprefix("$ "), comments=True) if "joblane " in line else []
+        if words and words[0] == "joblane":
+            yield words[1:]
+
+
+def test_commands_exist():
+    seen = 0
+    for page in PAGES:
+        if page.startswith("docs/reference/cli") or page == "CHANGELOG.md":
+            continue
+        for words in commands(page):
+            seen += 1
+            assert known(words), f"{page}: joblane {' '.join(words)}"
+    assert seen > 60
+
+
+def known(words: list[str]) -> bool:
+    """Whether the command line has this command and these options."""
+    command = typer.main.get_command(app)
+    options = options_of(command)
+    for word in words:
+        if word == "--" or command.name in {"agent", "doctor"}:  # the agent's own options follow
+            return True
+        if word.startswith("-"):
+            if word.partition("=")[0] not in options:
+                return False
+        elif below := getattr(command, "commands", {}).get(word):
+            command = below
+            options |= options_of(command)
+    return True
+
+
+def options_of(command: Any) -> set[str]:
+    """The options of a command, and of the command that a group runs without a verb."""
+    own = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    default = getattr(command, "commands", {}).get("show")
+    return own | {"--help", "-h"} | (options_of(default) if default else set())
+
+
+def test_scripts_exist():
+    for page in PAGES:
+        for script in re.findall(r"^(?:\$ )?(scripts/[\w-]+)", prose(page), flags=re.MULTILINE):
+            assert (ROOT / script).exists(), f"{page}: {script}"
+
+
+def test_the_readme_is_short():
+    assert len(prose("README.md").splitlines()) < 120

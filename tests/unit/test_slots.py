@@ -1,0 +1,128 @@
+"""What the agent's slots count, what its heartbeat lists, and when it takes no more jobs."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.lanes.queue_limits import QueueLimits
+from ec2_agent.outcomes.judge import StopReason
+from ec2_agent.presence.lease import Lease
+from ec2_agent.settings import PACE
+from ec2_agent.slots import FreeSlots, Slots
+from ec2_agent.state.files import Files
+from ec2_agent.state.settings import StateSettings
+from ec2_agent.state.supervisor import StateLocation, StateSupervisor
+from joblane.aws.settings import SettingsStore
+from joblane.deployment.names import table_name
+from joblane.job.head import Head, submitted
+from joblane.queue.settings import QueueSettings
+from tests.support.agents import Parts, settings
+from tests.support.aws import NAME, Cloud
+from tests.support.jobs import JOB, submission
+
+
+@dataclass(eq=False)
+class Attempt:
+    """An attempt that notes what it is asked to do."""
+
+    head: Head
+    started: bool = False
+    abandoned: bool = False
+    until: float = 0.0
+
+    def request_stop(self, reason: StopReason) -> None:
+        """Not asked for here."""
+        raise AssertionError(reason)
+
+    def abandon(self) -> None:
+        """Note it."""
+        self.abandoned = True
+
+    def renew(self, until: float) -> None:
+        """Note it."""
+        self.until = until
+
+
+class Host:
+    """The real parts around an agent's slots."""
+
+    def __init__(self, aws: Cloud, directory: Path) -> None:
+        parts = Parts(aws.clients)
+        self.now = 1000.0
+        self.changed = asyncio.Event()
+        own = settings()
+        adoption = Adoption(directory, parts.jobs)
+        self.slots = slots = Slots(parts.claimer, parts.journal, adoption, self.changed)
+        capacity = Capacity(
+            directory, own.threads, lambda: 1000, slots.counts, time.monotonic, self.changed.set
+        )
+        store = SettingsStore(aws.clients.make("dynamodb"), table_name(NAME, "settings"))
+        store.put("bulk", QueueSettings(threads=1, version=1), over=0)
+        limits = QueueLimits(own, store, self.changed.set)
+        asyncio.run(limits.begin())
+        self.lease = Lease(
+            own,
+            parts.agents,
+            time.time,
+            lambda: self.now,
+            slots.job_ids,
+            lambda: None,
+            slots.abandon_all,
+            slots.renew_all,
+        )
+        location = StateLocation(Files(directory), own.name, "agents")
+        self.state = StateSupervisor(location, StateSettings())
+        self.state.trouble = None
+        self.free_slots = FreeSlots(
+            own.descriptor.queues, slots, capacity, limits, self.lease, self.state
+        )
+
+
+@pytest.fixture(name="host")
+def _host(aws: Cloud, tmp_path: Path) -> Host:
+    return Host(aws, tmp_path)
+
+
+def test_free_slots_follow_threads_and_the_limit_of_each_queue(host: Host):
+    assert {"default": 4, "bulk": 1} == host.free_slots.by_queue()
+    host.slots.take("bulk")
+    assert {"default": 3, "bulk": 0} == host.free_slots.by_queue()
+    for _ in range(3):
+        host.slots.take("default")
+    assert {"default": 0, "bulk": 0} == host.free_slots.by_queue()
+    assert not host.changed.is_set()
+    host.slots.release("bulk")
+    assert host.changed.is_set()
+    assert {"default": 1, "bulk": 1} == host.free_slots.by_queue()
+
+
+def test_no_jobs_are_taken_without_lease_or_state_service_or_while_draining(host: Host):
+    none = {"default": 0, "bulk": 0}
+    host.state.trouble = "the state service died"
+    assert none == host.free_slots.by_queue()
+    host.state.trouble = None
+    host.now += PACE.holds_s
+    assert none == host.free_slots.by_queue()
+    host.now -= PACE.holds_s
+    assert none != host.free_slots.by_queue()
+    host.free_slots.closed = True
+    assert none == host.free_slots.by_queue()
+
+
+def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Host):
+    attempt = Attempt(submitted(JOB, "acme", submission(), 0))
+    host.slots.take("default")
+    with host.slots.running(attempt):
+        assert ([JOB], JobCounts(1, 0)) == (host.slots.job_ids(), host.slots.counts())
+        attempt.started = True
+        assert JobCounts(1, 1) == host.slots.counts()
+        host.slots.renew_all(1240.0)
+        host.slots.abandon_all()
+        assert (1240.0, True) == (attempt.until, attempt.abandoned)
+    host.slots.release("default")
+    assert ([], JobCounts(0, 0)) == (host.slots.job_ids(), host.slots.counts())
