@@ -24,37 +24,35 @@ class Rate:
     """Requests that may arrive at once."""
 
 
-READS: Final = Rate(200, 400)
-WRITES: Final = Rate(200, 400)
+USUAL: Final = Rate(200, 400)
 SWEEPS: Final = Rate(10, 20)
 """For requests that read or write up to a hundred jobs, or ask SQS twice for each lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path of the API, the function behind it, the scope a caller needs, and its contract."""
+    """A path of the API, the scope a caller needs, and its contract."""
 
     method: Method
     path: str
     """With `{parameters}` as API Gateway and OpenAPI write them; handlers take them by name."""
-    function: FunctionName
     scope: Scope | None
     """None opens the route to anyone, with or without a token."""
     summary: str
     """One line: a verb and its object."""
+    answer: type[BaseModel] | None
+    """Body of a successful answer; None if it has none."""
     _: KW_ONLY
     action: Action | None = None
     """Its name in the audit trail; None for routes that change nothing, and for submissions: a job
     names its submitter itself (decision 0513)."""
-    answer: type[BaseModel] | None = None
-    """Body of a successful answer; None if it has none."""
     status: HTTPStatus = HTTPStatus.OK
     query: type[Query] = NoQuery
     body: type[BaseModel] | None = None
     """Body of the request; None if it has none. `Because` is optional."""
     errors: tuple[HTTPStatus, ...] = ()
     """Errors besides those that `problems` derives, such as 409 where a job's state decides."""
-    rate: Rate = READS
+    rate: Rate = USUAL
     idempotent: bool = False
     """Whether it takes an Idempotency-Key."""
     conditional: bool = False
@@ -66,6 +64,11 @@ class Route:
     def key(self) -> str:
         """API Gateway's route key: `GET /v1/jobs/{job_id}`."""
         return f"{self.method} {self.path}"
+
+    @property
+    def function(self) -> FunctionName:
+        """The function behind it: `submission` has the jobs, `admin` all other paths."""
+        return "submission" if self.path.startswith("/v1/jobs") else "admin"
 
     @property
     def problems(self) -> tuple[HTTPStatus, ...]:

@@ -5,13 +5,228 @@ handler only to a route of this table, behind the route's scope.
 """
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-from joblane.contract.admin_routes import ADMIN_ROUTES
-from joblane.contract.route import Route
-from joblane.contract.submission_routes import SUBMISSION_ROUTES
+from pydantic import BaseModel
 
-ROUTES: Final = SUBMISSION_ROUTES + ADMIN_ROUTES
+from joblane.audit.records import Action
+from joblane.contract.access import Scope
+from joblane.contract.audit import AuditPage, Because
+from joblane.contract.conditions import AppView, ConditionPage, Declaration
+from joblane.contract.job import Cancelled, Job
+from joblane.contract.login import Login
+from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
+from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
+from joblane.contract.route import SWEEPS, Route
+from joblane.contract.views import (
+    AgentDetail,
+    AgentPage,
+    BatchAnswer,
+    Contract,
+    Drained,
+    Health,
+    JobPage,
+    LogPage,
+    Requeued,
+    Restarted,
+)
+from joblane.job.spec import Batch, Submission
+
+_JOBS = "/v1/jobs"
+_JOB = "/v1/jobs/{job_id}"
+_DEAD = "/v1/dlq/{job_id}"
+_AGENT = "/v1/agents/{agent}"
+_QUEUE = "/v1/queues/{queue}"
+
+
+def _change(  # noqa: PLR0913 - what such routes differ in
+    path: str,
+    action: Action,
+    scope: Scope,
+    summary: str,
+    *,
+    answer: type[BaseModel] = Job,
+    status: HTTPStatus = HTTPStatus.ACCEPTED,
+    conditional: bool = True,
+) -> Route:
+    """A change that the state of the job or agent may refuse."""
+    return Route(
+        "POST",
+        f"{path}/{action}",
+        scope,
+        summary,
+        answer,
+        action=action,
+        body=Because,
+        status=status,
+        errors=(HTTPStatus.CONFLICT,),
+        conditional=conditional,
+    )
+
+
+def _sweep(action: Action, summary: str, answer: type[BaseModel]) -> Route:
+    """A change of many jobs of a queue."""
+    return Route(
+        "POST",
+        f"{_QUEUE}/{action}",
+        "admin.mutate",
+        summary,
+        answer,
+        action=action,
+        body=Because,
+        query=WorkQuery,
+        rate=SWEEPS,
+    )
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        _JOBS,
+        "jobs.submit",
+        "Submit a job",
+        Job,
+        body=Submission,
+        idempotent=True,
+        status=HTTPStatus.ACCEPTED,
+    ),
+    Route(
+        "POST",
+        "/v1/jobs/batch",
+        "jobs.submit",
+        "Submit up to 100 jobs",
+        BatchAnswer,
+        body=Batch,
+        idempotent=True,
+        rate=SWEEPS,
+    ),
+    Route("GET", _JOBS, "jobs.read", "List jobs, newest first", JobPage, query=ListJobs),
+    Route("GET", _JOB, "jobs.read", "Show a job", Job),
+    Route(
+        "GET",
+        f"{_JOB}/logs",
+        "jobs.read",
+        "Read a job's output",
+        LogPage,
+        query=LogQuery,
+        streams=True,
+    ),
+    Route(
+        "DELETE",
+        _JOB,
+        "jobs.cancel",
+        "Delete a job",
+        None,
+        action="delete",
+        body=Because,
+        status=HTTPStatus.NO_CONTENT,
+        errors=(HTTPStatus.CONFLICT,),
+        conditional=True,
+    ),
+    _change(
+        _JOB, "cancel", "jobs.cancel", "Cancel a job; a running job is stopped", answer=Cancelled
+    ),
+    _change(_JOB, "retry", "jobs.submit", "Retry a failed or dead job"),
+    Route(
+        "POST",
+        f"{_JOB}/resubmit",
+        "jobs.submit",
+        "Resubmit an ended job under a new id",
+        Job,
+        action="resubmit",
+        body=Because,
+        idempotent=True,
+        status=HTTPStatus.ACCEPTED,
+    ),
+    _change(
+        _JOB,
+        "hide",
+        "jobs.cancel",
+        "Hide an ended job from lists",
+        status=HTTPStatus.OK,
+        conditional=False,
+    ),
+    _change(
+        _JOB,
+        "unhide",
+        "jobs.cancel",
+        "Show a hidden job in lists again",
+        status=HTTPStatus.OK,
+        conditional=False,
+    ),
+    Route(
+        "GET",
+        f"{_JOB}/audit",
+        "jobs.read",
+        "Read the audit trail of a job, newest first",
+        AuditPage,
+        query=PageQuery,
+    ),
+    Route(
+        "GET",
+        "/v1/audit",
+        "admin.read",
+        "Read the audit trail, newest first",
+        AuditPage,
+        query=AuditQuery,
+    ),
+    Route("GET", "/v1/dlq", "admin.read", "List dead jobs, newest first", JobPage, query=PageQuery),
+    _change(_DEAD, "replay", "admin.mutate", "Replay a dead job"),
+    _change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
+    _sweep("requeue", "Requeue waiting jobs, a page at a time", Requeued),
+    _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted),
+    Route("GET", "/v1/agents", "admin.read", "List agents", AgentPage, query=PageQuery),
+    Route("GET", _AGENT, "admin.read", "Show an agent and its running jobs", AgentDetail),
+    Route(
+        "GET",
+        "/v1/conditions",
+        "admin.read",
+        "List conditions that jobs wait for",
+        ConditionPage,
+        query=PageQuery,
+    ),
+    Route(
+        "PUT",
+        "/v1/conditions/{condition}",
+        "admin.mutate",
+        "Declare an application up or down",
+        AppView,
+        action="declare",
+        body=Declaration,
+    ),
+    _change(
+        _AGENT,
+        "drain",
+        "admin.mutate",
+        "Drain an agent",
+        answer=Drained,
+        conditional=False,
+    ),
+    Route(
+        "GET",
+        "/v1/queues",
+        "admin.read",
+        "Show the statistics of all queues",
+        QueuePage,
+        rate=SWEEPS,
+    ),
+    Route("GET", _QUEUE, "admin.read", "Show queue statistics", QueueView),
+    Route("GET", f"{_QUEUE}/settings", "admin.read", "Show queue settings", SettingsView),
+    Route(
+        "PUT",
+        f"{_QUEUE}/settings",
+        "admin.mutate",
+        "Change queue settings",
+        SettingsView,
+        action="settings",
+        body=SettingsInput,
+        errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+    ),
+    Route("GET", "/v1/openapi.json", None, "Read the OpenAPI document", Contract),
+    Route("GET", "/v1/health", None, "Check that the API is up", Health),
+    Route("GET", "/v1/login", None, "Show where to log in, and as which client", Login),
+)
 
 BY_KEY: Final[Mapping[str, Route]] = MappingProxyType({route.key: route for route in ROUTES})
