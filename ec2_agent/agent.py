@@ -17,18 +17,7 @@ from ec2_agent.compose import Parts
 from ec2_agent.host import memory
 from ec2_agent.jobs.adoption import FoundJob
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.logging.events import (
-    AgentReady,
-    ClaimFailed,
-    Draining,
-    DrainRequested,
-    HandedOver,
-    JobCommand,
-    LauncherDied,
-    LoopEnded,
-    OutcomesStay,
-)
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane.aws.lanes import LaneQueue
@@ -89,7 +78,7 @@ class Agent:
         done, _ = await asyncio.wait({*loops, draining}, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not draining]
         for task in broken:  # a loop runs until it is cancelled: this is a bug
-            log_event(LoopEnded(task.get_name()), task.exception())
+            events.loop_ended(task.get_name(), task.exception())
         await self._drain()
         await self._leave()
         for task in (*loops, draining):
@@ -108,10 +97,8 @@ class Agent:
     def _log_ready(self) -> None:
         settings = self._settings
         queues = ", ".join(settings.descriptor.queues)
-        log_event(
-            AgentReady(
-                settings.name, settings.threads, settings.isolation, queues, settings.version
-            )
+        events.agent_ready(
+            settings.name, settings.threads, settings.isolation, queues, settings.version
         )
 
     def _start_loops(self, inbox: LaneQueue) -> list[asyncio.Task[None]]:
@@ -140,7 +127,7 @@ class Agent:
         """Let jobs end for a while, interrupt the rest, and wait until all is reported."""
         self._start_draining()
         attempts = self._parts.slots.attempts
-        log_event(Draining(len(attempts)))
+        events.draining(len(attempts))
         hurry = asyncio.create_task(self._hurry.wait())
         polls = asyncio.create_task(self._parts.intake.stop())
         work = asyncio.create_task(self._work_done())
@@ -168,7 +155,7 @@ class Agent:
             await self._parts.lease.end()
         else:
             # The lease is kept: without it, other agents would run jobs again that have ended.
-            log_event(OutcomesStay(journal.waiting, journal.trouble))
+            events.outcomes_stay(journal.waiting, journal.trouble)
         if self._scaled_in:
             await self._parts.group.complete_lifecycle_action()
 
@@ -199,7 +186,7 @@ class Agent:
         except AWS_ERRORS as error:
             # The claim may have been written although its answer was lost. The message is received
             # again, and the next claim is refused if so.
-            log_event(ClaimFailed(error))
+            events.claim_failed(error)
             await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
         finally:
             parts.slots.release(delivery.queue)
@@ -248,7 +235,7 @@ class Agent:
 
     def _on_notice(self, notice: Notice) -> None:
         """Drain in the time that the notice leaves."""
-        log_event(DrainRequested(str(notice)))
+        events.drain_requested(str(notice))
         self._scaled_in |= notice.kind is Kind.SCALE_IN
         self._start_draining()
         drain_s = notice.drain_s(self._settings.drain_s)
@@ -257,11 +244,11 @@ class Agent:
     def _on_command(self, command: Command) -> None:
         """Act on a command from the inbox; one for a job that does not run here is ignored."""
         if command.command == "drain":
-            log_event(DrainRequested("an operator asked for it"))
+            events.drain_requested("an operator asked for it")
             self._start_draining()
         for attempt in self._parts.slots.attempts:
             if attempt.head.job_id == command.job_id:
-                log_event(JobCommand(command.job_id, command.command))
+                events.job_command(command.job_id, command.command)
                 attempt.request_stop(StopReason.COMMAND)
 
     def _on_launcher_gone(self) -> None:
@@ -271,12 +258,12 @@ class Agent:
         """
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._launcher_pidfd)
-        log_event(LauncherDied())
+        events.launcher_died()
         self._parts.free_slots.closed = True
         loop.call_later(LAUNCHER_GONE_S, self._hand_over, EX_SOFTWARE)
 
     def _hand_over(self, code: int = EX_TEMPFAIL) -> None:
         """Exit at once, and leave the running jobs to the next process of this name."""
-        log_event(HandedOver(len(self._parts.slots.attempts)))
+        events.handed_over(len(self._parts.slots.attempts))
         logging.shutdown()
         os._exit(code)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ec2_agent.calls import AWS_ERRORS
-from ec2_agent.logging.log_event import Event, log_event
 
 T = TypeVar("T")
 
@@ -73,7 +72,7 @@ async def retry(
     *,
     retryable: Callable[[Exception], bool] = is_aws_error,
     proceed: Callable[[], bool] = lambda: True,
-    event: Callable[[Exception], Event] | None = None,
+    event: Callable[[Exception], None] | None = None,
 ) -> T:
     """Make a call until it succeeds.
 
@@ -89,7 +88,7 @@ async def retry(
             if not retryable(error):
                 raise
             if first and event is not None:
-                log_event(event(error))
+                event(error)
             first = False
             if backoff.exhausted or not proceed():
                 raise

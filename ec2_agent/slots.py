@@ -11,8 +11,7 @@ from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.queue_limits import QueueLimits
-from ec2_agent.logging.events import LeaseLost
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Journal
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.lease import Lease
@@ -99,7 +98,7 @@ class Slots:
     def abandon_all(self) -> None:
         """Kill every job and report nothing: the lease is lost."""
         if self.attempts:
-            log_event(LeaseLost(len(self.attempts)))
+            events.lease_lost(len(self.attempts))
         for attempt in self.attempts:
             attempt.abandon()
         for found in self._adoption.found:

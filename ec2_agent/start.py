@@ -23,7 +23,7 @@ from ec2_agent.host.metadata import Metadata
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.reconnect import ShimUnreachable
 from ec2_agent.jobs.state_directory import StateDirectoryLocked, lock_state_directory
-from ec2_agent.logging.log_event import begin_log
+from ec2_agent.logging.event import begin_log
 from ec2_agent.sandbox import EgressPolicy, Isolation, Launcher, SandboxRefused
 from ec2_agent.settings import Pace, Settings
 from ec2_agent.shim.pool import Shims

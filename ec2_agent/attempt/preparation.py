@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from ec2_agent.attempt.spec import GRACE_S, sandbox_spec
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.logging.events import ConditionsNotTested, StartWaits
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import (
     AttemptResult,
     StopReason,
@@ -80,7 +79,7 @@ class Preparation:
         try:
             blocking = await in_thread(lambda: requirements.first_blocking(names), "requires")
         except (NoAnswer, *AWS_ERRORS) as error:
-            log_event(ConditionsNotTested(head.job_id, error))
+            events.conditions_not_tested(head.job_id, error)
             blocking = Blocking(names[0], "could not be tested", untestable=False)
         if blocking is not None:
             raise NotStarted(blocked_before_start(blocking, self._now_ms()))
@@ -106,7 +105,7 @@ class Preparation:
                 lambda: in_thread(call, what),
                 Backoff(AWS_RETRY),
                 proceed=lambda: stop() is None,
-                event=partial(StartWaits, head.job_id, what),
+                event=partial(events.start_waits, head.job_id, what),
             )
         except AWS_ERRORS:
             reason = stop()

@@ -8,8 +8,7 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.logging.events import JobAbandoned, OutputLate
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import AttemptResult, StopReason, judge, not_started
 from ec2_agent.outcomes.recorder import OutcomeRecorder
 from ec2_agent.sandbox import HostShort, LauncherGone, SandboxRefused
@@ -124,7 +123,7 @@ class Attempt:
             return
         arrived = await shipper.finish(SHIP_TIMEOUT_S)
         if not arrived:
-            log_event(OutputLate(head.job_id))
+            events.output_late(head.job_id)
         now_ms = self._recorder.now_ms()
         result = (
             AttemptResult(Outcome.LOST, "its shim was killed", now_ms)
@@ -144,7 +143,7 @@ class Attempt:
 
     def _give_up(self) -> None:
         self._flight.abandon(self._delivery)
-        log_event(JobAbandoned(self.head.job_id))
+        events.job_abandoned(self.head.job_id)
 
     def _stop_reason(self) -> StopReason | None:
         return StopReason.DRAIN if self._abandoned else self._stop

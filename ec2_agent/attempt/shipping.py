@@ -8,7 +8,7 @@ from typing import cast
 
 from ec2_agent.calls import in_thread
 from ec2_agent.jobs.running import RunningJob
-from ec2_agent.logging.events import OutputWaits
+from ec2_agent.logging import events
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.shim.log import Reader
 from joblane.aws.logs import LogStore
@@ -137,5 +137,5 @@ class OutputShipper:
         await retry(
             lambda: in_thread(call, "ship logs"),
             Backoff(RETRY),
-            event=partial(OutputWaits, self._stream),
+            event=partial(events.output_waits, self._stream),
         )

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ec2_agent.logging.events import CapacityAvailable, NoCapacity
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 
 CHECK_S = 1.0
 """Seconds between two checks while the agent takes no jobs for lack of capacity."""
@@ -103,7 +102,7 @@ class Capacity:
             await asyncio.sleep(CHECK_S)
             if self._logged and self._lack(self.jobs()) is None:
                 self._logged = False
-                log_event(CapacityAvailable())
+                events.capacity_available()
                 self.on_change()
 
     def _lack(self, jobs: JobCounts) -> str | None:
@@ -134,7 +133,7 @@ class Capacity:
 
     def _log(self, why: str) -> None:
         if not self._logged:
-            log_event(NoCapacity(why))
+            events.no_capacity(why)
         self._logged = True
 
 

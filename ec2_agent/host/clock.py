@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ec2_agent.logging.events import ClockSet
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 
 TOLERATED_S = 10.0
 """An answer takes up to 5 s (`clients.QUICK`) and has whole seconds; agents tolerate a difference
@@ -46,4 +45,4 @@ class Clock:
             return  # an endpoint that sends no date
         if abs(off := now - self()) > TOLERATED_S:
             self._offset = now - self._monotonic()  # absolute: two threads may adjust at once
-            log_event(ClockSet(round(off, 1)))
+            events.clock_set(round(off, 1))

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.logging.events import LifecycleActionFailed
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.settings import Settings
 from joblane.deployment.names import LEAVING_HOOK, fleet_name
 
@@ -39,4 +38,4 @@ class Group:
                 "complete lifecycle action",
             )
         except AWS_ERRORS as error:
-            log_event(LifecycleActionFailed(error))
+            events.lifecycle_action_failed(error)

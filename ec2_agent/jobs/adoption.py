@@ -25,8 +25,7 @@ from ec2_agent.jobs.reconnect import ENDING_S, discard, reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.lanes.delivery import Delivery, decode_delivery
-from ec2_agent.logging.events import JobFound, NotAdoptedYet, StrangerKilled
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.presence.lease import Lease
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.shim import files
@@ -71,7 +70,7 @@ class Adoption:
             job = RunningJob(directory, None if shim is None else ShimConnection(shim))
             self.found.append(FoundJob(spec["job_id"], spec["epoch"], decode_delivery(spec), job))
             how = "runs" if shim is not None else "has ended"
-            log_event(JobFound(spec["job_id"], spec["epoch"], how))
+            events.job_found(spec["job_id"], spec["epoch"], how)
 
     async def check(self, found: FoundJob, agent: str, lease: Lease) -> Head | None:
         """Read the job; None if it is no longer this agent's to run and to report."""
@@ -80,7 +79,7 @@ class Adoption:
                 lambda: in_thread(lambda: self._store.get(found.job_id), "adopt"),
                 Backoff(RETRY),
                 proceed=lambda: lease.held,
-                event=partial(NotAdoptedYet, found.job_id),
+                event=partial(events.not_adopted_yet, found.job_id),
             )
         except AWS_ERRORS:
             return None
@@ -103,7 +102,7 @@ class Adoption:
             stream = stream_name(tenant, found.job_id, found.epoch)
             await OutputShipper(job, logs, stream).finish(None)
         elif running:
-            log_event(StrangerKilled(found.job_id))
+            events.stranger_killed(found.job_id)
         job.remove()
         await job.gone(ENDING_S)
 

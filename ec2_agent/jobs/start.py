@@ -15,8 +15,7 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.logging.events import StartFailed
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.sandbox import HostShort, Launcher, Sandbox, Spec, refusal
 from ec2_agent.shim.pool import Shims, hand_over
 from joblane.job.head import Head
@@ -58,7 +57,7 @@ class JobStarter:
         try:
             return await self._start(head, delivery, spec, until or self.lease_until)
         except HostShort as short:
-            log_event(StartFailed(head.job_id, short.reason))
+            events.start_failed(head.job_id, short.reason)
             self.capacity.start_failed(short.reason)
             raise
 

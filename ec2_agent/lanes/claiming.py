@@ -10,8 +10,7 @@ from ec2_agent.calls import in_thread
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.disposal import Action, dispose_missing, dispose_refused
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.logging.events import MessageNotOurs, NotTakenOver, TakenOver
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.outcomes.record import transition_of
 from ec2_agent.settings import Settings
@@ -67,7 +66,7 @@ class Claimer:
         try:
             message = decode(delivery.received.body)
         except NotOurs as error:
-            log_event(MessageNotOurs(error))
+            events.message_not_ours(error)
             await self._flight.move_to_dead_letters(delivery, str(error))
             return None
         self.claiming.append(message.job_id)
@@ -124,7 +123,7 @@ class Claimer:
         transition = transition_of(head, result, retention, self._dice)
         try:
             if transition.step.state is State.RETRY:
-                log_event(TakenOver(head.job_id, reason))
+                events.taken_over(head.job_id, reason)
                 return await in_thread(
                     lambda: self._jobs.take_over(head, self._settings.name, now_ms), "take over"
                 )
@@ -134,7 +133,7 @@ class Claimer:
             )
         except Refused as error:
             # Its agent or another one was faster.
-            log_event(NotTakenOver(head.job_id, error))
+            events.not_taken_over(head.job_id, error)
             await self._flight.give_back(delivery, 1)
             return None
         await self._flight.delete(delivery)

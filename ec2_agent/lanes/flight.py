@@ -8,14 +8,7 @@ from botocore.exceptions import ClientError
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.logging.events import (
-    MessageNotDeadLettered,
-    MessageNotReplaced,
-    MessageNotSettled,
-    MessagesSeenAgain,
-    VisibilityNotExtended,
-)
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S, LaneQueue
 
 EXTEND_EVERY_S = VISIBILITY_S / 3
@@ -81,7 +74,7 @@ class Flight:
                 lambda: dead_letters.send_raw(received.body, reason), "move message to dead letters"
             )
         except AWS_ERRORS as error:
-            log_event(MessageNotDeadLettered(error))
+            events.message_not_dead_lettered(error)
             return
         await self.delete(delivery)
 
@@ -134,7 +127,7 @@ class Flight:
                 "send again",
             )
         except AWS_ERRORS as error:
-            log_event(MessageNotReplaced(error))
+            events.message_not_replaced(error)
             return
         if delivery.received.receipt not in self._held:
             return  # no longer ours
@@ -158,11 +151,11 @@ async def _extend(lane: LaneQueue, receipts: list[str]) -> None:
     try:
         refused = await in_thread(lambda: lane.extend(receipts), "extend visibility")
     except AWS_ERRORS as error:
-        log_event(VisibilityNotExtended(EXTEND_EVERY_S, error))
+        events.visibility_not_extended(EXTEND_EVERY_S, error)
         return
     if refused:
         # Visible again, or deleted: the claim's conditions keep the job from running twice.
-        log_event(MessagesSeenAgain(len(refused)))
+        events.messages_seen_again(len(refused))
 
 
 async def _try(call: Callable[[], None], what: str) -> bool:
@@ -173,7 +166,7 @@ async def _try(call: Callable[[], None], what: str) -> bool:
     try:
         await in_thread(call, what)
     except AWS_ERRORS as error:
-        log_event(MessageNotSettled(what, error))
+        events.message_not_settled(what, error)
         # A receipt handle that has become invalid stays so.
         return isinstance(error, ClientError) and error.response["Error"]["Code"] in _FINAL
     return True

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
-from ec2_agent.logging.events import PollFailed
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from joblane.aws.lanes import LaneQueue, Received
 
 LONG_POLL_S = 20
@@ -84,7 +83,7 @@ class Intake:
                 lambda: pair.lane.receive(fetch.most, LONG_POLL_S), f"poll {fetch.lane}"
             )
         except AWS_ERRORS as error:
-            log_event(PollFailed(*fetch.lane, error))
+            events.poll_failed(*fetch.lane, error)
             await asyncio.sleep(PAUSE_S)  # the lane counts as open meanwhile, so it is not polled
         finally:
             del self._open_since[fetch.lane]

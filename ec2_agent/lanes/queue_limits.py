@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.logging.events import QueueLimitChanged, SettingsNotRead
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.settings import Settings
 from joblane.aws.settings import SettingsStore
 from joblane.queue.settings import QueueSettings
@@ -47,7 +46,7 @@ class QueueLimits:
             try:
                 known = await self._read()
             except AWS_ERRORS as error:
-                log_event(SettingsNotRead(error))
+                events.settings_not_read(error)
                 continue
             if known != self._known:
                 before, self._known = self._known, known
@@ -61,4 +60,4 @@ class QueueLimits:
     def _log_changes(self, before: dict[str, QueueSettings]) -> None:
         for queue, now in self._known.items():
             if now.version and now != before.get(queue):
-                log_event(QueueLimitChanged(queue, self.of(queue), now.version))
+                events.queue_limit_changed(queue, self.of(queue), now.version)

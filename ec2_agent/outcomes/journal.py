@@ -19,17 +19,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
 
-from ec2_agent.logging.events import (
-    OutcomeDefect,
-    OutcomeDeliveredTwice,
-    OutcomeNotDurable,
-    OutcomeRefused,
-    OutcomesDelivered,
-    OutcomesFound,
-    OutcomesWait,
-    OutcomeUnreadable,
-)
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.outcomes.record import OutcomeRecord, Transition
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.state.client import NotReached, StateRefused
@@ -170,7 +160,7 @@ class Journal:
         try:
             await self._store.create([entry.record])
         except (NotReached, StateRefused) as error:
-            log_event(OutcomeNotDurable(outcome.head.job_id, error))
+            events.outcome_not_durable(outcome.head.job_id, error)
             self._add(entry)
             await entry.settled.wait()
         else:
@@ -186,13 +176,13 @@ class Journal:
             try:
                 outcome = OutcomeRecord.decode(record.body or "")
             except (ValueError, KeyError, TypeError) as error:
-                log_event(OutcomeUnreadable(record.id, error))
+                events.outcome_unreadable(record.id, error)
                 continue
             self._unsettled.append(Entry(record, outcome))
             self._last = max(self._last, int(record.id.partition(".")[0]))
         if self._unsettled:
             self.trouble = "the agent was restarted"
-            log_event(OutcomesFound(self.waiting))
+            events.outcomes_found(self.waiting)
         return [entry.outcome for entry in self._unsettled]
 
     def resume(self) -> None:
@@ -227,7 +217,7 @@ class Journal:
         failure = await self._settle(entry)
         if failure is not None and self.trouble is None:
             self.trouble = str(failure)
-            log_event(OutcomesWait(str(failure)))
+            events.outcomes_wait(str(failure))
             self._catch_up()
 
     def _catch_up(self) -> None:
@@ -246,7 +236,7 @@ class Journal:
             self.trouble = str(failure)
             await backoff.pause()
         self._catching_up, self.trouble = False, None
-        log_event(OutcomesDelivered())
+        events.outcomes_delivered()
 
     async def _settle(self, entry: Entry) -> Undelivered | None:
         """Try once; returns the error when AWS is unavailable, which stops the others as well."""
@@ -260,7 +250,7 @@ class Journal:
             except Undelivered as undelivered:
                 failure = undelivered
             except Exception as defect:  # noqa: BLE001 - logged, and tried again
-                log_event(OutcomeDefect(entry.outcome.head.job_id), defect)
+                events.outcome_defect(entry.outcome.head.job_id, defect)
                 failure = Undelivered("unexpected error, see the agent's log", rejected=True)
             if failure is not None and not failure.rejected:
                 return failure
@@ -270,7 +260,7 @@ class Journal:
                 entry.settled.set()
                 self._start(self._release(entry, transition))
             else:
-                log_event(OutcomeRefused(entry.outcome.head.job_id, str(failure)))
+                events.outcome_refused(entry.outcome.head.job_id, str(failure))
                 self._start(self._settle_later(entry))
             return None
 
@@ -288,7 +278,7 @@ class Journal:
             await backoff.pause()
         self._aside.discard(entry)
         if not self._store.later(Record(KIND, entry.record.id, _DELIVERED, None)):
-            log_event(OutcomeDeliveredTwice(entry.record.id))
+            events.outcome_delivered_twice(entry.record.id)
 
     async def _release_once(self, entry: Entry, transition: Transition | None) -> bool:
         async with self._gate:

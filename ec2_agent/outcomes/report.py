@@ -8,8 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.calls import in_thread
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.logging.events import AttemptEnded, StaleCompletionIgnored
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Undelivered
 from ec2_agent.outcomes.record import OutcomeRecord, Transition
 from joblane.aws.jobs import JobStore, Refused
@@ -52,12 +51,10 @@ class Report:
                     continue  # it was asked to end while it ended by itself
                 if _is_written(refusal.head, outcome.if_cancelled):
                     return outcome.if_cancelled  # written before a restart
-                log_event(StaleCompletionIgnored(head.job_id, refusal))
+                events.stale_completion_ignored(head.job_id, refusal)
                 return None
-            log_event(
-                AttemptEnded(
-                    head.job_id, head.attempt, transition.step.state, transition.step.reason
-                )
+            events.attempt_ended(
+                head.job_id, head.attempt, transition.step.state, transition.step.reason
             )
             return transition
         return None

@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.logging.events import CommandDropped, InboxFailed
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.job.message import Command, NotOurs, decode_command
 
@@ -54,7 +53,7 @@ class Inbox:
                     _pass_on(message, on_command)
                     await in_thread(partial(queue.delete, message.receipt), "delete command")
             except AWS_ERRORS as error:
-                log_event(InboxFailed(error))
+                events.inbox_failed(error)
                 await asyncio.sleep(PAUSE_S)
 
 
@@ -62,4 +61,4 @@ def _pass_on(message: Received, on_command: Callable[[Command], None]) -> None:
     try:
         on_command(decode_command(message.body))
     except NotOurs as error:
-        log_event(CommandDropped(error))
+        events.command_dropped(error)

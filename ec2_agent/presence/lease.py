@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.logging.events import GoodbyeFailed, HeartbeatFailed
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 from ec2_agent.settings import PACE, Pace, Settings
 from joblane.aws.agents import AgentStore
 from joblane.job.lease import Heartbeat
@@ -77,7 +76,7 @@ class Lease:
             try:
                 await self._beat()
             except AWS_ERRORS as error:
-                log_event(HeartbeatFailed(error))
+                events.heartbeat_failed(error)
                 self._check()
             else:
                 self._given_up = self._lost()
@@ -95,7 +94,7 @@ class Lease:
         try:
             await in_thread(lambda: self.store.delete(self.settings.name), "goodbye")
         except AWS_ERRORS as error:
-            log_event(GoodbyeFailed(error))
+            events.goodbye_failed(error)
 
     async def _beat(self) -> None:
         sent = self.monotonic()

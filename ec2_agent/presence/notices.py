@@ -12,8 +12,7 @@ from enum import Enum
 
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.host.metadata import Metadata, MetadataUnavailable
-from ec2_agent.logging.events import NoNotices
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.logging import events
 
 POLL_S = 5.0
 """AWS recommends to look for a spot notice every five seconds."""
@@ -87,7 +86,7 @@ async def watch(
             notice = await in_thread(lambda: read_notice(metadata), "metadata")
         except (MetadataUnavailable, NoThread) as error:
             if available:
-                log_event(NoNotices(str(error)))
+                events.no_notices(str(error))
             available = False
             await asyncio.sleep(UNAVAILABLE_S)
             continue

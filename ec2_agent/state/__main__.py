@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ec2_agent.logging.log_event import begin_log, log_event
+from ec2_agent.logging.event import begin_log
+from ec2_agent.state import events
 from ec2_agent.state.backend import Backend, BackendError
-from ec2_agent.state.events import StateCannotBegin, StateDirectoryTaken, StateEnded, StateServing
 from ec2_agent.state.files import EX_CANTCREAT, EX_TEMPFAIL, Files
 from ec2_agent.state.rounds import Rounds
 from ec2_agent.state.server import Server
@@ -30,25 +30,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         lock = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        log_event(StateDirectoryTaken(str(files.lock)))
+        events.state_directory_taken(str(files.lock))
         return EX_TEMPFAIL
     except OSError as error:
-        log_event(StateCannotBegin(error))
+        events.state_cannot_begin(error)
         return EX_CANTCREAT
     try:
         backend = _backend(options)
         listener = _listen(files.socket)
     except (BackendError, OSError) as error:
-        log_event(StateCannotBegin(error))
+        events.state_cannot_begin(error)
         return EX_CANTCREAT
-    log_event(StateServing(options.backend, str(files.socket)))
+    events.state_serving(options.backend, str(files.socket))
     rounds = Rounds(backend, options.sync_interval)
     server = Server(options.backend, rounds, listener, threaded=options.backend == "dynamodb")
     print("ready", flush=True)  # noqa: T201 - the agent waits for it
     server.run(sys.stdin.fileno())
     # While the lock is held: the next service binds a socket of its own.
     files.socket.unlink(missing_ok=True)
-    log_event(StateEnded())
+    events.state_ended()
     return 0
 
 

@@ -15,14 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ec2_agent.logging.log_event import log_event
 from ec2_agent.retry import Backoff, RetryPolicy, retry
-from ec2_agent.state.events import (
-    LaterUpdatesLost,
-    LaterUpdatesRefused,
-    LaterUpdatesWait,
-    StateToldAgain,
-)
+from ec2_agent.state import events
 from ec2_agent.state.pool import NotReached, Pool, Stats
 from ec2_agent.state.protocol import MAX_FRAME, record_from, record_json
 from ec2_agent.state.records import BATCH, Record, Result, Verb
@@ -148,7 +142,7 @@ class StateClient:
         records = [record for source in self._sources for record in source()]
         if records:
             results = await self.sync(records)
-            log_event(StateToldAgain(len(results)))
+            events.state_told_again(len(results))
 
     def stats(self) -> Stats:
         """Return the pool's counters."""
@@ -164,7 +158,7 @@ class StateClient:
             with suppress(asyncio.CancelledError):
                 await self._sending
         if self._later:
-            log_event(LaterUpdatesLost(len(self._later)))
+            events.later_updates_lost(len(self._later))
         self._pool.close()
 
     async def _write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
@@ -181,15 +175,15 @@ class StateClient:
             try:
                 await self.sync(batch)
             except NotReached as error:
-                log_event(LaterUpdatesWait(error))
+                events.later_updates_wait(error)
                 await asyncio.sleep(self._settings.reconnect)
                 continue
             except StateRefused as refusal:
                 if refusal.code not in ("bad_request", "too_large"):
-                    log_event(LaterUpdatesWait(refusal))
+                    events.later_updates_wait(refusal)
                     await asyncio.sleep(self._settings.reconnect)
                     continue
-                log_event(LaterUpdatesRefused(len(batch), refusal))
+                events.later_updates_refused(len(batch), refusal)
             for record in batch:
                 key = (record.kind, record.id)
                 if self._later.get(key) is record:  # else a newer version came meanwhile

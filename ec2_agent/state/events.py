@@ -1,139 +1,108 @@
 """Log events of the state service, of its client and of what keeps it running."""
 
-from ec2_agent.logging.log_event import ERROR, INFO, WARNING, Event, event
+from ec2_agent.logging.event import ERROR, INFO, WARNING, event
 
 
 @event(INFO, "backend {backend}, socket {socket}")
-class StateServing(Event):
+def state_serving(backend: str, socket: str) -> None:
     """The service takes requests."""
-
-    backend: str
-    socket: str
 
 
 @event(INFO, "ended with the agent")
-class StateEnded(Event):
+def state_ended() -> None:
     """Its standard input was closed."""
 
 
 @event(ERROR, "another state service holds {lock}")
-class StateDirectoryTaken(Event):
+def state_directory_taken(lock: str) -> None:
     """Two services use one directory; the second one exits."""
-
-    lock: str
 
 
 @event(ERROR, "the state service cannot start: {error}")
-class StateCannotBegin(Event):
+def state_cannot_begin(error: Exception) -> None:
     """It exits; `error` names the file or the backend's problem."""
-
-    error: Exception
 
 
 @event(ERROR, "{code}: {error}")
-class BackendFailed(Event):
+def backend_failed(code: str, error: Exception) -> None:
     """Logged once until the error changes or ends."""
-
-    code: str
-    error: Exception
 
 
 @event(ERROR, "unexpected error in the backend")
-class BackendDefect(Event):
+def backend_defect(defect: Exception) -> None:
     """A bug, with its stack trace."""
 
 
 @event(INFO, "the backend works again")
-class BackendWorks(Event):
-    """After BackendFailed."""
+def backend_works() -> None:
+    """After `backend_failed`."""
 
 
 @event(WARNING, "a connection could not be accepted: {error}")
-class ConnectionNotAccepted(Event):
+def connection_not_accepted(error: Exception) -> None:
     """No file descriptors are left, or the peer has closed; retried after a pause."""
-
-    error: Exception
 
 
 @event(WARNING, "a connection of user {uid} was refused")
-class ConnectionRefused(Event):
+def connection_refused(uid: int) -> None:
     """Neither the agent's user nor root."""
-
-    uid: int
 
 
 @event(WARNING, "more than {most} connections: one was refused")
-class TooManyConnections(Event):
+def too_many_connections(most: int) -> None:
     """An agent opens at most as many as its pool's size."""
-
-    most: int
 
 
 @event(WARNING, "a client does not read its answers: its connection was closed")
-class PeerDropped(Event):
+def peer_dropped() -> None:
     """Its unread answers exceeded the limit."""
 
 
 @event(INFO, "the state service is healthy")
-class StateHealthy(Event):
+def state_healthy() -> None:
     """The agent takes jobs."""
 
 
 @event(ERROR, "no new jobs: {why}")
-class NoNewWork(Event):
+def no_new_work(why: str) -> None:
     """The state service is not healthy; `why` is its own reason."""
-
-    why: str
 
 
 @event(ERROR, "the state service exited with {code}; started again")
-class StateDied(Event):
+def state_died(code: int) -> None:
     """`code` is its exit code, negative for a signal."""
-
-    code: int
 
 
 @event(ERROR, "the state service cannot be started: {error}")
-class StateNotStarted(Event):
+def state_not_started(error: Exception) -> None:
     """Its process could not be started; retried."""
-
-    error: Exception
 
 
 @event(ERROR, "the state service hangs: it was killed")
-class StateHangs(Event):
+def state_hangs() -> None:
     """It did not answer several health checks in a row."""
 
 
 @event(WARNING, "the state service did not exit: it was killed")
-class StateDoesNotEnd(Event):
+def state_does_not_end() -> None:
     """The agent exits, and its service took longer than `shutdown_timeout`."""
 
 
 @event(INFO, "{records} record(s) sent to the state service again")
-class StateToldAgain(Event):
+def state_told_again(records: int) -> None:
     """After it has been started again."""
-
-    records: int
 
 
 @event(WARNING, "later updates wait for the state service: {error}")
-class LaterUpdatesWait(Event):
+def later_updates_wait(error: Exception) -> None:
     """They stay in the buffer; retried."""
-
-    error: Exception
 
 
 @event(ERROR, "{records} later update(s) cannot be stored: {error}")
-class LaterUpdatesRefused(Event):
+def later_updates_refused(records: int, error: Exception) -> None:
     """The service refused them as invalid; they were dropped."""
-
-    records: int
-    error: Exception
 
 
 @event(WARNING, "{records} later update(s) were not stored")
-class LaterUpdatesLost(Event):
+def later_updates_lost(records: int) -> None:
     """The client closed before the service took them."""
-
-    records: int

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.state import events
 from ec2_agent.state.backend import Backend, BackendError
-from ec2_agent.state.events import BackendDefect, BackendFailed, BackendWorks
 from ec2_agent.state.protocol import Request, frame, record_json
 from ec2_agent.state.records import Verb, prepared
 
@@ -131,18 +130,18 @@ class Rounds:
 
     def _refusal(self, error: Exception) -> BackendError:
         if not isinstance(error, BackendError):
-            log_event(BackendDefect(), error)
+            events.backend_defect(error)
             error = BackendError(
                 "internal", "unexpected error; the service's log has the stack trace", passing=False
             )
         elif self._trouble is None or str(self._trouble) != str(error):
-            log_event(BackendFailed(error.code, error))
+            events.backend_failed(error.code, error)
         self._trouble = error
         return error
 
     def _recovered(self) -> None:
         if self._trouble is not None:
-            log_event(BackendWorks())
+            events.backend_works()
         self._trouble = None
 
 

@@ -13,14 +13,8 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.state import events
 from ec2_agent.state.backend import BackendError
-from ec2_agent.state.events import (
-    ConnectionNotAccepted,
-    ConnectionRefused,
-    PeerDropped,
-    TooManyConnections,
-)
 from ec2_agent.state.protocol import MAX_FRAME, BadFrame, Request, frame, is_ours, parse, peer_of
 from ec2_agent.state.rounds import Rounds, error_frame
 
@@ -77,9 +71,9 @@ class Server:
         if self._worker:
             self._selector.register(self._worker.fd, selectors.EVENT_READ, self._collect)
         while not stopping.is_set():
-            for key, events in self._selector.select(None if self._worker else self._rounds.pause):
+            for key, ready in self._selector.select(None if self._worker else self._rounds.pause):
                 if isinstance(key.data, Peer):
-                    self._serve(key.data, events)
+                    self._serve(key.data, ready)
                 else:
                     key.data()
             self._dispatch()
@@ -119,15 +113,15 @@ class Server:
         try:
             sock, _ = self._listener.accept()
         except OSError as error:  # no descriptors left, or the peer has closed
-            log_event(ConnectionNotAccepted(error))
+            events.connection_not_accepted(error)
             time.sleep(ACCEPT_PAUSE_S)
             return
         if not is_ours(sock):
-            log_event(ConnectionRefused(peer_of(sock)[1]))
+            events.connection_refused(peer_of(sock)[1])
             sock.close()
             return
         if len(self._peers) >= MOST_CONNECTIONS:
-            log_event(TooManyConnections(MOST_CONNECTIONS))
+            events.too_many_connections(MOST_CONNECTIONS)
             sock.close()
             return
         sock.setblocking(False)
@@ -135,10 +129,10 @@ class Server:
         self._peers.add(peer)
         self._watch(peer)
 
-    def _serve(self, peer: Peer, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
+    def _serve(self, peer: Peer, ready: int) -> None:
+        if ready & selectors.EVENT_WRITE:
             self._send(peer)
-        if events & selectors.EVENT_READ and not peer.closed:
+        if ready & selectors.EVENT_READ and not peer.closed:
             try:
                 data = peer.sock.recv(READ_BYTES)
             except BlockingIOError:
@@ -211,7 +205,7 @@ class Server:
             self._drop(peer)
             return
         if len(peer.unsent) > MOST_UNREAD:
-            log_event(PeerDropped())
+            events.peer_dropped()
             self._drop(peer)
             return
         self._watch(peer)
@@ -220,18 +214,18 @@ class Server:
         """Select the events to wait for; no reads while too many of its requests wait."""
         if peer.closed:
             return
-        events = selectors.EVENT_WRITE if peer.unsent else 0
+        wanted = selectors.EVENT_WRITE if peer.unsent else 0
         if peer.waiting < MOST_WAITING:
-            events |= selectors.EVENT_READ
-        if events == peer.events:
+            wanted |= selectors.EVENT_READ
+        if wanted == peer.events:
             return
         if not peer.events:
-            self._selector.register(peer.sock, events, peer)
-        elif events:
-            self._selector.modify(peer.sock, events, peer)
+            self._selector.register(peer.sock, wanted, peer)
+        elif wanted:
+            self._selector.modify(peer.sock, wanted, peer)
         else:
             self._selector.unregister(peer.sock)
-        peer.events = events
+        peer.events = wanted
 
     def _drop(self, peer: Peer) -> None:
         if peer.closed:

@@ -7,16 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ec2_agent.logging.log_event import log_event
+from ec2_agent.state import events
 from ec2_agent.state.client import NotReached, StateClient, StateRefused
-from ec2_agent.state.events import (
-    NoNewWork,
-    StateDied,
-    StateDoesNotEnd,
-    StateHangs,
-    StateHealthy,
-    StateNotStarted,
-)
 from ec2_agent.state.files import EX_CANTCREAT, Files
 from ec2_agent.state.pool import NoDescriptor
 from ec2_agent.state.settings import StateSettings
@@ -117,7 +109,7 @@ class StateSupervisor:
             why = await self._check_health()
             silent = silent + 1 if why is not None and why.startswith(_SILENT) else 0
             if silent >= HUNG_AFTER and self._process is not None:
-                log_event(StateHangs())
+                events.state_hangs()
                 with suppress(ProcessLookupError):
                     self._process.kill()
                 silent = 0
@@ -136,7 +128,7 @@ class StateSupervisor:
             async with asyncio.timeout(self._settings.shutdown_timeout):
                 await asyncio.shield(self._ended)
         except TimeoutError:
-            log_event(StateDoesNotEnd())
+            events.state_does_not_end()
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._ended
@@ -161,7 +153,7 @@ class StateSupervisor:
                     start_new_session=True,
                 )
         except OSError as error:
-            log_event(StateNotStarted(error))
+            events.state_not_started(error)
             self._ended = asyncio.create_task(_no_process(), name="state service")
             return
         self._process = process
@@ -191,7 +183,7 @@ class StateSupervisor:
             return True
         done, _ = await asyncio.wait({self._ended}, timeout=seconds)
         if done:
-            log_event(StateDied(self._ended.result()))
+            events.state_died(self._ended.result())
         return bool(done)
 
     async def _check_health(self) -> str | None:
@@ -217,9 +209,9 @@ class StateSupervisor:
         if why == self.trouble:
             return
         if why is None:
-            log_event(StateHealthy())
+            events.state_healthy()
         else:
-            log_event(NoNewWork(why))
+            events.no_new_work(why)
         self.trouble = why
         self._on_change()
 

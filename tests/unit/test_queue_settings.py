@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ec2_agent.lanes.queue_limits import QueueLimits
-from ec2_agent.logging.events import QueueLimitChanged
+from ec2_agent.logging.event import JsonLines
 from functions.admin.handler import Settings, build
 from functions.requeue.handler import Settings as RequeueSettings
 from functions.requeue.handler import build as build_requeue
@@ -207,8 +207,12 @@ def test_an_agent_sees_a_change_and_tells_those_who_wait(
         return seen
 
     assert [8, 2, 0, 8] == asyncio.run(watch())
-    told = [QueueLimitChanged("default", threads, n) for n, threads in enumerate((2, 0, 8), 1)]
-    assert told == [record.msg for record in caplog.records if record.name == "joblane"]
+    ours = [record for record in caplog.records if record.name == "joblane"]
+    told = [json.loads(JsonLines().format(record)) for record in ours]
+    assert [("queue_limit_changed", "default", n) for n in (1, 2, 3)] == [
+        (line["event"], line["queue"], line["version"]) for line in told
+    ]
+    assert [2, 0, 8] == [line["threads"] for line in told]
 
 
 def test_reading_all_queues_is_one_request(aws: Cloud):

@@ -1,12 +1,14 @@
 """The agent's retry loop: its pauses, when it gives up, and what it logs."""
 
 import asyncio
+import json
 import logging
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from ec2_agent.logging.events import HeartbeatFailed
+from ec2_agent.logging.event import JsonLines
+from ec2_agent.logging.events import heartbeat_failed
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 
 POLICY = RetryPolicy(first_s=0.2, longest_s=1.0)
@@ -96,5 +98,6 @@ def test_trouble_is_logged_once_however_many_tries_fail(
     first = ClientError({"Error": {"Code": "ThrottlingException"}}, "Any")
     calls = Calls(first, *[TROUBLE] * (failures - 1))
     with caplog.at_level(logging.INFO):
-        asyncio.run(retry(calls.call, calls.backoff(), event=HeartbeatFailed))
-    assert [HeartbeatFailed(first)] == [record.msg for record in caplog.records]
+        asyncio.run(retry(calls.call, calls.backoff(), event=heartbeat_failed))
+    (line,) = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    assert ("heartbeat_failed", str(first)) == (line["event"], line["error"])

@@ -3,14 +3,13 @@
 import json
 import logging
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ec2_agent.logging.events import ClaimFailed, LoopEnded
-from ec2_agent.logging.log_event import Event, JsonLines, log_event
+from ec2_agent.logging.event import Event, JsonLines
+from ec2_agent.logging.events import claim_failed, loop_ended
 from scripts.docs.events import all_events, events
 
 AGENT = Path(__file__).parents[2] / "ec2_agent"
@@ -28,35 +27,33 @@ def line(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
 def test_the_page_lists_every_event():
     lines = events().splitlines()
     for event in all_events():
-        assert 1 == sum(line.startswith(f"| `{event.name()}` | ") for line in lines)
+        assert 1 == sum(line.startswith(f"| `{event.name}` | ") for line in lines)
 
 
-@pytest.mark.parametrize("event", all_events(), ids=lambda event: event.name())
-def test_every_event_is_logged_somewhere_and_its_sentence_names_its_fields(event: type[Event]):
+@pytest.mark.parametrize("event", all_events(), ids=lambda event: event.name)
+def test_every_event_is_logged_somewhere_and_its_sentence_names_its_fields(event: Event[Any]):
     sources = "".join(path.read_text() for path in AGENT.rglob("*.py") if path.name != "events.py")
-    name = event.__name__  # logged at once, or made by a retry that fails
-    assert re.search(rf"log_event\(\s*{name}\(|event=partial\(\s*{name}\b", sources)
-    of_class: Any = event
-    names = {field.name for field in fields(of_class)}
-    assert not names & RESERVED
-    assert set(re.findall(r"\{(\w+)", event.sentence)) <= names
+    # logged at once, or by a retry that fails
+    assert re.search(rf"\bevents\.{event.name}\(|event=partial\(events\.{event.name}\b", sources)
+    assert not set(event.fields) & RESERVED
+    assert set(re.findall(r"\{(\w+)", event.sentence)) <= set(event.fields)
 
 
 def test_names_are_unique():
-    names = [event.name() for event in all_events()]
+    names = [event.name for event in all_events()]
     assert len(set(names)) == len(names)
 
 
 def test_nobody_writes_to_the_log_but_through_events():
     for path in AGENT.rglob("*.py"):
-        if path.name != "log_event.py":
+        if path.name != "event.py":
             assert not re.search(
                 r"\blog(ging|ger)?\.(debug|info|warning|error|exception)\(", path.read_text()
             ), path
 
 
 def test_a_line_has_the_sentence_and_the_fields(caplog: pytest.LogCaptureFixture):
-    log_event(ClaimFailed(OSError('no "road"\nto AWS {x}')))
+    claim_failed(OSError('no "road"\nto AWS {x}'))
     found = line(caplog)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))
     words = 'no "road"\nto AWS {x}'
@@ -72,7 +69,7 @@ def test_a_defect_has_its_trace(caplog: pytest.LogCaptureFixture):
     try:
         json.loads("{")
     except ValueError as defect:
-        log_event(LoopEnded("heartbeat"), defect)
+        loop_ended("heartbeat", defect)
     found = line(caplog)
     assert ("error", "loop_ended", "heartbeat") == (found["level"], found["event"], found["loop"])
     assert "test_a_defect_has_its_trace" in found["trace"]

@@ -1,0 +1,85 @@
+"""Structured log: one JSON object a line, each an event that is declared as a function.
+
+`events.py` and `state/events.py` declare them, docs/reference/agent-protocol.md lists them.
+Messages of libraries have the same form, as the event `library`.
+"""
+
+import inspect
+import json
+import logging
+import sys
+from collections.abc import Callable
+from typing import Generic, ParamSpec
+
+from joblane.formats.times import rfc3339
+
+INFO, WARNING, ERROR = logging.INFO, logging.WARNING, logging.ERROR
+
+DEFECT = "defect"
+"""A parameter of this name is written as a stack trace and not as a field."""
+
+P = ParamSpec("P")
+
+
+class Event(Generic[P]):
+    """A log event; calling it with its fields writes it."""
+
+    def __init__(self, level: int, sentence: str, declared: Callable[P, None]) -> None:
+        """`sentence` is the message, with names of fields in braces."""
+        self.level = level
+        self.sentence = sentence
+        self.name = declared.__name__
+        self.meaning = inspect.cleandoc(declared.__doc__ or "")
+        self._signature = inspect.signature(declared)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields."""
+        return tuple(name for name in self._signature.parameters if name != DEFECT)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Write the event to the log; an error is written as its text."""
+        given = self._signature.bind(*args, **kwargs).arguments
+        defect = given.pop(DEFECT, None)
+        values = {
+            name: str(value) if isinstance(value, BaseException) else value
+            for name, value in given.items()
+        }
+        logging.getLogger("joblane").log(
+            self.level,
+            self.sentence.format_map(values),
+            exc_info=defect,
+            extra={"event": self.name, "values": values},
+        )
+
+
+def event(level: int, sentence: str) -> Callable[[Callable[P, None]], Event[P]]:
+    """Declare an event by a function without a body: its parameters are the event's fields."""
+    return lambda declared: Event(level, sentence, declared)
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format an event, or a library's record."""
+        line = {
+            "time": rfc3339(int(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", "library"),
+            "message": record.getMessage(),
+            **getattr(record, "values", {"logger": record.name}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def begin_log() -> None:
+    """Send this process's log to standard error, from level `info` on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("botocore").setLevel(logging.WARNING)
+    # It warns of every connection above the pool's size, which is closed after use.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
