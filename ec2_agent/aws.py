@@ -17,7 +17,7 @@ from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.aws.settings import SettingsStore
-from joblane.config import Descriptor
+from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import LANES, recovery_name, table_name
 from joblane.service.condition_supervisor import ConditionSupervisor
 

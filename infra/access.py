@@ -14,17 +14,8 @@ from aws_cdk import aws_cognito as cognito
 from infra.identity import IdentityStack
 from infra.outputs import client_output
 from infra.policies import removal
-from joblane.config import (
-    API_AUDIENCE,
-    DEFAULT_MACHINE,
-    LOGIN_CALLBACKS,
-    ROLES,
-    SCOPES,
-    Config,
-    Issuer,
-    Role,
-    Scope,
-)
+from joblane.config import DEFAULT_MACHINE, Config, Issuer
+from joblane.contract.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, SCOPES, Role, Scope
 
 TOKEN_VALIDITY = Duration.hours(1)
 

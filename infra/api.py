@@ -21,13 +21,10 @@ from infra.identity import IdentityStack
 from infra.policies import acknowledge, log_retention, removal
 from infra.recovery import policies
 from infra.resources import INBOXES, PAYLOADS, STREAMS, Resources
-from joblane.config import (
-    ROUTES,
-    Config,
-    FunctionName,
-    log_group_name,
-    table_name,
-)
+from joblane.config import Config
+from joblane.contract.route import FunctionName
+from joblane.contract.routes import ROUTES
+from joblane.deployment.names import log_group_name, table_name
 
 RATE_LIMIT = 500
 BURST_LIMIT = 1000

@@ -14,15 +14,9 @@ from constructs import Construct
 
 from infra.policies import log_retention, removal
 from infra.resources import Resources
-from joblane.config import (
-    Config,
-    Descriptor,
-    QueueDescriptor,
-    bucket_name,
-    descriptor_name,
-    log_group_name,
-    table_name,
-)
+from joblane.config import Config
+from joblane.deployment.descriptor import Descriptor, QueueDescriptor
+from joblane.deployment.names import bucket_name, descriptor_name, log_group_name, table_name
 
 TTL_ATTRIBUTE = "expires_at"
 

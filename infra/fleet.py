@@ -18,7 +18,8 @@ from infra.agent_install import Installation
 from infra.function import Grant
 from infra.policies import acknowledge
 from infra.resources import PAYLOADS, STREAMS, Resources
-from joblane.config import LEAVING_HOOK, Config, Fleet, fleet_name
+from joblane.config import Config, Fleet
+from joblane.deployment.names import LEAVING_HOOK, fleet_name
 
 FLEET_TAG = "joblane:fleet"
 """Tag of a fleet's instances, by which State Manager finds them."""

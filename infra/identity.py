@@ -5,7 +5,8 @@ from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from infra.policies import acknowledge, removal
-from joblane.config import API_AUDIENCE, MEANING, ROLES, SCOPES, Config, group_name
+from joblane.config import Config
+from joblane.contract.access import API_AUDIENCE, MEANING, ROLES, SCOPES, group_name
 
 
 class IdentityStack(Stack):

@@ -5,7 +5,8 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.policies import removal
-from joblane.config import LANES, Config, Lane, dead_letter_name, lane_name
+from joblane.config import Config
+from joblane.deployment.names import LANES, Lane, dead_letter_name, lane_name
 
 RETENTION = Duration.days(14)
 """SQS's maximum. A dead letter keeps its first time of arrival, so both need it."""

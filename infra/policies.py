@@ -4,7 +4,8 @@ from aws_cdk import Acknowledgment, RemovalPolicy, Validations
 from aws_cdk import aws_logs as logs
 from constructs import IConstruct
 
-from joblane.config import Config, LogDays
+from joblane.config import Config
+from joblane.job.retention import LogDays
 
 _RETENTION: dict[LogDays, logs.RetentionDays] = {
     1: logs.RetentionDays.ONE_DAY,

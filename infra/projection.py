@@ -13,7 +13,8 @@ from constructs import Construct
 from infra.assets import Assets
 from infra.function import Function, Grant, core_layer
 from infra.resources import Resources
-from joblane.config import Config, table_name
+from joblane.config import Config
+from joblane.deployment.names import table_name
 
 TIMEOUT_S = 29
 

@@ -16,7 +16,8 @@ from infra.function import Function, Grant, core_layer
 from infra.policies import acknowledge, log_retention, removal
 from infra.recovery_machine import definition
 from infra.resources import Resources
-from joblane.config import Config, recovery_name, recovery_rule_name, table_name
+from joblane.config import Config
+from joblane.deployment.names import recovery_name, recovery_rule_name, table_name
 
 
 class RecoveryStack(Stack):

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from aws_cdk import ArnFormat, Stack
 
-from joblane.config import (
+from joblane.config import Config
+from joblane.deployment.names import (
     LANES,
-    Config,
     alternate_name,
     bucket_name,
     dead_letter_name,

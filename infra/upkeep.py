@@ -16,7 +16,8 @@ from infra.function import Function, Grant, core_layer
 from infra.lanes import RETENTION, VISIBILITY
 from infra.policies import acknowledge, removal
 from infra.resources import INBOXES, Resources
-from joblane.config import LANES, Config, alternate_name, table_name, topic_name
+from joblane.config import Config
+from joblane.deployment.names import LANES, alternate_name, table_name, topic_name
 
 REQUEUE_TIMEOUT_S = 55
 """Less than the minute between two runs."""

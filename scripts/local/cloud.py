@@ -20,7 +20,8 @@ import httpx
 
 from infra.outputs import client_output
 from joblane.aws.lanes import LaneQueue
-from joblane.config import API_AUDIENCE, DEFAULT_MACHINE, Scope
+from joblane.config import DEFAULT_MACHINE
+from joblane.contract.access import API_AUDIENCE, Scope
 from joblane.deployment.names import lane_name
 from joblane.job.message import Message
 from scripts.local.agent import END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed

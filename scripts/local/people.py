@@ -4,7 +4,7 @@ import secrets
 import string
 from dataclasses import dataclass, field
 
-from joblane.config import ROLES, Role, group_name
+from joblane.contract.access import ROLES, Role, group_name
 from scripts.local.cloud import TENANT, Cloud
 
 _LETTERS = string.ascii_letters + string.digits

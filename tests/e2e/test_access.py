@@ -6,7 +6,7 @@ import time
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.config import descriptor_name, lane_name, table_name
+from joblane.deployment.names import descriptor_name, lane_name, table_name
 from joblane.job.spec import MAX_BODY_BYTES
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http, Run

@@ -9,7 +9,7 @@ from ec2_agent.state.dynamodb import DynamoBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
 from joblane.aws.agent_records import AgentRecords
 from joblane.aws.clients import Clients
-from joblane.config import table_name
+from joblane.deployment.names import table_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import agents, submit, wait_for, wait_for_words

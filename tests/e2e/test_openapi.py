@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.config import LANES, lane_name
+from joblane.deployment.names import LANES, lane_name
 from scripts.docs.openapi import FILE
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.deploy import BIN

@@ -12,7 +12,7 @@ from ulid import ULID
 
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore, Refused
-from joblane.config import table_name
+from joblane.deployment.names import table_name
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan

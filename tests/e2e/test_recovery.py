@@ -16,7 +16,8 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.requirements import Requirements
 from joblane.condition.state import Phase
-from joblane.config import Descriptor, descriptor_name, recovery_name, table_name
+from joblane.deployment.descriptor import Descriptor
+from joblane.deployment.names import descriptor_name, recovery_name, table_name
 from joblane.job.head import Step
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import decode

@@ -15,8 +15,7 @@ import httpx
 import pytest
 from ulid import ULID
 
-from joblane.config import API_AUDIENCE
-from joblane.contract.access import LOGIN_CALLBACKS, ROLES, Role
+from joblane.contract.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, Role
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from scripts.local.cloud import Cloud

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.config import log_group_name
+from joblane.deployment.names import log_group_name
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for

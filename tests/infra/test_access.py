@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 from cdk_nag import AwsSolutionsChecks
 
-from joblane.config import (
-    LOGIN_CALLBACKS,
-    ROLES,
-    ROUTES,
-    SCOPES,
-    Config,
-    Domain,
-    Issuer,
-    Role,
-    Tenant,
-)
+from joblane.config import Config, Domain, Issuer, Tenant
+from joblane.contract.access import LOGIN_CALLBACKS, ROLES, SCOPES, Role
 from joblane.contract.principal import IssuerAccess, Machine, PoolAccess
+from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment, synthesize
 
 TRUSTSTORE = "s3://acme-pki/joblane/authorities.pem"

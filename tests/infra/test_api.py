@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from joblane.config import ROUTES
+from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment
 
 

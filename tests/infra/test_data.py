@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from joblane.config import Descriptor, bucket_name
+from joblane.deployment.descriptor import Descriptor
+from joblane.deployment.names import bucket_name
 from tests.infra.synthesis import Deployment
 from tests.infra.templates import resolved
 

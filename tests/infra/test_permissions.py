@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from joblane.config import ROUTES
+from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment
 from tests.infra.templates import as_list, statements
 

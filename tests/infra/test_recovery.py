@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from infra.recovery_machine import Definition, definition
-from joblane.config import Config, Descriptor
+from joblane.config import Config
+from joblane.deployment.descriptor import Descriptor
 from tests.infra.synthesis import Deployment
 from tests.infra.templates import lint, resolved
 

@@ -39,7 +39,7 @@ from joblane.aws.logs import LogStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
-from joblane.config import Lane
+from joblane.deployment.names import Lane
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
 from joblane.service.condition_supervisor import ConditionSupervisor

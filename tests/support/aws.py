@@ -16,11 +16,9 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.clients import QUICK, Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.logs import LogStore
-from joblane.config import (
+from joblane.deployment.descriptor import Descriptor, QueueDescriptor
+from joblane.deployment.names import (
     LANES,
-    Descriptor,
-    QueueDescriptor,
-    Retention,
     alternate_name,
     bucket_name,
     descriptor_name,
@@ -28,6 +26,7 @@ from joblane.config import (
     table_name,
     topic_name,
 )
+from joblane.job.retention import Retention
 from tests.support.moto_state import Snapshot, reset
 
 NAME = "joblane"

@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from joblane.config import table_name
+from joblane.deployment.names import table_name
 from tests.support.aws import AUDIT_TABLE, DESCRIPTOR, INDEXES, NAME
 
 Item = dict[str, Any]

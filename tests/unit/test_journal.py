@@ -20,9 +20,9 @@ from ec2_agent.sandbox import Ending, Usage
 from ec2_agent.state.client import StateRefused
 from ec2_agent.state.records import Record, Result
 from joblane.aws.lanes import Received
-from joblane.config import Retention
 from joblane.job.head import Head, Step, submitted
 from joblane.job.lifecycle import Outcome, State
+from joblane.job.retention import Retention
 from tests.support.agents import DirectStore
 from tests.support.jobs import submission
 from tests.support.virtual_time import run

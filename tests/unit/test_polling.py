@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.lanes.polling import EMPTY_AFTER_S, Fetch, LaneKey, next_fetch, serving_order
-from joblane.config import LANES
+from joblane.deployment.names import LANES
 
 HIGH: LaneKey = ("q", "high")
 DEFAULT: LaneKey = ("q", "default")

@@ -1,7 +1,4 @@
-"""The models of joblane.toml, and the names of the deployment's resources.
-
-This is the only module of joblane that `infra` imports.
-"""
+"""The models of joblane.toml."""
 
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Literal, Self
@@ -9,82 +6,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from joblane.condition.policies import AnyPolicy
-from joblane.contract.access import (
-    API_AUDIENCE,
-    LOGIN_CALLBACKS,
-    MEANING,
-    ROLES,
-    SCOPES,
-    Role,
-    Scope,
-    group_name,
-)
-from joblane.contract.route import FunctionName, Route
-from joblane.contract.routes import ROUTES
-from joblane.deployment.descriptor import Descriptor, QueueDescriptor
-from joblane.deployment.names import (
-    LANES,
-    LEAVING_HOOK,
-    Lane,
-    Name,
-    alternate_name,
-    bucket_name,
-    dead_letter_name,
-    descriptor_name,
-    fleet_name,
-    inbox_name,
-    lane_name,
-    log_group_name,
-    recovery_name,
-    recovery_rule_name,
-    table_name,
-    topic_name,
-)
-from joblane.job.retention import LogDays, Retention
+from joblane.contract.access import Role
+from joblane.deployment.names import Name
+from joblane.job.retention import Retention
 from joblane.queue.access import open_queues
-
-__all__ = [
-    "API_AUDIENCE",
-    "DEFAULT_MACHINE",
-    "LANES",
-    "LEAVING_HOOK",
-    "LOGIN_CALLBACKS",
-    "MEANING",
-    "ROLES",
-    "ROUTES",
-    "SCOPES",
-    "Config",
-    "Descriptor",
-    "Domain",
-    "Fleet",
-    "FunctionName",
-    "Functions",
-    "Issuer",
-    "Lane",
-    "LogDays",
-    "Name",
-    "Queue",
-    "QueueDescriptor",
-    "Recovery",
-    "Retention",
-    "Role",
-    "Route",
-    "Scope",
-    "Tenant",
-    "alternate_name",
-    "bucket_name",
-    "dead_letter_name",
-    "descriptor_name",
-    "fleet_name",
-    "group_name",
-    "inbox_name",
-    "lane_name",
-    "log_group_name",
-    "recovery_name",
-    "recovery_rule_name",
-    "table_name",
-    "topic_name",
-]
 
 
 class Strict(BaseModel):
