@@ -3,16 +3,14 @@
 from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import Json
 
 import joblane
 from joblane.aws.agents import AgentStore
@@ -20,6 +18,7 @@ from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.directory import AppStore, Directory
+from joblane.aws.environment import Environment
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
@@ -46,27 +45,23 @@ from joblane.service.read import JobReader
 from joblane.service.thread_shares import ThreadShares
 
 
-class Settings(BaseModel):
-    """The function's environment; a missing variable fails the cold start by its name."""
+class Settings(Environment):
+    """The function's environment."""
 
-    model_config = ConfigDict(frozen=True)
-
-    deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
-    audit_table: Annotated[str, Field(alias="JOBLANE_AUDIT_TABLE")]
-    agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
-    jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
-    queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
-    conditions_table: Annotated[str, Field(alias="JOBLANE_CONDITIONS_TABLE")]
-    policies: Annotated[Json[dict[str, AnyPolicy]], Field(alias="JOBLANE_POLICIES")]
+    audit_table: str
+    agents_table: str
+    jobs_table: str
+    conditions_table: str
+    policies: Json[dict[str, AnyPolicy]]
     """Policy of each kind of condition that does not have the default one."""
-    queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
-    settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
-    counters_table: Annotated[str, Field(alias="JOBLANE_COUNTERS_TABLE")]
-    threads: Annotated[Json[dict[str, int]], Field(alias="JOBLANE_THREADS")]
+    queues: Json[dict[str, tuple[str, ...]]]
+    settings_table: str
+    counters_table: str
+    threads: Json[dict[str, int]]
     """What joblane.toml declares for each queue."""
-    access: Annotated[Json[AnyAccess], Field(alias="JOBLANE_ACCESS")]
-    login: Annotated[Json[Login], Field(alias="JOBLANE_LOGIN")]
-    retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
+    access: Json[AnyAccess]
+    login: Json[Login]
+    retention: Json[Retention]
 
 
 def build(
@@ -76,13 +71,9 @@ def build(
     pool: Callable[[int], Executor] = ThreadPoolExecutor,
 ) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
-
-    def now_ms() -> int:
-        return int(clock() * 1000)
-
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
-    app = Application(settings.access, Logger(), trail)
+    app = Application(settings.access, Logger(), trail, clock)
     trail_route(app, trail)
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)
@@ -91,8 +82,8 @@ def build(
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     operations = Operations(jobs, lanes, settings.retention)
     agent_routes(app, Agents(agents, jobs, lanes, clock))
-    dead_letter_routes(app, JobReader(jobs, clock), operations, now_ms)
-    bulk_routes(app, BulkOperations(jobs, lanes, operations, settings.queues), now_ms)
+    dead_letter_routes(app, JobReader(jobs, clock), operations)
+    bulk_routes(app, BulkOperations(jobs, lanes, operations, settings.queues))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
     counters = CounterStore(dynamodb, settings.counters_table)
     ages = MessageAges(lambda: clients.make("cloudwatch"), names, clock)
@@ -111,13 +102,13 @@ def build(
         settings.policies,
         clock,
     )
-    condition_routes(app, conditions, now_ms)
+    condition_routes(app, conditions)
     return app
 
 
-@cache
+@once
 def _application() -> Application:
-    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients(), time.time))
+    return build(Settings.read(), Clients(), time.time)
 
 
 def main(event: dict[str, Any], context: object) -> dict[str, Any]:

@@ -3,18 +3,17 @@
 from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import Json
 
 from joblane.aws.clients import Clients
 from joblane.aws.dead_letters import DeadLetterStore
+from joblane.aws.environment import Environment
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.topic import Topic
@@ -24,16 +23,12 @@ from joblane.service.dead_letters import DeadLetters, Received
 from joblane.service.operations import Operations
 
 
-class Settings(BaseModel):
-    """The function's environment; a missing variable fails the cold start by its name."""
+class Settings(Environment):
+    """The function's environment."""
 
-    model_config = ConfigDict(frozen=True)
-
-    deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
-    jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
-    queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
-    topic: Annotated[str, Field(alias="JOBLANE_TOPIC")]
-    retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
+    jobs_table: str
+    topic: str
+    retention: Json[Retention]
 
 
 @dataclass(frozen=True)
@@ -87,9 +82,9 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> F
     return Function(letters, logger)
 
 
-@cache
+@once
 def _application() -> Function:
-    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients(), time.time))
+    return build(Settings.read(), Clients(), time.time)
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:

@@ -3,30 +3,24 @@
 from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
-import os
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.service.instance_end import InstanceEnd
 
 
-class Settings(BaseModel):
-    """The function's environment; a missing variable fails the cold start by its name."""
+class Settings(Environment):
+    """The function's environment."""
 
-    model_config = ConfigDict(frozen=True)
-
-    deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
-    jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
-    agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
-    queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
+    jobs_table: str
+    agents_table: str
 
 
 def build(settings: Settings, clients: Clients) -> InstanceEnd:
@@ -40,9 +34,9 @@ def build(settings: Settings, clients: Clients) -> InstanceEnd:
     )
 
 
-@cache
+@once
 def _application() -> InstanceEnd:
-    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients()))
+    return build(Settings.read(), Clients())
 
 
 def main(event: Mapping[str, Any], _context: object) -> None:

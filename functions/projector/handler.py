@@ -4,28 +4,22 @@ from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import json
-import os
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field
 
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
+from joblane.aws.environment import Environment
 from joblane.deployment.names import alternate_name
 from joblane.service.count import Counting
 
 
-class Settings(BaseModel):
-    """The function's environment; a missing variable fails the cold start by its name."""
+class Settings(Environment):
+    """The function's environment."""
 
-    model_config = ConfigDict(frozen=True)
-
-    deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
-    counters_table: Annotated[str, Field(alias="JOBLANE_COUNTERS_TABLE")]
-    queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
+    counters_table: str
 
 
 def build(settings: Settings, clients: Clients) -> Counting:
@@ -40,9 +34,9 @@ def build(settings: Settings, clients: Clients) -> Counting:
     return Counting(counters, put_aside, Logger())
 
 
-@cache
+@once
 def _application() -> Counting:
-    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients()))
+    return build(Settings.read(), Clients())
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, int]:

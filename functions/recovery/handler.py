@@ -4,21 +4,20 @@ from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from ipaddress import IPv4Network, IPv6Network
-from typing import Annotated, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.directory import AppStore
+from joblane.aws.environment import Environment
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
@@ -33,27 +32,21 @@ from joblane.service.testers.net import Guard, HttpTester, TcpTester
 from joblane.service.testers.tables import AppTester, Slots, SlotsTester
 
 
-class Settings(BaseModel):
-    """The function's environment; a missing variable fails the cold start by its name."""
+class Settings(Environment):
+    """The function's environment."""
 
-    model_config = ConfigDict(frozen=True)
-
-    deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
-    jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
-    agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
-    conditions_table: Annotated[str, Field(alias="JOBLANE_CONDITIONS_TABLE")]
-    queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
-    recovery_arn: Annotated[str, Field(alias="JOBLANE_RECOVERY_ARN")]
-    tenants: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_TENANT_QUEUES")]
+    jobs_table: str
+    agents_table: str
+    conditions_table: str
+    recovery_arn: str
+    tenant_queues: Json[dict[str, tuple[str, ...]]]
     """Queues that each tenant may use."""
-    fleets: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_FLEET_QUEUES")]
+    fleet_queues: Json[dict[str, tuple[str, ...]]]
     """Queues that each fleet serves."""
-    policies: Annotated[Json[dict[str, AnyPolicy]], Field(alias="JOBLANE_POLICIES")]
+    policies: Json[dict[str, AnyPolicy]]
     """Policy of each kind that does not have the default one."""
-    allow_networks: Annotated[
-        Json[tuple[IPv4Network | IPv6Network, ...]], Field(alias="JOBLANE_ALLOW_NETWORKS")
-    ]
-    retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
+    allow_networks: Json[tuple[IPv4Network | IPv6Network, ...]]
+    retention: Json[Retention]
 
 
 @dataclass(frozen=True)
@@ -93,8 +86,8 @@ def build(
     by_kind: dict[str, Tester] = {
         "http": HttpTester(guard),
         "tcp": TcpTester(guard),
-        "quota": SlotsTester(slots, "tenant", settings.tenants),
-        "capacity": SlotsTester(slots, "fleet", settings.fleets),
+        "quota": SlotsTester(slots, "tenant", settings.tenant_queues),
+        "capacity": SlotsTester(slots, "fleet", settings.fleet_queues),
         "app": AppTester(AppStore(dynamodb, settings.conditions_table), clock),
         **(testers or {}),
     }
@@ -116,10 +109,9 @@ def build(
     return Function(recovery, tests)
 
 
-@cache
+@once
 def _application() -> Function:
-    settings = Settings.model_validate(dict(os.environ))
-    return once(lambda: build(settings, Clients(), time.time))
+    return build(Settings.read(), Clients(), time.time)
 
 
 def main(event: dict[str, Any], _context: object) -> dict[str, Any]:

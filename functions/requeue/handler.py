@@ -3,20 +3,20 @@
 from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
-import os
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache, partial
-from typing import Annotated, Protocol
+from functools import partial
+from typing import Protocol
 
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
@@ -26,18 +26,14 @@ from joblane.service.requeue import COUNTED, Requeue
 from joblane.service.thread_shares import ThreadShares
 
 
-class Settings(BaseModel):
-    """The function's environment; a missing variable fails the cold start by its name."""
+class Settings(Environment):
+    """The function's environment."""
 
-    model_config = ConfigDict(frozen=True)
-
-    deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
-    jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
-    agents_table: Annotated[str, Field(alias="JOBLANE_AGENTS_TABLE")]
-    settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
-    queues: Annotated[Json[tuple[str, ...]], Field(alias="JOBLANE_QUEUE_NAMES")]
-    queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
-    retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
+    jobs_table: str
+    agents_table: str
+    settings_table: str
+    queue_names: Json[tuple[str, ...]]
+    retention: Json[Retention]
 
 
 class Context(Protocol):
@@ -70,15 +66,15 @@ def build(
         SettingsStore(dynamodb, settings.settings_table),
         AgentStore(dynamodb, settings.agents_table),
     )
-    share = partial(shares.refresh, settings.queues)
+    share = partial(shares.refresh, settings.queue_names)
     operations = Operations(jobs, lanes, settings.retention)
     return Requeue(jobs, operations, share, clock, Logger(), pool=pool)
 
 
-@cache
+@once
 def _application() -> tuple[str, Requeue]:
-    settings = Settings.model_validate(dict(os.environ))
-    return settings.deployment, once(lambda: build(settings, Clients(), time.time))
+    settings = Settings.read()
+    return settings.deployment, build(settings, Clients(), time.time)
 
 
 def main(_event: object, context: Context) -> dict[str, int]:

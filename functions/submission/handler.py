@@ -3,19 +3,19 @@
 from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
-import os
 import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import Json
 
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.idempotency import IdempotencyStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
@@ -37,23 +37,19 @@ from joblane.service.read import JobReader, JobViews
 from joblane.service.submit import Submitter
 
 
-class Settings(BaseModel):
-    """The function's environment; a missing variable fails the cold start by its name."""
+class Settings(Environment):
+    """The function's environment."""
 
-    model_config = ConfigDict(frozen=True)
-
-    deployment: Annotated[str, Field(alias="JOBLANE_DEPLOYMENT")]
-    jobs_table: Annotated[str, Field(alias="JOBLANE_JOBS_TABLE")]
-    audit_table: Annotated[str, Field(alias="JOBLANE_AUDIT_TABLE")]
-    log_group: Annotated[str, Field(alias="JOBLANE_LOG_GROUP")]
-    bucket: Annotated[str, Field(alias="JOBLANE_BUCKET")]
-    queue_url_prefix: Annotated[str, Field(alias="JOBLANE_QUEUE_URL_PREFIX")]
-    queues: Annotated[Json[dict[str, tuple[str, ...]]], Field(alias="JOBLANE_QUEUES")]
+    jobs_table: str
+    audit_table: str
+    log_group: str
+    bucket: str
+    queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may submit to each queue; none listed means all."""
-    default_queue: Annotated[str, Field(alias="JOBLANE_DEFAULT_QUEUE")]
-    settings_table: Annotated[str, Field(alias="JOBLANE_SETTINGS_TABLE")]
-    access: Annotated[Json[AnyAccess], Field(alias="JOBLANE_ACCESS")]
-    retention: Annotated[Json[Retention], Field(alias="JOBLANE_RETENTION")]
+    default_queue: str
+    settings_table: str
+    access: Json[AnyAccess]
+    retention: Json[Retention]
 
 
 def build(
@@ -69,7 +65,7 @@ def build(
     """
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
-    app = Application(settings.access, Logger(), trail)
+    app = Application(settings.access, Logger(), trail, clock)
     jobs = JobStore(dynamodb, settings.jobs_table)
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
     payloads = PayloadStore(cache(lambda: clients.make("s3")), settings.bucket)
@@ -94,7 +90,6 @@ def build(
         views=JobViews(payloads, SettingsStore(dynamodb, settings.settings_table)),
         operations=Operations(jobs, lanes, settings.retention),
         deleter=JobDeleter(jobs, payloads, keys, clock),
-        clock=clock,
     )
     job_routes(app, services)
     job_operation_routes(app, services)
@@ -106,9 +101,9 @@ def build(
     return app
 
 
-@cache
+@once
 def _application() -> Application:
-    return once(lambda: build(Settings.model_validate(dict(os.environ)), Clients(), time.time))
+    return build(Settings.read(), Clients(), time.time)
 
 
 def main(event: dict[str, Any], context: object) -> dict[str, Any]:

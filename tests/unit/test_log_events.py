@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +18,7 @@ from joblane.job.head import Head, Step, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.output import Cursor, Record, Stream, read_event, stream_name
-from joblane.service.log_events import AT_ONCE_MS, RETRY_MS, WAITS_S, LogEvents
-from joblane.service.output import TROUBLE_MS
+from joblane.service.output import AT_ONCE_MS, RETRY_MS, TROUBLE_MS, WAITS_S, JobOutput
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.events import EventSource, data_of
 from tests.support.jobs import JOB, submission
@@ -248,11 +248,15 @@ class Clock:
             self._coming.pop(0)[1]()
 
 
+def output(aws: Cloud, clock: Clock) -> JobOutput:
+    """Read output while `clock` passes."""
+    return JobOutput(aws.jobs, lambda: aws.logs, clock, Logger(), clock.sleep)
+
+
 def answer(aws: Cloud, head: Head, clock: Clock, source: EventSource) -> int:
     """Ask once, as `source` would; returns how many events came."""
-    events = LogEvents(aws.jobs, aws.logs, clock, clock.sleep)
     start = Cursor.decode(source.last_event_id) if source.last_event_id else Cursor()
-    return len(source.feed(events.answer(head, start, 1000).encode()))
+    return len(source.feed(output(aws, clock).events(head, start, 1000).encode()))
 
 
 def test_a_reader_who_joins_before_the_job_waits_for_its_first_line(aws: Cloud, running: Running):
@@ -311,7 +315,7 @@ def test_a_long_log_comes_in_parts_that_lambda_can_answer(aws: Cloud, running: R
     while not any(event.type == "end" for event in source.events):
         start = Cursor.decode(source.last_event_id) if source.last_event_id else Cursor()
         clock = Clock()
-        text = LogEvents(aws.jobs, aws.logs, clock, clock.sleep).answer(running.head, start, 1000)
+        text = output(aws, clock).events(running.head, start, 1000)
         sizes.append(len(json.dumps({"body": text})))
         source.feed(text.encode())
         assert source.retry_ms in (AT_ONCE_MS, RETRY_MS)

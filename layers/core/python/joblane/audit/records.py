@@ -6,8 +6,7 @@ because a record would cost every job two more write units.
 """
 
 import json
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from ulid import ULID
@@ -104,13 +103,3 @@ def submission_record(job_id: str, tenant: str, who: Who | None) -> Record:
     The job's id is the record's id: both are ordered by the time of submission.
     """
     return Record(job_id, tenant, "submit", who, (("job_id", job_id),))
-
-
-def with_refusal(record: Record, refusal: Refusal) -> Record:
-    """Add a refusal to its record."""
-    return replace(record, refusal=refusal)
-
-
-def is_record_id(text: str) -> bool:
-    """Whether a text can be the id of a record."""
-    return bool(re.fullmatch(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", text))

@@ -6,12 +6,12 @@ job.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import ClientError
 
-from joblane.audit.records import Record, Refusal, Who, with_refusal
+from joblane.audit.records import Record, Refusal, Who
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -148,7 +148,7 @@ def _records(items: Sequence[Mapping[str, Any]], *, ended: bool) -> Iterator[tup
             continue
         record = _record(item)
         if refusal is not None and refusal[0] == row:
-            record = with_refusal(record, refusal[1])
+            record = replace(record, refusal=refusal[1])
         yield record, ended and number == len(items)
 
 

@@ -7,6 +7,7 @@ time of a cold start (`scripts/bench imports`, with and without).
 
 import gc
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
 OBJECTS = 100_000
@@ -16,15 +17,21 @@ gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
 T = TypeVar("T")
 
 
-def once(build: Callable[[], T]) -> T:
-    """Build an object that lives as long as the process, and exclude it from garbage collection.
+def once(build: Callable[[], T]) -> Callable[[], T]:
+    """Decorate a function that builds an object which lives as long as the process.
 
-    Service models and imports are hundreds of thousands of objects that are never freed. Without
-    them collections are faster, in the cold start and in every later request.
+    It runs once, and what it builds is excluded from garbage collection: service models and
+    imports are hundreds of thousands of objects that are never freed. Without them collections
+    are faster, in the cold start and in every later request.
     """
-    gc.disable()
-    try:
-        return build()
-    finally:
-        gc.freeze()
-        gc.enable()
+
+    @cache
+    def built() -> T:
+        gc.disable()
+        try:
+            return build()
+        finally:
+            gc.freeze()
+            gc.enable()
+
+    return built

@@ -19,7 +19,7 @@ from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
-from joblane.audit.records import Action, Record
+from joblane.audit.records import Action, Record, asked_json
 from joblane.aws.jobs import Refused
 from joblane.contract.access import Scope
 from joblane.contract.audit import Because
@@ -34,7 +34,7 @@ from joblane.http.answers import etag
 from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey, idempotency_key
 from joblane.job.moves import NotAllowed
-from joblane.service.audit_trail import Asked, Trail
+from joblane.service.audit_trail import Trail
 from joblane.service.operations import Gone
 
 Params = ParamSpec("Params")
@@ -90,6 +90,8 @@ class Application:
     """Identifies the bearer of a token."""
     logger: Logger
     trail: Trail
+    clock: Callable[[], float]
+    """Returns Unix seconds."""
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
     bound: list[Route] = field(default_factory=list)
     """Routes that have a handler."""
@@ -98,7 +100,7 @@ class Application:
 
     def __post_init__(self) -> None:
         self.resolver.exception_handler(Exception)(self._defect)
-        self.resolver.exception_handler(Problem)(self._problem)
+        self.resolver.exception_handler(Problem)(self._answer)
         self.resolver.exception_handler([ClientError, BotoCoreError])(self._aws_trouble)
         self.resolver.not_found(self._no_route)
 
@@ -158,7 +160,8 @@ class Application:
         """
         if route.action is None:
             return call()
-        record = self.trail.begin(self._request(route, route.action, target))
+        record = self._record(route, route.action, target)
+        self.trail.begin(record)
         try:
             return call()
         except Problem as problem:
@@ -168,26 +171,28 @@ class Application:
             self._refused(record, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
             raise
 
-    def _request(self, route: Route, action: Action, target: Mapping[str, object]) -> Asked:
+    def _record(self, route: Route, action: Action, target: Mapping[str, object]) -> Record:
         """The request as the audit trail records it. Raises Problem 400 and 413 for its body."""
-        without = route.body in {None, Because} and not self.body(MAX_ACTION_BYTES)
-        body = Because() if without else self.read(route.body or Because, MAX_ACTION_BYTES)
+        without = route.body in {None, Because} and not self.body()
+        body = Because() if without else self.read(route.body or Because)
         query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
-        return Asked(
+        by = self.principal()
+        return Record(
+            record_id=self.trail.new_id(),
+            tenant=by.tenant,
             action=action,
-            tenant=self.tenant(),
-            who=self.principal().who,
-            target={name: printable(str(value)) for name, value in target.items()},
+            who=by.who,
+            target=tuple(sorted((name, printable(str(value))) for name, value in target.items())),
             reason=getattr(body, "reason", None) or None,
-            beside=query | body.model_dump(mode="json", exclude={"reason"}),
-            request_id=self.resolver.current_event.raw_event["requestContext"]["requestId"],
+            asked_json=asked_json(query | body.model_dump(mode="json", exclude={"reason"})),
+            request_id=self._request_id(),
         )
 
     def _refused(self, record: Record, status: HTTPStatus, detail: str) -> None:
         try:
             self.trail.refuse(record, status, detail)
         except (ClientError, BotoCoreError) as error:
-            self.log_trouble(error)  # the record itself stands
+            self._log_trouble(error)  # the record itself stands
 
     def _admit(self, scope: Scope) -> None:
         """Raise Problem 403 unless the caller has the scope.
@@ -211,6 +216,10 @@ class Application:
         """The tenant of the caller."""
         return self.principal().tenant
 
+    def now_ms(self) -> int:
+        """The time, in Unix milliseconds."""
+        return int(self.clock() * 1000)
+
     def asked(self, done: str, now_ms: int) -> str:
         """The reason for a timeline: `cancelled by machine ci at 2026-...`."""
         return f"{done} by {self.principal()} at {rfc3339(now_ms)}"
@@ -231,7 +240,7 @@ class Application:
             raise TypeError(f"this route takes {type(self._query).__name__}")
         return self._query
 
-    def read(self, model: type[Model], most: int) -> Model:
+    def read(self, model: type[Model], most: int = MAX_ACTION_BYTES) -> Model:
         """The request's body as a model.
 
         Raises Problem 413 above `most` bytes, and 400 naming each wrong field.
@@ -280,7 +289,7 @@ class Application:
             self.tenant(), name, (event.http_method, event.path, event.body or "")
         )
 
-    def body(self, most: int) -> str:
+    def body(self, most: int = MAX_ACTION_BYTES) -> str:
         """The request's body as text; Problem 413 above `most` bytes."""
         event = self.resolver.current_event
         raw = event.body or ""
@@ -295,25 +304,26 @@ class Application:
         except (binascii.Error, UnicodeDecodeError):
             raise wrong("body", "is not UTF-8 text") from None
 
+    def _request_id(self) -> str:
+        request_id: str = self.resolver.current_event.raw_event["requestContext"]["requestId"]
+        return request_id
+
     def _answer(self, problem: Problem) -> Response[str]:
         body: dict[str, Any] = {
             "type": "about:blank",
             "title": problem.status.phrase,
             "status": int(problem.status),
             "detail": problem.detail,
-            "instance": self.resolver.current_event.raw_event["requestContext"]["requestId"],
+            "instance": self._request_id(),
         }
         if problem.errors:
             body["errors"] = [entry.model_dump() for entry in problem.errors]
         return Response(int(problem.status), PROBLEM_JSON, json.dumps(body))
 
-    def _problem(self, problem: Problem) -> Response[str]:
-        return self._answer(problem)
-
     def _no_route(self, _error: Exception) -> Response[str]:
         return self._answer(Problem(HTTPStatus.NOT_FOUND, "there is no such route"))
 
-    def log_trouble(self, error: Exception) -> None:
+    def _log_trouble(self, error: Exception) -> None:
         """Log an error of AWS, which the answer does not repeat."""
         self.logger.error("aws call failed", error=str(error))
 
@@ -331,7 +341,7 @@ class Application:
 
     def _aws_trouble(self, error: Exception) -> Response[str]:
         """Answer 503; the error of AWS is logged and not repeated."""
-        self.log_trouble(error)
+        self._log_trouble(error)
         return self._answer(
             Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,

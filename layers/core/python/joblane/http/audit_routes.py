@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.audit.records import is_record_id, submission_record
+from joblane.audit.records import submission_record
 from joblane.aws.audit import Wanted
 from joblane.contract.audit import entry_view
 from joblane.contract.problems import Problem
@@ -15,6 +15,7 @@ from joblane.formats.times import unix_ms
 from joblane.http.answers import listing, page_start
 from joblane.http.application import Application
 from joblane.job.head import Head
+from joblane.job.message import is_id
 from joblane.service.audit_trail import Trail
 
 
@@ -24,7 +25,7 @@ def trail_route(app: Application, trail: Trail) -> None:
     @app.route("GET /v1/audit")
     def audit() -> Response[str]:
         query = app.parameters(AuditQuery)
-        before, until = page_start(query, is_record_id), _first(query.until)
+        before, until = page_start(query, is_id), _first(query.until)
         if until is not None and (before is None or until < before):
             before = until
         wanted = Wanted(query.limit, before, _first(query.since), query.action)
@@ -40,7 +41,7 @@ def job_trail_route(
     @app.route("GET /v1/jobs/{job_id}/audit")
     def audit(job_id: str) -> Response[str]:
         query = app.parameters(PageQuery)
-        before = page_start(query, is_record_id)
+        before = page_start(query, is_id)
         tenant = app.tenant()
         head = find(tenant, job_id)
         submitted = None

@@ -1,6 +1,5 @@
 """The routes of conditions: list them, and declare applications up or down."""
 
-from collections.abc import Callable
 from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
@@ -12,11 +11,8 @@ from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
 from joblane.service.conditions import Conditions, require_application
 
-MAX_DECLARATION_BYTES = 4096
-"""Largest body of a declaration."""
 
-
-def condition_routes(app: Application, conditions: Conditions, now_ms: Callable[[], int]) -> None:
+def condition_routes(app: Application, conditions: Conditions) -> None:
     """Bind the routes of conditions."""
 
     @app.route("GET /v1/conditions")
@@ -30,6 +26,6 @@ def condition_routes(app: Application, conditions: Conditions, now_ms: Callable[
     def declare(condition: str) -> Response[str]:
         tenant, name = app.tenant(), unquote(condition)
         require_application(name)
-        declared = app.read(Declaration, MAX_DECLARATION_BYTES)
-        by = app.asked(f"declared {declared.state}", now_ms())
+        declared = app.read(Declaration)
+        by = app.asked(f"declared {declared.state}", app.now_ms())
         return success(conditions.declare(tenant, name, declared, by))

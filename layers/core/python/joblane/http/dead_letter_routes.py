@@ -1,7 +1,5 @@
 """The routes of dead jobs, and of bulk operations on jobs."""
 
-import re
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -12,27 +10,25 @@ from joblane.contract.queries import PageQuery, WorkQuery
 from joblane.http.answers import listing, next_cursor, page_start, success
 from joblane.http.application import Application, conflicts
 from joblane.job.lifecycle import Event
-from joblane.job.message import JOB_ID_PATTERN
+from joblane.job.message import is_id
 from joblane.service.bulk import BulkOperations, BulkResult, is_restart_cursor
 from joblane.service.operations import Operations
 from joblane.service.read import JobReader
 
 
-def dead_letter_routes(
-    app: Application, reader: JobReader, operations: Operations, now_ms: Callable[[], int]
-) -> None:
+def dead_letter_routes(app: Application, reader: JobReader, operations: Operations) -> None:
     """Bind the routes that list, replay and dismiss dead jobs."""
 
     @app.route("GET /v1/dlq")
     def dead() -> Response[str]:
         query = app.parameters(PageQuery)
-        before = page_start(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        before = page_start(query, is_id)
         heads, following = reader.dead(app.tenant(), query.limit, before)
         return listing((job_view(head) for head in heads), query, following)
 
     @app.route("POST /v1/dlq/{job_id}/replay")
     def replay(job_id: str) -> Response[str]:
-        head, at_ms = reader.job(app.tenant(), job_id), now_ms()
+        head, at_ms = reader.job(app.tenant(), job_id), app.now_ms()
         why = app.asked("replayed", at_ms)
         exact = app.matches(head)
         with conflicts(exact=exact):
@@ -41,7 +37,7 @@ def dead_letter_routes(
 
     @app.route("POST /v1/dlq/{job_id}/dismiss")
     def dismiss(job_id: str) -> Response[str]:
-        head, at_ms = reader.job(app.tenant(), job_id), now_ms()
+        head, at_ms = reader.job(app.tenant(), job_id), app.now_ms()
         why = app.asked("dismissed", at_ms)
         exact = app.matches(head)
         with conflicts(exact=exact):
@@ -49,15 +45,15 @@ def dead_letter_routes(
         return success(job_view(head))
 
 
-def bulk_routes(app: Application, bulk: BulkOperations, now_ms: Callable[[], int]) -> None:
+def bulk_routes(app: Application, bulk: BulkOperations) -> None:
     """Bind the routes that requeue and restart jobs, a page at a time."""
 
     @app.route("POST /v1/queues/{queue}/requeue")
     def requeue(queue: str) -> Response[str]:
         query = app.parameters(WorkQuery)
-        before = page_start(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        before = page_start(query, is_id)
         selection = bulk.selection(app.tenant(), queue, query.type)
-        result = bulk.requeue(selection, now_ms(), limit=query.limit, before=before)
+        result = bulk.requeue(selection, app.now_ms(), limit=query.limit, before=before)
         return success(_answer("requeued", result, query))
 
     @app.route("POST /v1/queues/{queue}/restart-failed")
@@ -65,7 +61,7 @@ def bulk_routes(app: Application, bulk: BulkOperations, now_ms: Callable[[], int
         query = app.parameters(WorkQuery)
         after = page_start(query, is_restart_cursor)
         selection = bulk.selection(app.tenant(), queue, query.type)
-        at_ms = now_ms()
+        at_ms = app.now_ms()
         result = bulk.restart_failed(
             selection, app.asked("restarted", at_ms), at_ms, limit=query.limit, after=after
         )

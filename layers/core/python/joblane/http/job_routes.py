@@ -1,7 +1,5 @@
 """The routes of jobs: submit, read, and what a job's owner may do with it."""
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -15,7 +13,7 @@ from joblane.http.answers import etag, listing, page_start, success
 from joblane.http.application import Application, conflicts
 from joblane.job.head import Head
 from joblane.job.lifecycle import Event
-from joblane.job.message import JOB_ID_PATTERN
+from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 from joblane.service.admit import Admission
 from joblane.service.delete import JobDeleter
@@ -37,11 +35,6 @@ class JobServices:
     views: JobViews
     operations: Operations
     deleter: JobDeleter
-    clock: Callable[[], float]
-
-    def now_ms(self) -> int:
-        """The time, in Unix milliseconds."""
-        return int(self.clock() * 1000)
 
 
 def job_routes(app: Application, services: JobServices) -> None:
@@ -64,7 +57,7 @@ def job_routes(app: Application, services: JobServices) -> None:
     @app.route("GET /v1/jobs")
     def jobs() -> Response[str]:
         query = app.parameters(ListJobs)
-        before = page_start(query, lambda key: re.match(JOB_ID_PATTERN, key))
+        before = page_start(query, is_id)
         tenant = app.tenant()
         if query.queue is not None:
             services.admission.require_queue(tenant, query.queue)
@@ -91,7 +84,7 @@ def job_operation_routes(app: Application, services: JobServices) -> None:
 
     @app.route("POST /v1/jobs/{job_id}/cancel")
     def cancel(job_id: str) -> Response[str]:
-        now_ms = services.now_ms()
+        now_ms = app.now_ms()
         head = reader.job(app.tenant(), job_id)
         exact, why = app.matches(head), app.asked("cancelled", now_ms)
         with conflicts(exact=exact):
@@ -101,7 +94,7 @@ def job_operation_routes(app: Application, services: JobServices) -> None:
 
     @app.route("POST /v1/jobs/{job_id}/retry")
     def retry(job_id: str) -> Response[str]:
-        now_ms = services.now_ms()
+        now_ms = app.now_ms()
         head = reader.job(app.tenant(), job_id)
         exact, why = app.matches(head), app.asked("retried", now_ms)
         with conflicts(exact=exact):

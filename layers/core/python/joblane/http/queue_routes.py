@@ -11,9 +11,6 @@ from joblane.http.answers import success
 from joblane.http.application import Application
 from joblane.service.queues import Queues
 
-MAX_SETTINGS_BYTES = 4096
-"""Largest body with settings."""
-
 
 def queue_routes(app: Application, queues: Queues) -> None:
     """Bind the routes that show queues, and read and change their settings."""
@@ -34,7 +31,7 @@ def queue_routes(app: Application, queues: Queues) -> None:
     @app.route("PUT /v1/queues/{queue}/settings")
     def change_settings(queue: str) -> Response[str]:
         by = app.principal()
-        wanted = app.read(SettingsInput, MAX_SETTINGS_BYTES)
+        wanted = app.read(SettingsInput)
         queues.require(by.tenant, queue)  # a queue that is absent is 404, whatever the version
         version = _version(app.header("if-match"))
         return _tagged(queues.change_settings(by.tenant, str(by), queue, wanted, version))

@@ -1,5 +1,6 @@
 """Messages: a wake-up in a lane, which names a job, and a command in an agent's inbox."""
 
+import re
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
@@ -14,6 +15,11 @@ from joblane.deployment.names import Name
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be the id of a job, or of a record of the audit trail: a ULID."""
+    return re.fullmatch(JOB_ID_PATTERN, text) is not None
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from joblane.aws.agents import AgentStore
@@ -16,28 +17,26 @@ from joblane.job.lease import Heartbeat
 from joblane.job.message import Command
 
 
+@dataclass(frozen=True)
 class Agents:
     """Lists, shows and drains agents, for operators."""
 
-    def __init__(
-        self, agents: AgentStore, jobs: JobStore, lanes: Lanes, clock: Callable[[], float]
-    ) -> None:
-        self._agents = agents
-        self._jobs = jobs
-        self._lanes = lanes
-        self._clock = clock
+    agents: AgentStore
+    jobs: JobStore
+    lanes: Lanes
+    clock: Callable[[], float]
 
     def page(self, limit: int, after: str | None) -> tuple[list[AgentView], str | None]:
         """Read a page of agents."""
-        rows, following = self._agents.page(limit=limit, after=after)
+        rows, following = self.agents.page(limit=limit, after=after)
         now_ms = self._now_ms()
         return [_view(row, now_ms) for row in rows], following
 
     def one(self, tenant: str, name: str) -> AgentDetail:
         """Read one agent, and those of its jobs that are this tenant's. Raises Problem 404."""
         row = self._row(name)
-        heads = self._jobs.heads(row.jobs)
-        now_s = self._clock()
+        heads = self.jobs.heads(row.jobs)
+        now_s = self.clock()
         return AgentDetail(
             **_view(row, self._now_ms()).model_dump(),
             started_at=rfc3339(row.since_ms),
@@ -48,20 +47,20 @@ class Agents:
         """Ask an agent to drain. Raises Problem 404, and 409 when it is not alive."""
         row = self._row(name)
         view = _view(row, self._now_ms())
-        if not view.alive or not self._lanes.send_command(name, Command(command="drain")):
+        if not view.alive or not self.lanes.send_command(name, Command(command="drain")):
             raise Problem(
                 HTTPStatus.CONFLICT, f"the agent is gone: last seen at {view.last_seen_at}"
             )
         return view
 
     def _row(self, name: str) -> Heartbeat:
-        row = self._agents.get(name) if re.match(AGENT_NAME_PATTERN, name) else None
+        row = self.agents.get(name) if re.match(AGENT_NAME_PATTERN, name) else None
         if row is None:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such agent")
         return row
 
     def _now_ms(self) -> int:
-        return int(self._clock() * 1000)
+        return int(self.clock() * 1000)
 
 
 def _view(row: Heartbeat, now_ms: int) -> AgentView:

@@ -3,7 +3,6 @@
 A call costs what its page costs, however many jobs there are; its result says where to continue.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,7 +12,7 @@ from joblane.aws.lanes import Lanes
 from joblane.contract.problems import Problem
 from joblane.job.head import Head
 from joblane.job.lifecycle import Event, State
-from joblane.job.message import JOB_ID_PATTERN
+from joblane.job.message import is_id
 from joblane.job.moves import NotAllowed
 from joblane.queue.access import open_queues
 from joblane.service.operations import Gone, Operations
@@ -53,25 +52,19 @@ class BulkResult:
     """Where to continue; None at the end."""
 
 
+@dataclass(frozen=True)
 class BulkOperations:
     """Requeues and restarts jobs in pages."""
 
-    def __init__(
-        self,
-        jobs: JobStore,
-        lanes: Lanes,
-        operations: Operations,
-        queues: Mapping[str, tuple[str, ...]],
-    ) -> None:
-        """`queues` names the tenants that may use each queue; none means all."""
-        self._jobs = jobs
-        self._lanes = lanes
-        self._operations = operations
-        self._queues = queues
+    jobs: JobStore
+    lanes: Lanes
+    operations: Operations
+    queues: Mapping[str, tuple[str, ...]]
+    """Tenants that may use each queue; none means all."""
 
     def selection(self, tenant: str, queue: str, job_type: str | None) -> Selection:
         """Select a tenant's jobs. Raises Problem 404 for a queue that it may not use."""
-        if queue != ALL_QUEUES and queue not in open_queues(self._queues, tenant):
+        if queue != ALL_QUEUES and queue not in open_queues(self.queues, tenant):
             raise Problem(HTTPStatus.NOT_FOUND, f"there is no such queue; {ALL_QUEUES} names all")
         return Selection(tenant, queue, job_type)
 
@@ -84,14 +77,14 @@ class BulkOperations:
         ended, and is deleted. The message of a job in backoff is delayed until the backoff ends;
         a job whose backoff lasts more than 15 minutes from now is left for a later call.
         """
-        heads, following = self._jobs.page(selection.tenant, limit=limit, before=before)
+        heads, following = self.jobs.page(selection.tenant, limit=limit, before=before)
         due = [
             (head, delay_s)
             for head in heads
             if head.state in _IN_LANE and selection.holds(head)
             if (delay_s := message_delay_s(head, now_ms)) is not None
         ]
-        refused = send_wake_ups(self._lanes, due)
+        refused = send_wake_ups(self.lanes, due)
         return BulkResult(
             examined=len(heads),
             done=len(due) - len(refused),
@@ -108,13 +101,13 @@ class BulkOperations:
         """
         name, _, before = (after or f"{_RESTARTED[0]}:").partition(":")
         state = State(name)
-        heads, older = self._jobs.attention_page(
+        heads, older = self.jobs.attention_page(
             selection.tenant, state, limit=limit, before=before or None
         )
         done, refused = 0, {}
         for head in filter(selection.holds, heads):
             try:
-                self._operations.restart(head, Event.RETRY, why, now_ms)
+                self.operations.restart(head, Event.RETRY, why, now_ms)
             except NotAllowed as refusal:
                 refused[head.job_id] = str(refusal)
             except (Gone, Refused):
@@ -130,4 +123,4 @@ class BulkOperations:
 def is_restart_cursor(text: str) -> bool:
     """Whether a text is a `following` of `restart_failed`."""
     name, _, job_id = text.partition(":")
-    return name in _RESTARTED and (not job_id or bool(re.match(JOB_ID_PATTERN, job_id)))
+    return name in _RESTARTED and (not job_id or is_id(job_id))

@@ -5,6 +5,8 @@ Every caller that finds a condition in `opening` starts its execution: the execu
 sure that it is started once, and the next caller repairs a crash between the write and the start.
 """
 
+from dataclasses import dataclass
+
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
 from joblane.condition.state import ConditionState, Phase, opened
@@ -12,12 +14,12 @@ from joblane.condition.waiting import waiting_job
 from joblane.job.head import Head
 
 
+@dataclass(frozen=True)
 class ConditionSupervisor:
     """Opens, renews and closes conditions."""
 
-    def __init__(self, conditions: ConditionStore, executions: Executions) -> None:
-        self._conditions = conditions
-        self._executions = executions
+    conditions: ConditionStore
+    executions: Executions
 
     def join(self, condition: str, head: Head, now_ms: int) -> None:
         """Put a blocked job into its condition's list, and start its execution if there is none.
@@ -40,18 +42,18 @@ class ConditionSupervisor:
         A tenant's directory row is put before the condition's row says that it is there: after
         a crash in between, an agent that gets the same message does both again.
         """
-        self._conditions.put(condition, waiting_job(head))
+        self.conditions.put(condition, waiting_job(head))
         while True:  # repeats only if another writer has changed the condition
-            state = self._conditions.get(condition)
+            state = self.conditions.get(condition)
             if state is None or state.needs_opening(now_ms):
                 new = opened(condition, state, now_ms)
-                self._conditions.enter_directory(head.tenant, new, now_ms)
-                if self._conditions.write(state, new, head.tenant) is None:
+                self.conditions.enter_directory(head.tenant, new, now_ms)
+                if self.conditions.write(state, new, head.tenant) is None:
                     continue
                 state = new
             elif head.tenant not in state.tenants:
-                self._conditions.enter_directory(head.tenant, state, now_ms)
-                if not self._conditions.add_tenant(state, head.tenant):
+                self.conditions.enter_directory(head.tenant, state, now_ms)
+                if not self.conditions.add_tenant(state, head.tenant):
                     continue
             if state.phase is Phase.OPENING:
                 self.start(state)
@@ -66,20 +68,20 @@ class ConditionSupervisor:
         """
         closed: ConditionState | None = state
         if state.phase is not Phase.CLOSED:
-            closed = self._conditions.write(state, state.closed(now_ms))
+            closed = self.conditions.write(state, state.closed(now_ms))
         if closed is None:
             return None
-        if not self._conditions.oldest(state.condition, 1):
-            self._conditions.leave_directory(closed)
+        if not self.conditions.oldest(state.condition, 1):
+            self.conditions.leave_directory(closed)
             return None
-        return self._conditions.write(closed, closed.reopened())
+        return self.conditions.write(closed, closed.reopened())
 
     def renew(self, state: ConditionState, now_ms: int) -> None:
         """Let a new execution take over, if `state` is still current."""
         successor = state.renewed(now_ms)
-        if self._conditions.write(state, successor) is not None:
+        if self.conditions.write(state, successor) is not None:
             self.start(successor)
 
     def start(self, state: ConditionState) -> None:
         """Start the execution of a generation. Safe to repeat."""
-        self._executions.start(state)
+        self.executions.start(state)

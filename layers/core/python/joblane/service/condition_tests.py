@@ -1,6 +1,7 @@
 """Tests of conditions: by an execution of recovery, and before a job starts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from joblane.aws.conditions import ConditionStore
 from joblane.condition.blocking import Blocking
@@ -8,12 +9,12 @@ from joblane.condition.names import parse
 from joblane.service.testers import BadParameters, Finding, Tester
 
 
+@dataclass(frozen=True)
 class ConditionTests:
     """Tests conditions, each with the tester of its kind."""
 
-    def __init__(self, conditions: ConditionStore, testers: Mapping[str, Tester]) -> None:
-        self._conditions = conditions
-        self._testers = testers
+    conditions: ConditionStore
+    testers: Mapping[str, Tester]
 
     def test(self, name: str) -> Finding:
         """Test one condition. Raises BadParameters."""
@@ -21,7 +22,7 @@ class ConditionTests:
             condition = parse(name)
         except ValueError as error:  # stored by a version that knew the kind
             raise BadParameters(str(error)) from None
-        return self._testers[condition.kind].test(condition.parameter)
+        return self.testers[condition.kind].test(condition.parameter)
 
     def first_blocking(self, names: Sequence[str]) -> Blocking | None:
         """Return the first of a job's conditions that blocks its start.
@@ -30,7 +31,7 @@ class ConditionTests:
         again: 25 jobs would cost 25 tests.
         """
         for name in names:
-            row = self._conditions.get(name)
+            row = self.conditions.get(name)
             if row is not None and row.blocks:
                 return Blocking(name, row.why, untestable=False)
             try:

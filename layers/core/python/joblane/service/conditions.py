@@ -1,6 +1,7 @@
 """List the conditions that jobs wait for, and declare applications up or down."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from joblane.aws.directory import AppStore, Directory, Listed
 from joblane.condition.names import parse, scoped, unscoped
@@ -10,26 +11,20 @@ from joblane.contract.problems import wrong
 from joblane.formats.times import rfc3339
 
 
+@dataclass(frozen=True)
 class Conditions:
     """Lists conditions and declares applications up or down, for a tenant's operators."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        apps: AppStore,
-        policies: Mapping[str, AnyPolicy],
-        clock: Callable[[], float],
-    ) -> None:
-        self._directory = directory
-        self._apps = apps
-        self._policies = policies
-        self._clock = clock
+    directory: Directory
+    apps: AppStore
+    policies: Mapping[str, AnyPolicy]
+    clock: Callable[[], float]
 
     def page(
         self, tenant: str, limit: int, after: str | None
     ) -> tuple[list[ConditionView], str | None]:
         """Read a page of the conditions that a tenant's jobs wait for."""
-        listed, following = self._directory.page(tenant, limit=limit, after=after)
+        listed, following = self.directory.page(tenant, limit=limit, after=after)
         return [self._view(entry) for entry in listed], following
 
     def declare(self, tenant: str, name: str, declared: Declaration, by: str) -> AppView:
@@ -37,16 +32,16 @@ class Conditions:
         app = parse(scoped(name, tenant)).parameter
         why = f"{declared.reason} ({by})" if declared.reason else by
         if declared.state == "up":
-            self._apps.declare_up(app)
+            self.apps.declare_up(app)
             return AppView(name=name, state="up", reason=why, until_at=None)
-        until_s = int(self._clock()) + MOST_S
-        self._apps.declare_down(app, why, until_s)
+        until_s = int(self.clock()) + MOST_S
+        self.apps.declare_down(app, why, until_s)
         return AppView(name=name, state="down", reason=why, until_at=rfc3339(until_s * 1000))
 
     def _view(self, entry: Listed) -> ConditionView:
         row = entry.row
         kind = row.condition.partition(":")[0]
-        policy = self._policies.get(kind, DEFAULT_POLICY)
+        policy = self.policies.get(kind, DEFAULT_POLICY)
         return ConditionView(
             name=unscoped(row.condition),
             kind=kind,

@@ -5,6 +5,7 @@ delivered again, its writes replace those of the first delivery (`joblane.aws.co
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,16 +16,14 @@ from joblane.queue.activity import Change, counted, fold
 from joblane.service.log import Log
 
 
+@dataclass(frozen=True)
 class Counting:
     """Counts batches of the stream."""
 
-    def __init__(
-        self, counters: CounterStore, put_aside: Callable[[Mapping[str, Any]], None], log: Log
-    ) -> None:
-        """`put_aside` sends the description of an unreadable record to an operator."""
-        self._counters = counters
-        self._put_aside = put_aside
-        self._log = log
+    counters: CounterStore
+    put_aside: Callable[[Mapping[str, Any]], None]
+    """Sends the description of an unreadable record to an operator."""
+    log: Log
 
     def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Count a batch of stream records; returns how many counters were written.
@@ -44,8 +43,8 @@ class Counting:
                 changes.append(change)
         counters = fold(changes)
         for series, (sequence, tally) in counters.items():
-            self._counters.put(series, sequence, tally)
-        self._log.info("counted", changes=len(changes), counters=len(counters))
+            self.counters.put(series, sequence, tally)
+        self.log.info("counted", changes=len(changes), counters=len(counters))
         return len(counters)
 
     def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
@@ -57,11 +56,11 @@ class Counting:
             "keys": stream.get("Keys"),
             "sequence": stream.get("SequenceNumber"),
         }
-        self._log.error("stream record put aside", record=what)
+        self.log.error("stream record put aside", record=what)
         try:
-            self._put_aside(what)
+            self.put_aside(what)
         except (BotoCoreError, ClientError):
-            self._log.exception("a stream record could not be put aside; it is in this log only")
+            self.log.exception("a stream record could not be put aside; it is in this log only")
 
 
 def change_of(record: Mapping[str, Any]) -> Change | None:

@@ -15,7 +15,7 @@ it is waiting, becomes dead; then the notification is published.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from joblane.aws.dead_letters import DeadLetter, DeadLetterStore
 from joblane.aws.jobs import JobStore, Refused
@@ -45,35 +45,26 @@ class Received:
     """Why an agent could not read it; None when SQS moved it here by its count."""
 
 
+@dataclass(frozen=True)
 class DeadLetters:
     """Handles dead letters one by one. Every method may be called again after a crash."""
 
-    def __init__(  # noqa: PLR0913 - its collaborators
-        self,
-        store: DeadLetterStore,
-        jobs: JobStore,
-        operations: Operations,
-        *,
-        publish: Callable[[str, str], None],
-        retention: Retention,
-        alternate: str,
-        clock: Callable[[], float],
-        log: Log,
-    ) -> None:
-        """`publish` takes a subject and a text; `alternate` is the name of that queue."""
-        self._store = store
-        self._jobs = jobs
-        self._operations = operations
-        self._publish = publish
-        self._retention = retention
-        self._alternate = alternate
-        self._clock = clock
-        self._log = log
+    store: DeadLetterStore
+    jobs: JobStore
+    operations: Operations
+    _: KW_ONLY
+    publish: Callable[[str, str], None]
+    """Takes a subject and a text."""
+    retention: Retention
+    alternate: str
+    """Name of that queue."""
+    clock: Callable[[], float]
+    log: Log
 
     def handle(self, received: Received) -> None:
         """Handle one message. Raises ClientError and BotoCoreError."""
         letter = DeadLetter(received.body, received.queue, _reason(received))
-        if received.queue == self._alternate:
+        if received.queue == self.alternate:
             self._unreadable(received, letter, "an event that AWS could not deliver")
             return
         try:
@@ -81,28 +72,28 @@ class DeadLetters:
         except NotOurs as error:
             self._unreadable(received, letter, f"a message of another format ({error})")
             return
-        head = self._jobs.get(message.job_id)
+        head = self.jobs.get(message.job_id)
         if head is None:
-            self._log.info("dead letter of a deleted job discarded", job_id=message.job_id)
+            self.log.info("dead letter of a deleted job discarded", job_id=message.job_id)
         elif head.tenant != message.tenant:
             self._unreadable(received, letter, "a message that names another tenant's job")
         elif head.state is State.ACTIVE:
             # Without this message no other agent would take the job over if its agent died.
-            self._operations.wake_up(head)
-            self._log.info("a new message was sent for a running job", job_id=head.job_id)
+            self.operations.wake_up(head)
+            self.log.info("a new message was sent for a running job", job_id=head.job_id)
         else:
             self._exhaust(head, letter)
 
     def _exhaust(self, head: Head, letter: DeadLetter) -> None:
         """Make a waiting job dead: its message was received too often or could not be read."""
-        now_ms = int(self._clock() * 1000)
+        now_ms = int(self.clock() * 1000)
         if not _died_of(head, letter.reason):
             if head.state in {State.PENDING, State.RETRY}:
                 self._put(head.job_id, letter, now_ms)
             try:
-                head = self._operations.decide(head, Event.EXHAUST, letter.reason, now_ms)
+                head = self.operations.decide(head, Event.EXHAUST, letter.reason, now_ms)
             except (NotAllowed, Gone, Refused):
-                self._log.info("outdated dead letter discarded", job_id=head.job_id)
+                self.log.info("outdated dead letter discarded", job_id=head.job_id)
                 return
         self._notify(
             f"job {head.job_id} is dead",
@@ -112,14 +103,14 @@ class DeadLetters:
                 "tenant": head.tenant,
                 "queue": letter.source,
                 "reason": letter.reason,
-                "kept": self._store.place(head.job_id),
+                "kept": self.store.place(head.job_id),
                 "next": f"joblane dlq replay {head.job_id}, or joblane dlq dismiss {head.job_id}",
             },
         )
 
     def _unreadable(self, received: Received, letter: DeadLetter, what: str) -> None:
         key = f"letter#{received.message_id}"
-        self._put(key, letter, int(self._clock() * 1000))
+        self._put(key, letter, int(self.clock() * 1000))
         self._notify(
             f"{what} in {letter.source}",
             letter,
@@ -127,16 +118,16 @@ class DeadLetters:
                 "queue": letter.source,
                 "reason": letter.reason,
                 "body": letter.body[:MAX_SHOWN],
-                "kept": self._store.place(key),
+                "kept": self.store.place(key),
             },
         )
 
     def _put(self, key: str, letter: DeadLetter, now_ms: int) -> None:
-        self._store.put(key, letter, self._retention.expires_at(State.DEAD, now_ms))
+        self.store.put(key, letter, self.retention.expires_at(State.DEAD, now_ms))
 
     def _notify(self, subject: str, letter: DeadLetter, body: Mapping[str, str]) -> None:
-        self._log.warning(subject, kept=body["kept"], reason=letter.reason)
-        self._publish(f"Joblane: {subject}", json.dumps(body, indent=2, ensure_ascii=False))
+        self.log.warning(subject, kept=body["kept"], reason=letter.reason)
+        self.publish(f"Joblane: {subject}", json.dumps(body, indent=2, ensure_ascii=False))
 
 
 def _reason(received: Received) -> str:

@@ -12,6 +12,8 @@ is deleted last, so a repetition after a crash at any point does what is left:
     delete the row  ------>  gone
 """
 
+from dataclasses import dataclass
+
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
@@ -20,32 +22,32 @@ from joblane.service.log import Log
 from joblane.service.wake_up import send_wake_up
 
 
+@dataclass(frozen=True)
 class InstanceEnd:
     """Frees the jobs of agents that are gone."""
 
-    def __init__(self, agents: AgentStore, jobs: JobStore, lanes: Lanes, log: Log) -> None:
-        self._agents = agents
-        self._jobs = jobs
-        self._lanes = lanes
-        self._log = log
+    agents: AgentStore
+    jobs: JobStore
+    lanes: Lanes
+    log: Log
 
     def free(self, agent: str) -> None:
         """Free the jobs of an agent; an unknown name (an instance without agent) is ignored.
 
         Raises ClientError and BotoCoreError; calling it again is safe.
         """
-        row = self._agents.get(agent)
+        row = self.agents.get(agent)
         if row is None:
             return
-        self._agents.end_lease(agent)
+        self.agents.end_lease(agent)
         freed = [job_id for job_id in row.jobs if self._wake(job_id, agent)]
-        self._agents.delete(agent)
-        self._log.warning("instance ended", agent=agent, jobs_freed=freed)
+        self.agents.delete(agent)
+        self.log.warning("instance ended", agent=agent, jobs_freed=freed)
 
     def _wake(self, job_id: str, agent: str) -> bool:
         """Send a message for a job that the agent still holds; False for any other."""
-        head = self._jobs.get(job_id)
+        head = self.jobs.get(job_id)
         if head is None or head.state is not State.ACTIVE or head.agent != agent:
             return False
-        send_wake_up(self._lanes, head)
+        send_wake_up(self.lanes, head)
         return True

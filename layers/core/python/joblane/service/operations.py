@@ -32,20 +32,20 @@ class CancelResult:
     note: str
 
 
+@dataclass(frozen=True)
 class Operations:
     """Makes transitions. Every method may be called again after a crash at any point."""
 
-    def __init__(self, jobs: JobStore, lanes: Lanes, retention: Retention) -> None:
-        self._jobs = jobs
-        self._lanes = lanes
-        self._retention = retention
+    jobs: JobStore
+    lanes: Lanes
+    retention: Retention
 
     def move(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
         """Make one transition. Raises NotAllowed, Refused when the job has changed, Gone."""
         step = plan(head, event, now_ms, why)
         ends = step.state in ENDED
-        expires_at = self._retention.expires_at(step.state, now_ms) if ends else None
-        return unless_gone(lambda: self._jobs.move(head, event, step, expires_at=expires_at))
+        expires_at = self.retention.expires_at(step.state, now_ms) if ends else None
+        return unless_gone(lambda: self.jobs.move(head, event, step, expires_at=expires_at))
 
     def decide(
         self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False
@@ -81,7 +81,7 @@ class Operations:
         """
         if not head.ended:
             raise NotAllowed(f"a job that is {head.state} cannot be hidden: it has not ended")
-        return unless_gone(lambda: self._jobs.set_hidden(head, hidden=hidden))
+        return unless_gone(lambda: self.jobs.set_hidden(head, hidden=hidden))
 
     def request_stop(self, head: Head, why: str, *, exact: bool = False) -> CancelResult:
         """Request the end of a running job: write it to the job, then send it to its agent.
@@ -98,14 +98,14 @@ class Operations:
         """
         before: str | None = None
         try:
-            head = self._jobs.request_cancel(head.job_id, why, head.epoch if exact else None)
+            head = self.jobs.request_cancel(head.job_id, why, head.epoch if exact else None)
         except Refused as refusal:
             other = refusal.head is not None and exact and refusal.head.epoch != head.epoch
             if refusal.head is None or refusal.head.state is not State.ACTIVE or other:
                 raise
             head, before = refusal.head, refusal.head.cancel_requested
         agent = head.agent or "?"
-        sent = self._lanes.send_command(agent, Command(command="cancel", job_id=head.job_id))
+        sent = self.lanes.send_command(agent, Command(command="cancel", job_id=head.job_id))
         note = (
             f"agent {agent} was asked to stop the job"
             if sent
@@ -138,11 +138,11 @@ class Operations:
     def send(self, head: Head, now_ms: int) -> None:
         """Send a pending job's message, and note on the row that it is sent. Safe to repeat."""
         self.wake_up(head)
-        self._jobs.rearm(head, now_ms)
+        self.jobs.rearm(head, now_ms)
 
     def wake_up(self, head: Head) -> None:
         """Send another message for a job; its row stays as it is."""
-        send_wake_up(self._lanes, head)
+        send_wake_up(self.lanes, head)
 
 
 def unless_gone(call: Callable[[], T]) -> T:

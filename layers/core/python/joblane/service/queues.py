@@ -6,7 +6,7 @@ them and may change the settings. Activity is counted by tenant, and a tenant se
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from http import HTTPStatus
 
@@ -55,31 +55,24 @@ class Statistics:
     activity: tuple[Activity, ...]
 
 
+@dataclass(frozen=True)
 class QueueStatistics:
     """Reads statistics of queues: six requests to SQS a queue, one to CloudWatch for all."""
 
-    def __init__(
-        self,
-        lanes: Lanes,
-        counters: CounterStore,
-        ages: MessageAges,
-        log: Log,
-        *,
-        pool: Callable[[int], Executor] = ThreadPoolExecutor,
-    ) -> None:
-        """`pool` makes an executor of that many workers."""
-        self._lanes = lanes
-        self._counters = counters
-        self._oldest = ages
-        self._log = log
-        self._pool = pool
+    lanes: Lanes
+    counters: CounterStore
+    oldest: MessageAges
+    log: Log
+    _: KW_ONLY
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
 
     def read(self, tenant: str, queues: Sequence[str], now_ms: int) -> dict[str, Statistics]:
         """Read the statistics of queues; activity is that of the tenant's own jobs."""
         ages = self._ages()
-        with self._pool(AT_ONCE) as pool:
+        with self.pool(AT_ONCE) as pool:
             counters = pool.map(
-                lambda queue: self._counters.read(tenant, queue, oldest_minute(now_ms)), queues
+                lambda queue: self.counters.read(tenant, queue, oldest_minute(now_ms)), queues
             )
             places = [(queue, lane) for queue in queues for lane in LANES]
             found = pool.map(partial(self._lane, ages), *zip(*places, strict=True))
@@ -93,45 +86,38 @@ class QueueStatistics:
 
     def _ages(self) -> Mapping[str, Age]:
         try:
-            return self._oldest.ages()
+            return self.oldest.ages()
         except (ClientError, BotoCoreError):
-            self._log.exception("ages of messages are unknown")
+            self.log.exception("ages of messages are unknown")
             return {}
 
     def _lane(self, ages: Mapping[str, Age], queue: str, lane: Lane) -> LaneView:
-        lengths = self._lanes.lane(queue, lane).lengths()
-        age = ages.get(self._lanes.name(queue, lane))
+        lengths = self.lanes.lane(queue, lane).lengths()
+        age = ages.get(self.lanes.name(queue, lane))
         return LaneView(
             lane=lane,
             visible=lengths.visible,
             in_flight=lengths.in_flight,
             delayed=lengths.delayed,
-            dead_letters=self._lanes.dead_letters(queue, lane).lengths().visible,
+            dead_letters=self.lanes.dead_letters(queue, lane).lengths().visible,
             oldest_s=None if age is None else age.seconds,
             oldest_at=None if age is None else rfc3339(age.at_ms),
         )
 
 
+@dataclass(frozen=True)
 class Queues:
     """Shows queues to a tenant, and changes their settings."""
 
-    def __init__(
-        self,
-        declared: DeclaredQueues,
-        settings: SettingsStore,
-        shares: ThreadShares,
-        statistics: QueueStatistics,
-        clock: Callable[[], float],
-    ) -> None:
-        self._declared = declared
-        self._settings = settings
-        self._shares = shares
-        self._statistics = statistics
-        self._clock = clock
+    declared: DeclaredQueues
+    store: SettingsStore
+    shares: ThreadShares
+    statistics: QueueStatistics
+    clock: Callable[[], float]
 
     def all(self, tenant: str) -> tuple[QueueView, ...]:
         """Show the queues that a tenant may use."""
-        return self._views(tenant, open_queues(self._declared.tenants, tenant))
+        return self._views(tenant, open_queues(self.declared.tenants, tenant))
 
     def one(self, tenant: str, queue: str) -> QueueView:
         """Show one queue. Raises Problem 404."""
@@ -142,7 +128,7 @@ class Queues:
     def settings(self, tenant: str, queue: str) -> SettingsView:
         """Show a queue's settings. Raises Problem 404."""
         self.require(tenant, queue)
-        return self._settings_view(tenant, queue, self._settings.get(queue))
+        return self._settings_view(tenant, queue, self.store.get(queue))
 
     def change_settings(
         self, tenant: str, who: str, queue: str, wanted: SettingsInput, version: int | None
@@ -153,7 +139,7 @@ class Queues:
         next read. Raises Problem 404 and 412.
         """
         self.require(tenant, queue)
-        over = self._settings.get(queue).version if version is None else version
+        over = self.store.get(queue).version if version is None else version
         now_ms = self._now_ms()
         after = QueueSettings(
             run_jobs=wanted.run_jobs,
@@ -163,10 +149,10 @@ class Queues:
             changed_ms=now_ms,
             changed_by=who,
             tenant=tenant,
-            shares=self._shares.among_all(queue, wanted.cluster_threads, now_ms),
+            shares=self.shares.among_all(queue, wanted.cluster_threads, now_ms),
         )
         try:
-            self._settings.put(queue, after, over=over)
+            self.store.put(queue, after, over=over)
         except SettingsChanged:
             raise Problem(
                 HTTPStatus.PRECONDITION_FAILED,
@@ -176,14 +162,14 @@ class Queues:
 
     def require(self, tenant: str, queue: str) -> None:
         """Raise Problem 404 for a queue that the tenant may not use."""
-        if queue not in open_queues(self._declared.tenants, tenant):
+        if queue not in open_queues(self.declared.tenants, tenant):
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
 
     def _views(self, tenant: str, queues: Sequence[str]) -> tuple[QueueView, ...]:
         if not queues:
             return ()
-        settings = self._settings.get_all(queues)
-        statistics = self._statistics.read(tenant, queues, self._now_ms())
+        settings = self.store.get_all(queues)
+        statistics = self.statistics.read(tenant, queues, self._now_ms())
         return tuple(
             QueueView(
                 name=queue,
@@ -195,7 +181,7 @@ class Queues:
         )
 
     def _settings_view(self, tenant: str, queue: str, settings: QueueSettings) -> SettingsView:
-        return settings_view(settings, self._declared.threads[queue], tenant)
+        return settings_view(settings, self.declared.threads[queue], tenant)
 
     def _now_ms(self) -> int:
-        return int(self._clock() * 1000)
+        return int(self.clock() * 1000)

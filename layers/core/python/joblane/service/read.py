@@ -1,8 +1,15 @@
-"""Read a tenant's jobs: one, a page that filters select, the dead ones, and their views."""
+"""Read a tenant's jobs: one, a page that filters select, the dead ones, and their views.
 
-import re
+Filters have no index, because each would cost every job a write unit or two. States that need
+attention have one; everything else is searched among the newest jobs, at most `EXAMINED_MAX` rows
+a request, and an answer that found fewer jobs than were asked for says where to continue. So a
+page costs at most 5 queries of keys and 5 batches of heads, however many jobs there are and
+however few match.
+"""
+
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from joblane.aws.jobs import JobStore
@@ -12,24 +19,39 @@ from joblane.contract.job import Job, job_view
 from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs
 from joblane.contract.queues import explained
+from joblane.formats.ids import first_id
+from joblane.formats.times import unix_ms
 from joblane.job.head import Head
-from joblane.job.lifecycle import State
-from joblane.job.message import JOB_ID_PATTERN
+from joblane.job.lifecycle import NEEDS_ATTENTION, State
+from joblane.job.message import is_id
 from joblane.queue.settings import UNSET
-from joblane.service.search import Found, search
+
+EXAMINED_MAX = 500
+"""Rows that one request examines: 63 read units at 1 KB each."""
+
+_PAGE = 100  # heads of one BatchGetItem
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of a search."""
+
+    heads: list[Head]
+    following: str | None
+    """Id to continue from; None at the end."""
+
+
+@dataclass(frozen=True)
 class JobReader:
     """Reads jobs as their tenant sees them."""
 
-    def __init__(self, jobs: JobStore, clock: Callable[[], float]) -> None:
-        self._jobs = jobs
-        self._clock = clock
+    jobs: JobStore
+    clock: Callable[[], float]
 
     def find(self, tenant: str, job_id: str) -> Head | None:
         """Read one job; None if it is absent, expired, or another tenant's."""
-        head = self._jobs.get(job_id) if re.match(JOB_ID_PATTERN, job_id) else None
-        visible = head is not None and head.visible_to(tenant, self._clock())
+        head = self.jobs.get(job_id) if is_id(job_id) else None
+        visible = head is not None and head.visible_to(tenant, self.clock())
         return head if visible else None
 
     def job(self, tenant: str, job_id: str) -> Head:
@@ -40,27 +62,59 @@ class JobReader:
         return head
 
     def search(self, tenant: str, query: ListJobs, before: str | None) -> Found:
-        """Read a page of the jobs that `query` selects, newest first."""
-        return search(self._jobs, tenant, query, before, self._clock())
+        """Read the newest jobs that `query` selects, older than the id `before`."""
+        page, now_s = self._source(tenant, query), self.clock()
+        if query.until is not None:
+            end = first_id(unix_ms(query.until))
+            before = end if before is None else min(before, end)
+        found: list[Head] = []
+        left = EXAMINED_MAX
+        size = query.limit if _takes_all(query) else _PAGE
+        while left > 0:
+            heads, following = page(min(size, left), before)
+            left -= size
+            room = query.limit - len(found)
+            matching = [
+                head for head in heads if head.visible_to(tenant, now_s) and query.matches(head)
+            ]
+            found += matching[:room]
+            if len(matching) > room:
+                return Found(found, found[-1].job_id)
+            if following is None or len(found) == query.limit:
+                return Found(found, following)
+            before, size = following, _PAGE
+        return Found(found, before)
+
+    def _source(
+        self, tenant: str, query: ListJobs
+    ) -> Callable[[int, str | None], tuple[list[Head], str | None]]:
+        """The narrowest index, as a function that reads a number of rows older than an id."""
+        since = None if query.since is None else first_id(unix_ms(query.since))
+        state = query.state
+        if state is not None and state in NEEDS_ATTENTION:
+            return lambda limit, before: self.jobs.attention_page(
+                tenant, state, limit=limit, before=before, since=since
+            )
+        return lambda limit, before: self.jobs.page(tenant, limit=limit, before=before, since=since)
 
     def dead(self, tenant: str, limit: int, before: str | None) -> tuple[list[Head], str | None]:
         """Read a page of dead jobs, newest first."""
-        heads, following = self._jobs.attention_page(tenant, State.DEAD, limit=limit, before=before)
-        now_s = self._clock()
+        heads, following = self.jobs.attention_page(tenant, State.DEAD, limit=limit, before=before)
+        now_s = self.clock()
         return [head for head in heads if head.visible_to(tenant, now_s)], following
 
 
+@dataclass(frozen=True)
 class JobViews:
     """Converts jobs to their views in the API."""
 
-    def __init__(self, payloads: PayloadStore, settings: SettingsStore) -> None:
-        self._payloads = payloads
-        self._settings = settings
+    payloads: PayloadStore
+    settings: SettingsStore
 
     def whole(self, head: Head) -> Job:
         """Show a job with its whole submission, or with an abridged one if that is lost."""
         with suppress(PayloadLost):
-            head = self._payloads.whole(head)
+            head = self.payloads.whole(head)
         (view,) = self._views([head], whole=True)
         return view
 
@@ -71,7 +125,12 @@ class JobViews:
     def _views(self, heads: Sequence[Head], *, whole: bool) -> list[Job]:
         """Show jobs; reads once whether the queues of waiting ones are paused."""
         waiting = {head.queue for head in heads if head.state in {State.PENDING, State.RETRY}}
-        found = self._settings.get_all(waiting)
+        found = self.settings.get_all(waiting)
         return [
             explained(job_view(head, whole=whole), found.get(head.queue, UNSET)) for head in heads
         ]
+
+
+def _takes_all(query: ListJobs) -> bool:
+    """Whether nearly every row matches, so that a small first page is enough."""
+    return query.state in {None, *NEEDS_ATTENTION} and not query.narrows

@@ -5,7 +5,7 @@ crash at any point. A step of an execution that was superseded does nothing.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from pydantic import BaseModel
@@ -54,34 +54,22 @@ class Progress(BaseModel):
     """Why the condition can never be tested, so that all its jobs fail."""
 
 
+@dataclass(frozen=True)
 class Recovery:
     """Runs the steps of executions."""
 
-    def __init__(  # noqa: PLR0913 - its collaborators
-        self,
-        jobs: JobStore,
-        conditions: ConditionStore,
-        supervisor: ConditionSupervisor,
-        lanes: Lanes,
-        tests: ConditionTests,
-        *,
-        policies: Mapping[str, AnyPolicy],
-        retention: Retention,
-        clock: Callable[[], float],
-        log: Log,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
-        """`policies` are those of kinds without the default policy."""
-        self._jobs = jobs
-        self._conditions = conditions
-        self._supervisor = supervisor
-        self._lanes = lanes
-        self._tests = tests
-        self._policies = policies
-        self._retention = retention
-        self._clock = clock
-        self._log = log
-        self._max_steps = max_steps
+    jobs: JobStore
+    conditions: ConditionStore
+    supervisor: ConditionSupervisor
+    lanes: Lanes
+    tests: ConditionTests
+    _: KW_ONLY
+    policies: Mapping[str, AnyPolicy]
+    """Those of kinds without the default policy."""
+    retention: Retention
+    clock: Callable[[], float]
+    log: Log
+    max_steps: int = MAX_STEPS
 
     def step(self, name: str, progress: Progress) -> Progress:
         """Run one step of an execution, unless another generation has taken over."""
@@ -91,34 +79,34 @@ class Recovery:
             "resubmit": self._resubmit,
             "give_up": self._give_up,
         }
-        row = self._conditions.get(progress.condition)
+        row = self.conditions.get(progress.condition)
         progress = progress.model_copy(update={"steps": progress.steps + 1})
         if row is None or row.generation != progress.generation:
             if row is not None and row.phase is Phase.OPENING:
                 # The write of the successor and its start are two calls; repeat the second.
-                self._supervisor.start(row)
+                self.supervisor.start(row)
             return _done(progress)
         if row.phase is Phase.CLOSED:  # killed while closing
             return self._close(progress, row)
         after = steps[name](progress, row)
-        if after.next != "done" and after.steps >= self._max_steps:
-            current = self._conditions.get(progress.condition)
+        if after.next != "done" and after.steps >= self.max_steps:
+            current = self.conditions.get(progress.condition)
             if current is not None and current.generation == progress.generation:
-                self._supervisor.renew(current, self._now_ms())
+                self.supervisor.renew(current, self._now_ms())
             return _done(after)
         return after
 
     def replace_execution(self, condition: str, generation: int) -> None:
         """React to a failed execution: start another one if jobs may wait."""
-        row = self._conditions.get(condition)
+        row = self.conditions.get(condition)
         if row is None:
             return
         if row.generation != generation:  # a successor was written; start it
             if row.phase is Phase.OPENING:
-                self._supervisor.start(row)
+                self.supervisor.start(row)
             return
-        if row.phase is not Phase.CLOSED or self._conditions.oldest(condition, 1):
-            self._supervisor.renew(row, self._now_ms())
+        if row.phase is not Phase.CLOSED or self.conditions.oldest(condition, 1):
+            self.supervisor.renew(row, self._now_ms())
 
     def _begin(self, progress: Progress, row: ConditionState) -> Progress:
         return self._wait(progress, row, row, self._delay_s(row))
@@ -128,16 +116,16 @@ class Recovery:
         if first is None:
             return self._close(progress, row)
         try:
-            finding = self._tests.test(row.condition)
+            finding = self.tests.test(row.condition)
         except BadParameters as error:
-            self._log.warning("untestable", condition=row.condition, why=str(error))
+            self.log.warning("untestable", condition=row.condition, why=str(error))
             return progress.model_copy(update={"next": "give_up", "untestable": str(error)})
-        self._log.info(
+        self.log.info(
             "tested", condition=row.condition, allow=finding.allow, why=finding.why, tests=row.tests
         )
         found = replace(row, allow=finding.allow, why=finding.why)
         if finding.allow > 0:
-            if self._conditions.write(row, found) is None:
+            if self.conditions.write(row, found) is None:
                 return _done(progress)
             return progress.model_copy(
                 update={"next": "resubmit", "allow": finding.allow, "fresh": False}
@@ -154,18 +142,18 @@ class Recovery:
         Entries before it whose jobs do not wait any more (cancelled, expired, deleted) are
         dropped, and nothing is tested for them.
         """
-        while page := self._conditions.oldest(row.condition, 1):
-            head = self._jobs.get(page[0].job_id)
+        while page := self.conditions.oldest(row.condition, 1):
+            head = self.jobs.get(page[0].job_id)
             if head is not None and head.condition == row.condition:
                 return page[0]
             if head is not None and head.state is State.PENDING:
-                send_wake_up(self._lanes, page[0])  # killed after unblocking it
-            self._conditions.drop(row.condition, page[0])
+                send_wake_up(self.lanes, page[0])  # killed after unblocking it
+            self.conditions.drop(row.condition, page[0])
         return None
 
     def _resubmit(self, progress: Progress, row: ConditionState) -> Progress:
         """Resubmit a page of jobs; the round ends after as many as the test allowed."""
-        page = self._conditions.oldest(row.condition, min(PAGE, progress.allow))
+        page = self.conditions.oldest(row.condition, min(PAGE, progress.allow))
         left = progress.allow - sum(self._resubmit_one(row, entry) for entry in page)
         fresh = progress.fresh or not all(entry.again for entry in page)
         if page and left > 0:
@@ -177,7 +165,7 @@ class Recovery:
 
     def _give_up(self, progress: Progress, row: ConditionState) -> Progress:
         """Fail a page of jobs: those that waited too long, or all if it is untestable."""
-        page = self._conditions.oldest(row.condition, PAGE)
+        page = self.conditions.oldest(row.condition, PAGE)
         now_ms = self._now_ms()
         overdue = [
             entry
@@ -192,7 +180,7 @@ class Recovery:
 
     def _leave(self, progress: Progress, row: ConditionState, after: ConditionState) -> Progress:
         """End a round: wait for the next one, or close a condition that no job waits for."""
-        if self._conditions.oldest(row.condition, 1):
+        if self.conditions.oldest(row.condition, 1):
             return self._wait(progress, row, after, self._delay_s(after))
         return self._close(progress, after)
 
@@ -201,12 +189,12 @@ class Recovery:
     ) -> Progress:
         """Store the finding and when the next test is due, and wait for it."""
         new = replace(new, phase=Phase.RUNNING, next_ms=self._now_ms() + delay_s * 1000)
-        if self._conditions.write(old, new) is None:
+        if self.conditions.write(old, new) is None:
             return _done(progress)
         return progress.model_copy(update={"next": "wait", "delay_s": delay_s, "untestable": None})
 
     def _close(self, progress: Progress, row: ConditionState) -> Progress:
-        reopened = self._supervisor.close(row, self._now_ms())
+        reopened = self.supervisor.close(row, self._now_ms())
         if reopened is None:
             return _done(progress)
         return self._wait(progress, reopened, reopened, self._delay_s(reopened))
@@ -234,35 +222,35 @@ class Recovery:
         reason = f"released by its condition ({row.why}); waits in its lane for an agent"
         went = True
         try:
-            self._jobs.unblock(
+            self.jobs.unblock(
                 entry.job_id, row.condition, Step(State.PENDING, self._now_ms(), 0, reason)
             )
         except Refused as refusal:
             went = refusal.head is not None and refusal.head.state is State.PENDING
         if went:
-            send_wake_up(self._lanes, entry)
-        self._conditions.drop(row.condition, entry)
+            send_wake_up(self.lanes, entry)
+        self.conditions.drop(row.condition, entry)
         return went
 
     def _fail(self, row: ConditionState, entry: WaitingJob, why: str) -> None:
         """End one job with the condition as its reason, if it still waits for it."""
         now_ms = self._now_ms()
-        head = self._jobs.get(entry.job_id)
+        head = self.jobs.get(entry.job_id)
         if head is not None and head.condition == row.condition:
             waited = _span((now_ms - entry.first_ms) // 1000)
             reason = (
                 f"gave up after {waited} of waiting: {why}; condition {unscoped(row.condition)}"
             )
             step = plan(head, Event.GIVE_UP, now_ms, reason)
-            expires_at = self._retention.expires_at(step.state, now_ms)
+            expires_at = self.retention.expires_at(step.state, now_ms)
             try:
-                self._jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
+                self.jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
             except Refused:  # cancelled or expired meanwhile, or failed before
-                self._log.info("job changed before it could be failed", job=entry.job_id)
-        self._conditions.drop(row.condition, entry)
+                self.log.info("job changed before it could be failed", job=entry.job_id)
+        self.conditions.drop(row.condition, entry)
 
     def _policy(self, row: ConditionState) -> AnyPolicy:
-        return self._policies.get(row.condition.partition(":")[0], DEFAULT_POLICY)
+        return self.policies.get(row.condition.partition(":")[0], DEFAULT_POLICY)
 
     def _delay_s(self, row: ConditionState) -> int:
         return self._policy(row).delay_s(row.tests)
@@ -271,7 +259,7 @@ class Recovery:
         return waited_ms >= self._policy(row).most_s * 1000
 
     def _now_ms(self) -> int:
-        return int(self._clock() * 1000)
+        return int(self.clock() * 1000)
 
 
 def _done(progress: Progress) -> Progress:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -58,29 +59,19 @@ time. `Shared`: queues whose `cluster_threads` were shared out again.
 """
 
 
+@dataclass(frozen=True)
 class Requeue:
     """Handles due jobs."""
 
-    def __init__(  # noqa: PLR0913 - its collaborators
-        self,
-        jobs: JobStore,
-        operations: Operations,
-        share: Callable[[int], int],
-        clock: Callable[[], float],
-        log: Log,
-        *,
-        pool: Callable[[int], Executor] = ThreadPoolExecutor,
-    ) -> None:
-        """`share` shares out threads at a Unix time in ms, and returns how many queues changed.
-
-        `pool` makes an executor of that many workers.
-        """
-        self._jobs = jobs
-        self._operations = operations
-        self._share = share
-        self._clock = clock
-        self._log = log
-        self._pool = pool
+    jobs: JobStore
+    operations: Operations
+    share: Callable[[int], int]
+    """Shares out threads at a Unix time in ms; returns how many queues changed."""
+    clock: Callable[[], float]
+    log: Log
+    _: KW_ONLY
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
 
     def run(self, left_s: Callable[[], float]) -> Counter[str]:
         """Handle all due jobs; `left_s` returns how many seconds are left.
@@ -91,23 +82,23 @@ class Requeue:
         """
         done: Counter[str] = Counter()
         try:
-            if shared := self._share(int(self._clock() * 1000)):
+            if shared := self.share(int(self.clock() * 1000)):
                 done["Shared"] = shared
         except (BotoCoreError, ClientError):
-            self._log.exception("threads could not be shared out; next try in a minute")
+            self.log.exception("threads could not be shared out; next try in a minute")
             done["Failed"] += 1
-        first = int(self._clock()) // 60
+        first = int(self.clock()) // 60
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
             if not self._shard(str(shard), left_s, done):
                 done["Unread"] += 1
         return done
 
     def _shard(self, shard: str, left_s: Callable[[], float], done: Counter[str]) -> bool:
-        now_ms = int(self._clock() * 1000)
+        now_ms = int(self.clock() * 1000)
         after = None
-        with self._pool(AT_ONCE) as pool:
+        with self.pool(AT_ONCE) as pool:
             while left_s() > RESERVE_S:
-                heads, after = self._jobs.due_page(shard, now_ms, limit=PAGE, after=after)
+                heads, after = self.jobs.due_page(shard, now_ms, limit=PAGE, after=after)
                 done.update(pool.map(partial(self._one, now_ms), heads))
                 if after is None:
                     return True
@@ -120,7 +111,7 @@ class Requeue:
         except (Gone, Refused, NotAllowed):
             return "Superseded"
         except (BotoCoreError, ClientError):
-            self._log.exception("a due job could not be handled", job_id=head.job_id)
+            self.log.exception("a due job could not be handled", job_id=head.job_id)
             return "Failed"
 
     def _do(self, head: Head, what: Due, now_ms: int) -> str:
@@ -130,21 +121,21 @@ class Requeue:
             case Due.EXPIRE:
                 wait = "before it started" if head.attempt == 0 else "between two attempts"
                 why = f"its deadline {head.spec.deadline} passed {wait}"
-                self._operations.move(head, Event.EXPIRE, why, now_ms)
+                self.operations.move(head, Event.EXPIRE, why, now_ms)
                 return "Expired"
             case Due.TELL:
                 with suppress(NotAllowed):  # requested before; its agent is asked again
-                    self._operations.request_stop(head, f"its deadline {head.spec.deadline} passed")
-                self._jobs.rearm(head, now_ms)
+                    self.operations.request_stop(head, f"its deadline {head.spec.deadline} passed")
+                self.jobs.rearm(head, now_ms)
                 return "StopRequested"
             case Due.WAKE:
                 why = f"its run_at has come; {waits_in_lane(head.spec)}"
-                head = self._operations.move(head, Event.WAKE, why, now_ms)
-                self._operations.send(head, now_ms)
+                head = self.operations.move(head, Event.WAKE, why, now_ms)
+                self.operations.send(head, now_ms)
                 return "Woken"
             case Due.SEND:
-                self._operations.send(head, now_ms)
+                self.operations.send(head, now_ms)
                 return "Sent"
             case Due.REARM:
-                self._jobs.rearm(head, now_ms)
+                self.jobs.rearm(head, now_ms)
                 return "Rearmed"

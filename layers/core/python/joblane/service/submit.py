@@ -24,7 +24,7 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from http import HTTPStatus
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -48,30 +48,21 @@ PUTS_AT_ONCE = 8
 """Threads that store a batch: each waits some milliseconds for DynamoDB, a hundred times."""
 
 
+@dataclass(frozen=True)
 class Submitter:
     """Accepts submissions."""
 
-    def __init__(  # noqa: PLR0913 - its collaborators
-        self,
-        jobs: JobStore,
-        payloads: PayloadStore,
-        lanes: Lanes,
-        keys: IdempotencyStore,
-        *,
-        admission: Admission,
-        clock: Callable[[], float],
-        pool: Callable[[int], Executor] = ThreadPoolExecutor,
-        random_bits: Callable[[int], int] = secrets.randbits,
-    ) -> None:
-        """`pool` makes an executor of that many workers; `random_bits` makes ids unique."""
-        self._jobs = jobs
-        self._payloads = payloads
-        self._lanes = lanes
-        self._keys = keys
-        self._admission = admission
-        self._clock = clock
-        self._pool = pool
-        self._random_bits = random_bits
+    jobs: JobStore
+    payloads: PayloadStore
+    lanes: Lanes
+    keys: IdempotencyStore
+    _: KW_ONLY
+    admission: Admission
+    clock: Callable[[], float]
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
+    random_bits: Callable[[int], int] = secrets.randbits
+    """Makes ids unique."""
 
     def submit(
         self,
@@ -85,7 +76,7 @@ class Submitter:
         Raises Problem 400 for a submission that is not allowed, and 409 and 422 for `key`.
         """
         now_ms = self._now_ms()
-        head = self._admission.head(by, spec, self._ids(now_ms), now_ms)
+        head = self.admission.head(by, spec, self._ids(now_ms), now_ms)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
             known = self._known(key, claim, [claim.first_id])
@@ -93,7 +84,7 @@ class Submitter:
                 if isinstance(found, Problem):
                     raise found
                 return found, True
-        head = self._payloads.keep(
+        head = self.payloads.keep(
             replace(
                 head,
                 job_id=claim.first_id,
@@ -102,8 +93,8 @@ class Submitter:
             )
         )
         if (delay_s := message_delay_s(head, now_ms)) is not None:
-            send_wake_up(self._lanes, head, delay_s)
-        put = self._jobs.put_new if resubmit_of is None else self._jobs.put_resubmitted
+            send_wake_up(self.lanes, head, delay_s)
+        put = self.jobs.put_new if resubmit_of is None else self.jobs.put_resubmitted
         return put(head), claim.repeated
 
     def resubmit(self, by: Principal, head: Head, key: IdempotencyKey | None) -> tuple[Head, bool]:
@@ -116,7 +107,7 @@ class Submitter:
         if head.deadline_ms is not None and head.deadline_ms <= self._now_ms():
             raise NotAllowed("the job's deadline has passed; submit it with another one")
         try:
-            spec = self._payloads.whole(head).spec
+            spec = self.payloads.whole(head).spec
         except PayloadLost as lost:
             raise NotAllowed(f"the job's submission is lost: {lost}") from None
         try:
@@ -145,7 +136,7 @@ class Submitter:
         heads = [e for e in admitted if isinstance(e, Head) and e.job_id not in known]
         delays = [(head, message_delay_s(head, now_ms)) for head in heads]
         refused = send_wake_ups(
-            self._lanes, [(head, delay_s) for head, delay_s in delays if delay_s is not None]
+            self.lanes, [(head, delay_s) for head, delay_s in delays if delay_s is not None]
         )
         stored = self._put_all([head for head in heads if head.job_id not in refused])
         lacking = _unavailable("was not accepted; submit it again")
@@ -161,7 +152,7 @@ class Submitter:
         """Give a request its ids. Raises Problem 422 if its key was used with another one."""
         if key is None:
             return Claim(first_id, same=True, repeated=False)
-        claim = self._keys.claim(key, first_id, int(self._clock()))
+        claim = self.keys.claim(key, first_id, int(self.clock()))
         if not claim.same:
             raise Problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -174,10 +165,10 @@ class Submitter:
         self, key: IdempotencyKey, claim: Claim, ids: Sequence[str]
     ) -> dict[str, Head | Problem]:
         """Read the jobs of a request that was sent before; those not yet created are absent."""
-        heads = {head.job_id: head for head in self._jobs.heads(ids, consistent=True)}
+        heads = {head.job_id: head for head in self.jobs.heads(ids, consistent=True)}
         deleted = claim.deleted
         if len(heads) < len(ids):  # deleted since the claim was read, or never created
-            deleted = self._keys.deleted(key)
+            deleted = self.keys.deleted(key)
         gone = Problem(HTTPStatus.CONFLICT, "the job that this key made has been deleted")
         return {**dict.fromkeys(deleted, gone), **heads}
 
@@ -186,8 +177,8 @@ class Submitter:
     ) -> Head | Problem:
         try:
             spec = parsed(Submission, json.dumps(job))
-            head = self._admission.head(by, spec, job_id, now_ms)
-            return self._payloads.keep(replace(head, idempotency_row=key.row if key else None))
+            head = self.admission.head(by, spec, job_id, now_ms)
+            return self.payloads.keep(replace(head, idempotency_row=key.row if key else None))
         except Problem as problem:
             return problem
         except (ClientError, BotoCoreError):
@@ -196,20 +187,20 @@ class Submitter:
     def _put_all(self, heads: Sequence[Head]) -> dict[str, Head | Problem]:
         def put(head: Head) -> Head | Problem:
             try:
-                return self._jobs.put_new(head)
+                return self.jobs.put_new(head)
             except (ClientError, BotoCoreError):
                 return _unavailable(
                     "may have been accepted; list your jobs before you submit it again"
                 )
 
-        with self._pool(PUTS_AT_ONCE) as pool:
+        with self.pool(PUTS_AT_ONCE) as pool:
             return {
                 head.job_id: stored
                 for head, stored in zip(heads, pool.map(put, heads), strict=True)
             }
 
     def _now_ms(self) -> int:
-        return int(self._clock() * 1000)
+        return int(self.clock() * 1000)
 
     def _ids(self, now_ms: int) -> str:
         """Make the first of a block of consecutive ids, one for each job of a batch.
@@ -217,7 +208,7 @@ class Submitter:
         It holds the time of the submission, equal to the job's `created_at`: the audit trail
         reads it from the id.
         """
-        return block_of_ids(now_ms, self._random_bits(80))
+        return block_of_ids(now_ms, self.random_bits(80))
 
 
 def _unavailable(detail: str) -> Problem:

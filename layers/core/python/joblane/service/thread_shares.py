@@ -1,18 +1,19 @@
 """Share out the `cluster_threads` of queues among the live agents."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.settings import SettingsChanged, SettingsStore
 from joblane.queue.shares import Shares, share_out
 
 
+@dataclass(frozen=True)
 class ThreadShares:
     """Shares out the `cluster_threads` of queues among the live agents."""
 
-    def __init__(self, settings: SettingsStore, agents: AgentStore) -> None:
-        self._settings = settings
-        self._agents = agents
+    settings: SettingsStore
+    agents: AgentStore
 
     def among_all(self, queue: str, cluster_threads: int | None, now_ms: int) -> Shares | None:
         """Share out one queue's limit; reads every agent. None without a limit."""
@@ -25,7 +26,7 @@ class ThreadShares:
 
         Reads the settings of `queues`, and the agents only if one of them has a limit.
         """
-        found = self._settings.get_all(queues)
+        found = self.settings.get_all(queues)
         limits = {
             queue: settings.cluster_threads
             for queue, settings in found.items()
@@ -37,7 +38,7 @@ class ThreadShares:
             if before.shares is not None and before.shares.members == shares.members:
                 continue
             try:
-                self._settings.put_shares(queue, shares, before.version)
+                self.settings.put_shares(queue, shares, before.version)
             except SettingsChanged:
                 continue  # by an operator's request, which shares them out as well
             changed += 1
@@ -46,7 +47,7 @@ class ThreadShares:
     def _shares(self, limits: Mapping[str, int], now_ms: int) -> dict[str, Shares]:
         if not limits:
             return {}
-        alive = [row for row in self._agents.every() if row.alive(now_ms)]
+        alive = [row for row in self.agents.every() if row.alive(now_ms)]
         return {
             queue: share_out(
                 queue,

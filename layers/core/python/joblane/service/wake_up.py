@@ -6,35 +6,18 @@ its receiver finds the job claimed or ended, and deletes it.
 
 import math
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from joblane.aws.lanes import MAX_DELAY_S, Lanes
-from joblane.deployment.names import Lane
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
 
+if TYPE_CHECKING:  # the functions of the API do not load the module
+    from joblane.condition.waiting import WaitingJob
+    from joblane.deployment.names import Lane
+
 _WAITING = frozenset({State.PENDING, State.RETRY, State.SCHEDULED})
-
-
-class Wakeable(Protocol):
-    """What a wake-up message needs of a job: a head, or an entry of a condition's list."""
-
-    @property
-    def job_id(self) -> str:
-        """The job's id."""
-
-    @property
-    def tenant(self) -> str:
-        """The job's tenant: the message group."""
-
-    @property
-    def queue(self) -> str:
-        """The job's queue."""
-
-    @property
-    def lane(self) -> Lane:
-        """The job's lane in that queue."""
 
 
 def message_delay_s(head: Head, now_ms: int) -> int | None:
@@ -48,13 +31,13 @@ def message_delay_s(head: Head, now_ms: int) -> int | None:
     return delay_s if delay_s <= MAX_DELAY_S else None
 
 
-def send_wake_up(lanes: Lanes, job: Wakeable, delay_s: int = 0) -> None:
+def send_wake_up(lanes: Lanes, job: "Head | WaitingJob", delay_s: int = 0) -> None:
     """Send one job's message."""
     message = Message(job_id=job.job_id, tenant=job.tenant)
     lanes.lane(job.queue, job.lane).send(message, delay_s)
 
 
-def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Wakeable, int]]) -> set[str]:
+def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
     """Send the messages of many jobs, each with its delay, in batches of ten for each lane.
 
     Returns the ids of jobs whose message SQS refused.

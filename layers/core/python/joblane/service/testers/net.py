@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -46,23 +47,19 @@ def resolve(address: Address) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+@dataclass(frozen=True)
 class Guard:
     """Decides which addresses may be connected to: public ones, and allowed networks."""
 
-    def __init__(
-        self,
-        allowed: Sequence[IpNetwork] = (),
-        resolve: Callable[[Address], list[str]] = resolve,
-    ) -> None:
-        self._allowed = allowed
-        self._resolve = resolve
+    allowed: Sequence[IpNetwork] = ()
+    resolve: Callable[[Address], list[str]] = resolve
 
     def addresses(self, address: Address) -> list[str]:
         """Return the addresses of a host that may be connected to.
 
         Raises OSError when the name does not resolve, BadParameters when all are forbidden.
         """
-        found = self._resolve(address)
+        found = self.resolve(address)
         fine = [text for text in found if self._may(_inner(ip_address(text.partition("%")[0])))]
         if not fine:
             raise BadParameters(
@@ -74,7 +71,7 @@ class Guard:
     def _may(self, ip: IpAddress) -> bool:
         if any(ip in network for network in _NEVER):
             return False
-        if any(ip in network for network in self._allowed):
+        if any(ip in network for network in self.allowed):
             return True
         return ip.is_global and not ip.is_multicast
 
@@ -89,39 +86,37 @@ def _inner(ip: IpAddress) -> IpAddress:
     return ip.ipv4_mapped or ip.sixtofour or teredo or ip
 
 
+@dataclass(frozen=True)
 class TcpTester(Tester):
     """Passes if the address accepts a connection."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    guard: Guard
 
     def test(self, parameter: str) -> Finding:
         """Connect and close the connection."""
         try:
-            _connect(self._guard, tcp_address(parameter), _Deadline()).close()
+            _connect(self.guard, tcp_address(parameter), _Deadline()).close()
         except OSError as error:
             return Finding(0, _trouble(error))
         return Finding(BATCH, "accepts connections")
 
 
+@dataclass(frozen=True)
 class HttpTester(Tester):
     """Passes if a GET returns 2xx or 3xx. Redirects are not followed."""
 
-    def __init__(
-        self, guard: Guard, tls: ssl.SSLContext | None = None, timeout_s: float = TIMEOUT_S
-    ) -> None:
-        self._guard = guard
-        self._tls = tls
-        self._timeout_s = timeout_s
+    guard: Guard
+    tls: ssl.SSLContext | None = None
+    timeout_s: float = TIMEOUT_S
 
     def test(self, parameter: str) -> Finding:
         """Send one GET and read until the status line."""
-        deadline = _Deadline(self._timeout_s)
+        deadline = _Deadline(self.timeout_s)
         address = http_address(parameter)
         try:
-            with _connect(self._guard, address, deadline) as plain:
+            with _connect(self.guard, address, deadline) as plain:
                 if parameter.startswith("https:"):
-                    tls = self._tls or ssl.create_default_context()
+                    tls = self.tls or ssl.create_default_context()
                     with tls.wrap_socket(plain, server_hostname=address.host) as secure:
                         status = _status(secure, parameter, deadline)
                 else:
