@@ -42,7 +42,7 @@ def _operation(operation: Json, key: str, role: str) -> Iterator[str]:
         f"* Least role: {role}. Rate: {rate['per_second']} a second, bursts of {rate['burst']}, "
         "over all callers."
     )
-    parameters = operation.get("parameters", ())
+    parameters = operation["parameters"]
     if headers := [each["name"] for each in parameters if each["in"] == "header"]:
         yield f"* Headers: {', '.join(f'`{name}`' for name in headers)}, optional."
     if "requestBody" in operation:

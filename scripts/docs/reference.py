@@ -25,7 +25,6 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "roles.md": {"scopes": roles.scopes, "routes": roles.routes},
     "sdk.md": {"names": sdk.names},
     "states.md": {
-        "meanings": states.meanings,
         "transitions": states.transitions,
         "groups": states.groups,
         "outcomes": states.outcomes,

@@ -1,7 +1,6 @@
 """The generated parts of docs/reference/states.md, from `joblane/job/lifecycle.py`."""
 
 import random
-from collections.abc import Mapping
 
 from joblane.job.lifecycle import (
     CLAIMABLE,
@@ -16,45 +15,6 @@ from joblane.job.lifecycle import (
     settle,
 )
 from joblane.job.spec import Retry
-
-MEANINGS: Mapping[State, tuple[str, str]] = {
-    State.SCHEDULED: ("`run_at` has not come yet.", "Wait, or cancel it."),
-    State.PENDING: (
-        "A message is in the lane; the job starts when an agent has a free slot.",
-        "If it stays: `joblane queues` shows paused queues and missing agents.",
-    ),
-    State.ACTIVE: ("An agent runs it.", "`joblane logs -f ID` follows its output."),
-    State.RETRY: (
-        "An attempt failed; the next one starts after the backoff, at `next_at`.",
-        "Wait, or cancel it.",
-    ),
-    State.BLOCKED: (
-        "A condition that the job needs does not hold. No attempt is used up.",
-        "`joblane conditions` shows the condition, its last test and its next one.",
-    ),
-    State.COMPLETED: ("Exit code 0.", "-"),
-    State.FAILED: (
-        "It ended with an error that another attempt would not change.",
-        "Correct the cause, then `joblane retry ID`.",
-    ),
-    State.DEAD: (
-        "All attempts failed; it is on the dead-letter list.",
-        "`joblane dlq replay ID` or `joblane dlq dismiss ID`.",
-    ),
-    State.CANCELLED: ("Someone cancelled it.", "`joblane resubmit ID` makes a new job."),
-    State.EXPIRED: ("Its `deadline` passed before it ended.", "`joblane resubmit ID`."),
-    State.SKIPPED: ("No agent that it was meant for is alive.", "`joblane resubmit ID`."),
-    State.STALE: ("A newer job of its key replaced it.", "-"),
-    State.DISMISSED: ("Someone removed it from the dead-letter list.", "-"),
-}
-"""What each state means to the job's owner, and what they can do."""
-
-
-def meanings() -> str:
-    """What each state means, and what to do."""
-    lines = ["| state | meaning | what you can do |", "|---|---|---|"]
-    lines += [f"| {state} | {MEANINGS[state][0]} | {MEANINGS[state][1]} |" for state in State]
-    return "\n".join(lines)
 
 
 def transitions() -> str:
