@@ -5,15 +5,16 @@ them without a cross-stack export that would block it.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_cognito as cognito
 
 from infra.identity import IdentityStack
 from infra.outputs import client_output
 from infra.policies import removal
+from infra.resources import JoblaneStack
 from joblane.config import DEFAULT_MACHINE, Config, Issuer
 from joblane.contract.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, SCOPES, Role, Scope
 
@@ -61,50 +62,39 @@ def issuer_gate(config: Config, issuer: Issuer) -> Gate:
     )
 
 
-def pool_gate(stack: Stack, config: Config, identity: IdentityStack) -> Gate:
+def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
     """Create the clients of the user pool in `stack`, each with an output; accept their tokens."""
-    people = _people(stack, config, identity)
-    CfnOutput(
-        stack,
-        "LoginClientId",
-        value=people.user_pool_client_id,
-        description="Public client for people",
-    )
-    machines: dict[tuple[str, str], tuple[cognito.UserPoolClient, Role]] = {}
-    for tenant, settings in config.tenants.items():
+    people = _people(stack, identity).user_pool_client_id
+    CfnOutput(stack, "LoginClientId", value=people, description="Public client for people")
+    machines: dict[str, tuple[str, Role, str]] = {}
+    for tenant, settings in stack.config.tenants.items():
         for machine, role in settings.machines.items():
-            client = _machine(stack, config, identity, (tenant, machine), role)
-            machines[tenant, machine] = client, role
+            client = _machine(stack, identity, (tenant, machine), role).user_pool_client_id
+            machines[client] = tenant, role, machine
             CfnOutput(
                 stack,
                 f"ClientId-{tenant}-{machine}",
-                value=client.user_pool_client_id,
+                value=client,
                 description=f"Machine {machine} of the tenant {tenant}, role {role}",
             ).override_logical_id(client_output(tenant, machine))
     issuer = f"https://cognito-idp.{stack.region}.{stack.url_suffix}/{identity.pool.user_pool_id}"
-    ids = [client.user_pool_client_id for client, _ in machines.values()]
+    access = {
+        "kind": "pool",
+        "tenants": sorted(stack.config.tenants),
+        "people": people,
+        "machines": machines,
+    }
+    scopes = ["openid", *(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)]
     return Gate(
         issuer=issuer,
-        audience=[people.user_pool_client_id, *ids],
+        audience=[people, *machines],
         scope_prefix=f"{API_AUDIENCE}/",
-        access=_pool_access(
-            config,
-            people.user_pool_client_id,
-            {
-                client.user_pool_client_id: (tenant, role, machine)
-                for (tenant, machine), (client, role) in machines.items()
-            },
-        ),
-        login=_login(
-            issuer,
-            people.user_pool_client_id,
-            ["openid", *(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)],
-            None,
-        ),
+        access=json.dumps(access),
+        login=_login(issuer, people, scopes, None),
     )
 
 
-def _people(stack: Stack, config: Config, identity: IdentityStack) -> cognito.UserPoolClient:
+def _people(stack: JoblaneStack, identity: IdentityStack) -> cognito.UserPoolClient:
     """Create the client for people: public, so PKCE protects the exchange of the code.
 
     It may request every scope, since Cognito gives scopes to clients and not to people; what a
@@ -114,7 +104,7 @@ def _people(stack: Stack, config: Config, identity: IdentityStack) -> cognito.Us
         stack,
         "People",
         user_pool=identity.pool,
-        user_pool_client_name=f"{config.name}-people",
+        user_pool_client_name=f"{stack.config.name}-people",
         generate_secret=False,
         # Explicit, because Cognito's default lets clients send passwords without the login page.
         auth_flows=cognito.AuthFlow(user_srp=False),
@@ -130,12 +120,12 @@ def _people(stack: Stack, config: Config, identity: IdentityStack) -> cognito.Us
             scopes=[cognito.OAuthScope.OPENID, *_scopes(SCOPES)],
         ),
     )
-    client.apply_removal_policy(removal(config))
+    client.apply_removal_policy(removal(stack.config))
     return client
 
 
 def _machine(
-    stack: Stack, config: Config, identity: IdentityStack, name: tuple[str, str], role: Role
+    stack: JoblaneStack, identity: IdentityStack, name: tuple[str, str], role: Role
 ) -> cognito.UserPoolClient:
     """Create a confidential client that can get only the scopes of its role."""
     tenant, machine = name
@@ -144,7 +134,7 @@ def _machine(
         stack,
         f"Client-{called}",
         user_pool=identity.pool,
-        user_pool_client_name=f"{config.name}-{called}",
+        user_pool_client_name=f"{stack.config.name}-{called}",
         generate_secret=True,
         access_token_validity=TOKEN_VALIDITY,
         prevent_user_existence_errors=True,
@@ -153,21 +143,12 @@ def _machine(
             scopes=_scopes(scope for scope in SCOPES if scope in ROLES[role]),
         ),
     )
-    client.apply_removal_policy(removal(config))
+    client.apply_removal_policy(removal(stack.config))
     return client
 
 
 def _scopes(scopes: Iterable[Scope]) -> list[cognito.OAuthScope]:
     return [cognito.OAuthScope.custom(f"{API_AUDIENCE}/{scope}") for scope in scopes]
-
-
-def _pool_access(config: Config, people: str, machines: Mapping[str, tuple[str, Role, str]]) -> str:
-    """JSON by hand: the ids are CloudFormation tokens, which `json` would treat as one key."""
-    by_id = ", ".join(f'"{client}": {json.dumps(who)}' for client, who in machines.items())
-    tenants = json.dumps(sorted(config.tenants))
-    return (
-        f'{{"kind": "pool", "tenants": {tenants}, "people": "{people}", "machines": {{{by_id}}}}}'
-    )
 
 
 def _login(issuer: str, client: str | None, scopes: Sequence[str], audience: str | None) -> str:

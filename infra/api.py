@@ -4,27 +4,24 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-import jsii
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import CfnOutput
 from aws_cdk import aws_apigatewayv2 as apigatewayv2
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.access import Gate, issuer_gate, pool_gate
+from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
 from infra.domain import MutualTls
-from infra.function import Function, Grant, core_layer
+from infra.function import Function, FunctionStack
 from infra.identity import IdentityStack
-from infra.policies import acknowledge, log_retention, removal
+from infra.policies import Grant, acknowledge, log_group
 from infra.recovery import policies
-from infra.resources import INBOXES, PAYLOADS, STREAMS, Resources
+from infra.resources import INBOXES, PAYLOADS, STREAMS
 from joblane.config import Config
 from joblane.contract.route import FunctionName
 from joblane.contract.routes import ROUTES
-from joblane.deployment.names import log_group_name, table_name
+from joblane.deployment.names import log_group_name
 
 RATE_LIMIT = 500
 BURST_LIMIT = 1000
@@ -32,7 +29,6 @@ BURST_LIMIT = 1000
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
-
 
 _ACCESS_LOG = {
     "time": "$context.requestTime",
@@ -48,50 +44,23 @@ _ACCESS_LOG = {
 }
 
 
-@jsii.implements(apigatewayv2.IAccessLogSettings)
-class _AccessLog:
-    """Destination and format of the access log; the CDK requires an object with these two."""
-
-    def __init__(self, group: logs.ILogGroup) -> None:
-        self._destination = apigatewayv2.LogGroupLogDestination(group)
-        self._format = apigateway.AccessLogFormat.custom(json.dumps(_ACCESS_LOG))
-
-    @property
-    def destination(self) -> apigatewayv2.IAccessLogDestination:
-        return self._destination
-
-    @property
-    def format(self) -> apigateway.AccessLogFormat:
-        return self._format
-
-
-def _gate(stack: Stack, config: Config, identity: IdentityStack | None) -> Gate:
-    if config.access is not None:
-        return issuer_gate(config, config.access)
-    if identity is None:
-        raise ValueError("without [access] there must be a user pool")
-    return pool_gate(stack, config, identity)
-
-
-class ApiStack(Stack):
+class ApiStack(FunctionStack):
     """The HTTP API and its functions."""
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        config: Config,
-        assets: Assets,
-        identity: IdentityStack | None,
+        self, scope: Construct, config: Config, assets: Assets, identity: IdentityStack | None
     ) -> None:
-        super().__init__(scope, construct_id, description="Joblane: the HTTP API")
-        self._config = config
-        self._gate = _gate(self, config, identity)
-        self._layer = core_layer(self, config, assets)
+        """Create it; without an `identity`, the configuration has an issuer in [access]."""
+        super().__init__(scope, config, assets, "api", "the HTTP API")
+        if identity is not None:
+            self._gate = pool_gate(self, identity)
+        elif config.access is not None:
+            self._gate = issuer_gate(config, config.access)
+        else:
+            raise ValueError("without [access] there must be a user pool")
         functions: dict[FunctionName, Function] = {
-            "submission": self._submission(assets),
-            "admin": self._admin(assets),
+            "submission": self._submission(),
+            "admin": self._admin(),
         }
         api = apigatewayv2.HttpApi(
             self,
@@ -113,25 +82,18 @@ class ApiStack(Stack):
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
 
-    def _submission(self, assets: Assets) -> Function:
-        config, resources = self._config, Resources(self, self._config)
-        submission = Function(
+    def _submission(self) -> Function:
+        config, resources = self.config, self.resources
+        return Function(
             self,
             "submission",
-            config=config,
-            code=assets.functions / "submission",
-            layer=self._layer,
+            tables=("jobs", "audit", "settings"),
             environment={
-                "JOBLANE_DEPLOYMENT": config.name,
-                "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
-                "JOBLANE_AUDIT_TABLE": table_name(config.name, "audit"),
                 "JOBLANE_LOG_GROUP": log_group_name(config.name),
                 "JOBLANE_BUCKET": resources.bucket(),
-                "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
-                "JOBLANE_SETTINGS_TABLE": table_name(config.name, "settings"),
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
@@ -150,39 +112,33 @@ class ApiStack(Stack):
                     (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
                 ),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
-                Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
-                Grant(("logs:GetLogEvents",), (resources.job_log_streams(),)),
+                Grant(
+                    ("sqs:SendMessage",),
+                    (*resources.lanes(config.queues), resources.inboxes()),
+                    INBOXES,
+                ),
+                Grant(("logs:GetLogEvents",), (resources.job_log_streams(),), STREAMS),
                 Grant(("dynamodb:PutItem",), (resources.table("audit"),)),
                 Grant(("dynamodb:Query",), (resources.index("audit", "by_job"),)),
-                Grant(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (resources.payloads(),)),
+                Grant(
+                    ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
+                    (resources.payloads(),),
+                    PAYLOADS,
+                ),
             ],
         )
-        acknowledge(submission, resources.job_log_streams_finding(), STREAMS)
-        acknowledge(submission, resources.payloads_finding(), PAYLOADS)
-        acknowledge(submission, resources.inboxes_finding(), INBOXES)
-        return submission
 
-    def _admin(self, assets: Assets) -> Function:
-        config, resources = self._config, Resources(self, self._config)
-        admin = Function(
+    def _admin(self) -> Function:
+        config, resources = self.config, self.resources
+        return Function(
             self,
             "admin",
-            config=config,
-            code=assets.functions / "admin",
-            layer=self._layer,
+            tables=("jobs", "agents", "audit", "conditions", "counters", "settings"),
             environment={
-                "JOBLANE_DEPLOYMENT": config.name,
                 "JOBLANE_LOGIN": self._gate.login,
-                "JOBLANE_AUDIT_TABLE": table_name(config.name, "audit"),
-                "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
-                "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
-                "JOBLANE_CONDITIONS_TABLE": table_name(config.name, "conditions"),
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
-                "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_QUEUES": self._queues(),
-                "JOBLANE_SETTINGS_TABLE": table_name(config.name, "settings"),
-                "JOBLANE_COUNTERS_TABLE": table_name(config.name, "counters"),
                 "JOBLANE_THREADS": json.dumps(
                     {name: queue.threads for name, queue in config.queues.items()}
                 ),
@@ -214,40 +170,29 @@ class ApiStack(Stack):
                     ("dynamodb:Query",),
                     (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
                 ),
-                Grant(("sqs:SendMessage",), (*resources.lanes(config.queues), resources.inboxes())),
+                Grant(
+                    ("sqs:SendMessage",),
+                    (*resources.lanes(config.queues), resources.inboxes()),
+                    INBOXES,
+                ),
                 Grant(
                     ("sqs:GetQueueAttributes",),
-                    (
-                        *resources.lanes(config.queues),
-                        *resources.dead_letters(config.queues),
-                    ),
+                    (*resources.lanes(config.queues), *resources.dead_letters(config.queues)),
                 ),
             ],
         )
-        acknowledge(admin, resources.inboxes_finding(), INBOXES)
-        return admin
 
     def _queues(self) -> str:
         """JSON of each queue with the tenants that may use it; none means all."""
-        return json.dumps(
-            {name: list(queue.tenants) for name, queue in self._config.queues.items()}
-        )
+        return json.dumps({name: list(queue.tenants) for name, queue in self.config.queues.items()})
 
     def _stage(self, api: apigatewayv2.HttpApi) -> apigatewayv2.HttpStage:
-        domain = self._config.domain
+        domain = self.config.domain
         mapping = None
         if domain is not None:
             name = MutualTls(self, "Domain", domain=domain).name
             mapping = apigatewayv2.DomainMappingOptions(domain_name=name)
-        access_log = logs.LogGroup(
-            self,
-            "AccessLog",
-            # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
-            log_group_name=f"/aws/vendedlogs/{self._config.name}/api",
-            retention=log_retention(self._config),
-            removal_policy=removal(self._config),
-        )
-        return apigatewayv2.HttpStage(
+        stage = apigatewayv2.HttpStage(
             self,
             "Stage",
             http_api=api,
@@ -255,8 +200,22 @@ class ApiStack(Stack):
             auto_deploy=True,
             domain_mapping=mapping,
             throttle=apigatewayv2.ThrottleSettings(rate_limit=RATE_LIMIT, burst_limit=BURST_LIMIT),
-            access_log_settings=_AccessLog(access_log),
         )
+        resource = cast("apigatewayv2.CfnStage", stage.node.default_child)
+        # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
+        log = log_group(self, "AccessLog", self.config, f"/aws/vendedlogs/{self.config.name}/api")
+        resource.access_log_settings = apigatewayv2.CfnStage.AccessLogSettingsProperty(
+            destination_arn=log.log_group_arn, format=json.dumps(_ACCESS_LOG)
+        )
+        # The construct takes no settings of single routes.
+        resource.route_settings = {
+            route.key: {
+                "ThrottlingRateLimit": route.rate.per_second,
+                "ThrottlingBurstLimit": route.rate.burst,
+            }
+            for route in ROUTES
+        }
+        return stage
 
     def _routes(
         self,
@@ -280,19 +239,5 @@ class ApiStack(Stack):
                 authorization_scopes=self._gate.scopes(route.scope) if route.scope else None,
             )
             if route.scope is None:
-                acknowledge(
-                    added[0],
-                    "AwsSolutions-APIG4",
-                    OPEN,
-                )
+                acknowledge(added[0], "AwsSolutions-APIG4", OPEN)
             stage.node.add_dependency(*added)  # it refers to each route that it throttles
-        throttled = {
-            route.key: {
-                "ThrottlingRateLimit": route.rate.per_second,
-                "ThrottlingBurstLimit": route.rate.burst,
-            }
-            for route in ROUTES
-        }
-        cast("apigatewayv2.CfnStage", stage.node.default_child).add_property_override(
-            "RouteSettings", throttled
-        )

@@ -19,33 +19,19 @@ def compose(app: App, config: Config, assets: Assets) -> None:
 
     The stacks share names, not exports (see `infra.resources`), so the order is declared here.
     """
-    data = DataStack(app, f"{config.name}-data", config=config)
-    lanes = LanesStack(app, f"{config.name}-lanes", config=config)
-    identity = None
-    if config.access is None:
-        identity = IdentityStack(app, f"{config.name}-identity", config=config)
-    api = ApiStack(app, f"{config.name}-api", config=config, assets=assets, identity=identity)
-    for needed in (data, lanes, identity):
-        if needed is not None:
-            api.add_stack_dependency(needed)
-    upkeep = UpkeepStack(app, f"{config.name}-upkeep", config=config, assets=assets)
-    for needed in (data, lanes):
-        upkeep.add_stack_dependency(needed)
-    recovery = RecoveryStack(app, f"{config.name}-recovery", config=config, assets=assets)
-    recovery.add_stack_dependency(upkeep)  # which depends on the others
-    projection = ProjectionStack(
-        app, f"{config.name}-projection", config=config, assets=assets, jobs=data.jobs
-    )
-    projection.add_stack_dependency(upkeep)
-    for name, fleet in config.fleets.items():
-        stack = FleetStack(
-            app,
-            f"{config.name}-fleet-{name}",
-            config=config,
-            name=name,
-            fleet=fleet,
-            bundle=assets.agents[fleet.architecture],
-        )
+    data = DataStack(app, config)
+    lanes = LanesStack(app, config)
+    identity = IdentityStack(app, config) if config.access is None else None
+    api = ApiStack(app, config, assets, identity)
+    if identity is not None:
+        api.add_stack_dependency(identity)
+    upkeep = UpkeepStack(app, config, assets)
+    fleets = [FleetStack(app, config, assets, name) for name in config.fleets]
+    for stack in (api, upkeep, *fleets):
         stack.add_stack_dependency(data)
         stack.add_stack_dependency(lanes)
+    recovery = RecoveryStack(app, config, assets)
+    projection = ProjectionStack(app, config, assets, data.jobs)
+    for stack in (recovery, projection):
+        stack.add_stack_dependency(upkeep)  # which depends on the others
     Tags.of(app).add("joblane:deployment", config.name)

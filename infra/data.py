@@ -4,19 +4,18 @@ Every index is KEYS_ONLY: with a projected attribute each change of a job would 
 again. The audit trail is the exception, because its rows never change.
 """
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.policies import log_retention, removal
-from infra.resources import Resources
+from infra.policies import log_group, removal
+from infra.resources import JoblaneStack, Resources
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
-from joblane.deployment.names import bucket_name, descriptor_name, log_group_name, table_name
+from joblane.deployment.names import descriptor_name, log_group_name, table_name
 
 TTL_ATTRIBUTE = "expires_at"
 
@@ -45,14 +44,13 @@ JOB_INDEXES: dict[str, tuple[Key, Key]] = {
 """Indexes of the jobs table; the last two are sparse."""
 
 
-class DataStack(Stack):
+class DataStack(JoblaneStack):
     """The resources that hold data."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, config: Config) -> None:
-        super().__init__(scope, construct_id, description="Joblane: tables and the logs of jobs")
+    def __init__(self, scope: Construct, config: Config) -> None:
+        super().__init__(scope, config, "data", "tables and the logs of jobs")
         tables = {
-            name: self._table(config, name, partition, sort)
-            for name, (partition, sort) in TABLES.items()
+            name: self._table(name, partition, sort) for name, (partition, sort) in TABLES.items()
         }
         self.jobs = tables["jobs"]
         for index, (partition, sort) in JOB_INDEXES.items():
@@ -69,45 +67,29 @@ class DataStack(Stack):
             # Rows never change, so a full copy costs one write and saves a read of each.
             projection_type=dynamodb.ProjectionType.ALL,
         )
-        _append_only(tables["audit"], Resources(self, config).table("audit"))
-        logs.LogGroup(
-            self,
-            "JobLogs",
-            log_group_name=log_group_name(config.name),
-            retention=log_retention(config),
-            removal_policy=removal(config),
-        )
+        _append_only(tables["audit"], self.resources.table("audit"))
+        log_group(self, "JobLogs", config, log_group_name(config.name))
         ssm.StringParameter(
             self,
             "Descriptor",
             parameter_name=descriptor_name(config.name),
             description="Queues and tables of this deployment, read by agents at their start",
-            string_value=describe(config, Resources(self, config)),
+            string_value=describe(config, self.resources),
         )
-        self._payloads(config)
-
-    def _payloads(self, config: Config) -> None:
-        """The bucket of large submissions, and the bucket of its access log."""
-        accesses = self._bucket(config, "Accesses", None, config.retention.logs_days)
-        self._bucket(
-            config,
-            "Payloads",
-            bucket_name(config.name, self.account, self.region),
-            config.retention.payload_days,
-            accesses,
-        )
+        # The access log of the bucket of large submissions, and that bucket.
+        accesses = self._bucket("Accesses", None, config.retention.logs_days)
+        self._bucket("Payloads", self.resources.bucket(), config.retention.payload_days, accesses)
 
     def _bucket(
         self,
-        config: Config,
-        name: str,
+        construct_id: str,
         bucket_name: str | None,
         days: int,
         accesses: s3.Bucket | None = None,
     ) -> s3.Bucket:
         return s3.Bucket(
             self,
-            name,
+            construct_id,
             bucket_name=bucket_name,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
@@ -120,15 +102,14 @@ class DataStack(Stack):
                 )
             ],
             server_access_logs_bucket=accesses,
-            removal_policy=removal(config),
+            removal_policy=removal(self.config),
         )
 
-    def _table(self, config: Config, name: str, partition: Key, sort: Key | None) -> dynamodb.Table:
-        keep = config.removal == "retain"
+    def _table(self, name: str, partition: Key, sort: Key | None) -> dynamodb.Table:
         return dynamodb.Table(
             self,
             f"{name.capitalize()}Table",
-            table_name=table_name(config.name, name),
+            table_name=table_name(self.config.name, name),
             partition_key=_attribute(partition),
             sort_key=_attribute(sort) if sort else None,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
@@ -139,8 +120,8 @@ class DataStack(Stack):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            deletion_protection=keep,
-            removal_policy=removal(config),
+            deletion_protection=self.config.removal == "retain",
+            removal_policy=removal(self.config),
         )
 
 

@@ -4,9 +4,7 @@ Instances have no inbound rule and no key pair; access is through Session Manage
 gateway, which would cost more than a small fleet when idle.
 """
 
-from pathlib import Path
-
-from aws_cdk import Duration, Stack, Tags
+from aws_cdk import Duration, Tags
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -15,14 +13,26 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.agent_install import Installation
-from infra.function import Grant
-from infra.policies import acknowledge
-from infra.resources import PAYLOADS, STREAMS, Resources
+from infra.assets import Assets
+from infra.policies import Grant, acknowledge, give
+from infra.resources import PAYLOADS, STREAMS, JoblaneStack
 from joblane.config import Config, Fleet
 from joblane.deployment.names import LEAVING_HOOK, fleet_name
 
 FLEET_TAG = "joblane:fleet"
 """Tag of a fleet's instances, by which State Manager finds them."""
+
+INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
+"""Reason for a policy with a pattern of inboxes."""
+
+GROUP = "The name is exact; the id before it is AWS's and not known before the group is made."
+"""Reason for a policy with a pattern of groups."""
+
+SECRETS = (
+    "Tenants create secrets at run time, below the deployment's name; keys are of any name, and "
+    "conditions hold them to these secrets."
+)
+"""Reason for a policy with a pattern of secrets, parameters or keys."""
 
 ROOT_VOLUME_GB = 30
 
@@ -32,24 +42,16 @@ LEAVING_TIMEOUT = Duration.minutes(5)
 _AMI = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
 
-class FleetStack(Stack):
+class FleetStack(JoblaneStack):
     """The instances of one fleet, their network and role."""
 
-    def __init__(  # noqa: PLR0913 - the properties of a fleet
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        config: Config,
-        name: str,
-        fleet: Fleet,
-        bundle: Path,
-    ) -> None:
-        super().__init__(scope, construct_id, description=f"Joblane: the fleet {name}")
+    def __init__(self, scope: Construct, config: Config, assets: Assets, name: str) -> None:
+        super().__init__(scope, config, f"fleet-{name}", f"the fleet {name}")
+        fleet = config.fleets[name]
         full_name = fleet_name(config.name, name)
         vpc = self._network(full_name)
-        asset = s3_assets.Asset(self, "Agent", path=str(bundle))
-        role = self._role(config, fleet, full_name, asset)
+        asset = s3_assets.Asset(self, "Agent", path=str(assets.agents[fleet.architecture]))
+        role = self._role(fleet, full_name, asset)
         template = self._template(full_name, fleet, vpc, role)
         group = autoscaling.AutoScalingGroup(
             self,
@@ -144,11 +146,8 @@ class FleetStack(Stack):
         )
         return vpc
 
-    def _role(
-        self, config: Config, fleet: Fleet, full_name: str, asset: s3_assets.Asset
-    ) -> iam.Role:
-        resources = Resources(self, config)
-        lanes = resources.lanes(fleet.queues)
+    def _role(self, fleet: Fleet, full_name: str, asset: s3_assets.Asset) -> iam.Role:
+        resources = self.resources
         role = iam.Role(
             self,
             "Role",
@@ -171,11 +170,12 @@ class FleetStack(Stack):
                     "sqs:ReceiveMessage",
                     "sqs:SendMessage",
                 ),
-                lanes,
+                resources.lanes(fleet.queues),
             ),
             Grant(
                 ("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
                 (resources.inboxes(),),
+                INBOX,
             ),
             Grant(
                 ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
@@ -185,17 +185,20 @@ class FleetStack(Stack):
             Grant(("states:StartExecution",), (resources.recovery_machine(),)),
             Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
             Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),
-            Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (resources.job_log_streams(),)),
+            Grant(
+                ("logs:CreateLogStream", "logs:PutLogEvents"),
+                (resources.job_log_streams(),),
+                STREAMS,
+            ),
             # The descriptor, and the secrets of secret_env.
-            Grant(("ssm:GetParameter",), (resources.parameters(),)),
-            Grant(("secretsmanager:GetSecretValue",), (resources.secrets(),)),
-            *self._key_grants(resources),
-            Grant(("autoscaling:CompleteLifecycleAction",), (resources.group(full_name),)),
-            Grant(("s3:GetObject",), (resources.payloads(),)),
+            Grant(("ssm:GetParameter",), (resources.parameters(),), SECRETS),
+            Grant(("secretsmanager:GetSecretValue",), (resources.secrets(),), SECRETS),
+            *self._key_grants(),
+            Grant(("autoscaling:CompleteLifecycleAction",), (resources.group(full_name),), GROUP),
+            Grant(("s3:GetObject",), (resources.payloads(),), PAYLOADS),
             Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),
         )
-        for grant in grants:
-            role.add_to_policy(grant.statement())
+        give(role, grants)
         # AWS's policy for Session Manager allows reading every parameter of the account.
         role.add_to_policy(
             iam.PolicyStatement(
@@ -209,25 +212,6 @@ class FleetStack(Stack):
                 not_resources=[resources.parameters(), resources.public_parameters()],
             )
         )
-        acknowledge(role, resources.job_log_streams_finding(), STREAMS)
-        acknowledge(role, resources.payloads_finding(), PAYLOADS)
-        acknowledge(
-            role,
-            resources.inboxes_finding(),
-            "An agent creates and reads the inbox of its own name, known only at run time.",
-        )
-        acknowledge(
-            role,
-            resources.group_finding(full_name),
-            "The name is exact; the id before it is AWS's and not known before the group is made.",
-        )
-        for finding in resources.secret_findings():
-            acknowledge(
-                role,
-                finding,
-                "Tenants create secrets at run time, below the deployment's name; keys are of any "
-                "name, and conditions hold them to these secrets.",
-            )
         acknowledge(
             role,
             "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
@@ -237,7 +221,7 @@ class FleetStack(Stack):
         )
         return role
 
-    def _key_grants(self, resources: Resources) -> list[Grant]:
+    def _key_grants(self) -> list[Grant]:
         """Allow any KMS key, for these secrets only and only through their services.
 
         AWS managed keys allow that by default, customer managed keys do not.
@@ -245,7 +229,8 @@ class FleetStack(Stack):
         return [
             Grant(
                 ("kms:Decrypt",),
-                (resources.keys(),),
+                (self.resources.keys(),),
+                SECRETS,
                 {
                     "StringEquals": {
                         "kms:ViaService": f"{service}.{self.region}.{self.url_suffix}"
@@ -254,8 +239,8 @@ class FleetStack(Stack):
                 },
             )
             for service, context, secrets in (
-                ("secretsmanager", "SecretARN", resources.secrets()),
-                ("ssm", "PARAMETER_ARN", resources.parameters()),
+                ("secretsmanager", "SecretARN", self.resources.secrets()),
+                ("ssm", "PARAMETER_ARN", self.resources.parameters()),
             )
         ]
 

@@ -1,18 +1,17 @@
 """A Lambda function with its role and its log group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.policies import acknowledge, log_retention, removal
+from infra.policies import Grant, acknowledge, give, log_group, removal
+from infra.resources import JoblaneStack
 from joblane.config import Config
+from joblane.deployment.names import table_name
 
 TIMEOUT_S = 29
 """API Gateway closes the connection after 30 s; the function ends a second earlier."""
@@ -20,35 +19,30 @@ TIMEOUT_S = 29
 MEMORY_MB = 512
 
 
-@dataclass(frozen=True)
-class Grant:
-    """Actions on resources; a function's role has these and its own log group only."""
+class FunctionStack(JoblaneStack):
+    """A stack with functions.
 
-    actions: Sequence[str]
-    resources: Sequence[str]
-    conditions: Mapping[str, Mapping[str, object]] | None = None
+    A layer's ARN ends in its version, so it has no fixed name, and an export would couple the
+    stacks: each has its own layer.
+    """
 
-    def statement(self) -> iam.PolicyStatement:
-        """Return this grant as a statement of a policy."""
-        return iam.PolicyStatement(
-            actions=list(self.actions), resources=list(self.resources), conditions=self.conditions
+    def __init__(
+        self, scope: Construct, config: Config, assets: Assets, name: str, description: str
+    ) -> None:
+        super().__init__(scope, config, name, description)
+        self.handlers = assets.functions
+        self.runtime = lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON)
+        self.architecture = lambda_.Architecture.custom(config.functions.architecture)
+        self.layer = lambda_.LayerVersion(
+            self,
+            "Core",
+            layer_version_name=f"{config.name}-core",
+            description="The package joblane and its dependencies",
+            code=lambda_.Code.from_asset(str(assets.layer)),
+            compatible_runtimes=[self.runtime],
+            compatible_architectures=[self.architecture],
+            removal_policy=removal(config),
         )
-
-
-def core_layer(scope: Construct, config: Config, assets: Assets) -> lambda_.LayerVersion:
-    """Create the layer with the package joblane and its dependencies, one for each stack."""
-    return lambda_.LayerVersion(
-        scope,
-        "Core",
-        layer_version_name=f"{config.name}-core",
-        description="The package joblane and its dependencies",
-        code=lambda_.Code.from_asset(str(assets.layer)),
-        compatible_runtimes=[
-            lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON)
-        ],
-        compatible_architectures=[lambda_.Architecture.custom(config.functions.architecture)],
-        removal_policy=removal(config),
-    )
 
 
 class Function(Construct):
@@ -56,53 +50,52 @@ class Function(Construct):
 
     def __init__(  # noqa: PLR0913 - the properties of a function
         self,
-        scope: Construct,
+        stack: FunctionStack,
         name: str,
         *,
-        config: Config,
-        code: Path,
-        layer: lambda_.ILayerVersion,
+        tables: Sequence[str],
         environment: Mapping[str, str],
         grants: Sequence[Grant],
         timeout_s: int = TIMEOUT_S,
     ) -> None:
-        super().__init__(scope, name.capitalize())
+        """Create it; the environment names `tables`, the role has `grants` and its log group."""
+        super().__init__(stack, name.capitalize())
+        config = stack.config
         function_name = f"{config.name}-{name}"
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"/aws/lambda/{function_name}",
-            retention=log_retention(config),
-            removal_policy=removal(config),
-        )
+        own_logs = log_group(self, "Logs", config, f"/aws/lambda/{function_name}")
         role = iam.Role(
             self,
             "Role",
-            role_name=None,
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"Permissions of the function {function_name}",
         )
-        own_logs = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (log_group.log_group_arn,))
-        for grant in (own_logs, *grants):
-            role.add_to_policy(grant.statement())
+        log = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (own_logs.log_group_arn,))
+        give(role, (log, *grants))
+        code = str(stack.handlers / name)
         self.function = lambda_.Function(
             self,
             "Function",
             function_name=function_name,
-            code=lambda_.Code.from_asset(str(code), exclude=["__pycache__", "**/__pycache__/**"]),
+            code=lambda_.Code.from_asset(code, exclude=["__pycache__", "**/__pycache__/**"]),
             handler="handler.main",
-            runtime=lambda_.Runtime(config.functions.runtime, lambda_.RuntimeFamily.PYTHON),
-            architecture=lambda_.Architecture.custom(config.functions.architecture),
-            layers=[layer],
+            runtime=stack.runtime,
+            architecture=stack.architecture,
+            layers=[stack.layer],
             memory_size=MEMORY_MB,
             timeout=Duration.seconds(timeout_s),
             role=role,
-            log_group=log_group,
+            log_group=own_logs,
             tracing=lambda_.Tracing.ACTIVE,
             environment={
                 "POWERTOOLS_SERVICE_NAME": name,
                 # Without it pydantic searches every installed package for plugins at a cold start.
                 "PYDANTIC_DISABLE_PLUGINS": "__all__",
+                "JOBLANE_DEPLOYMENT": config.name,
+                "JOBLANE_QUEUE_URL_PREFIX": stack.resources.queue_url_prefix(),
+                **{
+                    f"JOBLANE_{table.upper()}_TABLE": table_name(config.name, table)
+                    for table in tables
+                },
                 **environment,
             },
         )

@@ -1,19 +1,20 @@
 """The identity stack: the user pool, its scopes and groups, and its token endpoint."""
 
-from aws_cdk import Aws, RemovalPolicy, Stack
+from aws_cdk import Aws, RemovalPolicy
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from infra.policies import acknowledge, removal
+from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.contract.access import API_AUDIENCE, MEANING, ROLES, SCOPES, group_name
 
 
-class IdentityStack(Stack):
+class IdentityStack(JoblaneStack):
     """A Cognito user pool: invited people with a second factor, and clients for machines."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, config: Config) -> None:
-        super().__init__(scope, construct_id, description="Joblane: who may call the API")
+    def __init__(self, scope: Construct, config: Config) -> None:
+        super().__init__(scope, config, "identity", "who may call the API")
         keep = removal(config) is RemovalPolicy.RETAIN
         self.pool = cognito.UserPool(
             self,

@@ -1,31 +1,44 @@
-"""Helpers of all stacks: removal policy, log retention, acknowledged cdk-nag rules."""
+"""Helpers of all stacks: removal policy, log groups, grants, acknowledged cdk-nag rules."""
 
-from aws_cdk import Acknowledgment, RemovalPolicy, Validations
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from aws_cdk import Acknowledgment, RemovalPolicy, Stack, Validations
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from constructs import IConstruct
+from constructs import Construct, IConstruct
 
 from joblane.config import Config
-from joblane.job.retention import LogDays
 
-_RETENTION: dict[LogDays, logs.RetentionDays] = {
-    1: logs.RetentionDays.ONE_DAY,
-    3: logs.RetentionDays.THREE_DAYS,
-    5: logs.RetentionDays.FIVE_DAYS,
-    7: logs.RetentionDays.ONE_WEEK,
-    14: logs.RetentionDays.TWO_WEEKS,
-    30: logs.RetentionDays.ONE_MONTH,
-    60: logs.RetentionDays.TWO_MONTHS,
-    90: logs.RetentionDays.THREE_MONTHS,
-    120: logs.RetentionDays.FOUR_MONTHS,
-    150: logs.RetentionDays.FIVE_MONTHS,
-    180: logs.RetentionDays.SIX_MONTHS,
-    365: logs.RetentionDays.ONE_YEAR,
-    400: logs.RetentionDays.THIRTEEN_MONTHS,
-    545: logs.RetentionDays.EIGHTEEN_MONTHS,
-    731: logs.RetentionDays.TWO_YEARS,
-    1827: logs.RetentionDays.FIVE_YEARS,
-    3653: logs.RetentionDays.TEN_YEARS,
-}
+
+@dataclass(frozen=True)
+class Grant:
+    """Actions on resources, for a role."""
+
+    actions: Sequence[str]
+    resources: Sequence[str]
+    reason: str = ""
+    """Why the resources contain a pattern."""
+    conditions: Mapping[str, Mapping[str, object]] | None = None
+
+
+def give(role: iam.Role, grants: Iterable[Grant]) -> None:
+    """Add grants to a role's policy, and acknowledge their patterns of ARNs."""
+    for grant in grants:
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=list(grant.actions),
+                resources=list(grant.resources),
+                conditions=grant.conditions,
+            )
+        )
+        for arn in grant.resources:
+            if grant.reason and "*" in arn:
+                parts = Stack.of(role).resolve(arn)["Fn::Join"][1]
+                shown = (part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
+                rule = f"AwsSolutions-IAM5[Resource::{''.join(shown)}]"
+                acknowledge(role, rule, grant.reason)
 
 
 def removal(config: Config) -> RemovalPolicy:
@@ -33,9 +46,13 @@ def removal(config: Config) -> RemovalPolicy:
     return RemovalPolicy.RETAIN if config.removal == "retain" else RemovalPolicy.DESTROY
 
 
-def log_retention(config: Config) -> logs.RetentionDays:
-    """Return the retention of every log group of this deployment."""
-    return _RETENTION[config.retention.logs_days]
+def log_group(scope: Construct, construct_id: str, config: Config, name: str) -> logs.LogGroup:
+    """Create a log group with the retention of this deployment."""
+    group = logs.LogGroup(scope, construct_id, log_group_name=name, removal_policy=removal(config))
+    # The construct takes a name for each number of days.
+    resource = cast("logs.CfnLogGroup", group.node.default_child)
+    resource.retention_in_days = config.retention.logs_days
+    return group
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:

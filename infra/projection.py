@@ -2,7 +2,7 @@
 
 import json
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_dynamodb as dynamodb
@@ -11,12 +11,9 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.function import Function, Grant, core_layer
-from infra.resources import Resources
+from infra.function import Function, FunctionStack
+from infra.policies import Grant
 from joblane.config import Config
-from joblane.deployment.names import table_name
-
-TIMEOUT_S = 29
 
 BATCH = 1000
 WINDOW_S = 5
@@ -53,34 +50,21 @@ def patterns() -> list[dict[str, object]]:
     return [{"eventName": ["INSERT"], "dynamodb": job}, *changes]
 
 
-class ProjectionStack(Stack):
+class ProjectionStack(FunctionStack):
     """The projector, and the alarm on its delay."""
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        config: Config,
-        assets: Assets,
-        jobs: dynamodb.ITable,
+        self, scope: Construct, config: Config, assets: Assets, jobs: dynamodb.ITable
     ) -> None:
-        super().__init__(scope, construct_id, description="Joblane: counters of queues")
+        super().__init__(scope, config, assets, "projection", "counters of queues")
         if jobs.table_stream_arn is None:
             raise ValueError("the jobs table has no stream")
-        resources = Resources(self, config)
+        resources = self.resources
         projector = Function(
             self,
             "projector",
-            config=config,
-            code=assets.functions / "projector",
-            layer=core_layer(self, config, assets),
-            environment={
-                "JOBLANE_DEPLOYMENT": config.name,
-                "JOBLANE_COUNTERS_TABLE": table_name(config.name, "counters"),
-                "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
-            },
-            timeout_s=TIMEOUT_S,
+            tables=("counters",),
+            environment={},
             grants=[
                 Grant(
                     (
@@ -112,9 +96,8 @@ class ProjectionStack(Stack):
                 "filters": [{"pattern": json.dumps(pattern)} for pattern in patterns()]
             },
         )
-        mapping.node.add_dependency(
-            projector
-        )  # Lambda tests the role before it connects the stream
+        # Lambda tests the role before it connects the stream.
+        mapping.node.add_dependency(projector)
         late = cloudwatch.Alarm(
             self,
             "Late",

@@ -2,51 +2,38 @@
 
 import json
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.function import Function, Grant, core_layer
-from infra.policies import acknowledge, log_retention, removal
+from infra.function import Function, FunctionStack
+from infra.policies import Grant, acknowledge, give, log_group, removal
 from infra.recovery_machine import definition
-from infra.resources import Resources
 from joblane.config import Config
-from joblane.deployment.names import recovery_name, recovery_rule_name, table_name
+from joblane.deployment.names import recovery_name, recovery_rule_name
 
 
-class RecoveryStack(Stack):
+class RecoveryStack(FunctionStack):
     """The resources that return blocked jobs to their lanes."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, config: Config, assets: Assets
-    ) -> None:
-        super().__init__(scope, construct_id, description="Joblane: recovery of blocked jobs")
-        function = self._function(config, assets)
-        self._machine(config, function)
-        self._successor(config, function)
+    def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
+        super().__init__(scope, config, assets, "recovery", "recovery of blocked jobs")
+        function = self._function()
+        self._machine(function)
+        self._successor(function)
 
-    def _function(self, config: Config, assets: Assets) -> Function:
-        resources = Resources(self, config)
+    def _function(self) -> Function:
+        config, resources = self.config, self.resources
         return Function(
             self,
             "recovery",
-            config=config,
-            code=assets.functions / "recovery",
-            # A layer's ARN ends in its version, so it has no fixed name, and an export would couple
-            # the stacks: each has its own layer.
-            layer=core_layer(self, config, assets),
+            tables=("jobs", "agents", "conditions"),
             environment={
-                "JOBLANE_DEPLOYMENT": config.name,
-                "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
-                "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
-                "JOBLANE_CONDITIONS_TABLE": table_name(config.name, "conditions"),
-                "JOBLANE_QUEUE_URL_PREFIX": resources.queue_url_prefix(),
                 "JOBLANE_RECOVERY_ARN": resources.recovery_machine(),
                 "JOBLANE_TENANT_QUEUES": json.dumps(
                     {tenant: config.queues_of(tenant) for tenant in config.tenants}
@@ -80,16 +67,10 @@ class RecoveryStack(Stack):
             ],
         )
 
-    def _machine(self, config: Config, function: Function) -> None:
-        name = recovery_name(config.name)
-        log_group = logs.LogGroup(
-            self,
-            "MachineLogs",
-            # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
-            log_group_name=f"/aws/vendedlogs/states/{name}",
-            retention=log_retention(config),
-            removal_policy=removal(config),
-        )
+    def _machine(self, function: Function) -> None:
+        name = recovery_name(self.config.name)
+        # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
+        log = log_group(self, "MachineLogs", self.config, f"/aws/vendedlogs/states/{name}")
         role = iam.Role(
             self,
             "MachineRole",
@@ -100,7 +81,7 @@ class RecoveryStack(Stack):
             description="Permissions of the recovery state machine: call its function, and log",
         )
         arn = function.function.function_arn
-        role.add_to_policy(Grant(("lambda:InvokeFunction",), (arn,)).statement())
+        give(role, [Grant(("lambda:InvokeFunction",), (arn,))])
         stepfunctions.StateMachine(
             self,
             "Machine",
@@ -111,11 +92,11 @@ class RecoveryStack(Stack):
             role=role,
             tracing_enabled=True,
             logs=stepfunctions.LogOptions(
-                destination=log_group,
+                destination=log,
                 level=stepfunctions.LogLevel.ALL,
                 include_execution_data=False,
             ),
-            removal_policy=removal(config),
+            removal_policy=removal(self.config),
         )
         acknowledge(
             role,
@@ -124,18 +105,18 @@ class RecoveryStack(Stack):
             "know no resources.",
         )
 
-    def _successor(self, config: Config, function: Function) -> None:
+    def _successor(self, function: Function) -> None:
         """Call the function for executions that failed, so that it starts a successor.
 
         Without a successor jobs would wait for ever, so an event that could not be delivered, or
         failed every time, goes to the queue `alternate` and operators are notified.
         """
-        resources = Resources(self, config)
+        resources = self.resources
         function.keep_failures(resources.alternate(), retries=2, max_age_s=6 * 3600)
         events.Rule(
             self,
             "Failed",
-            rule_name=recovery_rule_name(config.name),
+            rule_name=recovery_rule_name(self.config.name),
             description="An execution of the recovery state machine failed or was stopped",
             event_pattern=events.EventPattern(
                 source=["aws.states"],

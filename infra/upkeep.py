@@ -2,7 +2,7 @@
 
 import json
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -12,12 +12,12 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.function import Function, Grant, core_layer
-from infra.lanes import RETENTION, VISIBILITY
-from infra.policies import acknowledge, removal
-from infra.resources import INBOXES, Resources
+from infra.function import Function, FunctionStack
+from infra.lanes import new_queue
+from infra.policies import Grant, acknowledge
+from infra.resources import INBOXES
 from joblane.config import Config
-from joblane.deployment.names import LANES, alternate_name, table_name, topic_name
+from joblane.deployment.names import LANES, alternate_name, topic_name
 
 REQUEUE_TIMEOUT_S = 55
 """Less than the minute between two runs."""
@@ -26,53 +26,30 @@ DEAD_LETTER_TIMEOUT_S = 20
 """A sixth of the queues' visibility timeout, as Lambda recommends, so a throttled batch is not
 received twice."""
 
-INSTANCE_END_TIMEOUT_S = 29
-
 LETTERS_AT_ONCE = 2
 """Maximum concurrency of the reader of one queue: dead letters are rare, and many can wait."""
 
 
-class UpkeepStack(Stack):
+class UpkeepStack(FunctionStack):
     """Requeue every minute, and readers of dead letters and of ended instances."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, config: Config, assets: Assets
-    ) -> None:
-        super().__init__(scope, construct_id, description="Joblane: due jobs and dead letters")
-        self._config = config
-        self._assets = assets
-        self._resources = Resources(self, config)
-        self._layer = core_layer(self, config, assets)
-        self._environment = {
-            "JOBLANE_DEPLOYMENT": config.name,
-            "JOBLANE_JOBS_TABLE": table_name(config.name, "jobs"),
-            "JOBLANE_QUEUE_URL_PREFIX": self._resources.queue_url_prefix(),
-            "JOBLANE_RETENTION": config.retention.model_dump_json(),
-        }
+    def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
+        super().__init__(scope, config, assets, "upkeep", "due jobs and dead letters")
+        self._retention = {"JOBLANE_RETENTION": config.retention.model_dump_json()}
         alternate = self._alternate()
-        self._every_minute(self._requeue(), alternate)
-        self._letters(self._topic())
-        self._instance_ends(self._instance_end(), alternate)
+        self._every_minute(alternate)
+        self._letters()
+        self._instance_ends(alternate)
 
     def _alternate(self) -> sqs.Queue:
-        alternate = sqs.Queue(
-            self,
-            "Alternate",
-            queue_name=alternate_name(self._config.name),
-            retention_period=RETENTION,
-            visibility_timeout=VISIBILITY,
-            receive_message_wait_time=Duration.seconds(20),
-            enforce_ssl=True,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            removal_policy=removal(self._config),
-        )
+        alternate = new_queue(self, "Alternate", alternate_name(self.config.name))
         alternate.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal("events.amazonaws.com")],
                 actions=["sqs:SendMessage"],
                 resources=[alternate.queue_arn],
                 # This rule is in another stack, whose permission the queue's policy must name.
-                conditions={"ArnEquals": {"aws:SourceArn": self._resources.recovery_rule()}},
+                conditions={"ArnEquals": {"aws:SourceArn": self.resources.recovery_rule()}},
             )
         )
         acknowledge(
@@ -80,28 +57,16 @@ class UpkeepStack(Stack):
         )
         return alternate
 
-    def _topic(self) -> sns.Topic:
-        return sns.Topic(
-            self,
-            "DeadLetters",
-            topic_name=topic_name(self._config.name),
-            display_name="Joblane: dead letters",
-            enforce_ssl=True,
-        )
-
-    def _requeue(self) -> Function:
-        resources = self._resources
+    def _every_minute(self, alternate: sqs.Queue) -> None:
+        """Requeue every minute. A failed call is not repeated: the next one does its work."""
+        resources = self.resources
         requeue = Function(
             self,
             "requeue",
-            config=self._config,
-            code=self._assets.functions / "requeue",
-            layer=self._layer,
+            tables=("jobs", "agents", "settings"),
             environment={
-                **self._environment,
-                "JOBLANE_AGENTS_TABLE": table_name(self._config.name, "agents"),
-                "JOBLANE_SETTINGS_TABLE": table_name(self._config.name, "settings"),
-                "JOBLANE_QUEUE_NAMES": json.dumps(list(self._config.queues)),
+                **self._retention,
+                "JOBLANE_QUEUE_NAMES": json.dumps(list(self.config.queues)),
             },
             timeout_s=REQUEUE_TIMEOUT_S,
             grants=[
@@ -117,16 +82,12 @@ class UpkeepStack(Stack):
                 ),
                 Grant(
                     ("sqs:SendMessage",),
-                    (*resources.lanes(self._config.queues), resources.inboxes()),
+                    (*resources.lanes(self.config.queues), resources.inboxes()),
+                    INBOXES,
                 ),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )
-        acknowledge(requeue, resources.inboxes_finding(), INBOXES)
-        return requeue
-
-    def _every_minute(self, requeue: Function, alternate: sqs.Queue) -> None:
-        """Call it every minute. A failed call is not repeated: the next one does its work."""
         requeue.keep_failures(alternate.queue_arn, retries=0, max_age_s=60)
         rule = events.Rule(
             self,
@@ -138,19 +99,17 @@ class UpkeepStack(Stack):
             targets.LambdaFunction(requeue.function, dead_letter_queue=alternate, retry_attempts=0)
         )
 
-    def _instance_end(self) -> Function:
-        config, resources = self._config, self._resources
-        return Function(
+    def _instance_ends(self, alternate: sqs.Queue) -> None:
+        """Free jobs when EC2 reports that an instance of this account has ended.
+
+        A lost event costs time only: the lease ends by itself.
+        """
+        resources = self.resources
+        instance_end = Function(
             self,
             "instance_end",
-            config=config,
-            code=self._assets.functions / "instance_end",
-            layer=self._layer,
-            environment={
-                **self._environment,
-                "JOBLANE_AGENTS_TABLE": table_name(config.name, "agents"),
-            },
-            timeout_s=INSTANCE_END_TIMEOUT_S,
+            tables=("jobs", "agents"),
+            environment=self._retention,
             grants=[
                 Grant(
                     ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"),
@@ -159,16 +118,10 @@ class UpkeepStack(Stack):
                 Grant(("dynamodb:GetItem",), (resources.table("jobs"),)),
                 Grant(
                     ("sqs:SendMessage",),
-                    (*resources.lanes(config.queues), resources.alternate()),
+                    (*resources.lanes(self.config.queues), resources.alternate()),
                 ),
             ],
         )
-
-    def _instance_ends(self, instance_end: Function, alternate: sqs.Queue) -> None:
-        """Call it when EC2 reports that an instance of this account has ended.
-
-        A lost event costs time only: the lease ends by itself.
-        """
         instance_end.keep_failures(alternate.queue_arn, retries=2, max_age_s=3600)
         rule = events.Rule(
             self,
@@ -182,8 +135,16 @@ class UpkeepStack(Stack):
         )
         rule.add_target(targets.LambdaFunction(instance_end.function, dead_letter_queue=alternate))
 
-    def _letters(self, topic: sns.Topic) -> None:
-        config, resources = self._config, self._resources
+    def _letters(self) -> None:
+        """Read every dead-letter queue, and notify operators."""
+        config, resources = self.config, self.resources
+        topic = sns.Topic(
+            self,
+            "DeadLetters",
+            topic_name=topic_name(config.name),
+            display_name="Joblane: dead letters",
+            enforce_ssl=True,
+        )
         names = [f"{queue}-{lane}" for queue in config.queues for lane in LANES]
         sources = {
             **dict(zip(names, resources.dead_letters(config.queues), strict=True)),
@@ -192,10 +153,8 @@ class UpkeepStack(Stack):
         dead_letter = Function(
             self,
             "dead_letter",
-            config=config,
-            code=self._assets.functions / "dead_letter",
-            layer=self._layer,
-            environment={**self._environment, "JOBLANE_TOPIC": topic.topic_arn},
+            tables=("jobs",),
+            environment={**self._retention, "JOBLANE_TOPIC": topic.topic_arn},
             timeout_s=DEAD_LETTER_TIMEOUT_S,
             grants=[
                 Grant(

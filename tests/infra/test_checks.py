@@ -13,7 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
 
-from infra import api, fleet, function, identity, recovery
+from infra import api, fleet, function, identity, policies, recovery, upkeep
 from infra.config import load_config
 from infra.data import TABLES
 from tests.infra.synthesis import ROOT, Deployment, new_app, synthesize
@@ -78,8 +78,8 @@ def _bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
     folder = tmp_path_factory.mktemp("bare")
     off = dynamodb.PointInTimeRecoverySpecification(point_in_time_recovery_enabled=False)
     with pytest.MonkeyPatch.context() as patch:
-        for stack in (api, fleet, function, identity, recovery):
-            patch.setattr(stack, "acknowledge", note)
+        for module in (api, fleet, function, identity, policies, recovery, upkeep):
+            patch.setattr(module, "acknowledge", note)
         patch.setattr(dynamodb, "PointInTimeRecoverySpecification", lambda **_settings: off)
         with pytest.raises(RuntimeError, match="ValidationFailed"):
             synthesize(load_config(ROOT / "joblane.toml"), folder, [AwsSolutionsChecks()])
