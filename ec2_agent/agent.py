@@ -20,6 +20,7 @@ from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
+from joblane import __version__
 from joblane.aws.lanes import LaneQueue
 from joblane.job.message import Command
 
@@ -97,9 +98,7 @@ class Agent:
     def _log_ready(self) -> None:
         settings = self._settings
         queues = ", ".join(settings.descriptor.queues)
-        events.agent_ready(
-            settings.name, settings.threads, settings.isolation, queues, settings.version
-        )
+        events.agent_ready(settings.name, settings.threads, settings.isolation, queues, __version__)
 
     def _start_loops(self, inbox: LaneQueue) -> list[asyncio.Task[None]]:
         parts = self._parts
@@ -182,7 +181,7 @@ class Agent:
         try:
             head = await parts.claimer.claim(delivery)
             if head is not None:
-                await self._run(parts.attempts.make(head, delivery))
+                await self._run(Attempt(parts.attempts, head, delivery))
         except AWS_ERRORS as error:
             # The claim may have been written although its answer was lost. The message is received
             # again, and the next claim is refused if so.
@@ -214,7 +213,7 @@ class Agent:
                     parts.flight.abandon(delivery)
                 await parts.adoption.end(found, parts.logs)
                 return
-            attempt = parts.attempts.make(head, delivery, found.job)
+            attempt = Attempt(parts.attempts, head, delivery, found.job)
             attempt.renew(parts.lease.until)
             with parts.slots.running(attempt):  # listed here before the list of found jobs drops it
                 parts.adoption.done(found)

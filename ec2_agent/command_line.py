@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ec2_agent.sandbox import EgressPolicy, HostReport, probe
+from ec2_agent.sandbox import HostReport, probe
 from ec2_agent.settings import PACE, Pace
 from ec2_agent.start import CannotStart, Options, run_agent
 from joblane.deployment.names import AGENT_NAME_PATTERN
@@ -20,30 +20,14 @@ EX_UNAVAILABLE = 69
 
 def main(argv: Sequence[str] | None = None, pace: Pace = PACE) -> int:
     """Run the command line. Returns the exit code: 0 done, 2 wrong usage, 69 cannot start."""
-    parsed = make_parser().parse_args(argv)
-    if parsed.verb == "doctor":
-        return _doctor(as_json=parsed.json)
+    given = vars(make_parser().parse_args(argv))
+    if given.pop("verb") == "doctor":
+        return _doctor(as_json=given["json"])
     try:
-        return run_agent(_options(parsed), pace)
+        return run_agent(Options(**given), pace)
     except CannotStart as error:
         print(f"joblane: {error}", file=sys.stderr)  # noqa: T201 - a command line
         return EX_UNAVAILABLE
-
-
-def _options(parsed: argparse.Namespace) -> Options:
-    return Options(
-        deployment=parsed.deployment,
-        config=parsed.config,
-        name=parsed.name,
-        queues=tuple(parsed.queue),
-        threads=parsed.threads,
-        isolation=parsed.isolation,
-        cgroup=parsed.cgroup,
-        allow_host_network=parsed.allow_host_network,
-        egress=EgressPolicy(tuple(parsed.egress_allow), tuple(parsed.egress_refuse)),
-        drain_s=parsed.drain_s,
-        fleet=parsed.fleet,
-    )
 
 
 def _doctor(*, as_json: bool) -> int:
@@ -81,6 +65,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--queue",
+        dest="queues",
+        metavar="QUEUE",
         action="append",
         default=[],
         help="a queue to serve; may be repeated (default: every queue of the deployment)",

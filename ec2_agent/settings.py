@@ -43,12 +43,10 @@ class Settings:
     threads: int
     """Jobs at once, over all queues."""
     isolation: Isolation
-    allow_host_network: bool
     drain_s: float
     """How long running jobs may go on after SIGTERM before they are interrupted."""
     fleet: str | None
     """The fleet of joblane.toml whose Auto Scaling group this instance belongs to."""
-    version: str
     directory: Path
     """The agent's own directory for its files."""
     state: StateSettings

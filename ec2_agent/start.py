@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ec2_agent import configuration
 from ec2_agent.agent import Agent
 from ec2_agent.calls import AWS_ERRORS
-from ec2_agent.compose import Host, compose
+from ec2_agent.compose import Host, Parts
 from ec2_agent.host import memory
 from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
@@ -30,7 +30,6 @@ from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files
 from ec2_agent.state.supervisor import StateLocation, StateSupervisor, StateUnavailable
-from joblane import __version__
 from joblane.aws.clients import Clients, LazyClients
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name
@@ -45,18 +44,19 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of `joblane agent`; command_line.py describes them."""
+    """The options of `joblane agent`, by the names of command_line.py, which describes them."""
 
     deployment: str
     config: Path | None
     name: str
-    queues: tuple[str, ...]
+    queues: Sequence[str]
     """Empty: every queue of the deployment."""
     threads: int
     isolation: Isolation
     cgroup: Path | None
     allow_host_network: bool
-    egress: EgressPolicy
+    egress_allow: Sequence[str]
+    egress_refuse: Sequence[str]
     drain_s: float
     fleet: str | None
 
@@ -100,7 +100,7 @@ async def _run(settings: Settings, launcher: Launcher, shims: Shims, clock: Cloc
         metadata = Metadata.from_environment()
         jobs = settings.directory / "jobs"
         host = Host(launcher, shims, jobs, clock, supervisor, changed, metadata)
-        return await Agent(compose(settings, LazyClients(), host)).run()
+        return await Agent(Parts(settings, LazyClients(), host)).run()
     finally:
         await supervisor.stop()
 
@@ -116,10 +116,8 @@ def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
         descriptor=_serving(_descriptor(options.deployment, clock), options.queues),
         threads=options.threads,
         isolation=options.isolation,
-        allow_host_network=options.allow_host_network,
         drain_s=options.drain_s,
         fleet=options.fleet,
-        version=__version__,
         directory=configuration.state_directory(options.deployment, options.name, os.geteuid()),
         state=configured.state,
         pace=pace,
@@ -170,8 +168,8 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
         return Launcher(
             isolation=settings.isolation,
             slots=min(settings.threads, MOST_READY_SLOTS),
-            allow_host_network=settings.allow_host_network,
-            egress=_egress(options.egress),
+            allow_host_network=options.allow_host_network,
+            egress=_egress(options),
             state_dir=settings.directory,
             cgroup_parent=options.cgroup,
         )
@@ -183,10 +181,11 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
 
 
-def _egress(policy: EgressPolicy) -> EgressPolicy | None:
+def _egress(options: Options) -> EgressPolicy | None:
     """The policy, or None on a host that cannot enforce it: jobs with network egress are refused.
 
     A policy with ranges is kept, so that the launcher says what the host lacks.
     """
+    policy = EgressPolicy(tuple(options.egress_allow), tuple(options.egress_refuse))
     enforceable = os.geteuid() == 0 and shutil.which("nft") is not None
     return policy if enforceable or policy != EgressPolicy() else None

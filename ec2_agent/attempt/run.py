@@ -26,8 +26,8 @@ GONE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFactory:
-    """Makes the attempts of one agent."""
+class AttemptParts:
+    """What the attempts of one agent use."""
 
     preparation: Preparation
     starter: JobStarter
@@ -37,34 +37,25 @@ class AttemptFactory:
     recovery: bool
     """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
 
-    def make(self, head: Head, delivery: Delivery, job: RunningJob | None = None) -> "Attempt":
-        """Make the attempt of a claimed job; `job` is one that an earlier process started."""
-        return Attempt(self, head, delivery, job)
 
-
+@dataclass(eq=False)
 class Attempt:
     """One attempt of a claimed job."""
 
-    def __init__(
-        self, parts: AttemptFactory, head: Head, delivery: Delivery, job: RunningJob | None = None
-    ) -> None:
-        """`job` is the running job if an earlier process of this agent started it."""
-        self._preparation = parts.preparation
-        self._starter = parts.starter
-        self._recorder = parts.recorder
-        self._logs = parts.logs
-        self._flight = parts.flight
-        self._recovery = parts.recovery
-        self.head = head
-        self._delivery = delivery
-        self._job = job
+    parts: AttemptParts
+    head: Head
+    delivery: Delivery
+    job: RunningJob | None = None
+    """The running job; given if an earlier process of this agent started it."""
+
+    def __post_init__(self) -> None:
         self._stop: StopReason | None = None
         self._abandoned = False
 
     @property
     def started(self) -> bool:
         """Whether the job was started."""
-        return self._job is not None
+        return self.job is not None
 
     def request_stop(self, reason: StopReason) -> None:
         """Stop the job: SIGTERM, later SIGKILL. The first request's reason counts.
@@ -73,30 +64,30 @@ class Attempt:
         """
         if self._stop is None:
             self._stop = reason
-            if self._job is not None:
-                self._job.stop(self._preparation.grace_s)
+            if self.job is not None:
+                self.job.stop(self.parts.preparation.grace_s)
 
     def abandon(self) -> None:
         """Kill the job and record nothing: the lease ends, and another agent may run it."""
         self._abandoned = True
-        if self._job is not None:
-            self._job.kill()
+        if self.job is not None:
+            self.job.kill()
 
     def renew(self, until: float) -> None:
         """Let the job run up to a moment of CLOCK_BOOTTIME, even if this process ends."""
-        if self._job is not None and not self._abandoned:
-            self._job.renew(until)
+        if self.job is not None and not self._abandoned:
+            self.job.renew(until)
 
     async def run(self) -> None:
         """Run the job to its end and record the outcome; AWS errors are retried, not raised."""
         try:
-            job = self._job or await self._start()
+            job = self.job or await self._start()
         except SandboxRefused as refused:
             result = self._refused(refused)
         except NotStarted as stopped:
             result = stopped.result
         except ShimLost as lost:
-            result = AttemptResult(Outcome.LOST, str(lost), self._recorder.now_ms(), records=0)
+            result = AttemptResult(Outcome.LOST, str(lost), self.parts.recorder.now_ms(), records=0)
             self._abandoned |= isinstance(lost, LeaseOver)
         else:
             try:
@@ -107,13 +98,13 @@ class Attempt:
         if self._abandoned:
             self._give_up()
             return
-        await self._recorder.record(self.head, self._delivery, result)
+        await self.parts.recorder.record(self.head, self.delivery, result)
 
     async def _follow(self, job: RunningJob) -> None:
         """Ship the output of a running job, wait for its end, and record it."""
         head = self.head
         stream = stream_name(head.tenant, head.job_id, head.epoch)
-        shipper = OutputShipper(job, self._logs, stream)
+        shipper = OutputShipper(job, self.parts.logs, stream)
         ending = await job.end()
         if self._abandoned or (ending is not None and ending.lease_lost):
             await shipper.abandon()
@@ -124,13 +115,13 @@ class Attempt:
         arrived = await shipper.finish(SHIP_TIMEOUT_S)
         if not arrived:
             events.output_late(head.job_id)
-        now_ms = self._recorder.now_ms()
+        now_ms = self.parts.recorder.now_ms()
         result = (
             AttemptResult(Outcome.LOST, "its shim was killed", now_ms)
             if ending is None
-            else judge(head, ending, self._stop, now_ms, recovery=self._recovery)
+            else judge(head, ending, self._stop, now_ms, recovery=self.parts.recovery)
         )
-        await self._recorder.record(head, self._delivery, result)
+        await self.parts.recorder.record(head, self.delivery, result)
         shipper.then(job.remove)  # if killed before that, the next agent ships and removes
         await job.gone(GONE_S)
 
@@ -138,11 +129,11 @@ class Attempt:
         """Up to when the job may run; in the past once it was abandoned."""
         # In this order: when a lost lease is held again, the jobs from before it was lost must
         # not start, and they are abandoned before it is renewed.
-        until = self._starter.lease_until()
+        until = self.parts.starter.lease_until()
         return 0.0 if self._abandoned else until
 
     def _give_up(self) -> None:
-        self._flight.abandon(self._delivery)
+        self.parts.flight.abandon(self.delivery)
         events.job_abandoned(self.head.job_id)
 
     def _stop_reason(self) -> StopReason | None:
@@ -153,15 +144,15 @@ class Attempt:
         # Another agent runs it; this one takes no jobs for a while, or ends.
         elsewhere = isinstance(refused, HostShort | LauncherGone)
         outcome = Outcome.INTERRUPTED if elsewhere else Outcome.REFUSED
-        return not_started(outcome, f"not started: {refused.reason}", self._recorder.now_ms())
+        return not_started(outcome, f"not started: {refused.reason}", self.parts.recorder.now_ms())
 
     async def _start(self) -> RunningJob:
         """Start the job. Raises NotStarted, SandboxRefused or ShimLost."""
-        spec = await self._preparation.spec(self.head, self._stop_reason)
-        self._job = job = await self._starter.start(self.head, self._delivery, spec, self._until)
+        spec = await self.parts.preparation.spec(self.head, self._stop_reason)
+        self.job = job = await self.parts.starter.start(self.head, self.delivery, spec, self._until)
         # A request to stop that came while the sandbox was being made found none to stop.
         if self._abandoned:
             job.kill()
         elif self._stop is not None:
-            job.stop(self._preparation.grace_s)
+            job.stop(self.parts.preparation.grace_s)
         return job

@@ -25,37 +25,24 @@ MISSING_TRIES_S = (0.01, 0.03, 0.06)
 """Pauses before a claim is retried: a new job's message may arrive before its row is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """What a claim reads and writes."""
+@dataclass(eq=False)
+class Claimer:
+    """Claims jobs for one agent."""
 
+    settings: Settings
     jobs: JobStore
     agents: AgentStore
     conditions: ConditionSupervisor | None
     """None in a deployment without recovery: no job is ever blocked there."""
+    flight: Flight
+    clock: Callable[[], float]
+    """Unix seconds."""
+    dice: random.Random
+    """For the jitter of retries."""
 
-
-class Claimer:
-    """Claims jobs for one agent."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        stores: Stores,
-        flight: Flight,
-        clock: Callable[[], float],
-        dice: random.Random,
-    ) -> None:
-        """`clock` gives Unix seconds; `dice` gives the jitter of retries."""
-        self._settings = settings
-        self._jobs = stores.jobs
-        self._agents = stores.agents
-        self._conditions = stores.conditions
-        self._flight = flight
-        self._clock = clock
+    def __post_init__(self) -> None:
         self.claiming: list[str] = []
         """Ids of the jobs that are being claimed now."""
-        self._dice = dice
         self._last_ms = 0
 
     async def claim(self, delivery: Delivery) -> Head | None:
@@ -67,7 +54,7 @@ class Claimer:
             message = decode(delivery.received.body)
         except NotOurs as error:
             events.message_not_ours(error)
-            await self._flight.move_to_dead_letters(delivery, str(error))
+            await self.flight.move_to_dead_letters(delivery, str(error))
             return None
         self.claiming.append(message.job_id)
         try:
@@ -77,11 +64,11 @@ class Claimer:
 
     async def _claim(self, delivery: Delivery, job_id: str) -> Head | None:
         refusal = Refused(None)
-        name = self._settings.name
+        name = self.settings.name
         for wait in (*MISSING_TRIES_S, None):
             now_ms = self._own_ms()
             try:
-                return await in_thread(partial(self._jobs.claim, job_id, name, now_ms), "claim")
+                return await in_thread(partial(self.jobs.claim, job_id, name, now_ms), "claim")
             except Refused as error:
                 refusal = error
             if refusal.head is not None or wait is None:
@@ -96,16 +83,16 @@ class Claimer:
         else:
             holder_name = head.agent
             holder = (
-                await in_thread(lambda: self._agents.get(holder_name), "read holder")
+                await in_thread(lambda: self.agents.get(holder_name), "read holder")
                 if head.state is State.ACTIVE and holder_name is not None
                 else None
             )
             disposal = dispose_refused(head, holder, now_ms)
         match disposal.action:
             case Action.DELETE:
-                await self._flight.delete(delivery)
+                await self.flight.delete(delivery)
             case Action.GIVE_BACK:
-                await self._flight.give_back(delivery, disposal.hide_s)
+                await self.flight.give_back(delivery, disposal.hide_s)
             case Action.TAKE_OVER if head is not None:
                 return await self._take_over(delivery, head, disposal.why)
             case Action.JOIN if head is not None:
@@ -119,34 +106,34 @@ class Claimer:
         if head.cancel_requested is not None:
             outcome, reason = cancelled(head, now_ms, why)
         result = AttemptResult(outcome, reason, now_ms)
-        retention = self._settings.descriptor.retention
-        transition = transition_of(head, result, retention, self._dice)
+        retention = self.settings.descriptor.retention
+        transition = transition_of(head, result, retention, self.dice)
         try:
             if transition.step.state is State.RETRY:
                 events.taken_over(head.job_id, reason)
                 return await in_thread(
-                    lambda: self._jobs.take_over(head, self._settings.name, now_ms), "take over"
+                    lambda: self.jobs.take_over(head, self.settings.name, now_ms), "take over"
                 )
             await in_thread(
-                lambda: self._jobs.settle(head, transition.step, transition.facts),
+                lambda: self.jobs.settle(head, transition.step, transition.facts),
                 "settle lost job",
             )
         except Refused as error:
             # Its agent or another one was faster.
             events.not_taken_over(head.job_id, error)
-            await self._flight.give_back(delivery, 1)
+            await self.flight.give_back(delivery, 1)
             return None
-        await self._flight.delete(delivery)
+        await self.flight.delete(delivery)
         return None
 
     async def _join(self, delivery: Delivery, head: Head) -> None:
         """Put a blocked job into its condition's list; its agent may have died before it did."""
-        condition, conditions = head.condition, self._conditions
+        condition, conditions = head.condition, self.conditions
         if condition is None or conditions is None:
             raise ValueError(f"job {head.job_id} is blocked, but this deployment has no recovery")
         now_ms = self._now_ms()
         await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
-        await self._flight.delete(delivery)
+        await self.flight.delete(delivery)
 
     def _own_ms(self) -> int:
         """Unix milliseconds, different for each claim of this agent.
@@ -163,4 +150,4 @@ class Claimer:
         return self._last_ms
 
     def _now_ms(self) -> int:
-        return int(self._clock() * 1000)
+        return int(self.clock() * 1000)

@@ -26,24 +26,20 @@ class LanePair:
     dead_letters: LaneQueue
 
 
+@dataclass(eq=False)
 class Intake:
     """Opens polls in the order of `polling.py`, as slots become free."""
 
-    def __init__(
-        self,
-        lanes: Mapping[LaneKey, LanePair],
-        free: Callable[[], Mapping[str, int]],
-        changed: asyncio.Event,
-        clock: Callable[[], float],
-        monotonic: Callable[[], float],
-    ) -> None:
-        """`free` gives free slots by queue; `changed` is set when there may be more of them."""
-        self._lanes = lanes
-        self._queues = tuple(dict.fromkeys(queue for queue, _ in lanes))
-        self._free = free
-        self._changed = changed
-        self._clock = clock
-        self._monotonic = monotonic
+    lanes: Mapping[LaneKey, LanePair]
+    free: Callable[[], Mapping[str, int]]
+    """Gives free slots by queue."""
+    changed: asyncio.Event
+    """Set when there may be more free slots."""
+    clock: Callable[[], float]
+    monotonic: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._queues = tuple(dict.fromkeys(queue for queue, _ in self.lanes))
         self._open_since: dict[LaneKey, float] = {}
         self._polls: set[asyncio.Task[None]] = set()
         self._fetches = 0
@@ -52,31 +48,31 @@ class Intake:
     async def run(self, admit: Callable[[Delivery], None]) -> None:
         """Poll until stopped; pass each message to `admit`."""
         while not self._stopped:
-            self._changed.clear()
+            self.changed.clear()
             decision = next_fetch(
                 serving_order(self._queues, self._fetches),
-                self._free(),
+                self.free(),
                 self._open_since,
-                self._monotonic(),
+                self.monotonic(),
             )
             if isinstance(decision, Fetch):
-                self._open_since[decision.lane] = self._monotonic()
+                self._open_since[decision.lane] = self.monotonic()
                 task = asyncio.create_task(self._poll(decision, admit))
                 self._polls.add(task)
                 task.add_done_callback(self._polls.discard)
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), decision)
+                await asyncio.wait_for(self.changed.wait(), decision)
 
     async def stop(self) -> None:
         """Start no more polls, and wait for the open ones."""
         self._stopped = True
-        self._changed.set()
+        self.changed.set()
         if self._polls:
             await asyncio.wait(self._polls)
 
     async def _poll(self, fetch: Fetch, admit: Callable[[Delivery], None]) -> None:
-        pair = self._lanes[fetch.lane]
+        pair = self.lanes[fetch.lane]
         messages: list[Received] = []
         try:
             messages = await in_thread(
@@ -90,7 +86,7 @@ class Intake:
         if messages:
             self._fetches += 1
             for message in messages:
-                queue, now = fetch.lane[0], self._clock()
+                queue, now = fetch.lane[0], self.clock()
                 lane_url, dead_letter_url = pair.lane.url, pair.dead_letters.url
                 admit(Delivery(queue, lane_url, dead_letter_url, message, now))
-        self._changed.set()
+        self.changed.set()

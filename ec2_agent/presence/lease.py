@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from ec2_agent.settings import PACE, Pace, Settings
+from joblane import __version__
 from joblane.aws.agents import AgentStore
 from joblane.job.lease import Heartbeat
 
@@ -108,7 +109,7 @@ class Lease:
             jobs=jobs,
             queues=tuple(self.settings.descriptor.queues),
             isolation=self.settings.isolation,
-            version=self.settings.version,
+            version=__version__,
             trouble=self.trouble(),
             lease_s=self.settings.pace.lease_s,
         )

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.attempt.preparation import Preparation
-from ec2_agent.attempt.run import Attempt, AttemptFactory
+from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.spec import GRACE_S
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
-from ec2_agent.lanes.claiming import Claimer, Stores
+from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.outcomes.journal import Journal, Store
@@ -54,10 +54,8 @@ def settings(name: str = "agent-1") -> Settings:
         descriptor=DESCRIPTOR,
         threads=4,
         isolation="namespaces",
-        allow_host_network=False,
         drain_s=5,
         fleet=None,
-        version="test",
         directory=Path("/nonexistent"),
         state=StateSettings(backend="memory"),
     )
@@ -147,7 +145,9 @@ class Parts:
         )
         self.claimer = Claimer(
             settings(self.name),
-            Stores(self.jobs, self.agents, self.conditions),
+            self.jobs,
+            self.agents,
+            self.conditions,
             self.flight,
             self.clock,
             random.Random(1),
@@ -190,7 +190,7 @@ class Parts:
             self.jobs_dir = Path(tempfile.mkdtemp(prefix="joblane-jobs-"))
             atexit.register(shutil.rmtree, self.jobs_dir, ignore_errors=True)
         make, recovery = self.clients.make, self.conditions is not None
-        return AttemptFactory(
+        parts = AttemptParts(
             Preparation(
                 self.requirements,
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
@@ -210,4 +210,5 @@ class Parts:
             LogStore(make("logs"), DESCRIPTOR.log_group),
             self.flight,
             recovery,
-        ).make(head, held)
+        )
+        return Attempt(parts, head, held)

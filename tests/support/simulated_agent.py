@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.jobs.adoption import Adoption
-from ec2_agent.lanes.claiming import Claimer, Stores
+from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.outcomes.journal import Journal
@@ -175,9 +175,7 @@ class SimAgent:
         conditions = supervisor(clients)
         own = replace(settings(name), since_ms=self.now_ms(), threads=THREADS)
         self.flight = Flight(self.clock, partial(LaneQueue, self._sqs))
-        self._claimer = Claimer(
-            own, Stores(jobs, agents, conditions), self.flight, self.clock, world.dice
-        )
+        self._claimer = Claimer(own, jobs, agents, conditions, self.flight, self.clock, world.dice)
         report = Report(jobs, conditions, self.flight)
         records = DirectStore(world.records_of(name), lambda: world.clock.now)
         self._journal = Journal(records, report, self.clock, self._backoff)

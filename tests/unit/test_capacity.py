@@ -123,7 +123,7 @@ def test_a_job_that_cannot_be_started_for_want_of_space_goes_back_uncounted(
     parts.jobs_dir = tmp_path / "full"
     with disk(parts.jobs_dir, "size=64k"):
         fill(parts.jobs_dir / "ballast")
-        attempt = parts.attempt(attempt.head, attempt._delivery)  # noqa: SLF001 - the same claim
+        attempt = parts.attempt(attempt.head, attempt.delivery)  # the same claim
         asyncio.run(attempt.run())
         assert ["ballast"] == os.listdir(parts.jobs_dir)  # noqa: PTH208
     head = aws.jobs.get(JOB)
