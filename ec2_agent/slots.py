@@ -102,14 +102,14 @@ class Slots:
         for attempt in self.attempts:
             attempt.abandon()
         for found in self._adoption.found:
-            found.job.kill()
+            found.job.shim.kill()
 
     def renew_all(self, until: float) -> None:
         """Let every job run until then, in seconds of the boot clock."""
         for attempt in self.attempts:
             attempt.renew(until)
         for found in self._adoption.found:
-            found.job.renew(until)
+            found.job.shim.renew(until)
 
 
 @dataclass

@@ -65,18 +65,18 @@ class Attempt:
         if self._stop is None:
             self._stop = reason
             if self.job is not None:
-                self.job.stop(self.parts.preparation.grace_s)
+                self.job.shim.stop(self.parts.preparation.grace_s)
 
     def abandon(self) -> None:
         """Kill the job and record nothing: the lease ends, and another agent may run it."""
         self._abandoned = True
         if self.job is not None:
-            self.job.kill()
+            self.job.shim.kill()
 
     def renew(self, until: float) -> None:
         """Let the job run up to a moment of CLOCK_BOOTTIME, even if this process ends."""
         if self.job is not None and not self._abandoned:
-            self.job.renew(until)
+            self.job.shim.renew(until)
 
     async def run(self) -> None:
         """Run the job to its end and record the outcome; AWS errors are retried, not raised."""
@@ -93,7 +93,7 @@ class Attempt:
             try:
                 await self._follow(job)
             finally:
-                job.close()
+                job.shim.close()
             return
         if self._abandoned:
             self._give_up()
@@ -152,7 +152,7 @@ class Attempt:
         self.job = job = await self.parts.starter.start(self.head, self.delivery, spec, self._until)
         # A request to stop that came while the sandbox was being made found none to stop.
         if self._abandoned:
-            job.kill()
+            job.shim.kill()
         elif self._stop is not None:
-            job.stop(self.parts.preparation.grace_s)
+            job.shim.stop(self.parts.preparation.grace_s)
         return job

@@ -29,38 +29,17 @@ BATCH_RECORDS = 1000
 RETRY = RetryPolicy(first_s=0.5, longest_s=5.0)
 
 
-class UnshippedOutput:
-    """Records of a job's log that have not been shipped, in order."""
-
-    def __init__(self, reader: Reader) -> None:
-        """Take over `reader`."""
-        self._reader = reader
-
-    @property
-    def at(self) -> int:
-        """Bytes of the log that have been read."""
-        return self._reader.at
-
-    @property
-    def unread(self) -> bool:
-        """Whether `read` would return something."""
-        return self._reader.unread
-
-    def read(self, most_bytes: int, most_records: int) -> list[Record]:
-        """Read the next batch: one record at least, about `most_bytes` of output at most."""
-        records: list[Record] = []
-        size = 0
-        while self._reader.unread and len(records) < most_records:
-            size += self._reader.next_length()
-            if records and size > most_bytes:
-                break
-            seq, stream, time_ms, data = self._reader.read()
-            records.append(Record(seq, cast("Stream", stream), time_ms, data))
-        return records
-
-    def close(self) -> None:
-        """Close the log."""
-        self._reader.close()
+def next_batch(log: Reader, most_bytes: int, most_records: int) -> list[Record]:
+    """Read the next records: one at least, about `most_bytes` of output at most."""
+    records: list[Record] = []
+    size = 0
+    while log.unread and len(records) < most_records:
+        size += log.next_length()
+        if records and size > most_bytes:
+            break
+        seq, stream, time_ms, data = log.read()
+        records.append(Record(seq, cast("Stream", stream), time_ms, data))
+    return records
 
 
 class OutputShipper:
@@ -69,9 +48,8 @@ class OutputShipper:
     def __init__(self, job: RunningJob, logs: LogStore, stream: str) -> None:
         """Start shipping to the stream of that name."""
         self._directory = job.directory
-        self._output = UnshippedOutput(job.directory.reader())
+        self._log = job.directory.reader()
         self._shim = job.shim
-        self._grown = asyncio.Event() if job.shim is None else job.shim.grown
         self._logs = logs
         self._stream = stream
         self._ended = asyncio.Event()
@@ -83,7 +61,7 @@ class OutputShipper:
         The rest goes on in the background; the log is closed when all has arrived.
         """
         self._ended.set()
-        self._grown.set()
+        self._shim.grown.set()
         done, _ = await asyncio.wait({self._task}, timeout=timeout_s)
         return bool(done)
 
@@ -106,26 +84,25 @@ class OutputShipper:
         try:
             await self._wait_for_output()
             await self._pause(FIRST_AFTER_S)
-            if self._output.unread:  # a job without output costs no request
+            if self._log.unread:  # a job without output costs no request
                 await self._retried(lambda: self._logs.create(self._stream))
-            while self._output.unread or not self._ended.is_set():
-                while self._output.unread:
-                    batch = self._output.read(BATCH_BYTES, BATCH_RECORDS)
+            while self._log.unread or not self._ended.is_set():
+                while self._log.unread:
+                    batch = next_batch(self._log, BATCH_BYTES, BATCH_RECORDS)
                     await self._retried(partial(self._logs.write, self._stream, batch))
                     self._directory.note_shipped(batch[-1].seq)
                 if not self._ended.is_set():
                     await self._wait_for_output()
                     await self._pause(BATCH_EVERY_S)
         finally:
-            self._output.close()
+            self._log.close()
 
     async def _wait_for_output(self) -> None:
         """Wait until there is output to read, or the output has ended."""
-        while not self._ended.is_set() and not self._output.unread:
-            self._grown.clear()
-            if self._shim is not None:  # without a shim the log does not grow
-                self._shim.want(self._output.at)
-            await self._grown.wait()
+        while not self._ended.is_set() and not self._log.unread:
+            self._shim.grown.clear()
+            self._shim.want(self._log.at)
+            await self._shim.grown.wait()
 
     async def _pause(self, seconds: float) -> None:
         """Wait for more output to ship at once; the output's end cuts the pause short."""

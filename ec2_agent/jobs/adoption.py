@@ -48,6 +48,8 @@ class FoundJob:
     epoch: int
     delivery: Delivery
     job: RunningJob
+    runs: bool
+    """Whether it ran when it was found."""
 
 
 class Adoption:
@@ -67,10 +69,10 @@ class Adoption:
                 discard(directory)  # its agent was killed while making it, or the disk lost it
                 continue
             shim = reconnect(directory)
-            job = RunningJob(directory, None if shim is None else ShimConnection(shim))
-            self.found.append(FoundJob(spec["job_id"], spec["epoch"], decode_delivery(spec), job))
-            how = "runs" if shim is not None else "has ended"
-            events.job_found(spec["job_id"], spec["epoch"], how)
+            job_id, epoch, runs = spec["job_id"], spec["epoch"], shim is not None
+            job = RunningJob(directory, ShimConnection(shim))
+            self.found.append(FoundJob(job_id, epoch, decode_delivery(spec), job, runs))
+            events.job_found(job_id, epoch, "runs" if runs else "has ended")
 
     async def check(self, found: FoundJob, agent: str, lease: Lease) -> Head | None:
         """Read the job; None if it is no longer this agent's to run and to report."""
@@ -94,14 +96,13 @@ class Adoption:
         Output of one whose outcome was recorded may still have to be shipped.
         """
         job = found.job
-        running = job.shim is not None
-        job.kill()
+        job.shim.kill()
         ending = await job.end()
-        if not running and ending is not None and not ending.lease_lost:
+        if not found.runs and ending is not None and not ending.lease_lost:
             tenant = decode(found.delivery.received.body).tenant
             stream = stream_name(tenant, found.job_id, found.epoch)
             await OutputShipper(job, logs, stream).finish(None)
-        elif running:
+        elif found.runs:
             events.stranger_killed(found.job_id)
         job.remove()
         await job.gone(ENDING_S)

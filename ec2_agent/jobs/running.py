@@ -1,6 +1,7 @@
 """A job that was started: its directory, its shim, and how it ended."""
 
 import asyncio
+from dataclasses import dataclass
 
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.host.processes import kill_process
@@ -13,43 +14,18 @@ RETRY_S = 1.0
 """Pause before the end is looked up again, after descriptors or threads ran out."""
 
 
+@dataclass(frozen=True, slots=True)
 class RunningJob:
     """One job that runs, or has ended, under a shim."""
 
-    def __init__(
-        self,
-        directory: JobDirectory,
-        shim: ShimConnection | None,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        """`shim` is None if it has ended; `sandbox` is given if this process's launcher made it."""
-        self.directory = directory
-        self.shim = shim
-        self._sandbox = sandbox
-
-    def stop(self, grace_s: float) -> None:
-        """Send SIGTERM to the job, and SIGKILL after `grace_s`."""
-        if self.shim is not None:
-            self.shim.stop(grace_s)
-
-    def kill(self) -> None:
-        """Kill the job at once."""
-        if self.shim is not None:
-            self.shim.kill()
-
-    def renew(self, until: float) -> None:
-        """Let the job run up to a moment of CLOCK_BOOTTIME."""
-        if self.shim is not None:
-            self.shim.renew(until)
-
-    def close(self) -> None:
-        """Close the connection to the shim."""
-        if self.shim is not None:
-            self.shim.close()
+    directory: JobDirectory
+    shim: ShimConnection
+    sandbox: Sandbox | None = None
+    """Given if this process's launcher made it."""
 
     async def end(self) -> Ending | None:
         """Wait for the end; None if the shim was killed. All processes of the job are dead then."""
-        record = None if self.shim is None else await self.shim.ended
+        record = await self.shim.ended
         while record is None:
             try:
                 record = self.directory.read(files.EXIT)
@@ -59,18 +35,17 @@ class RunningJob:
             except (OSError, NoThread):
                 await asyncio.sleep(RETRY_S)
         ending = None if record is None else Ending.decode(record)
-        if self._sandbox is not None:
-            self._sandbox.release(killed=ending is None or ending.killed)
+        if self.sandbox is not None:
+            self.sandbox.release(killed=ending is None or ending.killed)
         return ending
 
     async def gone(self, timeout_s: float) -> None:
         """Wait until the shim has ended, `timeout_s` at most."""
-        if self.shim is not None:
-            await asyncio.wait({self.shim.gone}, timeout=timeout_s)
+        await asyncio.wait({self.shim.gone}, timeout=timeout_s)
 
     def remove(self) -> None:
         """Remove the directory once the shim has ended."""
-        if self.shim is None or self.shim.gone.done():
+        if self.shim.gone.done():
             self.directory.remove()
         else:
             self.shim.gone.add_done_callback(lambda _: self.directory.remove())
@@ -78,7 +53,7 @@ class RunningJob:
     def _kill_remains(self) -> None:
         """Kill what a killed shim has left; returns when all of it is dead."""
         shim = self.directory.read(files.SHIM)
-        if self._sandbox is not None:
-            self._sandbox.kill()
+        if self.sandbox is not None:
+            self.sandbox.kill()
         elif shim is not None:
             kill_process(shim["init"])

@@ -10,9 +10,8 @@ from typing import Any
 class ShimConnection:
     """A connection to one shim, from the event loop."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        """Take over `sock`."""
-        sock.setblocking(False)
+    def __init__(self, sock: socket.socket | None) -> None:
+        """Take over `sock`; None: the shim has ended, and what it is asked has no effect."""
         self._sock = sock
         self._loop = asyncio.get_running_loop()
         self.grown = asyncio.Event()
@@ -21,7 +20,11 @@ class ShimConnection:
         """The exit record; None if the shim ended without sending it."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
         """Done when the shim has ended: it no longer writes its files."""
-        self._loop.add_reader(sock.fileno(), self._on_readable)
+        if sock is None:
+            self.close()
+        else:
+            sock.setblocking(False)
+            self._loop.add_reader(sock.fileno(), self._on_readable, sock)
 
     def renew(self, until: float) -> None:
         """Let the job run up to a moment of CLOCK_BOOTTIME."""
@@ -41,21 +44,23 @@ class ShimConnection:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._sock.fileno() >= 0:
+        if self._sock is not None:
             self._loop.remove_reader(self._sock.fileno())
             self._sock.close()
+            self._sock = None
         if not self.ended.done():
             self.ended.set_result(None)
         if not self.gone.done():
             self.gone.set_result(None)
 
     def _send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # it has ended, or hangs until its deadline
-            self._sock.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
+        if self._sock is not None:
+            with contextlib.suppress(OSError):  # it ends, or hangs until its deadline
+                self._sock.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
 
-    def _on_readable(self) -> None:
+    def _on_readable(self, sock: socket.socket) -> None:
         try:
-            body = self._sock.recv(1 << 16)
+            body = sock.recv(1 << 16)
         except BlockingIOError:
             return
         except ConnectionError:

@@ -260,7 +260,7 @@ def find(jobs: Path) -> list[Ending | None]:
         adoption.find()
         ends = []
         for found in adoption.found:
-            found.job.kill()
+            found.job.shim.kill()
             ends.append(await asyncio.wait_for(found.job.end(), 20))
             await found.job.gone(20)
             found.job.directory.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.attempt.shipping import UnshippedOutput
+from ec2_agent.attempt.shipping import next_batch
 from ec2_agent.host.processes import identity, is_running
 from ec2_agent.shim import files
 from ec2_agent.shim.log import FRAME, MAX_RECORD, Cutter, Reader, Writer
@@ -51,9 +51,9 @@ class Log:
         self.path = path
         self.writer = Writer(os.open(path, os.O_WRONLY | os.O_CREAT), cap)
 
-    def spool(self, after: int = 0) -> UnshippedOutput:
+    def spool(self, after: int = 0) -> Reader:
         """Read it, behind a record."""
-        return UnshippedOutput(Reader(os.open(self.path, os.O_RDONLY), after))
+        return Reader(os.open(self.path, os.O_RDONLY), after)
 
 
 @pytest.fixture(name="log")
@@ -65,7 +65,7 @@ def test_records_come_back_in_order_and_count_without_gaps(log: Log):
     spool = log.spool()
     for n in range(10):
         log.writer.write("stderr" if n % 2 else "stdout", b"line %d\n" % n, 1000 + n)
-    first, rest = spool.read(10_000, 3), spool.read(10_000, 100)
+    first, rest = next_batch(spool, 10_000, 3), next_batch(spool, 10_000, 100)
     assert list(range(1, 11)) == [record.seq for record in first + rest]
     assert b"line 9\n" == rest[-1].data
     assert ["stdout", "stderr"] == [record.stream for record in first[:2]]
@@ -77,30 +77,30 @@ def test_a_batch_has_one_record_at_least_and_about_what_was_asked_for(log: Log):
     for _ in range(3):
         log.writer.write("stdout", b"x" * 100, 1)
     spool = log.spool()
-    assert [1, 2] == [len(spool.read(50, 100)), len(spool.read(250, 100))]
+    assert [1, 2] == [len(next_batch(spool, 50, 100)), len(next_batch(spool, 250, 100))]
 
 
 def test_a_reader_goes_on_where_an_earlier_one_was(log: Log):
     for n in range(5):
         log.writer.write("stdout", b"%d" % n, 1)
-    assert [4, 5] == [record.seq for record in log.spool(3).read(100, 100)]
+    assert [4, 5] == [record.seq for record in next_batch(log.spool(3), 100, 100)]
     spool = log.spool(5)
     assert not spool.unread
     log.writer.write("stdout", b"5", 1)
-    assert [b"5"] == [record.data for record in spool.read(100, 100)]
+    assert [b"5"] == [record.data for record in next_batch(spool, 100, 100)]
 
 
 def test_a_clock_that_steps_back_does_not_reorder_the_stream(log: Log):
     for time_ms in (5000, 4000, 6000):
         log.writer.write("stdout", b"x", time_ms)
-    assert [5000, 5000, 6000] == [record.time_ms for record in log.spool().read(100, 100)]
+    assert [5000, 5000, 6000] == [record.time_ms for record in next_batch(log.spool(), 100, 100)]
 
 
 def test_the_cap_drops_with_one_marker_and_the_disk_does_not_grow(tmp_path: Path):
     log = Log(tmp_path / "log", cap=1024 * 1024)
     for _ in range(100):
         log.writer.write("stdout", b"z" * MAX_RECORD, 1)
-    records = log.spool().read(1 << 30, 1 << 30)
+    records = next_batch(log.spool(), 1 << 30, 1 << 30)
     assert "joblane" == records[-1].stream
     assert 1 == sum(record.stream == "joblane" for record in records)
     assert 1024 * 1024 <= sum(len(r.data) for r in records) < 1024 * 1024 + 2 * MAX_RECORD
@@ -115,10 +115,10 @@ def test_a_log_cut_at_any_byte_has_the_records_that_are_whole_and_no_others(log:
     whole = log.path.read_bytes()
     for cut in range(len(whole) + 1):
         log.path.write_bytes(whole[:cut])
-        records = log.spool().read(1 << 30, 1 << 30)
+        records = next_batch(log.spool(), 1 << 30, 1 << 30)
         assert list(range(1, sum(size <= cut for size in sizes) + 1)) == [r.seq for r in records]
         after = log.spool(3)
-        assert [r.seq for r in records[3:]] == [r.seq for r in after.read(1 << 30, 100)]
+        assert [r.seq for r in records[3:]] == [r.seq for r in next_batch(after, 1 << 30, 100)]
 
 
 @given(st.binary(max_size=200))
@@ -129,7 +129,7 @@ def test_garbage_behind_the_last_record_is_not_read_as_one(data: bytes):
     log = Log(path)
     log.writer.write("stdout", b"one", 1)
     path.write_bytes(path.read_bytes() + data)
-    assert [1] == [record.seq for record in log.spool().read(1 << 30, 100)]
+    assert [1] == [record.seq for record in next_batch(log.spool(), 1 << 30, 100)]
     path.unlink()
 
 
@@ -145,7 +145,7 @@ def test_a_full_disk_costs_output_and_says_so(log: Log, left: int):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert log.writer.lost == 5 * len(b"lost")
     log.writer.write("stdout", b"after", 3)
-    records = log.spool().read(1 << 30, 100)
+    records = next_batch(log.spool(), 1 << 30, 100)
     assert ["stdout", "joblane", "stdout"] == [record.stream for record in records]
     assert b"output is missing here" in records[1].data
 
