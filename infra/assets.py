@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -109,7 +109,9 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
     for source in sources:
         if not source.is_dir():
             raise AssetError([f"{source.relative_to(root)}: no such package"])
-    built = root / ".build" / f"{label}-{_digest(root, sources, (*group, *target, folder))}"
+    recipe = (*group, *target, folder)
+    inputs = [root / "uv.lock", root / "pyproject.toml", Path(__file__), *sources]
+    built = root / ".build" / f"{label}-{digest(root, recipe, inputs)}"
     if built.is_dir():
         return built
     built.parent.mkdir(exist_ok=True)
@@ -142,11 +144,9 @@ def _forget_old(bundles: Iterable[Path]) -> None:
 
 def find_uv(root: Path) -> Path:
     """Return uv from PATH or from where scripts/setup installs it. Raises AssetError."""
-    places = [*map(Path, os.get_exec_path()), root / ".venv/bin", root / ".local/tools/bin"]
-    for place in places:
-        candidate = place / "uv"
-        if os.access(candidate, os.X_OK):
-            return candidate
+    places = [*os.get_exec_path(), str(root / ".venv/bin"), str(root / ".local/tools/bin")]
+    if (found := shutil.which("uv", path=os.pathsep.join(places))) is not None:
+        return Path(found)
     raise AssetError(
         ["uv: not found on PATH, in .venv/bin or in .local/tools/bin; run scripts/setup"]
     )
@@ -187,19 +187,13 @@ def _run(root: Path, command: list[str]) -> str:
     return done.stdout
 
 
-def _digest(root: Path, sources: Iterable[Path], recipe: tuple[str, ...]) -> str:
-    """Hash the inputs of a bundle: the lock file, the sources, and how it is built."""
-    digest = hashlib.sha256(repr(recipe).encode())
-    inputs = [root / "uv.lock", root / "pyproject.toml", Path(__file__)]
-    for file in [*inputs, *_files(sources)]:
-        name = file.relative_to(root) if file.is_relative_to(root) else file.name
-        digest.update(f"\0{name}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:16]
-
-
-def _files(sources: Iterable[Path]) -> Iterator[Path]:
-    for source in sources:
-        for file in sorted(source.rglob("*")):
+def digest(root: Path, recipe: Sequence[str], places: Iterable[Path]) -> str:
+    """Hash what is built from: the files at and below these places, and how."""
+    found = hashlib.sha256(repr(recipe).encode())
+    for place in places:
+        for file in (place, *sorted(place.rglob("*"))):
             if file.is_file() and "__pycache__" not in file.parts:
-                yield file
+                name = file.relative_to(root) if file.is_relative_to(root) else file.name
+                found.update(f"\0{name}\0".encode())
+                found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:16]

@@ -1,11 +1,9 @@
-"""A real agent as a process on this machine."""
+"""What a real agent as a process on this machine needs, and when it is there."""
 
 import functools
 import json
 import os
 import subprocess
-import time
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import httpx
 from scripts.local.deploy import AGENT_ROLE, BIN
 from scripts.local.emulator import ACCOUNT, MiniStack
 from scripts.local.errors import LocalError
-from scripts.local.processes import STATE, Process
+from scripts.local.processes import STATE, Process, wait_until
 
 AGENT = (BIN / "joblane", "agent")
 START_TIMEOUT_S = 30.0
@@ -29,42 +27,12 @@ END_GRACE_S = 2.0
 """When MiniStack ends too there is nothing to hand back; the jobs are killed afterwards."""
 
 
-def start_agent(  # noqa: PLR0913 - the properties of an agent
-    ministack: MiniStack,
-    run_dir: Path,
-    *,
-    deployment: str,
-    name: str,
-    threads: int,
-    isolation: str | None,
-    endpoint: str | None = None,
-    options: Sequence[str] = (),
-    program: Sequence[str | Path] = AGENT,
-) -> Process:
-    """Start `joblane agent`, with further `options`.
-
-    `isolation` None means the best that this host can do, `endpoint` None MiniStack's own;
-    `program` stands in for `joblane agent` in tests.
-    """
-    if not Path(program[0]).exists():
-        raise LocalError(f"{program[0]}: is not installed; run scripts/setup")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    path = f"{BIN}:{kept.get('PATH', os.defpath)}"
-    env = {**kept, **_environment_in_the_fleets_role(ministack, run_dir), "PATH": path}
-    if endpoint is not None:
-        env["AWS_ENDPOINT_URL"] = endpoint
-    env["STATE_DIRECTORY"] = str(run_dir / STATE)
-    command = [*program, "--deployment", deployment, "--name", name]
-    command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
-    command += ["--drain-s", str(DRAIN_S), *options]
-    return Process.start(f"agent-{name}", command, run_dir=run_dir, env=env)
-
-
-def _environment_in_the_fleets_role(ministack: MiniStack, run_dir: Path) -> dict[str, str]:
-    """Return MiniStack's variables with the role of a fleet's instances instead of root's keys.
+def environment(ministack: MiniStack, run_dir: Path) -> dict[str, str]:
+    """Return the variables of an agent: the user's, and MiniStack's in the role of a fleet.
 
     A profile rather than keys: the SDK then renews the role's session, which lasts an hour.
     """
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     env = ministack.environment()
     profile = run_dir / "agent.ini"
     profile.write_text(
@@ -77,7 +45,14 @@ def _environment_in_the_fleets_role(ministack: MiniStack, run_dir: Path) -> dict
         f"aws_secret_access_key = {env.pop('AWS_SECRET_ACCESS_KEY')}\n",
         encoding="utf-8",
     )
-    return {**env, "AWS_CONFIG_FILE": str(profile), "AWS_PROFILE": "agent"}
+    return {
+        **kept,
+        **env,
+        "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}",
+        "AWS_CONFIG_FILE": str(profile),
+        "AWS_PROFILE": "agent",
+        "STATE_DIRECTORY": str(run_dir / STATE),
+    }
 
 
 @functools.cache
@@ -103,9 +78,9 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
     has not set its signal handlers either. Raises LocalError when the agent dies or does not send
     one in time.
     """
-    end = time.monotonic() + START_TIMEOUT_S
     headers = {"authorization": f"Bearer {token}"}
-    while time.monotonic() < end:
+
+    def is_listed() -> bool:
         if not agent.is_alive():
             raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
         answer = httpx.get(f"{url}/v1/agents", params={"limit": 100}, headers=headers, timeout=10)
@@ -113,16 +88,17 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
             raise LocalError(
                 f"GET /v1/agents answered {answer.status_code}: {' '.join(answer.text.split())}"
             )
-        seen = [
-            datetime.fromisoformat(entry["last_seen_at"]).timestamp()
+        return any(
+            # `rfc3339` truncates to milliseconds.
+            datetime.fromisoformat(entry["last_seen_at"]).timestamp() + 0.001 > agent.not_before
             for entry in answer.json()["entries"]
             if entry["name"] == name and entry["alive"]
-        ]
-        # `rfc3339` truncates to milliseconds.
-        if any(at + 0.001 > agent.not_before for at in seen):
-            return
-        time.sleep(LISTED_POLL_S)
-    raise LocalError(f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}")
+        )
+
+    if not wait_until(is_listed, START_TIMEOUT_S, LISTED_POLL_S):
+        raise LocalError(
+            f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}"
+        )
 
 
 def log_of(run_dir: Path, name: str) -> Path:

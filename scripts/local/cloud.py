@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import boto3
 import httpx
@@ -24,19 +24,20 @@ from joblane.config import DEFAULT_MACHINE
 from joblane.contract.access import API_AUDIENCE, Scope
 from joblane.deployment.names import lane_name
 from joblane.job.message import Message
-from scripts.local.agent import END_GRACE_S, STOP_GRACE_S, start_agent, wait_until_listed
-from scripts.local.deploy import Outputs, deploy
-from scripts.local.emulator import (
-    ACCESS_KEY,
-    LONGEST_POLL_S,
-    REGION,
-    MiniStack,
-    bind,
-    start_ministack,
+from scripts.local.agent import (
+    AGENT,
+    DRAIN_S,
+    END_GRACE_S,
+    STOP_GRACE_S,
+    best_isolation,
+    environment,
+    wait_until_listed,
 )
+from scripts.local.deploy import deploy
+from scripts.local.emulator import LONGEST_POLL_S, MiniStack, bind, start_ministack
 from scripts.local.errors import LocalError
 from scripts.local.processes import KILL_TIMEOUT_S, Process, end_leftovers
-from scripts.local.progress import Progress, Quiet
+from scripts.local.progress import Step, quiet_step
 
 if TYPE_CHECKING:
     from mypy_boto3_cognito_idp.client import CognitoIdentityProviderClient
@@ -47,22 +48,13 @@ ANSWER_S = 0.2
 """MiniStack looks for messages every 0.1 s while a poll is open."""
 
 
-class _Root(TypedDict):
-    """Arguments with which boto3 reaches MiniStack with all permissions."""
-
-    endpoint_url: str
-    region_name: str
-    aws_access_key_id: str
-    aws_secret_access_key: str
-
-
 @dataclass
 class Cloud:
     """A deployed Joblane on a loopback port."""
 
     run_dir: Path
     ministack: MiniStack
-    outputs: Outputs
+    outputs: dict[str, str]
     agents: dict[str, Process] = field(default_factory=dict)
     polls_over_at: float = 0.0
     """When the polls of killed agents are over, on the monotonic clock."""
@@ -120,17 +112,9 @@ class Cloud:
 
     def cognito(self) -> "CognitoIdentityProviderClient":
         """Return a client of the service with the user pool."""
-        return boto3.client("cognito-idp", **self._root())
+        return boto3.client("cognito-idp", **self.ministack.root())
 
-    def _root(self) -> "_Root":
-        return {
-            "endpoint_url": self.endpoint,
-            "region_name": REGION,
-            "aws_access_key_id": ACCESS_KEY,
-            "aws_secret_access_key": ACCESS_KEY,
-        }
-
-    def start_agent(
+    def start_agent(  # noqa: PLR0913 - the properties of an agent
         self,
         name: str = "local",
         *,
@@ -138,33 +122,32 @@ class Cloud:
         isolation: str | None = None,
         endpoint: str | None = None,
         options: Sequence[str] = (),
+        program: Sequence[str | Path] = AGENT,
+        wait: bool = True,
     ) -> Process:
-        """Start an agent and return when the API lists it as alive.
+        """Start `joblane agent` with further `options`, and `wait_for_agent`.
 
         `isolation` None means the best that this host can do; `endpoint` is where the agent finds
-        AWS, if not at MiniStack itself; `options` are more of its command line's. Several agents
-        may run at once.
+        AWS, if not at MiniStack itself; `program` stands in for `joblane agent` in tests. Several
+        agents may run at once.
         """
-        agent = start_agent(
-            self.ministack,
-            self.run_dir,
-            deployment=DEPLOYMENT,
-            name=name,
-            threads=threads,
-            isolation=isolation,
-            endpoint=endpoint,
-            options=options,
-        )
-        self.add_agent(name, agent)
+        if not Path(program[0]).exists():
+            raise LocalError(f"{program[0]}: is not installed; run scripts/setup")
+        env = environment(self.ministack, self.run_dir)
+        if endpoint is not None:
+            env["AWS_ENDPOINT_URL"] = endpoint
+        command = [*program, "--deployment", DEPLOYMENT, "--name", name]
+        command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
+        command += ["--drain-s", str(DRAIN_S), *options]
+        agent = Process.start(f"agent-{name}", command, run_dir=self.run_dir, env=env)
+        self.agents[name] = agent
+        if wait:
+            self.wait_for_agent(name)
         return agent
 
-    def add_agent(self, name: str, agent: Process) -> None:
-        """Take over an agent that was just started, and return when it is alive and alone.
-
-        Alone: polls of agents that were killed are over.
-        """
-        self.agents[name] = agent
-        wait_until_listed(agent, name, self.url, self.token())
+    def wait_for_agent(self, name: str) -> None:
+        """Return when the API lists an agent as alive, and the polls of killed agents are over."""
+        wait_until_listed(self.agents[name], name, self.url, self.token())
         time.sleep(max(0.0, self.polls_over_at - time.monotonic()))
 
     def stop_agent(self, name: str = "local") -> None:
@@ -177,7 +160,7 @@ class Cloud:
         """End an agent that gets no time to leave; returns its exit code.
 
         MiniStack still answers its open polls, and a message in such an answer stays hidden for
-        two minutes: `add_agent` returns when they are over.
+        two minutes: `wait_for_agent` returns when they are over.
         """
         agent = self.agents.pop(name)
         (os.killpg if with_group else os.kill)(agent.pid, number)
@@ -195,7 +178,7 @@ class Cloud:
 
         So a test need not wait for those that an agent received and died with: two minutes.
         """
-        sqs = boto3.client("sqs", **self._root())
+        sqs = boto3.client("sqs", **self.ministack.root())
         url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, "default", "default"))["QueueUrl"]
         LaneQueue(sqs, url).send_batch([(Message(job_id=i, tenant=TENANT), 0) for i in job_ids])
         sqs.close()
@@ -215,7 +198,7 @@ class Cloud:
 def start_cloud(
     run_dir: Path,
     port: int | None = None,
-    progress: Progress | None = None,
+    step: Step = quiet_step,
     longest_poll_s: int = LONGEST_POLL_S,
 ) -> Cloud:
     """Start MiniStack and deploy Joblane to it; without a port, any free one is taken.
@@ -223,16 +206,15 @@ def start_cloud(
     `run_dir` must not exist; it is made for this run. When something fails, LocalError says what
     in one line and nothing is left running; the folder stays, for its logs.
     """
-    shown = progress if progress is not None else Quiet()
     with bind(port or 0) as server:  # first: a port in use is reported before the folder is made
         try:
             run_dir.mkdir(parents=True)
         except FileExistsError:
             raise LocalError(f"{run_dir} exists already; another run uses it") from None
-        with _nothing_left_on_failure(run_dir), shown.step("starting MiniStack"):
+        with _nothing_left_on_failure(run_dir), step("starting MiniStack"):
             ministack = start_ministack(run_dir, server, longest_poll_s)
     with _nothing_left_on_failure(run_dir):
-        outputs = deploy(ministack, run_dir, shown)
+        outputs = deploy(ministack, run_dir, step)
     return Cloud(run_dir, ministack, outputs)
 
 
@@ -240,14 +222,14 @@ def start_cloud(
 def running_cloud(
     run_dir: Path,
     port: int | None = None,
-    progress: Progress | None = None,
+    step: Step = quiet_step,
     longest_poll_s: int = LONGEST_POLL_S,
 ) -> Iterator[Cloud]:
     """Run a cloud for the duration of a block, then remove every process and the folder.
 
     When the block fails the folder stays, for its logs.
     """
-    cloud = start_cloud(run_dir, port, progress, longest_poll_s)
+    cloud = start_cloud(run_dir, port, step, longest_poll_s)
     with _nothing_left_on_failure(run_dir):
         try:
             yield cloud

@@ -2,14 +2,14 @@
 
 import os
 import socket
-import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import httpx
 
 from scripts.local.errors import LocalError
-from scripts.local.processes import POLL_S, Process
+from scripts.local.processes import Process, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".local" / "ministack-venv" / "bin" / "python"
@@ -27,6 +27,15 @@ LONGEST_POLL_S = 4
 agents drain sooner, and some jobs start half a second later (`scripts/bench latency`)."""
 
 
+class Root(TypedDict):
+    """Arguments with which boto3 reaches MiniStack with all permissions."""
+
+    endpoint_url: str
+    region_name: str
+    aws_access_key_id: str
+    aws_secret_access_key: str
+
+
 @dataclass(frozen=True)
 class MiniStack:
     """A running MiniStack."""
@@ -41,6 +50,15 @@ class MiniStack:
     def endpoint(self) -> str:
         """URL for every AWS client of this run."""
         return f"http://{HOST}:{self.port}"
+
+    def root(self) -> Root:
+        """Return the arguments of a boto3 client with all permissions."""
+        return {
+            "endpoint_url": self.endpoint,
+            "region_name": REGION,
+            "aws_access_key_id": ACCESS_KEY,
+            "aws_secret_access_key": ACCESS_KEY,
+        }
 
     def environment(self) -> dict[str, str]:
         """Return the AWS variables that direct every client to this MiniStack."""
@@ -139,17 +157,13 @@ def bind(port: int = 0) -> socket.socket:
 
 
 def _wait_until_it_answers(ministack: MiniStack) -> None:
-    end = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < end:
+    def answers() -> bool:
         ministack.require_alive()
         try:
-            answer = httpx.get(f"{ministack.endpoint}/_ministack/health", timeout=2.0)
+            return httpx.get(f"{ministack.endpoint}/_ministack/health", timeout=2.0).is_success
         except httpx.TransportError:
-            time.sleep(POLL_S)
-            continue
-        if answer.status_code == httpx.codes.OK:
-            return
-        time.sleep(POLL_S)
-    raise LocalError(
-        f"MiniStack did not answer within {START_TIMEOUT_S:.0f} s: {ministack.process.last_words()}"
-    )
+            return False
+
+    if not wait_until(answers, START_TIMEOUT_S):
+        words = ministack.process.last_words()
+        raise LocalError(f"MiniStack did not answer within {START_TIMEOUT_S:.0f} s: {words}")

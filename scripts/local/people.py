@@ -1,14 +1,10 @@
 """Users of the local user pool, one for each role."""
 
 import secrets
-import string
 from dataclasses import dataclass, field
 
 from joblane.contract.access import ROLES, Role, group_name
 from scripts.local.cloud import TENANT, Cloud
-
-_LETTERS = string.ascii_letters + string.digits
-_LENGTH = 16
 
 
 @dataclass(frozen=True)
@@ -24,7 +20,7 @@ class Person:
 def add_person(cloud: Cloud, name: str, role: Role, tenant: str = TENANT) -> Person:
     """Create a user with a role, as an administrator would."""
     # One character of each kind that the password policy requires, then random ones.
-    password = "aA1-" + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+    password = f"aA1-{secrets.token_urlsafe()}"
     cognito, pool = cloud.cognito(), cloud.outputs["UserPoolId"]
     cognito.admin_create_user(
         UserPoolId=pool, Username=name, TemporaryPassword=password, MessageAction="SUPPRESS"

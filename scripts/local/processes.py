@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ec2_agent.host.processes import kill_process
+from ec2_agent.host.processes import kill_process, start_ticks
 from scripts.local.errors import LocalError
 
 RUN_MARK = "JOBLANE_RUN_DIR"
@@ -24,8 +24,17 @@ RUN_MARK = "JOBLANE_RUN_DIR"
 STATE = "state"
 """Where a run's agents keep their files, in the run's folder."""
 
-POLL_S = 0.02
 KILL_TIMEOUT_S = 5.0
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, poll_s: float = 0.02) -> bool:
+    """Wait for a condition; False when it was not met in time."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(poll_s)
+    return True
 
 
 @dataclass(frozen=True)
@@ -71,15 +80,13 @@ class Process:
                 )
             except OSError as error:
                 raise LocalError(f"{command[0]}: cannot be started ({error.strerror})") from None
-        started = _start_time(child.pid)
-        ticks = started if started is not None else -1
-        return cls(what, child.pid, ticks, str(log), child, not_before)
+        return cls(what, child.pid, start_ticks(child.pid) or -1, str(log), child, not_before)
 
     def is_alive(self) -> bool:
         """Whether it runs; collects the exit code of a child."""
         if self.child is not None:
             return self.child.poll() is None
-        return _start_time(self.pid) == self.started
+        return start_ticks(self.pid) == self.started
 
     def wait(self, timeout_s: float) -> int:
         """Return the exit code of a process that this program started.
@@ -97,19 +104,14 @@ class Process:
 
     def stop(self, grace_s: float) -> None:
         """End it and its process group: SIGTERM, then SIGKILL after `grace_s` (0: at once)."""
-        if grace_s > 0 and self.is_alive():
-            # SIGTERM to the leader alone, which ends its children.
-            self._send(os.kill, signal.SIGTERM, grace_s)
-        if self.is_alive():
-            self._send(os.killpg, signal.SIGKILL, KILL_TIMEOUT_S)
-
-    def _send(self, how: Callable[[int, int], None], number: int, patience_s: float) -> None:
-        """Send a signal and wait for the end, up to a time limit."""
         with contextlib.suppress(ProcessLookupError):
-            how(self.pid, number)
-        end = time.monotonic() + patience_s
-        while time.monotonic() < end and self.is_alive():
-            time.sleep(POLL_S)
+            if grace_s > 0 and self.is_alive():
+                # SIGTERM to the leader alone, which ends its children.
+                os.kill(self.pid, signal.SIGTERM)
+                wait_until(lambda: not self.is_alive(), grace_s)
+            if self.is_alive():
+                os.killpg(self.pid, signal.SIGKILL)
+                wait_until(lambda: not self.is_alive(), KILL_TIMEOUT_S)
 
     def last_words(self, lines: int = 3) -> str:
         """Return the end of its log in one line, for an error message."""
@@ -136,17 +138,17 @@ def end_shims(run_dir: Path, agent: str = "*") -> None:
 def end_leftovers(run_dir: Path) -> None:
     """Kill every process with the mark of this run that outlived its parent."""
     end_shims(run_dir)
-    end = time.monotonic() + 5.0
-    while time.monotonic() < end:
+
+    def none_is_left() -> bool:
         left = list(_marked(run_dir))
-        if not left:
-            return
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        time.sleep(POLL_S)
+        return not left
+
+    wait_until(none_is_left, KILL_TIMEOUT_S)
 
 
 def save(processes: Sequence[Process], path: Path) -> None:
@@ -173,14 +175,3 @@ def _marked(run_dir: Path) -> Iterator[int]:
         with contextlib.suppress(OSError):
             if mark in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
-
-
-def _start_time(pid: int) -> int | None:
-    """Return a process's start in clock ticks since boot; None when it is gone or a zombie."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name, in brackets, may hold anything; the fields after it are numbers, the first a letter.
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])

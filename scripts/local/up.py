@@ -7,7 +7,7 @@ from scripts.local.cloud import start_cloud
 from scripts.local.command import port_from, run
 from scripts.local.errors import LocalError
 from scripts.local.people import add_people
-from scripts.local.progress import Terminal
+from scripts.local.progress import say, shown_step
 
 _NEXT = """
 Joblane runs on {endpoint}. Next:
@@ -32,11 +32,10 @@ def main() -> int:
     if keeping.running():
         raise LocalError("it is running already (. .local/env uses it); scripts/down ends it")
     keeping.end()  # files of a run that was not ended in order
-    progress = Terminal()
-    progress.say("Starting Joblane on this machine")
-    cloud = start_cloud(keeping.RUN_DIR, port, progress)
+    say("Starting Joblane on this machine")
+    cloud = start_cloud(keeping.RUN_DIR, port, shown_step)
     try:
-        with progress.step("starting the agent"):
+        with shown_step("starting the agent"):
             cloud.start_agent()
         people = add_people(cloud)
         keeping.keep(cloud)

@@ -22,8 +22,8 @@ import pytest
 from ec2_agent.host.processes import boottime
 from ec2_agent.settings import PACE, Pace
 from joblane.aws.clients import Clients
-from scripts.local.agent import AGENT, start_agent, wait_until_listed
-from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
+from scripts.local.agent import AGENT
+from scripts.local.cloud import TENANT, Cloud
 from scripts.local.deploy import BIN
 from scripts.local.witness import Run, Witness, overlap, quiet_s, witness
 from tests.e2e.conftest import Http
@@ -95,19 +95,16 @@ class Stage:
         """Start agents for one job each."""
         for name in names:
             road = self.roads.get(name)
-            self.cloud.agents[name] = start_agent(
-                self.cloud.ministack,
-                self.cloud.run_dir,
-                deployment=DEPLOYMENT,
-                name=name,
+            self.cloud.start_agent(
+                name,
                 threads=1,
-                isolation=None,
                 endpoint=None if road is None else road.url,
                 options=("--allow-host-network",),
                 program=PROGRAM,
+                wait=False,
             )
         for name in names:
-            wait_until_listed(self.cloud.agents[name], name, self.cloud.url, self.cloud.token())
+            self.cloud.wait_for_agent(name)
 
     def begin(self) -> None:
         """Start all agents, and have each run a job; then the one that takes over."""
