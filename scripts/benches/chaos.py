@@ -26,7 +26,6 @@ from typing import Any, Literal
 import httpx
 
 from ec2_agent.host.processes import is_running
-from scripts.local.agent import log_of
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.verdict import Case, count, output_of
 from scripts.local.witness import Witness, witness
@@ -248,7 +247,7 @@ class Chaos:
         figures.losses, figures.overlaps = counted["loss"], counted["overlap"]
         figures.repeats, figures.interruptions = counted["repeat"], counted["interruption"]
         figures.torn_logs = counted["torn_log"]
-        for line in log_of(self.cloud.run_dir, AGENT).read_text(errors="replace").splitlines():
+        for line in Path(self.cloud.agents[AGENT].log).read_text(errors="replace").splitlines():
             with suppress(ValueError):  # the last one of an agent that was killed
                 said = json.loads(line)
                 if said["event"] == "job_found":

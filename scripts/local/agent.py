@@ -99,8 +99,3 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
         raise LocalError(
             f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}"
         )
-
-
-def log_of(run_dir: Path, name: str) -> Path:
-    """Return the path of an agent's log."""
-    return run_dir / f"agent-{name}.log"
