@@ -2,13 +2,12 @@
 
 app.py              global options, errors to exit codes
 submit.py           run, submit
-read.py             ls, get, logs, health
+read.py             ls, get, logs, health, audit
 change.py           cancel, retry, resubmit, hide, delete, dlq, requeue, restart-failed
-agents.py, queues.py, conditions.py, audit.py   one command each
+agents.py, queues.py, conditions.py   one command each
 login.py            login, logout
 host.py             agent, doctor
-options.py          options that several commands have
-default_command.py  groups of commands with a default command
+options.py          options, and a kind of group, that several commands have
 log_follower.py     following a job's log
 exit_codes.py       exit codes
 terminal.py         bytes to stdout, notes to stderr

@@ -1,20 +1,16 @@
 """The command `agents`: list agents, show one, drain one."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from joblane.client.answers import rows
 from joblane.client.cli import formats, job_text, tables, terminal
-from joblane.client.cli.default_command import ShowByDefault
-from joblane.client.cli.options import Json, Reason
-from joblane.client.cli.read import screen
+from joblane.client.cli.options import Json, Reason, ShowByDefault
 
 commands = typer.Typer(
-    cls=ShowByDefault,
-    help="List agents, show an agent (joblane agents AGENT), drain an agent.",
-    rich_markup_mode=None,
+    cls=ShowByDefault, help="List agents, show an agent (joblane agents AGENT), drain an agent."
 )
 
 
@@ -30,22 +26,24 @@ def show(
     """List agents with a recent heartbeat, or show an agent and its running jobs."""
     with ctx.obj.connect() as client:
         answer = client.agents() if name is None else client.agent(name)
-    if json:
-        terminal.document(answer)
-    elif name is None:
-        nothing = "no agents; start one on this machine with: joblane agent"
-        terminal.text(tables.records_table(rows(answer), datetime.now(UTC), screen(), nothing))
-    else:
-        running = answer.pop("jobs", [])
-        for field, value in answer.items():
-            terminal.text(f"{field:<12} {formats.printable(value)}")
-        terminal.text(job_text.jobs_table(running, datetime.now(UTC), screen()))
+    terminal.show(answer, lambda: _agents(answer) if name is None else _agent(answer), as_json=json)
+
+
+def _agents(answer: dict[str, Any]) -> str:
+    nothing = "no agents; start one on this machine with: joblane agent"
+    return tables.records_table(rows(answer), datetime.now(UTC), tables.screen(), nothing)
+
+
+def _agent(answer: dict[str, Any]) -> str:
+    own = {name: value for name, value in answer.items() if name != "jobs"}
+    jobs = job_text.jobs_table(answer.get("jobs", []), datetime.now(UTC), tables.screen())
+    return f"{formats.record(own)}\n{jobs}"
 
 
 @commands.command("drain")
 def drain(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="AGENT", help="Agent.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="AGENT", help="Agent.")],
     *,
     reason: Reason = None,
     json: Json = False,
@@ -57,12 +55,5 @@ def drain(
     """
     with ctx.obj.connect() as client:
         answer = client.drain(name, reason=reason)
-    if json:
-        terminal.document(answer)
-    else:
-        terminal.text(formats.printable(answer.get("note") or f"{name} is draining"))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.add_typer(commands, name="agents")
+    said = answer.get("note") or f"{name} is draining"
+    terminal.show(answer, lambda: formats.printable(said), as_json=json)

@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 from joblane import __version__
 from joblane.client.cli import (
     agents,
-    audit,
     change,
     conditions,
     exit_codes,
@@ -80,15 +79,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-submit.add_to(app)
-read.add_to(app)
-queues.add_to(app)
-agents.add_to(app)
-change.add_to(app)
-audit.add_to(app)
-conditions.add_to(app)
-login.add_to(app)
-host.add_to(app)
+for part in (submit, read, change, login, host):
+    app.add_typer(part.commands)
+app.add_typer(queues.commands, name="queues")
+app.add_typer(agents.commands, name="agents")
+app.add_typer(change.dead_letters, name="dlq")
+app.add_typer(conditions.commands, name="conditions")
 
 
 def _version(*, wanted: bool) -> None:

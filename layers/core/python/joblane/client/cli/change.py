@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from joblane.client.cli import exit_codes, formats, job_text, terminal
-from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason
-from joblane.client.cli.read import screen
+from joblane.client.cli import exit_codes, job_text, tables, terminal
+from joblane.client.cli.formats import printable
+from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, limit_of
 
 if TYPE_CHECKING:
     from joblane.client.sync_client import Job
 
-Queue = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="Queue, or _all for all queues.", show_default=False)
-]
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue, or _all for all queues.")]
 JobType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
 ]
 
+commands = typer.Typer()
+dead_letters = typer.Typer(
+    help="List, restart or dismiss dead jobs, whose attempts are exhausted.", no_args_is_help=True
+)
 
+
+@commands.command()
 def cancel(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """Cancel a job; a running job is stopped.
 
@@ -31,13 +35,14 @@ def cancel(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Js
     _print_job(job, str(job.data.get("note") or ""), as_json=json)
 
 
+@commands.command()
 def retry(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """Restart a failed or dead job: same id, attempts reset."""
     with ctx.obj.connect() as client:
-        job = client.retry(job_id, reason=reason)
-    _print_job(job, job.reason, as_json=json)
+        _print_job(client.retry(job_id, reason=reason), as_json=json)
 
 
+@commands.command()
 def resubmit(
     ctx: typer.Context,
     job_id: JobId,
@@ -49,32 +54,31 @@ def resubmit(
     """Submit a job that has ended again; prints the new id."""
     with ctx.obj.connect() as client:
         job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
-    if json:
-        terminal.document(job.data)
-    else:
-        terminal.text(job.id)
+    terminal.show(job.data, lambda: job.id, as_json=json)
 
 
+@commands.command()
 def hide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """Hide an ended job from `ls`; see `ls --hidden`."""
     with ctx.obj.connect() as client:
-        job = client.hide(job_id, reason=reason)
-    _print_job(job, "hidden", as_json=json)
+        _print_job(client.hide(job_id, reason=reason), "hidden", as_json=json)
 
 
+@commands.command()
 def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """List a hidden job in `ls` again."""
     with ctx.obj.connect() as client:
-        job = client.unhide(job_id, reason=reason)
-    _print_job(job, "listed again", as_json=json)
+        _print_job(client.unhide(job_id, reason=reason), "listed again", as_json=json)
 
 
+@commands.command()
 def delete(ctx: typer.Context, job_id: JobId, *, reason: Reason = None) -> None:
     """Delete a job that is not running."""
     with ctx.obj.connect() as client:
         client.delete(job_id, reason=reason)
 
 
+@commands.command()
 def requeue(
     ctx: typer.Context,
     queue: Queue,
@@ -91,6 +95,7 @@ def requeue(
         _print_progress(client.requeue(queue, type_, reason=reason), "requeued", as_json=json)
 
 
+@commands.command()
 def restart_failed(
     ctx: typer.Context,
     queue: Queue,
@@ -106,30 +111,22 @@ def restart_failed(
         )
 
 
-dead_letters = typer.Typer(
-    help="List, restart or dismiss dead jobs, whose attempts are exhausted.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
-
-
 @dead_letters.command("ls")
 def dlq_ls(
     ctx: typer.Context,
     *,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", min=1, help="Maximum number of jobs.")
-    ] = 20,
+    limit: Annotated[int, limit_of("jobs")] = 20,
     after: Next = None,
     json: Json = False,
 ) -> None:
     """List dead jobs, newest first."""
     with ctx.obj.connect() as client:
         page = client.dead_letters(limit=limit, cursor=after)
-    if json:
-        terminal.document(page)
-    else:
-        terminal.text(job_text.jobs_table(page["entries"], datetime.now(UTC), screen()))
+    terminal.show(
+        page,
+        lambda: job_text.jobs_table(page["entries"], datetime.now(UTC), tables.screen()),
+        as_json=json,
+    )
 
 
 @dead_letters.command("replay")
@@ -138,8 +135,7 @@ def dlq_replay(
 ) -> None:
     """Restart a dead job: same id, attempts reset."""
     with ctx.obj.connect() as client:
-        job = client.replay(job_id, reason=reason)
-    _print_job(job, job.reason, as_json=json)
+        _print_job(client.replay(job_id, reason=reason), as_json=json)
 
 
 @dead_letters.command("dismiss")
@@ -148,15 +144,12 @@ def dlq_dismiss(
 ) -> None:
     """Remove a dead job from the list of dead jobs."""
     with ctx.obj.connect() as client:
-        job = client.dismiss(job_id, reason=reason)
-    _print_job(job, job.reason, as_json=json)
+        _print_job(client.dismiss(job_id, reason=reason), as_json=json)
 
 
-def _print_job(job: "Job", message: str, *, as_json: bool) -> None:
-    if as_json:
-        terminal.document(job.data)
-    else:
-        terminal.text(formats.printable(f"{job.id} {job.state}: {message}"))
+def _print_job(job: "Job", message: str | None = None, *, as_json: bool) -> None:
+    said = job.reason if message is None else message
+    terminal.show(job.data, lambda: printable(f"{job.id} {job.state}: {said}"), as_json=as_json)
 
 
 def _print_progress(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
@@ -175,10 +168,3 @@ def _print_progress(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool
             terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
     if refused:
         raise typer.Exit(exit_codes.REFUSED)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    for command in (cancel, retry, resubmit, hide, unhide, delete, requeue, restart_failed):
-        app.command(command.__name__.replace("_", "-"))(command)
-    app.add_typer(dead_letters, name="dlq")

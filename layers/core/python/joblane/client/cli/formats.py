@@ -30,6 +30,11 @@ def plain(value: object) -> str:
             return str(value)
 
 
+def record(values: Mapping[str, object]) -> str:
+    """Show named values, one per line."""
+    return "\n".join(f"{name:<12} {printable(value)}" for name, value in values.items())
+
+
 def parse_time(value: object) -> datetime | None:
     """Read an RFC 3339 time; None for anything else."""
     if not isinstance(value, str):

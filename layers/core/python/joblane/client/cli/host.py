@@ -19,12 +19,16 @@ _PASS_ON = {
     "help_option_names": [],
 }
 
+commands = typer.Typer()
 
+
+@commands.command(context_settings=_PASS_ON)
 def agent(ctx: typer.Context) -> None:
     """Run an agent on this machine."""
     _replace_process("run", ctx.args)
 
 
+@commands.command(context_settings=_PASS_ON)
 def doctor(ctx: typer.Context) -> None:
     """Check what this machine can isolate, and what is missing."""
     _replace_process("doctor", ctx.args)
@@ -41,9 +45,3 @@ def _replace_process(command: str, args: list[str]) -> None:
     except OSError as error:
         terminal.note(f"cannot start {sys.executable}: {error.strerror}")
         raise typer.Exit(exit_codes.INTERNAL) from error
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    for command in (agent, doctor):
-        app.command(command.__name__, context_settings=_PASS_ON)(command)

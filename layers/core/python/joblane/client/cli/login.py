@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from joblane.client.loopback import Loopback
     from joblane.client.oauth import LoginAttempt
 
+commands = typer.Typer()
 
+
+@commands.command()
 def login(
     ctx: typer.Context,
     *,
@@ -69,6 +72,7 @@ def login(
         terminal.note("JOBLANE_TOKEN is set and takes precedence; unset it to use this login")
 
 
+@commands.command()
 def logout(ctx: typer.Context) -> None:
     """Delete the login and revoke it at its issuer."""
     from joblane.client import oauth, profiles  # noqa: PLC0415 - help needs no HTTP
@@ -112,9 +116,3 @@ def _has_screen() -> bool:
     if sys.platform != "linux":
         return True
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    for command in (login, logout):
-        app.command(command.__name__)(command)

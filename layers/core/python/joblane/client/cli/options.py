@@ -1,10 +1,11 @@
-"""Arguments and options that several commands have."""
+"""Arguments, options and a kind of group that several commands have."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.", show_default=False)]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -15,9 +16,7 @@ Next = Annotated[
 
 Reason = Annotated[
     str | None,
-    typer.Option(
-        "--reason", metavar="TEXT", help="Reason, for the audit trail.", show_default=False
-    ),
+    typer.Option("--reason", metavar="TEXT", help="Reason, for the audit trail."),
 ]
 
 IdempotencyKey = Annotated[
@@ -36,3 +35,18 @@ GiveUp = Annotated[
         help="Stop following after this long without an answer of the API.",
     ),
 ]
+
+
+def limit_of(what: str, most: int | None = None) -> Any:  # noqa: ANN401 - as typer.Option
+    """Option for the maximum number of entries in a list."""
+    return typer.Option("-n", "--limit", min=1, max=most, help=f"Maximum number of {what}.")
+
+
+class ShowByDefault(TyperGroup):
+    """A group that runs `show` when its first argument is not one of its commands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - vendored click
+        """Insert `show` where no command is named."""
+        if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)

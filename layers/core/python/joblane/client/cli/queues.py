@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from joblane.client.answers import rows
-from joblane.client.cli import formats, queue_text, tables, terminal
-from joblane.client.cli.default_command import ShowByDefault
-from joblane.client.cli.options import Json, Reason
-from joblane.client.cli.read import screen
+from joblane.client.cli import formats, queue_text, terminal
+from joblane.client.cli.options import Json, Reason, ShowByDefault
+from joblane.client.cli.tables import screen
 from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
@@ -20,24 +19,18 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 2.0
 
-
 commands = typer.Typer(
-    cls=ShowByDefault,
-    help="Show queue statistics; pause and resume queues, set their limits.",
-    rich_markup_mode=None,
+    cls=ShowByDefault, help="Show queue statistics; pause and resume queues, set their limits."
 )
 
-Name = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue.")]
 
 
 @commands.command("show")
 def show(
     ctx: typer.Context,
     queue: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[QUEUE]", help="Show only this queue, in detail.", show_default=False
-        ),
+        str | None, typer.Argument(metavar="[QUEUE]", help="Show only this queue, in detail.")
     ] = None,
     *,
     watch: Annotated[
@@ -58,16 +51,15 @@ def show(
 
         if watch:
             _watch(fetch, as_json=json)
-        elif json:
-            terminal.document(fetch())
         else:
-            terminal.text(_shown(fetch(), screen()))
+            answer = fetch()
+            terminal.show(answer, lambda: _text(answer), as_json=json)
 
 
-def _shown(answer: dict[str, Any], where: tables.Screen) -> str:
+def _text(answer: dict[str, Any]) -> str:
     if "lanes" in answer:
-        return queue_text.queue_details(answer, datetime.now(UTC), where)
-    return queue_text.queues_table(rows(answer), where)
+        return queue_text.queue_details(answer, datetime.now(UTC), screen())
+    return queue_text.queues_table(rows(answer), screen())
 
 
 def _watch(fetch: Callable[[], dict[str, Any]], *, as_json: bool) -> None:
@@ -90,7 +82,7 @@ def _watch(fetch: Callable[[], dict[str, Any]], *, as_json: bool) -> None:
                 if as_json:
                     terminal.json_line(answer)
                 else:
-                    last = f"{datetime.now(UTC):%H:%M:%S} UTC\n\n{_shown(answer, screen())}"
+                    last = f"{datetime.now(UTC):%H:%M:%S} UTC\n\n{_text(answer)}"
                     show_text(last)
             time.sleep(WATCH_EVERY_S)
 
@@ -170,16 +162,9 @@ def _set(
     as_json: bool,
 ) -> None:
     settings = client.set_queue(queue, changes, reason=reason)
-    if as_json:
-        terminal.document(settings)
-        return
     state = "running" if settings.get("run_jobs") else "paused"
     own, cluster = settings.get("threads"), settings.get("cluster_threads")
     threads = settings.get("threads_declared") if own is None else own
     limit = "no limit in all" if cluster is None else f"{cluster} in all"
-    terminal.text(formats.printable(f"{queue} {state}: {threads} threads per agent, {limit}"))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.add_typer(commands, name="queues")
+    said = f"{queue} {state}: {threads} threads per agent, {limit}"
+    terminal.show(settings, lambda: formats.printable(said), as_json=as_json)

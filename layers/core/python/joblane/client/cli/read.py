@@ -1,25 +1,28 @@
-"""The commands `ls`, `get`, `logs` and `health`."""
+"""The commands that only read: `ls`, `get`, `logs`, `health` and `audit`."""
 
-import shutil
-import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from joblane.client.answers import rows
 from joblane.client.cli import exit_codes, formats, job_text, tables, terminal
-from joblane.client.cli.options import GiveUp, JobId, Json, Next
+from joblane.client.cli.options import GiveUp, JobId, Json, Next, limit_of
 
 if TYPE_CHECKING:
     from joblane.client.job_calls import Filters
 
+commands = typer.Typer()
 
+_TIME = "UTC, such as 2026-11-21T02:00:00Z."
+
+
+@commands.command()
 def ls(  # noqa: PLR0913 - the filters of the API
     ctx: typer.Context,
     *,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", min=1, help="Maximum number of jobs.")
-    ] = 20,
+    limit: Annotated[int, limit_of("jobs")] = 20,
     after: Next = None,
     name: Annotated[str | None, typer.Option(help="Only jobs with exactly this name.")] = None,
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
@@ -62,22 +65,22 @@ def ls(  # noqa: PLR0913 - the filters of the API
             after = page.get("next")
             if not after:
                 break
-    if json:
-        terminal.document({"entries": entries, "limit": limit, "next": after})
-    else:
-        terminal.text(job_text.jobs_table(entries, datetime.now(UTC), screen()))
+    terminal.show(
+        {"entries": entries, "limit": limit, "next": after},
+        lambda: job_text.jobs_table(entries, datetime.now(UTC), tables.screen()),
+        as_json=json,
+    )
 
 
+@commands.command()
 def get(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
     """Show a job and its timeline."""
     with ctx.obj.connect() as client:
         data = client.get(job_id).data
-    if json:
-        terminal.document(data)
-    else:
-        terminal.text(job_text.job_details(data, datetime.now(UTC)))
+    terminal.show(data, lambda: job_text.job_details(data, datetime.now(UTC)), as_json=json)
 
 
+@commands.command()
 def logs(
     ctx: typer.Context,
     job_id: JobId,
@@ -105,6 +108,7 @@ def logs(
                 show([record])
 
 
+@commands.command()
 def health(ctx: typer.Context, *, json: Json = False) -> None:
     """Check the health of the API; needs no token.
 
@@ -118,23 +122,73 @@ def health(ctx: typer.Context, *, json: Json = False) -> None:
     else:
         rest = {name: value for name, value in answer.items() if name != "status"}
         terminal.text(formats.printable(f"{answer.get('status', 'unknown')} {url}"))
-        for name, value in rest.items():
-            terminal.text(f"{name:<12} {formats.printable(value)}")
+        if rest:
+            terminal.text(formats.record(rest))
     if answer.get("status") != "ok":
         raise typer.Exit(exit_codes.UNAVAILABLE)
 
 
-def screen() -> tables.Screen:
-    """Width and colour of the terminal; neither when stdout is not a terminal."""
-    import os  # noqa: PLC0415
+@commands.command()
+def audit(  # noqa: PLR0913 - the filters of the API
+    ctx: typer.Context,
+    job_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Job whose actions to show.")
+    ] = None,
+    *,
+    limit: Annotated[int, limit_of("entries", most=100)] = 20,
+    after: Next = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"Only entries at or after this time; {_TIME}"),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Only entries before this time; {_TIME}")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="ACTION", help="Only this action, such as cancel.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the audit trail: who did what and why, newest first.
 
-    if not terminal.is_terminal(sys.stdout):
-        return tables.Screen()
-    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return tables.Screen(shutil.get_terminal_size().columns, colour=colour)
+    With the id of a job: its submission and the actions on that job. Without: the actions on the
+    tenant's jobs and queues; `joblane ls` lists submissions.
+    """
+    with ctx.obj.connect() as client:
+        page = client.audit(
+            job_id, limit=limit, cursor=after, since=since, until=until, action=action
+        )
+    show_page(page, _audit_row, "entries", "no entries", as_json=json)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    for command in (ls, get, logs, health):
-        app.command(command.__name__)(command)
+def _audit_row(entry: dict[str, Any]) -> dict[str, Any]:
+    """Columns of the table; --json prints all fields."""
+    target = entry.get("target")
+    by, refused = entry.get("by") or {}, entry.get("refused")
+    return {
+        "at": entry.get("at"),
+        "action": entry.get("action"),
+        "on": " ".join(map(str, target.values())) if isinstance(target, dict) else None,
+        "by": by.get("name"),
+        "reason": entry.get("reason"),
+        "refused": refused and f"{refused.get('status')} {refused.get('detail')}",
+    }
+
+
+def show_page(
+    page: dict[str, Any],
+    row: Callable[[dict[str, Any]], dict[str, Any]],
+    what: str,
+    nothing: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a page of records, `row` of each in the table, and how to get the next page."""
+    shown = [row(entry) for entry in rows(page)]
+    terminal.show(
+        page,
+        lambda: tables.records_table(shown, datetime.now(UTC), tables.screen(), nothing),
+        as_json=as_json,
+    )
+    if page.get("next") and not as_json:
+        terminal.note(f"more {what}: --next {page['next']}")

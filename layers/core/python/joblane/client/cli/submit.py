@@ -215,10 +215,7 @@ def _submit(ctx: typer.Context, options: JobOptions, own: Mapping[str, Any]) -> 
     """Submit a job and print its id; with --json, the job."""
     with ctx.obj.connect() as client:
         job = options.submit(client)
-    if own["json"]:
-        terminal.document(job.data)
-    else:
-        terminal.text(job.id)
+    terminal.show(job.data, lambda: job.id, as_json=own["json"])
 
 
 def _submit_options(*, json: Json = False) -> None: ...
@@ -297,11 +294,10 @@ def _log_lines(records: Sequence["LogRecord"]) -> None:
         terminal.json_line({"log": piece.entry})
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    app.command(
-        "run", options_metavar=_USAGE, epilog=exit_codes.RUN_EPILOG, context_settings=_CONTEXT
-    )(_with_job_options(_run, _run_options))
-    app.command("submit", options_metavar=_USAGE, context_settings=_CONTEXT)(
-        _with_job_options(_submit, _submit_options)
-    )
+commands = typer.Typer()
+commands.command(
+    "run", options_metavar=_USAGE, epilog=exit_codes.RUN_EPILOG, context_settings=_CONTEXT
+)(_with_job_options(_run, _run_options))
+commands.command("submit", options_metavar=_USAGE, context_settings=_CONTEXT)(
+    _with_job_options(_submit, _submit_options)
+)

@@ -1,11 +1,15 @@
 """Tables cut to the width of the terminal."""
 
+import os
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from joblane.client.cli.formats import parse_time, printable, relative_time
+from joblane.client.cli.terminal import is_terminal
 
 COLOURS: Mapping[str, str] = {
     "completed": "green",
@@ -35,6 +39,14 @@ class Screen:
     width: int | None = None
     """Characters; None (a file, a pipe) means unlimited."""
     colour: bool = False
+
+
+def screen() -> Screen:
+    """Width and colour of the terminal; neither when stdout is not a terminal."""
+    if not is_terminal(sys.stdout):
+        return Screen()
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Screen(shutil.get_terminal_size().columns, colour=colour)
 
 
 def table(

@@ -7,6 +7,7 @@ terminal's encoding lacks a character.
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, TextIO
 
@@ -31,6 +32,14 @@ def text(lines: str) -> None:
 def document(value: object) -> None:
     """Write one JSON document, indented."""
     text(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def show(answer: object, shown: Callable[[], str], *, as_json: bool) -> None:
+    """Write an answer of the API: as JSON, or as the text that `shown` makes of it."""
+    if as_json:
+        document(answer)
+    else:
+        text(shown())
 
 
 def json_line(value: object) -> None:
