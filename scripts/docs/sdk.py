@@ -9,6 +9,7 @@ from typing import Any
 
 import joblane
 from joblane import AsyncClient, JoblaneError
+from joblane.client.calls import ApiCall, ApiStream
 from scripts.docs.schema import attribute_docstrings, escape
 
 _WIDTH = 95
@@ -39,13 +40,14 @@ def _class(name: str, owner: type) -> Iterator[str]:
             if (member.startswith("_") and member != "__init__") or member in seen:
                 continue
             seen.add(member)
-            runs_call = inspect.isfunction(value) and hasattr(value, "__wrapped__")
-            if owner is not AsyncClient or not runs_call:
+            if owner is not AsyncClient or not isinstance(value, ApiCall | ApiStream):
                 yield from _member(name, member, value)
 
 
 def _member(owner: str, name: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any attribute
-    wrapped = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    is_call = isinstance(value, ApiCall | ApiStream)
+    plain = value.__get__(None) if is_call else getattr(value, "__func__", value)
+    wrapped = plain.fget if isinstance(plain, property) else plain
     if not inspect.isfunction(wrapped) or wrapped.__code__.co_filename == "<string>":
         return  # not a method, or one that a dataclass has made
     source = ast.parse(textwrap.dedent(inspect.getsource(wrapped))).body[0]
@@ -53,7 +55,7 @@ def _member(owner: str, name: str, value: Any) -> Iterator[str]:  # noqa: ANN401
         return
     call = owner if name == "__init__" else f"{owner}.{name}"
     returns = "" if source.returns is None else ast.unparse(source.returns).strip("'\"")
-    if hasattr(wrapped, "__wrapped__"):  # a call that `Client` runs, see joblane.client.calls
+    if is_call:
         returns = re.sub(r"^Call\[(.*)\]$", r"\1", returns).replace("Stream[", "Iterator[")
         returns = re.sub(r"\bJ\b", "Job", returns).replace("Entries", "list[dict[str, Any]]")
     if isinstance(value, property):

@@ -35,7 +35,6 @@ from joblane.client import errors
 from joblane.client.calls import Item, Request, Sleep
 from joblane.client.connection import Connection
 from joblane.client.credentials import StaticToken
-from joblane.client.operations import Operations
 from joblane.job.spec import Submission
 from tests.support.client import fake_api
 from tests.support.client.clients import Connect
@@ -117,9 +116,10 @@ def test_following_waits_as_long_as_a_throttling_api_asks(api: FakeApi) -> None:
     api.add().end()
     api.faults.append((429, {"Retry-After": "7"}, b"{}"))
     connection = Connection(api.url, StaticToken(None))
-    call = Operations(lambda job: job).follow("01J")
+    client = Client(api.url)
+    call = Client.follow(client, "01J")
     steps = [next(call)]
-    with closing(connection), suppress(StopIteration):
+    with client, closing(connection), suppress(StopIteration):
         while True:
             try:
                 answer = connection.send(steps[-1]) if isinstance(steps[-1], Request) else None
@@ -271,8 +271,6 @@ def methods(owner: type) -> dict[str, list[inspect.Parameter]]:
 def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     assert methods(Client) == methods(AsyncClient)
     assert methods(Job) == methods(AsyncJob)
-    calls = {name for name in methods(Operations) if not name.startswith("_")}
-    assert calls == set(methods(Client)) - {"from_env", "from_endpoint", "close"}
 
 
 def test_a_submission_has_the_fields_of_the_specification() -> None:

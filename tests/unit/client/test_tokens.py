@@ -143,7 +143,6 @@ def test_a_link_is_not_followed_and_a_loose_folder_is_mended(
 
 def test_nothing_that_is_shown_of_a_token_is_the_token(api: FakeApi) -> None:
     kept = StoredToken(api.url, "people", "access-0", 0, "", "refresh-0")
-    tokens = oauth.Tokens("access-0", 0, "refresh-0")
     attempt = oauth.LoginAttempt("", "", "code-1", "code-2")
-    for value in (kept, tokens, attempt):
+    for value in (kept, attempt):
         assert not SECRETS.search(repr(value)), value

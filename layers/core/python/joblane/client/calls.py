@@ -1,18 +1,30 @@
 """Calls of the API without I/O: generators that yield what is to be done and are sent the results.
 
 A `Call` yields requests and sleeps, and returns its result; a `Stream` yields items between them.
-`Client` and `AsyncClient` run the same calls: each sends the requests and sleeps in its own way.
-An error of `joblane.client.errors` is thrown into the call, at the request that failed.
+`Client` and `AsyncClient` inherit the same calls, and their connections run them: each sends the
+requests and sleeps in its own way. An error of `joblane.client.errors` is thrown into the call, at
+the request that failed.
 """
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeAlias, TypeVar
+from functools import wraps
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from urllib.parse import quote
 
 from joblane.client.errors import InputError
 
+if TYPE_CHECKING:
+    from joblane.client.base import BaseClient
+    from joblane.client.connection import AsyncConnection, Connection
+
+LIST_MAX = 100
+"""Most entries in one answer of the API."""
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -55,12 +67,76 @@ Call: TypeAlias = Generator[Request | Sleep, Any, T]
 Stream: TypeAlias = Generator[Request | Sleep | Item[T], Any, None]
 
 
+class ApiCall(Generic[P, T]):
+    """Method of both clients that runs a call: `Client` blocks, `AsyncClient` awaits.
+
+    As an attribute of a class it is the call itself, for other calls.
+    """
+
+    def __init__(self, call: Callable[Concatenate[Any, P], Call[T]]) -> None:
+        def as_stream(client: Any, *args: P.args, **kwargs: P.kwargs) -> Stream[T]:  # noqa: ANN401
+            yield Item((yield from call(client, *args, **kwargs)))
+
+        @wraps(call)
+        def run(client: "BaseClient[Any, Any]", *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
+            return client._connection.result(as_stream(client, *args, **kwargs))  # noqa: SLF001
+
+        self._call, self._run = call, run
+
+    @overload
+    def __get__(
+        self, client: "BaseClient[Any, Connection]", owner: object = None
+    ) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, client: "BaseClient[Any, AsyncConnection]", owner: object = None
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(
+        self, client: None, owner: object = None
+    ) -> Callable[Concatenate[Any, P], Call[T]]: ...
+    def __get__(self, client: object, owner: object = None) -> object:
+        """Return the method of a client; without one, the call."""
+        return self._call if client is None else MethodType(self._run, client)
+
+
+class ApiStream(Generic[P, T]):
+    """Like `ApiCall`, for a stream: a method that yields."""
+
+    def __init__(self, call: Callable[Concatenate[Any, P], Stream[T]]) -> None:
+        @wraps(call)
+        def run(client: "BaseClient[Any, Any]", *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
+            return client._connection.run(call(client, *args, **kwargs))  # noqa: SLF001
+
+        self._call, self._run = call, run
+
+    @overload
+    def __get__(
+        self, client: "BaseClient[Any, Connection]", owner: object = None
+    ) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(
+        self, client: "BaseClient[Any, AsyncConnection]", owner: object = None
+    ) -> Callable[P, AsyncGenerator[T, None]]: ...
+    @overload
+    def __get__(
+        self, client: None, owner: object = None
+    ) -> Callable[Concatenate[Any, P], Stream[T]]: ...
+    def __get__(self, client: object, owner: object = None) -> object:
+        """Return the method of a client; without one, the stream."""
+        return self._call if client is None else MethodType(self._run, client)
+
+
 def get(
-    path: str, params: Mapping[str, str | int] | None = None, *, retry: bool = True
+    path: str, params: Mapping[str, str | int | None] | None = None, *, retry: bool = True
 ) -> Call[Any]:
-    """Read; `retry=False` sends the request once, for a caller that repeats it."""
+    """Read, with the parameters that are not None.
+
+    `retry=False` sends the request once, for a caller that repeats it.
+    """
+    given = {name: value for name, value in (params or {}).items() if value is not None}
     retries = Retries.READ if retry else Retries.NONE
-    return (yield Request("GET", path, params, retries=retries))
+    return (yield Request("GET", path, given, retries=retries))
 
 
 def act(  # noqa: PLR0913 - the parts of a request
@@ -68,15 +144,21 @@ def act(  # noqa: PLR0913 - the parts of a request
     path: str,
     body: Mapping[str, Any] | None = None,
     *,
+    reason: str | None = None,
     params: Mapping[str, str] | None = None,
     if_match: str | None = None,
     idempotency_key: str | None = None,
 ) -> Call[Any]:
-    """Send a POST, PUT or DELETE. Raises `InputError` when `body` cannot be JSON in UTF-8."""
+    """Send a POST, PUT or DELETE; `reason`, for the audit trail, is a field of the body.
+
+    Raises `InputError` when the body cannot be JSON in UTF-8.
+    """
     headers = _key_header(idempotency_key)
     if if_match is not None:
         headers["If-Match"] = if_match
     content = None
+    if reason is not None:
+        body = {**(body or {}), "reason": reason}
     if body is not None:
         headers["Content-Type"] = "application/json"
         content = _encoded(body)
@@ -84,9 +166,14 @@ def act(  # noqa: PLR0913 - the parts of a request
     return (yield Request(method, path, params, content, headers, retries))
 
 
-def as_stream(call: Call[T]) -> Stream[T]:
-    """Make a stream whose only item is the result of a call."""
-    yield Item((yield from call))
+def segment(name: str, what: str) -> str:
+    """Quote a name for a path. Raises `InputError`: an empty or dotted one is another path."""
+    if not name.strip("."):
+        raise InputError(f"{name!r} is not the {what}")
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError as error:
+        raise InputError(f"the {what} is plain text") from error
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Connections to the API: sent as the credential's user, with retries. One blocks, one awaits.
+"""Connections to the API, which run its calls: one blocks, one awaits.
 
 Reads are sent again after a network error, 429 and 5xx, for some seconds. Everything else is sent
 again only when no connection could be made, because then the API saw nothing of it; with an
@@ -6,17 +6,22 @@ Idempotency-Key, which makes it one request, it is retried like a read.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing, closing
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from httpx_retries import Retry, RetryTransport
 
-from joblane.client.calls import Request, Retries
+from joblane.client.calls import Item, Request, Retries, Sleep, Stream
 from joblane.client.credentials import Credential
+from joblane.client.errors import JoblaneError
 from joblane.client.responses import failure, result
 from joblane.client.transport import Certificate, base_url, transport
+
+T = TypeVar("T")
 
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 """Seconds. API Gateway itself gives up after 30."""
@@ -24,29 +29,25 @@ TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 BRIEF_TIMEOUT = httpx.Timeout(15.0, connect=5.0)
 """For a read that the call repeats itself: an API that is away is noticed sooner."""
 
-RETRY_READ = Retry(
-    total=4,
-    allowed_methods=["GET"],
-    status_forcelist=[429, 500, 502, 503, 504],
-    # A read that timed out has already cost 35 s.
-    retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout],
-    backoff_factor=0.2,
-    backoff_jitter=0.5,
-    max_backoff_wait=5.0,
-    total_timeout=10.0,
-)
+
+def _retry(method: str, exceptions: list[type[httpx.HTTPError]], total_timeout: float) -> Retry:
+    return Retry(
+        total=4,
+        allowed_methods=[method],
+        status_forcelist=[429, 500, 502, 503, 504],
+        retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, *exceptions],
+        backoff_factor=0.2,
+        backoff_jitter=0.5,
+        max_backoff_wait=5.0,
+        total_timeout=total_timeout,
+    )
+
+
+# A read that timed out has already cost 35 s.
+RETRY_READ = _retry("GET", [httpx.ConnectTimeout], total_timeout=10.0)
 """Waits of about 0.3, 0.6, 1.2 and 2.4 s, or as long as Retry-After says, 10 s at most in all."""
 
-RETRY_IDEMPOTENT = Retry(
-    total=4,
-    allowed_methods=["POST"],
-    status_forcelist=[429, 500, 502, 503, 504],
-    retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, httpx.TimeoutException],
-    backoff_factor=0.2,
-    backoff_jitter=0.5,
-    max_backoff_wait=5.0,
-    total_timeout=45.0,
-)
+RETRY_IDEMPOTENT = _retry("POST", [httpx.TimeoutException], total_timeout=45.0)
 """For a request with an Idempotency-Key, which takes effect once."""
 
 
@@ -156,6 +157,33 @@ class Connection:
             raise failure(error, self.url) from error
         return result(response, self.url, self._credential.hint)
 
+    def run(self, call: Stream[T]) -> Generator[T, None, None]:
+        """Do what a call yields: send its requests, sleep, and yield its items."""
+        answer: object = None
+        error: JoblaneError | None = None
+        with closing(call):
+            while True:
+                try:
+                    step = call.send(answer) if error is None else call.throw(error)
+                except StopIteration:
+                    return
+                answer = error = None
+                match step:
+                    case Item():
+                        yield step.value
+                    case Sleep():
+                        time.sleep(step.seconds)
+                    case Request():
+                        try:
+                            answer = self.send(step)
+                        except JoblaneError as failed:
+                            error = failed
+
+    def result(self, call: Stream[T]) -> T:
+        """Return the only item of a call."""
+        with closing(self.run(call)) as items:
+            return next(items)
+
 
 class AsyncConnection:
     """Like `Connection`, for asyncio."""
@@ -183,3 +211,30 @@ class AsyncConnection:
         except httpx.HTTPError as error:
             raise failure(error, self.url) from error
         return result(response, self.url, self._credential.hint)
+
+    async def run(self, call: Stream[T]) -> AsyncGenerator[T, None]:
+        """Do what a call yields: send its requests, sleep, and yield its items."""
+        answer: object = None
+        error: JoblaneError | None = None
+        with closing(call):
+            while True:
+                try:
+                    step = call.send(answer) if error is None else call.throw(error)
+                except StopIteration:
+                    return
+                answer = error = None
+                match step:
+                    case Item():
+                        yield step.value
+                    case Sleep():
+                        await asyncio.sleep(step.seconds)
+                    case Request():
+                        try:
+                            answer = await self.send(step)
+                        except JoblaneError as failed:
+                            error = failed
+
+    async def result(self, call: Stream[T]) -> T:
+        """Return the only item of a call."""
+        async with aclosing(self.run(call)) as items:
+            return await anext(items)

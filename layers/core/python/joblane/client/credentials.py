@@ -9,7 +9,6 @@ OAuth is imported when a token is requested: most commands find a valid one on d
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Protocol
 
@@ -109,10 +108,9 @@ class PersonLogin(RenewableToken):
         if stored.refresh is None:
             raise LoginError("the login has expired; run `joblane login`")
         try:
-            new = oauth.refresh(stored.token_url, stored.client_id, stored.refresh, self._clock)
+            return oauth.refresh(stored, self._clock)
         except LoginError as error:
             raise LoginError(f"the login has expired ({error}); run `joblane login`") from None
-        return replace(stored, access=new.access, expires_at=new.expires_at, refresh=new.refresh)
 
 
 class MachineLogin(RenewableToken):
@@ -120,37 +118,24 @@ class MachineLogin(RenewableToken):
 
     hint = "the machine's role may not allow it"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what a token is obtained with
         self,
         url: str,
         file: TokenFile,
         clock: Callable[[], float],
-        machine: "MachineCredentials",
+        client_id: str,
+        secret: str,
         certificate: Certificate | None,
     ) -> None:
         super().__init__(url, file, clock)
-        self._machine = machine
+        self._client_id, self._secret = client_id, secret
         self._certificate = certificate
 
     def _obtain(self, stored: StoredToken | None) -> StoredToken | None:  # noqa: ARG002 - it has no refresh token
         from joblane.client import oauth  # noqa: PLC0415 - see the module
 
         issuer = oauth.discover(self._url, self._certificate)
-        machine = self._machine
-        new = oauth.machine_tokens(
-            issuer.token_url, machine.client_id, machine.secret, issuer.audience, self._clock
-        )
-        return StoredToken(
-            self._url, machine.client_id, new.access, new.expires_at, issuer.token_url
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class MachineCredentials:
-    """Client id and secret of a machine."""
-
-    client_id: str
-    secret: str = field(repr=False)
+        return oauth.machine_token(self._url, issuer, self._client_id, self._secret, self._clock)
 
 
 def token_file_name(url: str, client_id: str = "") -> str:

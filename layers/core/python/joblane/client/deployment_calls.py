@@ -1,44 +1,95 @@
-"""Calls that concern a deployment: agents, conditions, the audit trail, health."""
+"""Calls that concern a deployment: queues, agents, conditions, the audit trail, health."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import quote
 
 from joblane.client.answers import as_object
-from joblane.client.calls import Call, act, get
+from joblane.client.calls import LIST_MAX, ApiCall, ApiStream, Call, Item, Stream, act, get, segment
 from joblane.client.errors import InputError
-from joblane.client.job_calls import LIST_MAX, because, job_path
+from joblane.client.job_calls import job_path
+
+SETTINGS = ("run_jobs", "threads", "cluster_threads")
 
 
 class DeploymentCalls:
     """The calls."""
 
+    @ApiCall
+    def queues(self) -> Call[dict[str, Any]]:
+        """Read all queues: lanes, settings and activity."""
+        return as_object((yield from get("/v1/queues")), "a list of queues")
+
+    @ApiCall
+    def queue(self, queue: str) -> Call[dict[str, Any]]:
+        """Read one queue. Raises `NotFoundError`."""
+        return as_object((yield from get(_path(queue))), "a queue")
+
+    @ApiCall
+    def set_queue(
+        self, queue: str, changes: Mapping[str, bool | int | None], *, reason: str | None = None
+    ) -> Call[dict[str, Any]]:
+        """Change settings of a queue and return all of them; other settings keep their values.
+
+        `run_jobs` False pauses it, `threads` limits each agent (None: as in joblane.toml),
+        `cluster_threads` all agents together (None: no limit); `reason` goes into the audit
+        trail. Agents apply a change within 30 s; running jobs continue. Raises `RequestError`
+        (412), without a change, when the settings were changed at the same time.
+        """
+        unknown = sorted(set(changes) - set(SETTINGS))
+        if unknown:
+            raise InputError(f"unknown queue setting {unknown[0]}; allowed: {', '.join(SETTINGS)}")
+        path = f"{_path(queue)}/settings"
+        now = as_object((yield from get(path)), "settings of a queue")
+        wanted: dict[str, Any] = {name: now.get(name) for name in SETTINGS} | dict(changes)
+        tag = f'"{now.get("version")}"'
+        answer = yield from act("PUT", path, wanted, reason=reason, if_match=tag)
+        return as_object(answer, "settings of a queue")
+
+    @ApiStream
+    def requeue(
+        self, queue: str, job_type: str | None = None, *, reason: str | None = None
+    ) -> Stream[dict[str, Any]]:
+        """Send a new message for each waiting job of `queue` (`_all`: of all queues).
+
+        Yields the answer for each page of jobs; stop iterating to stop.
+        """
+        return _pages(queue, "requeue", job_type, reason)
+
+    @ApiStream
+    def restart_failed(
+        self, queue: str, job_type: str | None = None, *, reason: str | None = None
+    ) -> Stream[dict[str, Any]]:
+        """Restart each failed or dead job of `queue` (`_all`: of all queues); see `requeue`."""
+        return _pages(queue, "restart-failed", job_type, reason)
+
+    @ApiCall
     def agents(self) -> Call[dict[str, Any]]:
         """Read the agents with a recent heartbeat."""
         return as_object((yield from get("/v1/agents")), "a list of agents")
 
+    @ApiCall
     def agent(self, name: str) -> Call[dict[str, Any]]:
         """Read an agent, and its running jobs that are yours. Raises `NotFoundError`."""
-        if not name.strip("."):
-            raise InputError(f"{name!r} is not the name of an agent")
-        return as_object((yield from get(f"/v1/agents/{quote(name, safe='')}")), "an agent")
+        return as_object((yield from get(_agent_path(name))), "an agent")
 
+    @ApiCall
     def drain(self, agent: str, *, reason: str | None = None) -> Call[dict[str, Any]]:
         """Drain an agent: it takes no more jobs and stops. Returns its record before that.
 
         Raises `NotFoundError`, and `RequestError` (409) for an agent that has stopped.
         """
-        path = f"/v1/agents/{quote(agent, safe='')}/drain"
-        return as_object((yield from act("POST", path, because(reason))), "an agent")
+        path = f"{_agent_path(agent)}/drain"
+        return as_object((yield from act("POST", path, reason=reason)), "an agent")
 
+    @ApiCall
     def conditions(
         self, *, limit: int = LIST_MAX, cursor: str | None = None
     ) -> Call[dict[str, Any]]:
         """Read one page of the conditions that jobs wait for, from `cursor`."""
-        params: dict[str, str | int] = {"limit": min(limit, LIST_MAX)}
-        if cursor:
-            params["next"] = cursor
+        params = {"limit": min(limit, LIST_MAX), "next": cursor or None}
         return as_object((yield from get("/v1/conditions", params)), "a list of conditions")
 
+    @ApiCall
     def declare(
         self, app: str, state: Literal["up", "down"], reason: str = ""
     ) -> Call[dict[str, Any]]:
@@ -47,10 +98,11 @@ class DeploymentCalls:
         While it is down, for 48 h at most, jobs that require it do not start; the last declaration
         counts. Raises `RequestError` for any other condition.
         """
-        body = {"state": state, **({"reason": reason} if reason else {})}
-        path = f"/v1/conditions/{quote(app, safe='')}"
-        return as_object((yield from act("PUT", path, body)), "a declaration")
+        path = f"/v1/conditions/{segment(app, 'name of a condition')}"
+        done = yield from act("PUT", path, {"state": state}, reason=reason or None)
+        return as_object(done, "a declaration")
 
+    @ApiCall
     def audit(  # noqa: PLR0913 - the filters of the API
         self,
         job_id: str | None = None,
@@ -68,11 +120,33 @@ class DeploymentCalls:
         queues, filtered by `since`, `until` (RFC 3339, UTC) and `action`.
         """
         path = "/v1/audit" if job_id is None else f"{job_path(job_id)}/audit"
-        given = {"next": cursor, "since": since, "until": until, "action": action}
-        params: dict[str, str | int] = {"limit": min(limit, LIST_MAX)}
-        params |= {name: value for name, value in given.items() if value}
+        filters = {"since": since, "until": until, "action": action}
+        params = {"limit": min(limit, LIST_MAX), "next": cursor or None, **filters}
         return as_object((yield from get(path, params)), "an audit trail")
 
+    @ApiCall
     def health(self) -> Call[dict[str, Any]]:
         """Read the API's health; needs no token."""
         return as_object((yield from get("/v1/health")), "a report of health")
+
+
+def _agent_path(name: str) -> str:
+    return f"/v1/agents/{segment(name, 'name of an agent')}"
+
+
+def _pages(
+    queue: str, action: str, job_type: str | None, reason: str | None
+) -> Stream[dict[str, Any]]:
+    path = f"{_path(queue)}/{action}"
+    params = {} if job_type is None else {"type": job_type}
+    while True:
+        done = yield from act("POST", path, reason=reason, params=params)
+        answer = as_object(done, "a page of jobs")
+        yield Item(answer)
+        if not answer.get("next"):
+            return
+        params = {**params, "next": str(answer["next"])}
+
+
+def _path(queue: str) -> str:
+    return f"/v1/queues/{segment(queue, 'name of a queue')}"

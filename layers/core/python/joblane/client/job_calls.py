@@ -1,10 +1,10 @@
 """Calls that concern jobs: submit, read, follow, wait, cancel, retry."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, cast
-from urllib.parse import quote
 
 from joblane.client.answers import (
     JobJson,
@@ -17,14 +17,11 @@ from joblane.client.answers import (
     log_record,
     rows,
 )
-from joblane.client.calls import Call, Item, Stream, act, get
+from joblane.client.calls import LIST_MAX, ApiCall, ApiStream, Call, Item, Stream, act, get, segment
 from joblane.client.errors import InputError, WaitTimeoutError
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime, follow_log
 from joblane.client.submission import SubmissionFields
 from joblane.job.lifecycle import ENDED
-
-LIST_MAX = 100
-"""Most entries in one answer of the API."""
 
 LOG_MAX = 1000
 """Most log records in one answer of the API."""
@@ -57,13 +54,13 @@ class Filters(TypedDict, total=False):
     """Include hidden jobs."""
 
 
-class JobCalls(Generic[J]):
-    """The calls; `handle` makes the caller's object of a job."""
+class JobCalls(ABC, Generic[J]):
+    """The calls; J is the client's type of a job."""
 
-    def __init__(self, handle: Callable[[JobJson], J]) -> None:
-        self._handle = handle
+    def __init__(self) -> None:
         self._newborn: deque[str] = deque(maxlen=NEWBORNS)
 
+    @ApiCall
     def submit(
         self,
         command: Sequence[str],
@@ -90,6 +87,7 @@ class JobCalls(Generic[J]):
         answer = yield from act("POST", "/v1/jobs", body, idempotency_key=idempotency_key)
         return self._submitted(answer)
 
+    @ApiCall
     def submit_batch(
         self, jobs: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
     ) -> Call[Entries]:
@@ -104,10 +102,12 @@ class JobCalls(Generic[J]):
             (yield from act("POST", "/v1/jobs/batch", body, idempotency_key=idempotency_key))
         )
 
+    @ApiCall
     def get(self, job_id: str) -> Call[J]:
         """Read a job. Raises `NotFoundError`."""
         return self._handle(job_json((yield from get(job_path(job_id)))))
 
+    @ApiCall
     def list_page(
         self, *, limit: int = LIST_MAX, cursor: str | None = None, **filters: Unpack[Filters]
     ) -> Call[JobPage]:
@@ -119,6 +119,7 @@ class JobCalls(Generic[J]):
         texts = {name: "true" if value is True else str(value) for name, value in given.items()}
         return _page("/v1/jobs", limit, cursor, texts)
 
+    @ApiStream
     def logs(
         self, job_id: str, *, follow: bool = False, policy: FollowPolicy | None = None
     ) -> Stream[LogRecord]:
@@ -133,7 +134,7 @@ class JobCalls(Generic[J]):
             return
         cursor: str | None = None
         while True:
-            page = yield from self.log_page(job_id, cursor=cursor)
+            page = yield from JobCalls.log_page(self, job_id, cursor=cursor)
             for record in _records(page):
                 yield Item(record)
             after = page.get("next")
@@ -141,6 +142,7 @@ class JobCalls(Generic[J]):
                 return
             cursor = after
 
+    @ApiStream
     def follow(
         self,
         job_id: str,
@@ -152,15 +154,15 @@ class JobCalls(Generic[J]):
         """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
         return self._follow(job_id, lambda page: [page], cursor, policy, runtime)
 
+    @ApiCall
     def log_page(
         self, job_id: str, *, cursor: str | None = None, limit: int = LOG_MAX, retry: bool = True
     ) -> Call[LogPage]:
         """Read one page of a log, from `cursor` (the `next` of the previous page)."""
-        params: dict[str, str | int] = {"limit": limit}
-        if cursor:
-            params["next"] = cursor
-        return log_page((yield from get(f"{job_path(job_id)}/logs", params, retry=retry)))
+        path, params = f"{job_path(job_id)}/logs", {"limit": limit, "next": cursor or None}
+        return log_page((yield from get(path, params, retry=retry)))
 
+    @ApiCall
     def wait(
         self,
         job_id: str,
@@ -199,6 +201,7 @@ class JobCalls(Generic[J]):
             if until is not None and runtime.clock() >= until:
                 raise WaitTimeoutError(f"job {job_id} is {job['state']} after {timeout_s} s")
 
+    @ApiCall
     def cancel(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Cancel a job; a running job is stopped. `data["note"]` says which.
 
@@ -207,49 +210,58 @@ class JobCalls(Generic[J]):
         """
         return self._action(f"{job_path(job_id)}/cancel", reason)
 
+    @ApiCall
     def retry(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Restart a failed or dead job with its attempts reset. Raises `RequestError` (409)."""
         return self._action(f"{job_path(job_id)}/retry", reason)
 
+    @ApiCall
     def resubmit(
         self, job_id: str, *, idempotency_key: str | None = None, reason: str | None = None
     ) -> Call[J]:
         """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
         path = f"{job_path(job_id)}/resubmit"
-        answer = yield from act("POST", path, because(reason), idempotency_key=idempotency_key)
+        answer = yield from act("POST", path, reason=reason, idempotency_key=idempotency_key)
         return self._submitted(answer)
 
+    @ApiCall
     def hide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Exclude a job that has ended from lists. Raises `RequestError` (409)."""
         return self._action(f"{job_path(job_id)}/hide", reason)
 
+    @ApiCall
     def unhide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Include a hidden job in lists again."""
         return self._action(f"{job_path(job_id)}/unhide", reason)
 
+    @ApiCall
     def delete(self, job_id: str, *, reason: str | None = None) -> Call[None]:
         """Delete a job that is not running. Raises `RequestError` (409) for a running one."""
-        yield from act("DELETE", job_path(job_id), because(reason))
+        yield from act("DELETE", job_path(job_id), reason=reason)
 
+    @ApiCall
     def dead_letters(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> Call[JobPage]:
         """Read one page of dead jobs, newest first; see `list_page`."""
         return _page("/v1/dlq", limit, cursor, {})
 
+    @ApiCall
     def replay(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Restart a dead job with its attempts reset. Raises `RequestError` (409)."""
         return self._action(f"{job_path(job_id, 'dlq')}/replay", reason)
 
+    @ApiCall
     def dismiss(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Remove a dead job from the list of dead jobs. Raises `RequestError` (409)."""
         return self._action(f"{job_path(job_id, 'dlq')}/dismiss", reason)
 
+    @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
         """Yield jobs, newest first, at most `limit`; pages are fetched as they are needed."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:
             size = LIST_MAX if left is None else left
-            page = yield from self.list_page(limit=size, cursor=cursor, **filters)
+            page = yield from JobCalls.list_page(self, limit=size, cursor=cursor, **filters)
             entries = page["entries"][:left]
             for entry in entries:
                 yield Item(self._handle(entry))
@@ -267,10 +279,14 @@ class JobCalls(Generic[J]):
         runtime: Runtime | None,
     ) -> Stream[T]:
         def fetch(after: str | None) -> Call[LogPage]:
-            return self.log_page(job_id, cursor=after, retry=False)
+            return JobCalls.log_page(self, job_id, cursor=after, retry=False)
 
         policy = self._policy(job_id, policy)
         return follow_log(fetch, parts, cursor=cursor, policy=policy, runtime=runtime)
+
+    @abstractmethod
+    def _handle(self, data: JobJson) -> J:
+        """Make the client's object of a job."""
 
     def _submitted(self, answer: object) -> J:
         job = job_json(answer)
@@ -282,32 +298,20 @@ class JobCalls(Generic[J]):
         return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborn else policy
 
     def _action(self, path: str, reason: str | None) -> Call[J]:
-        return self._handle(job_json((yield from act("POST", path, because(reason)))))
-
-
-def because(reason: str | None) -> Mapping[str, str] | None:
-    """Make the body of an action: its reason, for the audit trail."""
-    return None if reason is None else {"reason": reason}
+        return self._handle(job_json((yield from act("POST", path, reason=reason))))
 
 
 def job_path(job_id: str, under: str = "jobs") -> str:
-    """Path of a job. Raises `InputError`: an empty or dotted id would be another path."""
-    if not job_id.strip("."):
-        raise InputError(f"{job_id!r} is not the id of a job")
-    try:
-        return f"/v1/{under}/{quote(job_id, safe='')}"
-    except UnicodeEncodeError as error:
-        raise InputError("the id of a job is plain text") from error
+    """Path of a job. Raises `InputError`."""
+    return f"/v1/{under}/{segment(job_id, 'id of a job')}"
 
 
 def _records(page: LogPage) -> Iterable[LogRecord]:
     return map(log_record, page["entries"])
 
 
-def _page(path: str, limit: int, cursor: str | None, more: Mapping[str, str]) -> Call[JobPage]:
-    params: dict[str, str | int] = {"limit": min(limit, LIST_MAX), **more}
-    if cursor:
-        params["next"] = cursor
+def _page(path: str, limit: int, cursor: str | None, filters: Mapping[str, str]) -> Call[JobPage]:
+    params = {"limit": min(limit, LIST_MAX), "next": cursor or None, **filters}
     page = as_object((yield from get(path, params)), "a list of jobs")
     page["entries"] = [job_json(row) for row in rows(page)]
     return cast("JobPage", page)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from types import TracebackType
 from typing import Self, TextIO
 from urllib.parse import urlsplit
 
@@ -50,12 +49,7 @@ class Loopback:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.server_close()
 
     def wait(

@@ -9,7 +9,7 @@ import re
 import secrets
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hmac import compare_digest
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
 import httpx
 
 from joblane.client.errors import AnswerError, LoginError, UnreachableError
+from joblane.client.tokens import StoredToken
 from joblane.client.transport import Certificate, is_loopback, transport
 
 TIMEOUT_S = 15.0
@@ -35,16 +36,6 @@ class Issuer:
     authorize_url: str
     token_url: str
     revoke_url: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Tokens from an issuer."""
-
-    access: str = field(repr=False)
-    expires_at: float
-    """Unix seconds."""
-    refresh: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +104,10 @@ def start_login(issuer: Issuer, redirect_uri: str) -> LoginAttempt:
     )
 
 
-def exchange(issuer: Issuer, attempt: LoginAttempt, code: str, now: Callable[[], float]) -> Tokens:
-    """Exchange a code for tokens."""
+def exchange(
+    url: str, issuer: Issuer, attempt: LoginAttempt, code: str, now: Callable[[], float]
+) -> StoredToken:
+    """Exchange a code for the tokens of a person for the API at `url`."""
     form = {
         "grant_type": "authorization_code",
         "client_id": issuer.client_id or "",
@@ -122,26 +115,35 @@ def exchange(issuer: Issuer, attempt: LoginAttempt, code: str, now: Callable[[],
         "code": code,
         "code_verifier": attempt.verifier,
     }
-    return _tokens(issuer.token_url, form, now)
+    access, expires_at, again = _tokens(issuer.token_url, form, now)
+    return StoredToken(
+        url, form["client_id"], access, expires_at, issuer.token_url, again, issuer.revoke_url
+    )
 
 
-def refresh(token_url: str, client_id: str, token: str, now: Callable[[], float]) -> Tokens:
+def refresh(stored: StoredToken, now: Callable[[], float]) -> StoredToken:
     """Refresh the access token; without a new refresh token the old one stays valid."""
-    form = {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": token}
-    found = _tokens(token_url, form, now)
-    return found if found.refresh else Tokens(found.access, found.expires_at, token)
+    form = {
+        "grant_type": "refresh_token",
+        "client_id": stored.client_id,
+        "refresh_token": stored.refresh or "",
+    }
+    access, expires_at, again = _tokens(stored.token_url, form, now)
+    return replace(stored, access=access, expires_at=expires_at, refresh=again or stored.refresh)
 
 
-def machine_tokens(
-    token_url: str, client_id: str, secret: str, audience: str | None, now: Callable[[], float]
-) -> Tokens:
-    """Obtain a machine's token with all its scopes."""
+def machine_token(
+    url: str, issuer: Issuer, client_id: str, secret: str, now: Callable[[], float]
+) -> StoredToken:
+    """Obtain a machine's token for the API at `url`, with all its scopes."""
     form = {"grant_type": "client_credentials"}
-    if audience:
-        form["audience"] = audience
+    if issuer.audience:
+        form["audience"] = issuer.audience
     # RFC 6749, 2.3.1: both are form-encoded before they are joined.
     pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
-    return _tokens(token_url, form, now, {"Authorization": f"Basic {b64encode(pair).decode()}"})
+    headers = {"Authorization": f"Basic {b64encode(pair).decode()}"}
+    access, expires_at, _ = _tokens(issuer.token_url, form, now, headers)
+    return StoredToken(url, client_id, access, expires_at, issuer.token_url)
 
 
 def revoke(revoke_url: str, client_id: str, token: str) -> None:
@@ -153,7 +155,8 @@ def revoke(revoke_url: str, client_id: str, token: str) -> None:
 
 def _tokens(
     url: str, form: Mapping[str, str], now: Callable[[], float], headers: Mapping[str, str] = {}
-) -> Tokens:
+) -> tuple[str, float, str | None]:
+    """Ask for tokens: the access token, when it expires in Unix seconds, the refresh token."""
     asked_at = now()
     answer = _send("POST", url, form, headers, "the issuer")
     if answer.is_server_error:
@@ -165,7 +168,7 @@ def _tokens(
     if not isinstance(access, str) or not access:
         raise AnswerError(f"the answer of {url} contains no access token")
     life_s = float(life) if isinstance(life, int | float) and life > 0 else DEFAULT_LIFE_S
-    return Tokens(access, asked_at + life_s, again if isinstance(again, str) and again else None)
+    return access, asked_at + life_s, again if isinstance(again, str) and again else None
 
 
 def _json_of(url: str, server: str, certificate: Certificate | None = None) -> dict[str, Any]:

@@ -20,13 +20,12 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from joblane.client.credentials import (
     Credential,
-    MachineCredentials,
     MachineLogin,
     PersonLogin,
     StaticToken,
@@ -41,15 +40,6 @@ DEFAULT = "default"
 KEYS = ("url", "client_id", "client_secret", "certificate", "certificate_key")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """Options of the command line."""
-
-    url: str | None = None
-    token: str | None = field(default=None, repr=False)
-    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +58,41 @@ class Endpoint:
 
 
 def find_endpoint(
-    options: ConnectionOptions,
+    url: str | None = None,
+    token: str | None = None,
+    profile: str | None = None,
+    *,
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], float] = time.time,
 ) -> Endpoint:
-    """Find the API and the credential. Raises `ConfigError`."""
+    """Find the API and the credential; the arguments are the command line's options.
+
+    Raises `ConfigError`.
+    """
     profiles = read(config_file(environ))
-    name = options.profile
-    if name is None and options.url is None and not environ.get("JOBLANE_URL"):
+    name = profile
+    if name is None and url is None and not environ.get("JOBLANE_URL"):
         name = environ.get("JOBLANE_PROFILE") or DEFAULT
+    given = {key: environ.get(f"JOBLANE_{key.upper()}", "") for key in KEYS}
     if name is None:
-        return _of_environment(options, environ, clock)
-    if not _NAME.fullmatch(name):
+        found = given if url is None else {**given, "url": url}
+        token = token or environ.get("JOBLANE_TOKEN")
+    elif not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not a valid profile name; use letters, digits, - and _")
-    return _of_profile(name, profiles.get(name), options, environ, clock)
+    elif name in profiles:
+        found = {"client_secret": given["client_secret"], **profiles[name]}
+    elif url is not None:
+        found = {"client_secret": given["client_secret"], "url": url}
+    else:
+        raise ConfigError(_missing(name, environ, profile or environ.get("JOBLANE_PROFILE")))
+    api = base_url(found["url"])
+    if name is not None and url is not None and base_url(url) != api:
+        raise ConfigError(f"the profile {name} is for {api}; use another --profile or no --url")
+    file = TokenFile(environ, name or token_file_name(api, found.get("client_id", "")))
+    path, key_path = found.get("certificate"), found.get("certificate_key")
+    certificate = Certificate(path, key_path or None) if path else None
+    credential = _credential(api, token, found, file, certificate, clock)
+    return Endpoint(api, credential, file, certificate, name, profile_exists=name in profiles)
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
@@ -145,55 +156,8 @@ def _profile(path: Path, name: str, table: Any, mode: int) -> dict[str, str]:  #
     return table
 
 
-def _of_environment(
-    options: ConnectionOptions, environ: Mapping[str, str], clock: Callable[[], float]
-) -> Endpoint:
-    url = base_url(environ.get("JOBLANE_URL", "") if options.url is None else options.url)
-    token = options.token or environ.get("JOBLANE_TOKEN")
-    client_id = environ.get("JOBLANE_CLIENT_ID", "")
-    certificate = _certificate(
-        environ.get("JOBLANE_CERTIFICATE"), environ.get("JOBLANE_CERTIFICATE_KEY")
-    )
-    file = TokenFile(environ, token_file_name(url, client_id))
-    credential = _credential(
-        url, token, client_id, environ.get("JOBLANE_CLIENT_SECRET"), file, certificate, clock
-    )
-    return Endpoint(url, credential, file, certificate, None, profile_exists=False)
-
-
-def _of_profile(
-    name: str,
-    profile: Mapping[str, str] | None,
-    options: ConnectionOptions,
-    environ: Mapping[str, str],
-    clock: Callable[[], float],
-) -> Endpoint:
-    if profile is None:
-        if options.url is None:
-            raise ConfigError(_missing(name, options, environ))
-        profile = {"url": options.url}
-        exists = False
-    else:
-        exists = True
-    url = base_url(profile["url"])
-    if options.url is not None and base_url(options.url) != url:
-        raise ConfigError(f"the profile {name} is for {url}; use another --profile or no --url")
-    certificate = _certificate(profile.get("certificate"), profile.get("certificate_key"))
-    file = TokenFile(environ, name)
-    credential = _credential(
-        url,
-        options.token,
-        profile.get("client_id", ""),
-        profile.get("client_secret") or environ.get("JOBLANE_CLIENT_SECRET"),
-        file,
-        certificate,
-        clock,
-    )
-    return Endpoint(url, credential, file, certificate, name, profile_exists=exists)
-
-
-def _missing(name: str, options: ConnectionOptions, environ: Mapping[str, str]) -> str:
-    if options.profile or environ.get("JOBLANE_PROFILE"):
+def _missing(name: str, environ: Mapping[str, str], wanted: str | None) -> str:
+    if wanted:
         return (
             f"no profile {name} in {config_file(environ)}; "
             f"create it with: joblane --profile {name} --url URL login"
@@ -207,22 +171,18 @@ def _missing(name: str, options: ConnectionOptions, environ: Mapping[str, str]) 
 def _credential(  # noqa: PLR0913, PLR0917 - the possible sources of a token
     url: str,
     token: str | None,
-    client_id: str,
-    secret: str | None,
+    found: Mapping[str, str],
     file: TokenFile,
     certificate: Certificate | None,
     clock: Callable[[], float],
 ) -> Credential:
     if token:
         return StaticToken(token)
+    client_id, secret = found.get("client_id"), found.get("client_secret")
     if client_id and secret:
-        return MachineLogin(url, file, clock, MachineCredentials(client_id, secret), certificate)
+        return MachineLogin(url, file, clock, client_id, secret, certificate)
     if client_id:
         raise ConfigError(f"the client {client_id} has no secret; set JOBLANE_CLIENT_SECRET")
     if file.path.exists():
         return PersonLogin(url, file, clock)
     return StaticToken(None)
-
-
-def _certificate(path: str | None, key_path: str | None) -> Certificate | None:
-    return Certificate(path, key_path or None) if path else None

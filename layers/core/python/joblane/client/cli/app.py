@@ -25,7 +25,7 @@ from joblane.client.cli import (
 from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
-    from joblane.client.profiles import ConnectionOptions
+    from joblane.client.profiles import Endpoint
     from joblane.client.sync_client import Client
 
 
@@ -37,18 +37,17 @@ class Settings:
     token: str | None = field(repr=False)
     profile: str | None
 
-    def connection_options(self) -> "ConnectionOptions":
-        """Return the API and the token that the options name."""
-        from joblane.client.profiles import ConnectionOptions  # noqa: PLC0415 - help and usage errors need no HTTP
+    def endpoint(self) -> "Endpoint":
+        """Find the API and the credential. Raises `ConfigError`."""
+        from joblane.client.profiles import find_endpoint  # noqa: PLC0415 - help and usage errors need no HTTP
 
-        return ConnectionOptions(self.url, self.token, self.profile)
+        return find_endpoint(self.url, self.token, self.profile)
 
     def connect(self) -> "Client":
         """Make the client for a command. Raises `ConfigError`."""
-        from joblane.client.profiles import find_endpoint  # noqa: PLC0415
         from joblane.client.sync_client import Client  # noqa: PLC0415 - as above
 
-        return Client.from_endpoint(find_endpoint(self.connection_options()))
+        return Client.from_endpoint(self.endpoint())
 
 
 class Commands(TyperGroup):

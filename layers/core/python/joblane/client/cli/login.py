@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from joblane.client.cli import terminal
-from joblane.client.errors import JoblaneError
+from joblane.client.errors import ConfigError, JoblaneError
 
 if TYPE_CHECKING:
     from joblane.client.cli.app import Settings
@@ -38,32 +38,19 @@ def login(
     """
     from joblane.client import oauth, profiles  # noqa: PLC0415 - help needs no HTTP
     from joblane.client.loopback import Loopback  # noqa: PLC0415
-    from joblane.client.tokens import StoredToken  # noqa: PLC0415
-    from joblane.client.transport import base_url  # noqa: PLC0415
 
     settings: Settings = ctx.obj
-    options = settings.connection_options()
-    if options.url and not options.profile:
-        options = profiles.ConnectionOptions(options.url, options.token, profiles.DEFAULT)
-    endpoint = profiles.find_endpoint(options)
-    url = base_url(endpoint.url)
+    profile = settings.profile or (profiles.DEFAULT if settings.url else settings.profile)
+    endpoint = profiles.find_endpoint(settings.url, settings.token, profile)
+    url = endpoint.url
     issuer = oauth.discover(url, endpoint.certificate)
     with Loopback() as loopback:
         attempt = oauth.start_login(issuer, loopback.redirect_uri)
         code = _code(loopback, attempt, no_browser=no_browser)
-    tokens = oauth.exchange(issuer, attempt, code, time.time)
-    kept = StoredToken(
-        url,
-        issuer.client_id or "",
-        tokens.access,
-        tokens.expires_at,
-        issuer.token_url,
-        tokens.refresh,
-        issuer.revoke_url,
-    )
+    token = oauth.exchange(url, issuer, attempt, code, time.time)
     with endpoint.token_file.lock():
         endpoint.token_file.remove()  # replaced even if other users could read it
-        endpoint.token_file.write(kept)
+        endpoint.token_file.write(token)
     if endpoint.profile is not None and not endpoint.profile_exists:
         path = profiles.add(os.environ, endpoint.profile, url)
         terminal.note(f"created the profile {endpoint.profile} in {path}")
@@ -75,11 +62,10 @@ def login(
 @commands.command()
 def logout(ctx: typer.Context) -> None:
     """Delete the login and revoke it at its issuer."""
-    from joblane.client import oauth, profiles  # noqa: PLC0415 - help needs no HTTP
-    from joblane.client.errors import ConfigError  # noqa: PLC0415
+    from joblane.client import oauth  # noqa: PLC0415 - help needs no HTTP
 
     settings: Settings = ctx.obj
-    endpoint = profiles.find_endpoint(settings.connection_options())
+    endpoint = settings.endpoint()
     try:
         kept = endpoint.token_file.read()
     except ConfigError as error:
