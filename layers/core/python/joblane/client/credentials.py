@@ -8,7 +8,7 @@
 OAuth is imported when a token is requested: most commands find a valid one on disk.
 """
 
-from collections.abc import Callable
+import time
 from hashlib import sha256
 from typing import Protocol
 
@@ -60,17 +60,16 @@ class StaticToken:
 class RenewableToken:
     """A token in a file; subclasses obtain the next one."""
 
-    def __init__(self, url: str, file: TokenFile, clock: Callable[[], float]) -> None:
+    def __init__(self, url: str, file: TokenFile) -> None:
         self._url = url
         self._file = file
-        self._clock = clock
 
     hint = ""
 
     def token(self) -> str | None:
         """Return the stored token, or a new one when it is about to expire."""
         stored = self._stored()
-        if stored is not None and self._clock() < stored.expires_at - MARGIN_S:
+        if stored is not None and time.time() < stored.expires_at - MARGIN_S:
             return stored.access
         return self.renewed(stored.access if stored else None)
 
@@ -108,7 +107,7 @@ class PersonLogin(RenewableToken):
         if stored.refresh is None:
             raise LoginError("the login has expired; run `joblane login`")
         try:
-            return oauth.refresh(stored, self._clock)
+            return oauth.refresh(stored)
         except LoginError as error:
             raise LoginError(f"the login has expired ({error}); run `joblane login`") from None
 
@@ -118,16 +117,15 @@ class MachineLogin(RenewableToken):
 
     hint = "the machine's role may not allow it"
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what a token is obtained with
+    def __init__(
         self,
         url: str,
         file: TokenFile,
-        clock: Callable[[], float],
         client_id: str,
         secret: str,
         certificate: Certificate | None,
     ) -> None:
-        super().__init__(url, file, clock)
+        super().__init__(url, file)
         self._client_id, self._secret = client_id, secret
         self._certificate = certificate
 
@@ -135,7 +133,7 @@ class MachineLogin(RenewableToken):
         from joblane.client import oauth  # noqa: PLC0415 - see the module
 
         issuer = oauth.discover(self._url, self._certificate)
-        return oauth.machine_token(self._url, issuer, self._client_id, self._secret, self._clock)
+        return oauth.machine_token(self._url, issuer, self._client_id, self._secret)
 
 
 def token_file_name(url: str, client_id: str = "") -> str:

@@ -52,18 +52,13 @@ class Loopback:
     def __exit__(self, *_: object) -> None:
         self._server.server_close()
 
-    def wait(
-        self,
-        take: Take,
-        pasted: TextIO | None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> str:
+    def wait(self, take: Take, pasted: TextIO | None) -> str:
         """Return the code of the first address that belongs to this login.
 
         `pasted` is a stream in which a person can paste the address, one per line. Raises
         `LoginError` when the issuer refused, or after `WAIT_S` seconds.
         """
-        until = clock() + WAIT_S
+        until = time.monotonic() + WAIT_S
         rest = b""
         self._server.take = take
         with selectors.DefaultSelector() as selector:
@@ -71,7 +66,7 @@ class Loopback:
             if pasted is not None:
                 with suppress(OSError, ValueError):  # a file or /dev/null cannot be polled
                     selector.register(pasted, selectors.EVENT_READ)
-            while (left_s := until - clock()) > 0:
+            while (left_s := until - time.monotonic()) > 0:
                 for key, _ in selector.select(left_s):
                     if key.fileobj is self._server:
                         self._server.handle_request()

@@ -7,8 +7,9 @@ and no error contains one: of an issuer's answer only the error code is shown.
 import hashlib
 import re
 import secrets
+import time
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hmac import compare_digest
 from typing import Any
@@ -104,9 +105,7 @@ def start_login(issuer: Issuer, redirect_uri: str) -> LoginAttempt:
     )
 
 
-def exchange(
-    url: str, issuer: Issuer, attempt: LoginAttempt, code: str, now: Callable[[], float]
-) -> StoredToken:
+def exchange(url: str, issuer: Issuer, attempt: LoginAttempt, code: str) -> StoredToken:
     """Exchange a code for the tokens of a person for the API at `url`."""
     form = {
         "grant_type": "authorization_code",
@@ -115,26 +114,24 @@ def exchange(
         "code": code,
         "code_verifier": attempt.verifier,
     }
-    access, expires_at, again = _tokens(issuer.token_url, form, now)
+    access, expires_at, again = _tokens(issuer.token_url, form)
     return StoredToken(
         url, form["client_id"], access, expires_at, issuer.token_url, again, issuer.revoke_url
     )
 
 
-def refresh(stored: StoredToken, now: Callable[[], float]) -> StoredToken:
+def refresh(stored: StoredToken) -> StoredToken:
     """Refresh the access token; without a new refresh token the old one stays valid."""
     form = {
         "grant_type": "refresh_token",
         "client_id": stored.client_id,
         "refresh_token": stored.refresh or "",
     }
-    access, expires_at, again = _tokens(stored.token_url, form, now)
+    access, expires_at, again = _tokens(stored.token_url, form)
     return replace(stored, access=access, expires_at=expires_at, refresh=again or stored.refresh)
 
 
-def machine_token(
-    url: str, issuer: Issuer, client_id: str, secret: str, now: Callable[[], float]
-) -> StoredToken:
+def machine_token(url: str, issuer: Issuer, client_id: str, secret: str) -> StoredToken:
     """Obtain a machine's token for the API at `url`, with all its scopes."""
     form = {"grant_type": "client_credentials"}
     if issuer.audience:
@@ -142,7 +139,7 @@ def machine_token(
     # RFC 6749, 2.3.1: both are form-encoded before they are joined.
     pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
     headers = {"Authorization": f"Basic {b64encode(pair).decode()}"}
-    access, expires_at, _ = _tokens(issuer.token_url, form, now, headers)
+    access, expires_at, _ = _tokens(issuer.token_url, form, headers)
     return StoredToken(url, client_id, access, expires_at, issuer.token_url)
 
 
@@ -154,10 +151,10 @@ def revoke(revoke_url: str, client_id: str, token: str) -> None:
 
 
 def _tokens(
-    url: str, form: Mapping[str, str], now: Callable[[], float], headers: Mapping[str, str] = {}
+    url: str, form: Mapping[str, str], headers: Mapping[str, str] = {}
 ) -> tuple[str, float, str | None]:
     """Ask for tokens: the access token, when it expires in Unix seconds, the refresh token."""
-    asked_at = now()
+    asked_at = time.time()
     answer = _send("POST", url, form, headers, "the issuer")
     if answer.is_server_error:
         raise UnreachableError(f"the issuer at {url} answered {answer.status_code}")

@@ -17,9 +17,8 @@ JOBLANE_URL, JOBLANE_PROFILE, the profile `default`.
 import json
 import os
 import re
-import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from joblane.client.credentials import (
     token_file_name,
 )
 from joblane.client.errors import ConfigError
-from joblane.client.tokens import OTHERS, TokenFile
+from joblane.client.tokens import OTHERS, TokenFile, home
 from joblane.client.transport import Certificate, base_url
 
 DEFAULT = "default"
@@ -61,14 +60,12 @@ def find_endpoint(
     url: str | None = None,
     token: str | None = None,
     profile: str | None = None,
-    *,
-    environ: Mapping[str, str] = os.environ,
-    clock: Callable[[], float] = time.time,
 ) -> Endpoint:
     """Find the API and the credential; the arguments are the command line's options.
 
     Raises `ConfigError`.
     """
+    environ = os.environ
     profiles = read(config_file(environ))
     name = profile
     if name is None and url is None and not environ.get("JOBLANE_URL"):
@@ -91,15 +88,13 @@ def find_endpoint(
     file = TokenFile(environ, name or token_file_name(api, found.get("client_id", "")))
     path, key_path = found.get("certificate"), found.get("certificate_key")
     certificate = Certificate(path, key_path or None) if path else None
-    credential = _credential(api, token, found, file, certificate, clock)
+    credential = _credential(api, token, found, file, certificate)
     return Endpoint(api, credential, file, certificate, name, profile_exists=name in profiles)
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
     """Path of the configuration file."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    home = Path(base) if base.startswith("/") else Path(environ.get("HOME", "~")) / ".config"
-    return home.expanduser() / "joblane" / "config.toml"
+    return home(environ, "XDG_CONFIG_HOME", ".config") / "config.toml"
 
 
 def read(path: Path) -> dict[str, dict[str, str]]:
@@ -168,21 +163,20 @@ def _missing(name: str, environ: Mapping[str, str], wanted: str | None) -> str:
     )
 
 
-def _credential(  # noqa: PLR0913, PLR0917 - the possible sources of a token
+def _credential(
     url: str,
     token: str | None,
     found: Mapping[str, str],
     file: TokenFile,
     certificate: Certificate | None,
-    clock: Callable[[], float],
 ) -> Credential:
     if token:
         return StaticToken(token)
     client_id, secret = found.get("client_id"), found.get("client_secret")
     if client_id and secret:
-        return MachineLogin(url, file, clock, client_id, secret, certificate)
+        return MachineLogin(url, file, client_id, secret, certificate)
     if client_id:
         raise ConfigError(f"the client {client_id} has no secret; set JOBLANE_CLIENT_SECRET")
     if file.path.exists():
-        return PersonLogin(url, file, clock)
+        return PersonLogin(url, file)
     return StaticToken(None)

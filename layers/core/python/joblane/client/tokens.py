@@ -18,6 +18,13 @@ from joblane.client.errors import ConfigError
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+def home(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    """Find Joblane's folder in one of the XDG base directories; a relative one is ignored."""
+    base = environ.get(variable, "")
+    found = Path(base) if base.startswith("/") else Path(environ.get("HOME", "~")) / default
+    return found.expanduser() / "joblane"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredToken:
     """A token and what is needed to renew it."""
@@ -37,9 +44,7 @@ class TokenFile:
     """The file of one login. Each method raises `ConfigError` when the file cannot be trusted."""
 
     def __init__(self, environ: Mapping[str, str], name: str) -> None:
-        base = environ.get("XDG_CACHE_HOME", "")
-        home = Path(base) if base.startswith("/") else Path(environ.get("HOME", "~")) / ".cache"
-        self.path = home.expanduser() / "joblane" / "tokens" / f"{name}.json"
+        self.path = home(environ, "XDG_CACHE_HOME", ".cache") / "tokens" / f"{name}.json"
 
     def read(self) -> StoredToken | None:
         """Read the token; None if there is none or its format is unknown."""

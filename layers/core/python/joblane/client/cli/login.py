@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 import webbrowser
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +46,7 @@ def login(
     with Loopback() as loopback:
         attempt = oauth.start_login(issuer, loopback.redirect_uri)
         code = _code(loopback, attempt, no_browser=no_browser)
-    token = oauth.exchange(url, issuer, attempt, code, time.time)
+    token = oauth.exchange(url, issuer, attempt, code)
     with endpoint.token_file.lock():
         endpoint.token_file.remove()  # replaced even if other users could read it
         endpoint.token_file.write(token)
