@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
-    from joblane.client.async_client import AsyncClient, AsyncJob
+    from joblane.client.clients import AsyncClient, AsyncJob, Client, Job
     from joblane.client.errors import (
         AccessError,
         AnswerError,
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
         WaitTimeoutError,
     )
     from joblane.client.follow import FollowPolicy
-    from joblane.client.submission import SubmissionFields
-    from joblane.client.sync_client import Client, Job
+    from joblane.client.job_calls import SubmissionFields
     from joblane.client.transport import Certificate
 
 __all__ = [
@@ -67,14 +66,14 @@ __version__ = "0.1.0"
 """The version of all of Joblane: both wheels and the API read it here."""
 
 _MODULES = {
-    "AsyncClient": "async_client",
-    "AsyncJob": "async_client",
+    "AsyncClient": "clients",
+    "AsyncJob": "clients",
     "Certificate": "transport",
-    "Client": "sync_client",
+    "Client": "clients",
     "FollowPolicy": "follow",
-    "Job": "sync_client",
+    "Job": "clients",
     "LogRecord": "answers",
-    "SubmissionFields": "submission",
+    "SubmissionFields": "job_calls",
 }
 
 

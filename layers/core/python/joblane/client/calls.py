@@ -18,7 +18,7 @@ from urllib.parse import quote
 from joblane.client.errors import InputError
 
 if TYPE_CHECKING:
-    from joblane.client.base import BaseClient
+    from joblane.client.clients import BaseClient
     from joblane.client.connection import AsyncConnection, Connection
 
 LIST_MAX = 100

@@ -53,7 +53,6 @@ class Step:
 
     delay_s: float = 0.0
     note: Note | None = None
-    done: bool = False
     gave_up: bool = False
 
 
@@ -95,9 +94,7 @@ class Pace:
         changed = now if news.changed else self.changed
         pace = replace(self, changed=changed, failures=0, heard=True)
         note = Note.BACK if self.failures >= 2 else None  # noqa: PLR2004 - the second was reported
-        if news.done:
-            return pace, Step(note=note, done=True)
-        if news.more:
+        if news.done or news.more:
             return pace, Step(note=note)
         idle_s = (now - changed) * self.policy.idle_share
         delay_s = min(max(idle_s, self.policy.busy_s), self.policy.idle_max_s)
@@ -173,10 +170,11 @@ class Poll(Generic[T]):
             except JoblaneError as error:
                 self._failed(error)
             else:
-                self._pace, step = self._pace.after(self._judge(answer), self._runtime.clock())
+                news = self._judge(answer)
+                self._pace, step = self._pace.after(news, self._runtime.clock())
                 if step.note:
                     self._runtime.on_note(step.note, None)
-                self._delay_s, self.done = step.delay_s, step.done
+                self._delay_s, self.done = step.delay_s, news.done
                 return answer
 
     def _failed(self, error: JoblaneError) -> None:

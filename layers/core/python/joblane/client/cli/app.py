@@ -25,8 +25,8 @@ from joblane.client.cli import (
 from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
+    from joblane.client.clients import Client
     from joblane.client.profiles import Endpoint
-    from joblane.client.sync_client import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Settings:
 
     def connect(self) -> "Client":
         """Make the client for a command. Raises `ConfigError`."""
-        from joblane.client.sync_client import Client  # noqa: PLC0415 - as above
+        from joblane.client.clients import Client  # noqa: PLC0415 - as above
 
         return Client.from_endpoint(self.endpoint())
 

@@ -11,7 +11,7 @@ from joblane.client.cli.formats import printable
 from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, limit_of
 
 if TYPE_CHECKING:
-    from joblane.client.sync_client import Job
+    from joblane.client.clients import Job
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue, or _all for all queues.")]
 JobType = Annotated[

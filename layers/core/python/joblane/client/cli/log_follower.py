@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from joblane.client.answers import LogRecord, log_record
 from joblane.client.cli import terminal
+from joblane.client.clients import Client
 from joblane.client.errors import JoblaneError
 from joblane.client.follow import FollowPolicy, Note, Runtime
-from joblane.client.sync_client import Client
 
 WAITING = frozenset({"scheduled", "pending", "retry", "blocked"})
 """States in which a job waits."""

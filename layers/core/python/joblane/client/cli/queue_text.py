@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from joblane.client.cli.formats import age, duration, printable, timestamp
+from joblane.client.cli.formats import age, duration, printable, record, timestamp
 from joblane.client.cli.tables import Screen, table
 
 Fields = Mapping[str, Any]
@@ -23,73 +23,57 @@ def queues_table(entries: Sequence[Fields], screen: Screen) -> str:
     if not entries:
         return "no queues"
     wide = screen.width is None or screen.width >= WIDE
-    headings = [
-        *(
-            "QUEUE",
-            "STATE",
-            "WAITING",
-            "RUNNING",
-            "DEAD",
-            "OLDEST",
-            "IN/MIN",
-            "DONE/MIN",
-            "FAIL/MIN",
-        ),
-        *(("DELAYED", "MEAN WAIT") if wide else ()),
-    ]
+    headings = ["QUEUE", "STATE", "WAITING", "RUNNING", "DEAD", "OLDEST"]
+    headings += ["IN/MIN", "DONE/MIN", "FAIL/MIN", *(("DELAYED", "MEAN WAIT") if wide else ())]
     rows = [_row(queue, wide=wide) for queue in entries]
-    return "\n".join(
-        [
-            table(headings, rows, screen),
-            "",
-            f"WAITING: high/default/low; rates: your jobs, last {WINDOW} minutes",
-        ]
-    )
+    legend = f"WAITING: high/default/low; rates: your jobs, last {WINDOW} minutes"
+    return f"{table(headings, rows, screen)}\n\n{legend}"
 
 
 def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
     """One queue: settings, lanes, and activity over 1, 5 and 60 minutes."""
-    settings = _part(entry, "settings")
+    settings = entry.get("settings", {})
     declared = settings.get("threads_declared")
     own = settings.get("threads")
-    shown = [
-        ("queue", entry.get("name")),
-        ("state", _state(entry)),
-        ("threads", f"{declared} (joblane.toml)" if own is None else f"{own} (set)"),
-        ("all agents", settings.get("cluster_threads")),
-        ("changed", _set(settings, now)),
-    ]
-    lines = [f"{name:<12} {printable(value)}" for name, value in shown]
+    shown = {
+        "queue": entry.get("name"),
+        "state": _state(entry),
+        "threads": f"{declared} (joblane.toml)" if own is None else f"{own} (set)",
+        "all agents": settings.get("cluster_threads"),
+        "changed": _set(settings, now),
+    }
     lanes = [
         [
             lane.get("lane"),
             *(lane.get(name) for name in ("visible", "in_flight", "delayed", "dead_letters")),
             _age(lane, now),
         ]
-        for lane in _list(entry, "lanes")
+        for lane in entry.get("lanes", [])
     ]
-    headings = ["LANE", "WAITING", "RUNNING", "DELAYED", "DEAD", "OLDEST"]
-    lines += ["", table(headings, lanes, screen)]
+    lane_headings = ["LANE", "WAITING", "RUNNING", "DELAYED", "DEAD", "OLDEST"]
     windows = [
         [
             f"{window.get('minutes')} min",
             *(_count(window, kind) for kind in KINDS),
             _wait(window),
         ]
-        for window in _list(entry, "activity")
+        for window in entry.get("activity", [])
     ]
-    headings = ["LAST", *(kind.upper() for kind in KINDS), "MEAN WAIT"]
-    lines += ["", table(headings, windows, screen)]
-    return "\n".join(
-        [*lines, "", "your jobs since the beginning of a minute; (items) where the number differs"]
+    window_headings = ["LAST", *(kind.upper() for kind in KINDS), "MEAN WAIT"]
+    return "\n\n".join(
+        [
+            record(shown),
+            table(lane_headings, lanes, screen),
+            table(window_headings, windows, screen),
+            "your jobs since the beginning of a minute; (items) where the number differs",
+        ]
     )
 
 
 def _row(queue: Fields, *, wide: bool) -> list[object]:
-    lanes = _list(queue, "lanes")
-    windows = [w for w in _list(queue, "activity") if w.get("minutes") == WINDOW]
-    window = windows[0] if windows else {}
-    ages = [lane["oldest_s"] for lane in lanes if isinstance(lane.get("oldest_s"), int)]
+    lanes = queue.get("lanes", [])
+    window: Fields = next((w for w in queue.get("activity", []) if w["minutes"] == WINDOW), {})
+    ages = [lane["oldest_s"] for lane in lanes if lane["oldest_s"] is not None]
     return [
         queue.get("name"),
         _state(queue),
@@ -97,13 +81,13 @@ def _row(queue: Fields, *, wide: bool) -> list[object]:
         _sum(lanes, "in_flight"),
         _sum(lanes, "dead_letters"),
         duration(max(ages)) if ages else None,
-        *(_rate(window, kind, "jobs") for kind in ("submitted", "completed", "failed")),
+        *(_rate(window, kind) for kind in ("submitted", "completed", "failed")),
         *((_sum(lanes, "delayed"), _wait(window)) if wide else ()),
     ]
 
 
 def _state(queue: Fields) -> str:
-    return "paused" if _part(queue, "settings").get("run_jobs") is False else "running"
+    return "paused" if queue.get("settings", {}).get("run_jobs") is False else "running"
 
 
 def _set(settings: Fields, now: datetime) -> str:
@@ -116,43 +100,28 @@ def _set(settings: Fields, now: datetime) -> str:
 
 def _age(lane: Fields, now: datetime) -> str | None:
     """Age of a lane's oldest message, and how old that figure is: SQS reports once a minute."""
-    seconds = lane.get("oldest_s")
-    if not isinstance(seconds, int | float):
+    if lane["oldest_s"] is None:
         return None
-    return f"{duration(seconds)} ({age(lane.get('oldest_at'), now)} ago)"
+    return f"{duration(lane['oldest_s'])} ({age(lane['oldest_at'], now)} ago)"
 
 
 def _count(window: Fields, kind: str) -> str:
-    jobs, items = (_part(window, kind).get(unit) for unit in ("jobs", "items"))
+    jobs, items = window[kind]["jobs"], window[kind]["items"]
     return printable(jobs) if items == jobs else f"{jobs} ({items})"
 
 
-def _rate(window: Fields, kind: str, unit: str) -> str | None:
-    span_s = window.get("span_s")
-    if not isinstance(span_s, int | float) or span_s <= 0:
+def _rate(window: Fields, kind: str) -> str | None:
+    """Jobs per minute; None without a window."""
+    if not window:
         return None
-    return _per_minute(_part(window, kind).get(unit), span_s)
-
-
-def _per_minute(count: object, span_s: float) -> str:
-    rate = count * 60 / span_s if isinstance(count, int | float) else 0.0
+    rate = window[kind]["jobs"] * 60 / window["span_s"]
     return "0" if rate == 0 else f"{rate:.0f}" if rate >= 100 else f"{rate:.2g}"  # noqa: PLR2004
 
 
 def _wait(window: Fields) -> str | None:
     seconds = window.get("mean_wait_s")
-    return duration(seconds) if isinstance(seconds, int | float) else None
+    return None if seconds is None else duration(seconds)
 
 
 def _sum(lanes: Sequence[Fields], name: str) -> int:
-    return sum(lane[name] for lane in lanes if isinstance(lane.get(name), int))
-
-
-def _part(entry: Fields, name: str) -> Fields:
-    part = entry.get(name)
-    return part if isinstance(part, Mapping) else {}
-
-
-def _list(entry: Fields, name: str) -> list[Fields]:
-    found = entry.get(name)
-    return [part for part in found if isinstance(part, Mapping)] if isinstance(found, list) else []
+    return sum(lane[name] for lane in lanes)

@@ -15,7 +15,7 @@ from joblane.client.cli.tables import screen
 from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
-    from joblane.client.sync_client import Client
+    from joblane.client.clients import Client
 
 WATCH_EVERY_S = 2.0
 

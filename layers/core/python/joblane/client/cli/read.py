@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from joblane.client.answers import rows
 from joblane.client.cli import exit_codes, formats, job_text, tables, terminal
 from joblane.client.cli.options import GiveUp, JobId, Json, Next, limit_of
-
-if TYPE_CHECKING:
-    from joblane.client.job_calls import Filters
 
 commands = typer.Typer()
 
@@ -48,19 +45,20 @@ def ls(  # noqa: PLR0913 - the filters of the API
     many, 500 per request; Ctrl-C stops it.
     """
     entries: list[Any] = []
-    filters: Filters = {
-        "name": name,
-        "state": state,
-        "type": type_,
-        "queue": queue,
-        "label": label,
-        "since": since,
-        "until": until,
-        "hidden": hidden,
-    }
     with ctx.obj.connect() as client:
         while len(entries) < limit:
-            page = client.list_page(limit=limit - len(entries), cursor=after, **filters)
+            page = client.list_page(
+                limit=limit - len(entries),
+                cursor=after,
+                name=name,
+                state=state,
+                type=type_,
+                queue=queue,
+                label=label,
+                since=since,
+                until=until,
+                hidden=hidden,
+            )
             entries += page["entries"]
             after = page.get("next")
             if not after:

@@ -15,12 +15,14 @@ from joblane.client.errors import AnswerError, JoblaneError, ServerError, Unreac
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
-    from joblane.client.sync_client import Client, Job
+    from joblane.client.clients import Client, Job
 
 
 RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb")
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+commands = typer.Typer()
 
 _USAGE = "[OPTIONS] --"
 _CONTEXT = {"allow_interspersed_args": False}
@@ -178,18 +180,15 @@ def _time(option: str, text: str | None) -> str | None:
     return then.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-JobCommand = Callable[[typer.Context, JobOptions, Mapping[str, Any]], None]
-
-
-def _with_job_options(command: JobCommand, own: Callable[..., None]) -> Callable[..., None]:
-    """Make a command with a parameter for each field of `JobOptions` and each one of `own`.
+def _with_job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command with a parameter for each field of `JobOptions` and its own keywords.
 
     typer reads the signature of a function; this one is computed, so that options are written once.
     """
 
     def call(ctx: typer.Context, **values: Any) -> None:  # noqa: ANN401 - typer converted them
         job = JobOptions(**{field.name: values.pop(field.name) for field in fields(JobOptions)})
-        command(ctx, job, values)
+        command(ctx, job, **values)
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [
@@ -203,7 +202,7 @@ def _with_job_options(command: JobCommand, own: Callable[..., None]) -> Callable
             )
             for field in fields(JobOptions)
         ),
-        *inspect.signature(own).parameters.values(),
+        *(own for own in inspect.signature(command).parameters.values() if own.kind is kind),
     ]
     signed = cast("Any", call)
     signed.__signature__ = inspect.Signature(parameters)
@@ -211,24 +210,19 @@ def _with_job_options(command: JobCommand, own: Callable[..., None]) -> Callable
     return call
 
 
-def _submit(ctx: typer.Context, options: JobOptions, own: Mapping[str, Any]) -> None:
-    """Submit a job and print its id; with --json, the job."""
-    with ctx.obj.connect() as client:
-        job = options.submit(client)
-    terminal.show(job.data, lambda: job.id, as_json=own["json"])
-
-
-def _submit_options(*, json: Json = False) -> None: ...
-
-
-def _run(ctx: typer.Context, options: JobOptions, own: Mapping[str, Any]) -> None:
+@commands.command(
+    "run", options_metavar=_USAGE, epilog=exit_codes.RUN_EPILOG, context_settings=_CONTEXT
+)
+@_with_job_options
+def run(
+    ctx: typer.Context, options: JobOptions, *, json: Json = False, give_up_s: GiveUp = 300
+) -> None:
     """Submit a job, follow its output, exit with its exit code.
 
     The output is printed byte for byte. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
     no terminal, leaves it running. The job has one attempt unless --attempts is given. --json
     prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}.
     """
-    as_json = bool(own["json"])
     with ctx.obj.connect() as client:
         try:
             job = options.submit(client, attempts=1)
@@ -236,7 +230,7 @@ def _run(ctx: typer.Context, options: JobOptions, own: Mapping[str, Any]) -> Non
             terminal.note("interrupted while submitting; check with: joblane ls")
             raise typer.Exit(exit_codes.INTERRUPTED) from error
         try:
-            _follow(client, job, as_json=as_json, give_up_s=own["give_up_s"])
+            _follow(client, job, as_json=json, give_up_s=give_up_s)
         except KeyboardInterrupt as error:
             _interrupted(client, job)
             raise typer.Exit(exit_codes.INTERRUPTED) from error
@@ -271,9 +265,6 @@ def _confirms_cancel(job: "Job") -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _run_options(*, json: Json = False, give_up_s: GiveUp = 300) -> None: ...
-
-
 def _follow(client: "Client", job: "Job", *, as_json: bool, give_up_s: float) -> None:
     from joblane.client.cli.log_follower import LogFollower, write_records  # noqa: PLC0415
 
@@ -294,10 +285,10 @@ def _log_lines(records: Sequence["LogRecord"]) -> None:
         terminal.json_line({"log": piece.entry})
 
 
-commands = typer.Typer()
-commands.command(
-    "run", options_metavar=_USAGE, epilog=exit_codes.RUN_EPILOG, context_settings=_CONTEXT
-)(_with_job_options(_run, _run_options))
-commands.command("submit", options_metavar=_USAGE, context_settings=_CONTEXT)(
-    _with_job_options(_submit, _submit_options)
-)
+@commands.command("submit", options_metavar=_USAGE, context_settings=_CONTEXT)
+@_with_job_options
+def submit(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> None:
+    """Submit a job and print its id; with --json, the job."""
+    with ctx.obj.connect() as client:
+        job = options.submit(client)
+    terminal.show(job.data, lambda: job.id, as_json=json)
