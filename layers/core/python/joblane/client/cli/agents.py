@@ -7,7 +7,7 @@ import typer
 
 from joblane.client.answers import rows
 from joblane.client.cli import formats, job_text, tables, terminal
-from joblane.client.cli.options import Json, Reason, ShowByDefault
+from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
 
 commands = typer.Typer(
     cls=ShowByDefault, help="List agents, show an agent (joblane agents AGENT), drain an agent."
@@ -24,8 +24,8 @@ def show(
     json: Json = False,
 ) -> None:
     """List agents with a recent heartbeat, or show an agent and its running jobs."""
-    with ctx.obj.connect() as client:
-        answer = client.agents() if name is None else client.agent(name)
+    client = connect(ctx)
+    answer = client.agents() if name is None else client.agent(name)
     terminal.show(answer, lambda: _agents(answer) if name is None else _agent(answer), as_json=json)
 
 
@@ -53,7 +53,6 @@ def drain(
     Jobs that do not end in time are handed back to the queue. The agent stays stopped until it
     is started again.
     """
-    with ctx.obj.connect() as client:
-        answer = client.drain(name, reason=reason)
+    answer = connect(ctx).drain(name, reason=reason)
     said = answer.get("note") or f"{name} is draining"
     terminal.show(answer, lambda: formats.printable(said), as_json=json)

@@ -25,7 +25,6 @@ from joblane.client.cli import (
 from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
-    from joblane.client.clients import Client
     from joblane.client.profiles import Endpoint
 
 
@@ -42,12 +41,6 @@ class Settings:
         from joblane.client.profiles import find_endpoint  # noqa: PLC0415 - help and usage errors need no HTTP
 
         return find_endpoint(self.url, self.token, self.profile)
-
-    def connect(self) -> "Client":
-        """Make the client for a command. Raises `ConfigError`."""
-        from joblane.client.clients import Client  # noqa: PLC0415 - as above
-
-        return Client.from_endpoint(self.endpoint())
 
 
 class Commands(TyperGroup):

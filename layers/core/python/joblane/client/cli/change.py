@@ -8,7 +8,7 @@ import typer
 
 from joblane.client.cli import exit_codes, job_text, tables, terminal
 from joblane.client.cli.formats import printable
-from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, limit_of
+from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, connect, limit_of
 
 if TYPE_CHECKING:
     from joblane.client.clients import Job
@@ -30,16 +30,14 @@ def cancel(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Js
 
     A running job gets SIGTERM, and SIGKILL after 10 s.
     """
-    with ctx.obj.connect() as client:
-        job = client.cancel(job_id, reason=reason)
+    job = connect(ctx).cancel(job_id, reason=reason)
     _print_job(job, str(job.data.get("note") or ""), as_json=json)
 
 
 @commands.command()
 def retry(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """Restart a failed or dead job: same id, attempts reset."""
-    with ctx.obj.connect() as client:
-        _print_job(client.retry(job_id, reason=reason), as_json=json)
+    _print_job(connect(ctx).retry(job_id, reason=reason), as_json=json)
 
 
 @commands.command()
@@ -52,30 +50,26 @@ def resubmit(
     json: Json = False,
 ) -> None:
     """Submit a job that has ended again; prints the new id."""
-    with ctx.obj.connect() as client:
-        job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
+    job = connect(ctx).resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
     terminal.show(job.data, lambda: job.id, as_json=json)
 
 
 @commands.command()
 def hide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """Hide an ended job from `ls`; see `ls --hidden`."""
-    with ctx.obj.connect() as client:
-        _print_job(client.hide(job_id, reason=reason), "hidden", as_json=json)
+    _print_job(connect(ctx).hide(job_id, reason=reason), "hidden", as_json=json)
 
 
 @commands.command()
 def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """List a hidden job in `ls` again."""
-    with ctx.obj.connect() as client:
-        _print_job(client.unhide(job_id, reason=reason), "listed again", as_json=json)
+    _print_job(connect(ctx).unhide(job_id, reason=reason), "listed again", as_json=json)
 
 
 @commands.command()
 def delete(ctx: typer.Context, job_id: JobId, *, reason: Reason = None) -> None:
     """Delete a job that is not running."""
-    with ctx.obj.connect() as client:
-        client.delete(job_id, reason=reason)
+    connect(ctx).delete(job_id, reason=reason)
 
 
 @commands.command()
@@ -91,8 +85,7 @@ def requeue(
 
     Jobs do not change, and none runs twice: agents discard surplus messages.
     """
-    with ctx.obj.connect() as client:
-        _print_progress(client.requeue(queue, type_, reason=reason), "requeued", as_json=json)
+    _print_progress(connect(ctx).requeue(queue, type_, reason=reason), "requeued", as_json=json)
 
 
 @commands.command()
@@ -105,10 +98,9 @@ def restart_failed(
     json: Json = False,
 ) -> None:
     """Restart all failed and dead jobs: same ids, attempts reset."""
-    with ctx.obj.connect() as client:
-        _print_progress(
-            client.restart_failed(queue, type_, reason=reason), "restarted", as_json=json
-        )
+    _print_progress(
+        connect(ctx).restart_failed(queue, type_, reason=reason), "restarted", as_json=json
+    )
 
 
 @dead_letters.command("ls")
@@ -120,8 +112,7 @@ def dlq_ls(
     json: Json = False,
 ) -> None:
     """List dead jobs, newest first."""
-    with ctx.obj.connect() as client:
-        page = client.dead_letters(limit=limit, cursor=after)
+    page = connect(ctx).dead_letters(limit=limit, cursor=after)
     terminal.show(
         page,
         lambda: job_text.jobs_table(page["entries"], datetime.now(UTC), tables.screen()),
@@ -134,8 +125,7 @@ def dlq_replay(
     ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
 ) -> None:
     """Restart a dead job: same id, attempts reset."""
-    with ctx.obj.connect() as client:
-        _print_job(client.replay(job_id, reason=reason), as_json=json)
+    _print_job(connect(ctx).replay(job_id, reason=reason), as_json=json)
 
 
 @dead_letters.command("dismiss")
@@ -143,8 +133,7 @@ def dlq_dismiss(
     ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
 ) -> None:
     """Remove a dead job from the list of dead jobs."""
-    with ctx.obj.connect() as client:
-        _print_job(client.dismiss(job_id, reason=reason), as_json=json)
+    _print_job(connect(ctx).dismiss(job_id, reason=reason), as_json=json)
 
 
 def _print_job(job: "Job", message: str | None = None, *, as_json: bool) -> None:

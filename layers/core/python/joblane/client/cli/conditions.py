@@ -6,7 +6,7 @@ import typer
 
 from joblane.client.cli import terminal
 from joblane.client.cli.formats import printable
-from joblane.client.cli.options import Json, Next, limit_of
+from joblane.client.cli.options import Json, Next, connect, limit_of
 from joblane.client.cli.read import show_page
 
 App = Annotated[str, typer.Argument(metavar="APP", help="Application, such as app:billing.")]
@@ -33,8 +33,7 @@ def ls(
     json: Json = False,
 ) -> None:
     """List conditions that block jobs, with the number of waiting jobs and the next test."""
-    with ctx.obj.connect() as client:
-        page = client.conditions(limit=limit, cursor=after)
+    page = connect(ctx).conditions(limit=limit, cursor=after)
     show_page(page, _row, "conditions", "no condition blocks a job", as_json=json)
 
 
@@ -57,8 +56,7 @@ def up(ctx: typer.Context, app: App, *, reason: Reason = "", json: Json = False)
 def _declare(
     ctx: typer.Context, app: str, state: Literal["up", "down"], reason: str, *, as_json: bool
 ) -> None:
-    with ctx.obj.connect() as client:
-        answer = client.declare(app, state, reason)
+    answer = connect(ctx).declare(app, state, reason)
     until = f" until {answer['until_at']}" if answer.get("until_at") else ""
     said = f"{answer.get('name')} {answer.get('state')}{until}"
     terminal.show(answer, lambda: printable(said), as_json=as_json)

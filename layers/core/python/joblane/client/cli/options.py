@@ -1,9 +1,13 @@
-"""Arguments, options and a kind of group that several commands have."""
+"""What several commands have: arguments, options, a kind of group, the client."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from joblane.client.cli.app import Settings
+    from joblane.client.clients import Client
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
@@ -35,6 +39,14 @@ GiveUp = Annotated[
         help="Stop following after this long without an answer of the API.",
     ),
 ]
+
+
+def connect(ctx: typer.Context) -> "Client":
+    """Make the client for a command, closed at the command's end. Raises `ConfigError`."""
+    from joblane.client.clients import Client  # noqa: PLC0415 - help and usage errors need no HTTP
+
+    settings: Settings = ctx.obj
+    return ctx.with_resource(Client.from_endpoint(settings.endpoint()))
 
 
 def limit_of(what: str, most: int | None = None) -> Any:  # noqa: ANN401 - as typer.Option

@@ -10,7 +10,7 @@ import typer
 
 from joblane.client.answers import rows
 from joblane.client.cli import formats, queue_text, terminal
-from joblane.client.cli.options import Json, Reason, ShowByDefault
+from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
 from joblane.client.cli.tables import screen
 from joblane.client.errors import JoblaneError
 
@@ -43,17 +43,16 @@ def show(
     OLDEST is the age of the oldest message of a waiting or running job, as SQS last reported it
     to CloudWatch; - if unknown. --watch --json prints a document per line.
     """
-    with ctx.obj.connect() as client:
+    client = connect(ctx)
 
-        def fetch() -> dict[str, Any]:
-            found: dict[str, Any] = client.queues() if queue is None else client.queue(queue)
-            return found
+    def fetch() -> dict[str, Any]:
+        return client.queues() if queue is None else client.queue(queue)
 
-        if watch:
-            _watch(fetch, as_json=json)
-        else:
-            answer = fetch()
-            terminal.show(answer, lambda: _text(answer), as_json=json)
+    if watch:
+        _watch(fetch, as_json=json)
+    else:
+        answer = fetch()
+        terminal.show(answer, lambda: _text(answer), as_json=json)
 
 
 def _text(answer: dict[str, Any]) -> str:
@@ -103,15 +102,13 @@ def _full_screen() -> tuple[AbstractContextManager[object], Callable[[str], None
 @commands.command("pause")
 def pause(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json = False) -> None:
     """Pause a queue: no job of it starts; running jobs continue."""
-    with ctx.obj.connect() as client:
-        _set(client, queue, {"run_jobs": False}, reason, as_json=json)
+    _set(connect(ctx), queue, {"run_jobs": False}, reason, as_json=json)
 
 
 @commands.command("resume")
 def resume(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json = False) -> None:
     """Resume a paused queue."""
-    with ctx.obj.connect() as client:
-        _set(client, queue, {"run_jobs": True}, reason, as_json=json)
+    _set(connect(ctx), queue, {"run_jobs": True}, reason, as_json=json)
 
 
 @commands.command("set")
@@ -141,8 +138,7 @@ def set_(  # noqa: PLR0913 - the settings
     }
     if not changes:
         raise typer.BadParameter("nothing to set; give --threads or --cluster-threads")
-    with ctx.obj.connect() as client:
-        _set(client, queue, changes, reason, as_json=json)
+    _set(connect(ctx), queue, changes, reason, as_json=json)
 
 
 def _limit(option: str, text: str) -> int | None:

@@ -8,7 +8,7 @@ import typer
 
 from joblane.client.answers import rows
 from joblane.client.cli import exit_codes, formats, job_text, tables, terminal
-from joblane.client.cli.options import GiveUp, JobId, Json, Next, limit_of
+from joblane.client.cli.options import GiveUp, JobId, Json, Next, connect, limit_of
 
 commands = typer.Typer()
 
@@ -45,24 +45,24 @@ def ls(  # noqa: PLR0913 - the filters of the API
     many, 500 per request; Ctrl-C stops it.
     """
     entries: list[Any] = []
-    with ctx.obj.connect() as client:
-        while len(entries) < limit:
-            page = client.list_page(
-                limit=limit - len(entries),
-                cursor=after,
-                name=name,
-                state=state,
-                type=type_,
-                queue=queue,
-                label=label,
-                since=since,
-                until=until,
-                hidden=hidden,
-            )
-            entries += page["entries"]
-            after = page.get("next")
-            if not after:
-                break
+    client = connect(ctx)
+    while len(entries) < limit:
+        page = client.list_page(
+            limit=limit - len(entries),
+            cursor=after,
+            name=name,
+            state=state,
+            type=type_,
+            queue=queue,
+            label=label,
+            since=since,
+            until=until,
+            hidden=hidden,
+        )
+        entries += page["entries"]
+        after = page.get("next")
+        if not after:
+            break
     terminal.show(
         {"entries": entries, "limit": limit, "next": after},
         lambda: job_text.jobs_table(entries, datetime.now(UTC), tables.screen()),
@@ -73,8 +73,7 @@ def ls(  # noqa: PLR0913 - the filters of the API
 @commands.command()
 def get(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
     """Show a job and its timeline."""
-    with ctx.obj.connect() as client:
-        data = client.get(job_id).data
+    data = connect(ctx).get(job_id).data
     terminal.show(data, lambda: job_text.job_details(data, datetime.now(UTC)), as_json=json)
 
 
@@ -98,12 +97,12 @@ def logs(
     from joblane.client.cli.log_follower import LogFollower, as_json, write_records  # noqa: PLC0415
 
     show = as_json if json else write_records
-    with ctx.obj.connect() as client:
-        if follow:
-            LogFollower(client, give_up_s, show).follow(job_id)
-        else:
-            for record in client.logs(job_id):
-                show([record])
+    client = connect(ctx)
+    if follow:
+        LogFollower(client, give_up_s, show).follow(job_id)
+    else:
+        for record in client.logs(job_id):
+            show([record])
 
 
 @commands.command()
@@ -112,9 +111,9 @@ def health(ctx: typer.Context, *, json: Json = False) -> None:
 
     Exits with 69 unless the status is ok.
     """
-    with ctx.obj.connect() as client:
-        answer = client.health()
-        url = client.url
+    client = connect(ctx)
+    answer = client.health()
+    url = client.url
     if json:
         terminal.document(answer)
     else:
@@ -152,10 +151,9 @@ def audit(  # noqa: PLR0913 - the filters of the API
     With the id of a job: its submission and the actions on that job. Without: the actions on the
     tenant's jobs and queues; `joblane ls` lists submissions.
     """
-    with ctx.obj.connect() as client:
-        page = client.audit(
-            job_id, limit=limit, cursor=after, since=since, until=until, action=action
-        )
+    page = connect(ctx).audit(
+        job_id, limit=limit, cursor=after, since=since, until=until, action=action
+    )
     show_page(page, _audit_row, "entries", "no entries", as_json=json)
 
 

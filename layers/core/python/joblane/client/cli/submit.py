@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from joblane.client.cli import exit_codes, terminal
-from joblane.client.cli.options import GiveUp, IdempotencyKey, Json
+from joblane.client.cli.options import GiveUp, IdempotencyKey, Json, connect
 from joblane.client.errors import AnswerError, JoblaneError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
@@ -223,21 +223,21 @@ def run(
     no terminal, leaves it running. The job has one attempt unless --attempts is given. --json
     prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}.
     """
-    with ctx.obj.connect() as client:
-        try:
-            job = options.submit(client, attempts=1)
-        except KeyboardInterrupt as error:
-            terminal.note("interrupted while submitting; check with: joblane ls")
-            raise typer.Exit(exit_codes.INTERRUPTED) from error
-        try:
-            _follow(client, job, as_json=json, give_up_s=give_up_s)
-        except KeyboardInterrupt as error:
-            _interrupted(client, job)
-            raise typer.Exit(exit_codes.INTERRUPTED) from error
-        except JoblaneError as error:
-            terminal.explain(error)
-            terminal.note(f"job {job.id} continues; follow it with: joblane logs -f {job.id}")
-            raise typer.Exit(exit_codes.of_error(error)) from error
+    client = connect(ctx)
+    try:
+        job = options.submit(client, attempts=1)
+    except KeyboardInterrupt as error:
+        terminal.note("interrupted while submitting; check with: joblane ls")
+        raise typer.Exit(exit_codes.INTERRUPTED) from error
+    try:
+        _follow(client, job, as_json=json, give_up_s=give_up_s)
+    except KeyboardInterrupt as error:
+        _interrupted(client, job)
+        raise typer.Exit(exit_codes.INTERRUPTED) from error
+    except JoblaneError as error:
+        terminal.explain(error)
+        terminal.note(f"job {job.id} continues; follow it with: joblane logs -f {job.id}")
+        raise typer.Exit(exit_codes.of_error(error)) from error
     raise typer.Exit(exit_codes.of_job(job.data))
 
 
@@ -289,6 +289,5 @@ def _log_lines(records: Sequence["LogRecord"]) -> None:
 @_with_job_options
 def submit(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> None:
     """Submit a job and print its id; with --json, the job."""
-    with ctx.obj.connect() as client:
-        job = options.submit(client)
+    job = options.submit(connect(ctx))
     terminal.show(job.data, lambda: job.id, as_json=json)
