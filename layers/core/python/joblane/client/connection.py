@@ -19,7 +19,7 @@ from joblane.client.calls import Item, Request, Retries, Sleep, Stream
 from joblane.client.credentials import Credential
 from joblane.client.errors import JoblaneError
 from joblane.client.responses import failure, result
-from joblane.client.transport import Certificate, base_url, transport
+from joblane.client.transport import HEADERS, Certificate, base_url, transport
 
 T = TypeVar("T")
 
@@ -73,8 +73,6 @@ _RETRY: Mapping[Retries, Retry] = {
     Retries.IDEMPOTENT: RETRY_IDEMPOTENT,
     Retries.NONE: Retry(total=0),
 }
-
-_HEADERS = {"Accept": "application/json", "User-Agent": "joblane-client"}
 
 
 class _Bearer(httpx.Auth):
@@ -141,7 +139,7 @@ class Connection:
         self._http = httpx.Client(
             base_url=self.url,
             auth=_Bearer(credential),
-            headers=_HEADERS,
+            headers=HEADERS,
             transport=RetryTransport(transport(httpx.HTTPTransport, self.url, certificate)),
         )
 
@@ -196,7 +194,7 @@ class AsyncConnection:
         self._http = httpx.AsyncClient(
             base_url=self.url,
             auth=_Bearer(credential),
-            headers=_HEADERS,
+            headers=HEADERS,
             transport=RetryTransport(transport(httpx.AsyncHTTPTransport, self.url, certificate)),
         )
 

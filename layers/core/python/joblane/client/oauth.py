@@ -19,7 +19,7 @@ import httpx
 
 from joblane.client.errors import AnswerError, LoginError, UnreachableError
 from joblane.client.tokens import StoredToken
-from joblane.client.transport import Certificate, is_loopback, transport
+from joblane.client.transport import HEADERS, Certificate, is_loopback, transport
 
 TIMEOUT_S = 15.0
 
@@ -145,7 +145,7 @@ def machine_token(url: str, issuer: Issuer, client_id: str, secret: str) -> Stor
 
 def revoke(revoke_url: str, client_id: str, token: str) -> None:
     """Revoke a refresh token and the access tokens obtained with it."""
-    answer = _send("POST", revoke_url, {"client_id": client_id, "token": token}, {}, "the issuer")
+    answer = _send(revoke_url, "the issuer", {"client_id": client_id, "token": token})
     if not answer.is_success:
         raise LoginError(f"the issuer did not revoke the login: {_refusal(answer)}")
 
@@ -155,7 +155,7 @@ def _tokens(
 ) -> tuple[str, float, str | None]:
     """Ask for tokens: the access token, when it expires in Unix seconds, the refresh token."""
     asked_at = time.time()
-    answer = _send("POST", url, form, headers, "the issuer")
+    answer = _send(url, "the issuer", form, headers)
     if answer.is_server_error:
         raise UnreachableError(f"the issuer at {url} answered {answer.status_code}")
     if not answer.is_success:
@@ -169,7 +169,7 @@ def _tokens(
 
 
 def _json_of(url: str, server: str, certificate: Certificate | None = None) -> dict[str, Any]:
-    answer = _send("GET", url, None, {}, server, certificate)
+    answer = _send(url, server, certificate=certificate)
     if answer.is_server_error:
         raise UnreachableError(f"{server} at {url} answered {answer.status_code}")
     if not answer.is_success:
@@ -177,26 +177,22 @@ def _json_of(url: str, server: str, certificate: Certificate | None = None) -> d
     return _object(answer, server)
 
 
-def _send(  # noqa: PLR0913, PLR0917 - the parts of a request
-    method: str,
+def _send(
     url: str,
-    form: Mapping[str, str] | None,
-    headers: Mapping[str, str],
     server: str,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] = {},
     certificate: Certificate | None = None,
 ) -> httpx.Response:
+    """Send a form, or read without one."""
+    wire = transport(httpx.HTTPTransport, url, certificate)
+    method = "GET" if form is None else "POST"
     try:
-        with httpx.Client(
-            transport=transport(httpx.HTTPTransport, url, certificate), timeout=TIMEOUT_S
-        ) as http:
-            data = None if form is None else dict(form)
-            return http.request(method, url, data=data, headers={**_HEADERS, **headers})
+        with httpx.Client(transport=wire, timeout=TIMEOUT_S, headers=HEADERS) as http:
+            return http.request(method, url, data=form, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         # Without the cause: its request contains secrets.
         raise UnreachableError(f"cannot reach {server} at {url}: {type(error).__name__}") from None
-
-
-_HEADERS = {"Accept": "application/json", "User-Agent": "joblane-client"}
 
 
 def _object(answer: httpx.Response, server: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import httpx
 
 from joblane.client.errors import ConfigError
 
+HEADERS = {"Accept": "application/json", "User-Agent": "joblane-client"}
+
 MAX_PORT = 65_535
 
 
