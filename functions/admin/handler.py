@@ -1,6 +1,6 @@
 """Lambda function behind the API's routes for operators: agents, queues, conditions, dead jobs."""
 
-from joblane.aws.lambda_startup import once  # first of all: see there
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
 import time
@@ -18,7 +18,6 @@ from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.directory import AppStore, Directory
-from joblane.aws.environment import Environment
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
@@ -81,7 +80,7 @@ def build(
     agents = AgentStore(dynamodb, settings.agents_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     operations = Operations(jobs, lanes, settings.retention)
-    agent_routes(app, Agents(agents, jobs, lanes, clock))
+    agent_routes(app, Agents(agents, jobs, lanes, app.now_ms))
     dead_letter_routes(app, JobReader(jobs, clock), operations)
     bulk_routes(app, BulkOperations(jobs, lanes, operations, settings.queues))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
@@ -93,7 +92,7 @@ def build(
         queue_settings,
         ThreadShares(queue_settings, agents),
         QueueStatistics(lanes, counters, ages, app.logger, pool=pool),
-        clock,
+        app.now_ms,
     )
     queue_routes(app, queues)
     conditions = Conditions(

@@ -1,6 +1,6 @@
 """Lambda function that frees the jobs of an agent whose EC2 instance has ended."""
 
-from joblane.aws.lambda_startup import once  # first of all: see there
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
 from collections.abc import Mapping
@@ -10,7 +10,6 @@ from aws_lambda_powertools.logging import Logger
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.environment import Environment
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.service.instance_end import InstanceEnd

@@ -1,6 +1,6 @@
 """Lambda function that counts what happens in queues, from the stream of the `jobs` table."""
 
-from joblane.aws.lambda_startup import once  # first of all: see there
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
 import json
@@ -11,7 +11,6 @@ from aws_lambda_powertools.logging import Logger
 
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
-from joblane.aws.environment import Environment
 from joblane.deployment.names import alternate_name
 from joblane.service.count import Counting
 

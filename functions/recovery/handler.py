@@ -1,6 +1,6 @@
 """Lambda function that runs the steps of recovery, and tests conditions before jobs start."""
 
-from joblane.aws.lambda_startup import once  # first of all: see there
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
 import json
@@ -17,7 +17,6 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.directory import AppStore
-from joblane.aws.environment import Environment
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
@@ -102,7 +101,7 @@ def build(
         tests,
         policies=settings.policies,
         retention=settings.retention,
-        clock=clock,
+        now_ms=lambda: int(clock() * 1000),
         log=Logger(),
         max_steps=max_steps,
     )

@@ -1,6 +1,6 @@
 """Lambda function that EventBridge calls every minute to do what has become due."""
 
-from joblane.aws.lambda_startup import once  # first of all: see there
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
 import time
@@ -16,7 +16,6 @@ from pydantic import Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.environment import Environment
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore

@@ -1,6 +1,6 @@
 """Lambda function behind the API's routes of jobs."""
 
-from joblane.aws.lambda_startup import once  # first of all: see there
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
 import secrets
@@ -15,7 +15,6 @@ from pydantic import Json
 
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
-from joblane.aws.environment import Environment
 from joblane.aws.idempotency import IdempotencyStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
@@ -25,7 +24,7 @@ from joblane.aws.settings import SettingsStore
 from joblane.contract.principal import AnyAccess
 from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
-from joblane.http.job_routes import JobServices, job_operation_routes, job_routes
+from joblane.http.job_routes import job_operation_routes, job_routes
 from joblane.http.log_routes import log_route
 from joblane.job.retention import Retention
 from joblane.service.admit import Admission
@@ -74,30 +73,26 @@ def build(
         settings.deployment, settings.queues, settings.default_queue, settings.retention
     )
     reader = JobReader(jobs, clock)
-    services = JobServices(
+    submitter = Submitter(
+        jobs,
+        payloads,
+        lanes,
+        keys,
         admission=admission,
-        submitter=Submitter(
-            jobs,
-            payloads,
-            lanes,
-            keys,
-            admission=admission,
-            clock=clock,
-            pool=pool,
-            random_bits=random_bits,
-        ),
-        reader=reader,
-        views=JobViews(payloads, SettingsStore(dynamodb, settings.settings_table)),
-        operations=Operations(jobs, lanes, settings.retention),
-        deleter=JobDeleter(jobs, payloads, keys, clock),
+        now_ms=app.now_ms,
+        pool=pool,
+        random_bits=random_bits,
     )
-    job_routes(app, services)
-    job_operation_routes(app, services)
+    views = JobViews(payloads, SettingsStore(dynamodb, settings.settings_table))
+    job_routes(app, submitter, reader, views)
+    operations = Operations(jobs, lanes, settings.retention)
+    deleter = JobDeleter(jobs, payloads, keys, clock)
+    job_operation_routes(app, submitter, reader, operations, deleter)
     output = JobOutput(
         jobs, lambda: LogStore(clients.make("logs"), settings.log_group), clock, app.logger
     )
     log_route(app, reader, output)
-    job_trail_route(app, trail, reader.find)
+    job_trail_route(app, trail, reader)
     return app
 
 

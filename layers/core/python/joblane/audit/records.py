@@ -7,7 +7,7 @@ because a record would cost every job two more write units.
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from ulid import ULID
 
@@ -26,7 +26,6 @@ Action = Literal[
     "settings",
     "unhide",
 ]
-ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 
 MAX_ASKED: Final = 1024
 """Characters of a request's parameters as JSON; longer ones are not recorded."""

@@ -1,19 +1,24 @@
-"""Garbage collector settings that shorten a Lambda cold start; a function imports this first.
+"""Start of a Lambda function: its settings, and what shortens its cold start.
 
-By default Python's collector runs after every 700 new objects, and loading a function's modules
-creates hundreds of thousands that are never freed. A higher threshold saves a sixth of the CPU
-time of a cold start (`scripts/bench imports`, with and without).
+A function imports this first, because it sets the garbage collector: by default Python's runs
+after every 700 new objects, and loading a function's modules creates hundreds of thousands that
+are never freed. A higher threshold saves a sixth of the CPU time of a cold start (`scripts/bench
+imports`, with and without).
 """
 
 import gc
+import os
 from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
+from typing import Self, TypeVar
 
 OBJECTS = 100_000
 """New objects before a collection; a request creates a few thousand."""
 
 gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
+
+from pydantic import BaseModel, ConfigDict  # noqa: E402 - creates objects
+
 T = TypeVar("T")
 
 
@@ -35,3 +40,20 @@ def once(build: Callable[[], T]) -> Callable[[], T]:
             gc.enable()
 
     return built
+
+
+class Environment(BaseModel):
+    """Settings of a function: the field `jobs_table` is the variable JOBLANE_JOBS_TABLE.
+
+    A missing variable fails the cold start by its name.
+    """
+
+    model_config = ConfigDict(frozen=True, alias_generator=lambda name: f"JOBLANE_{name.upper()}")
+
+    deployment: str
+    queue_url_prefix: str
+
+    @classmethod
+    def read(cls) -> Self:
+        """Read the process's environment. Raises ValueError."""
+        return cls.model_validate(dict(os.environ))

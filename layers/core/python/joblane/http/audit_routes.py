@@ -1,6 +1,5 @@
 """The routes of the audit trail: of a tenant, and of one job."""
 
-from collections.abc import Callable
 from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
@@ -14,9 +13,9 @@ from joblane.formats.ids import first_id
 from joblane.formats.times import unix_ms
 from joblane.http.answers import listing, page_start
 from joblane.http.application import Application
-from joblane.job.head import Head
 from joblane.job.message import is_id
 from joblane.service.audit_trail import Trail
+from joblane.service.read import JobReader
 
 
 def trail_route(app: Application, trail: Trail) -> None:
@@ -33,17 +32,15 @@ def trail_route(app: Application, trail: Trail) -> None:
         return listing(map(entry_view, found), query, following)
 
 
-def job_trail_route(
-    app: Application, trail: Trail, find: Callable[[str, str], Head | None]
-) -> None:
-    """Bind the route of a job's trail; `find` reads a job of a tenant, None if there is none."""
+def job_trail_route(app: Application, trail: Trail, reader: JobReader) -> None:
+    """Bind the route of a job's trail."""
 
     @app.route("GET /v1/jobs/{job_id}/audit")
     def audit(job_id: str) -> Response[str]:
         query = app.parameters(PageQuery)
         before = page_start(query, is_id)
         tenant = app.tenant()
-        head = find(tenant, job_id)
+        head = reader.find(tenant, job_id)
         submitted = None
         if head is not None:
             submitted = submission_record(head.job_id, tenant, head.submitted_by)

@@ -1,6 +1,5 @@
 """The routes of jobs: submit, read, and what a job's owner may do with it."""
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -15,7 +14,6 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
-from joblane.service.admit import Admission
 from joblane.service.delete import JobDeleter
 from joblane.service.operations import Operations
 from joblane.service.read import JobReader, JobViews
@@ -25,21 +23,8 @@ REPLAYED = {"Idempotency-Replayed": "true"}
 """With the answer to a request that had been done before."""
 
 
-@dataclass(frozen=True)
-class JobServices:
-    """The services that the routes of jobs call."""
-
-    admission: Admission
-    submitter: Submitter
-    reader: JobReader
-    views: JobViews
-    operations: Operations
-    deleter: JobDeleter
-
-
-def job_routes(app: Application, services: JobServices) -> None:
+def job_routes(app: Application, submitter: Submitter, reader: JobReader, views: JobViews) -> None:
     """Bind the routes that submit and read jobs."""
-    submitter, reader, views = services.submitter, services.reader, services.views
 
     @app.route("POST /v1/jobs")
     def submit() -> Response[str]:
@@ -60,9 +45,9 @@ def job_routes(app: Application, services: JobServices) -> None:
         before = page_start(query, is_id)
         tenant = app.tenant()
         if query.queue is not None:
-            services.admission.require_queue(tenant, query.queue)
-        found = reader.search(tenant, query, before)
-        return listing(views.listed(found.heads), query, found.following)
+            submitter.admission.require_queue(tenant, query.queue)
+        heads, following = reader.search(tenant, query, before)
+        return listing(views.listed(heads), query, following)
 
     @app.route("GET /v1/jobs/{job_id}")
     def job(job_id: str) -> Response[str]:
@@ -70,16 +55,21 @@ def job_routes(app: Application, services: JobServices) -> None:
         return success(views.whole(head), headers={"ETag": etag(head)})
 
 
-def job_operation_routes(app: Application, services: JobServices) -> None:
+def job_operation_routes(
+    app: Application,
+    submitter: Submitter,
+    reader: JobReader,
+    operations: Operations,
+    deleter: JobDeleter,
+) -> None:
     """Bind the routes with which a job's owner stops, restarts, hides or deletes it."""
-    reader, operations = services.reader, services.operations
 
     @app.route("DELETE /v1/jobs/{job_id}")
     def delete(job_id: str) -> Response[str]:
         head = reader.job(app.tenant(), job_id)
         exact = app.matches(head)
         with conflicts(exact=exact):
-            services.deleter.delete(head, exact=exact)
+            deleter.delete(head, exact=exact)
         return Response(int(HTTPStatus.NO_CONTENT), body="")
 
     @app.route("POST /v1/jobs/{job_id}/cancel")
@@ -106,7 +96,7 @@ def job_operation_routes(app: Application, services: JobServices) -> None:
         head = reader.job(app.tenant(), job_id)
         with conflicts():
             key = app.idempotency_key()
-            return _accepted(*services.submitter.resubmit(app.principal(), head, key))
+            return _accepted(*submitter.resubmit(app.principal(), head, key))
 
     def show(job_id: str, *, hidden: bool) -> Response[str]:
         head = reader.job(app.tenant(), job_id)

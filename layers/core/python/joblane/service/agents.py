@@ -24,29 +24,29 @@ class Agents:
     agents: AgentStore
     jobs: JobStore
     lanes: Lanes
-    clock: Callable[[], float]
+    now_ms: Callable[[], int]
 
     def page(self, limit: int, after: str | None) -> tuple[list[AgentView], str | None]:
         """Read a page of agents."""
         rows, following = self.agents.page(limit=limit, after=after)
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         return [_view(row, now_ms) for row in rows], following
 
     def one(self, tenant: str, name: str) -> AgentDetail:
         """Read one agent, and those of its jobs that are this tenant's. Raises Problem 404."""
         row = self._row(name)
         heads = self.jobs.heads(row.jobs)
-        now_s = self.clock()
+        now_ms = self.now_ms()
         return AgentDetail(
-            **_view(row, self._now_ms()).model_dump(),
+            **_view(row, now_ms).model_dump(),
             started_at=rfc3339(row.since_ms),
-            jobs=tuple(job_view(head) for head in heads if head.visible_to(tenant, now_s)),
+            jobs=tuple(job_view(head) for head in heads if head.visible_to(tenant, now_ms / 1000)),
         )
 
     def drain(self, name: str) -> AgentView:
         """Ask an agent to drain. Raises Problem 404, and 409 when it is not alive."""
         row = self._row(name)
-        view = _view(row, self._now_ms())
+        view = _view(row, self.now_ms())
         if not view.alive or not self.lanes.send_command(name, Command(command="drain")):
             raise Problem(
                 HTTPStatus.CONFLICT, f"the agent is gone: last seen at {view.last_seen_at}"
@@ -58,9 +58,6 @@ class Agents:
         if row is None:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such agent")
         return row
-
-    def _now_ms(self) -> int:
-        return int(self.clock() * 1000)
 
 
 def _view(row: Heartbeat, now_ms: int) -> AgentView:

@@ -14,8 +14,9 @@ it is waiting, becomes dead; then the notification is published.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from joblane.aws.dead_letters import DeadLetter, DeadLetterStore
 from joblane.aws.jobs import JobStore, Refused
@@ -31,23 +32,9 @@ MAX_SHOWN = 2000
 """Characters of an unreadable message that a notification contains."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A message as SQS delivered it to the function."""
-
-    message_id: str
-    body: str
-    queue: str
-    """Name of the queue that the message was in."""
-    receives: str
-    """How often SQS delivered it."""
-    reason: str | None = None
-    """Why an agent could not read it; None when SQS moved it here by its count."""
-
-
 @dataclass(frozen=True)
 class DeadLetters:
-    """Handles dead letters one by one. Every method may be called again after a crash."""
+    """Handles dead letters. Every method may be called again after a crash."""
 
     store: DeadLetterStore
     jobs: JobStore
@@ -61,22 +48,34 @@ class DeadLetters:
     clock: Callable[[], float]
     log: Log
 
-    def handle(self, received: Received) -> None:
-        """Handle one message. Raises ClientError and BotoCoreError."""
-        letter = DeadLetter(received.body, received.queue, _reason(received))
-        if received.queue == self.alternate:
-            self._unreadable(received, letter, "an event that AWS could not deliver")
+    def handle(self, records: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Handle each record of an SQS event; returns the ids of those that failed."""
+        failed: list[str] = []
+        for record in records:
+            try:
+                self._one(record)
+            except Exception:
+                # Whatever it was, the other letters must not wait for it. SQS delivers this
+                # one again, and does not count it as an error of the function.
+                self.log.exception("dead letter not handled", message_id=record.get("messageId"))
+                failed.append(str(record.get("messageId")))
+        return failed
+
+    def _one(self, record: Mapping[str, Any]) -> None:
+        message_id, letter = str(record["messageId"]), _letter(record)
+        if letter.source == self.alternate:
+            self._unreadable(message_id, letter, "an event that AWS could not deliver")
             return
         try:
             message = decode(letter.body)
         except NotOurs as error:
-            self._unreadable(received, letter, f"a message of another format ({error})")
+            self._unreadable(message_id, letter, f"a message of another format ({error})")
             return
         head = self.jobs.get(message.job_id)
         if head is None:
             self.log.info("dead letter of a deleted job discarded", job_id=message.job_id)
         elif head.tenant != message.tenant:
-            self._unreadable(received, letter, "a message that names another tenant's job")
+            self._unreadable(message_id, letter, "a message that names another tenant's job")
         elif head.state is State.ACTIVE:
             # Without this message no other agent would take the job over if its agent died.
             self.operations.wake_up(head)
@@ -108,8 +107,8 @@ class DeadLetters:
             },
         )
 
-    def _unreadable(self, received: Received, letter: DeadLetter, what: str) -> None:
-        key = f"letter#{received.message_id}"
+    def _unreadable(self, message_id: str, letter: DeadLetter, what: str) -> None:
+        key = f"letter#{message_id}"
         self._put(key, letter, int(self.clock() * 1000))
         self._notify(
             f"{what} in {letter.source}",
@@ -130,11 +129,17 @@ class DeadLetters:
         self.publish(f"Joblane: {subject}", json.dumps(body, indent=2, ensure_ascii=False))
 
 
-def _reason(received: Received) -> str:
-    """Why a message is here: the agent's reason, or how often SQS delivered it."""
-    if received.reason:
-        return short_reason(f"its message could not be read: {received.reason}")
-    return f"its message was received {received.receives} times, and no agent finished with it"
+def _letter(record: Mapping[str, Any]) -> DeadLetter:
+    """Read a record: it is here for the agent's reason, or because of SQS's count of deliveries."""
+    reason = record.get("messageAttributes", {}).get("reason", {}).get("stringValue")
+    receives = record.get("attributes", {}).get("ApproximateReceiveCount", "?")
+    return DeadLetter(
+        body=str(record["body"]),
+        source=str(record["eventSourceARN"]).rpartition(":")[2],
+        reason=short_reason(f"its message could not be read: {reason}")
+        if reason
+        else f"its message was received {receives} times, and no agent finished with it",
+    )
 
 
 def _died_of(head: Head, reason: str) -> bool:

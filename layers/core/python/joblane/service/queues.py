@@ -18,7 +18,6 @@ from joblane.aws.message_ages import Age, MessageAges
 from joblane.aws.settings import SettingsChanged, SettingsStore
 from joblane.contract.problems import Problem
 from joblane.contract.queues import (
-    Activity,
     LaneView,
     QueueView,
     SettingsInput,
@@ -47,14 +46,6 @@ class DeclaredQueues:
     threads: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Statistics of one queue."""
-
-    lanes: tuple[LaneView, ...]
-    activity: tuple[Activity, ...]
-
-
 @dataclass(frozen=True)
 class QueueStatistics:
     """Reads statistics of queues: six requests to SQS a queue, one to CloudWatch for all."""
@@ -67,22 +58,27 @@ class QueueStatistics:
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
-    def read(self, tenant: str, queues: Sequence[str], now_ms: int) -> dict[str, Statistics]:
-        """Read the statistics of queues; activity is that of the tenant's own jobs."""
+    def views(
+        self, tenant: str, settings: Mapping[str, SettingsView], now_ms: int
+    ) -> tuple[QueueView, ...]:
+        """Show the queues of `settings`; activity is that of the tenant's own jobs."""
         ages = self._ages()
         with self.pool(AT_ONCE) as pool:
             counters = pool.map(
-                lambda queue: self.counters.read(tenant, queue, oldest_minute(now_ms)), queues
+                lambda queue: self.counters.read(tenant, queue, oldest_minute(now_ms)), settings
             )
-            places = [(queue, lane) for queue in queues for lane in LANES]
+            places = [(queue, lane) for queue in settings for lane in LANES]
             found = pool.map(partial(self._lane, ages), *zip(*places, strict=True))
             lanes = dict(zip(places, found, strict=True))
-            return {
-                queue: Statistics(
-                    tuple(lanes[queue, lane] for lane in LANES), tuple(activity(minutes, now_ms))
+            return tuple(
+                QueueView(
+                    name=queue,
+                    lanes=tuple(lanes[queue, lane] for lane in LANES),
+                    settings=settings[queue],
+                    activity=tuple(activity(minutes, now_ms)),
                 )
-                for queue, minutes in zip(queues, counters, strict=True)
-            }
+                for queue, minutes in zip(settings, counters, strict=True)
+            )
 
     def _ages(self) -> Mapping[str, Age]:
         try:
@@ -113,7 +109,7 @@ class Queues:
     store: SettingsStore
     shares: ThreadShares
     statistics: QueueStatistics
-    clock: Callable[[], float]
+    now_ms: Callable[[], int]
 
     def all(self, tenant: str) -> tuple[QueueView, ...]:
         """Show the queues that a tenant may use."""
@@ -140,7 +136,7 @@ class Queues:
         """
         self.require(tenant, queue)
         over = self.store.get(queue).version if version is None else version
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         after = QueueSettings(
             run_jobs=wanted.run_jobs,
             threads=wanted.threads,
@@ -168,20 +164,9 @@ class Queues:
     def _views(self, tenant: str, queues: Sequence[str]) -> tuple[QueueView, ...]:
         if not queues:
             return ()
-        settings = self.store.get_all(queues)
-        statistics = self.statistics.read(tenant, queues, self._now_ms())
-        return tuple(
-            QueueView(
-                name=queue,
-                lanes=statistics[queue].lanes,
-                settings=self._settings_view(tenant, queue, settings[queue]),
-                activity=statistics[queue].activity,
-            )
-            for queue in queues
-        )
+        found = self.store.get_all(queues)
+        settings = {queue: self._settings_view(tenant, queue, found[queue]) for queue in queues}
+        return self.statistics.views(tenant, settings, self.now_ms())
 
     def _settings_view(self, tenant: str, queue: str, settings: QueueSettings) -> SettingsView:
         return settings_view(settings, self.declared.threads[queue], tenant)
-
-    def _now_ms(self) -> int:
-        return int(self.clock() * 1000)

@@ -32,15 +32,6 @@ EXAMINED_MAX = 500
 _PAGE = 100  # heads of one BatchGetItem
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A page of a search."""
-
-    heads: list[Head]
-    following: str | None
-    """Id to continue from; None at the end."""
-
-
 @dataclass(frozen=True)
 class JobReader:
     """Reads jobs as their tenant sees them."""
@@ -61,8 +52,13 @@ class JobReader:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
         return head
 
-    def search(self, tenant: str, query: ListJobs, before: str | None) -> Found:
-        """Read the newest jobs that `query` selects, older than the id `before`."""
+    def search(
+        self, tenant: str, query: ListJobs, before: str | None
+    ) -> tuple[list[Head], str | None]:
+        """Read the newest jobs that `query` selects, older than the id `before`.
+
+        Also returns the id to continue from; None at the end.
+        """
         page, now_s = self._source(tenant, query), self.clock()
         if query.until is not None:
             end = first_id(unix_ms(query.until))
@@ -79,11 +75,11 @@ class JobReader:
             ]
             found += matching[:room]
             if len(matching) > room:
-                return Found(found, found[-1].job_id)
+                return found, found[-1].job_id
             if following is None or len(found) == query.limit:
-                return Found(found, following)
+                return found, following
             before, size = following, _PAGE
-        return Found(found, before)
+        return found, before
 
     def _source(
         self, tenant: str, query: ListJobs

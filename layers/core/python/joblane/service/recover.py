@@ -67,7 +67,8 @@ class Recovery:
     policies: Mapping[str, AnyPolicy]
     """Those of kinds without the default policy."""
     retention: Retention
-    clock: Callable[[], float]
+    now_ms: Callable[[], int]
+    """Returns Unix milliseconds."""
     log: Log
     max_steps: int = MAX_STEPS
 
@@ -92,7 +93,7 @@ class Recovery:
         if after.next != "done" and after.steps >= self.max_steps:
             current = self.conditions.get(progress.condition)
             if current is not None and current.generation == progress.generation:
-                self.supervisor.renew(current, self._now_ms())
+                self.supervisor.renew(current, self.now_ms())
             return _done(after)
         return after
 
@@ -106,7 +107,7 @@ class Recovery:
                 self.supervisor.start(row)
             return
         if row.phase is not Phase.CLOSED or self.conditions.oldest(condition, 1):
-            self.supervisor.renew(row, self._now_ms())
+            self.supervisor.renew(row, self.now_ms())
 
     def _begin(self, progress: Progress, row: ConditionState) -> Progress:
         return self._wait(progress, row, row, self._delay_s(row))
@@ -132,7 +133,7 @@ class Recovery:
             )
         found = replace(found, tests=row.tests + 1)
         after = self._wait(progress, row, found, self._delay_s(found))
-        if after.next == "wait" and self._too_long(found, self._now_ms() - first.first_ms):
+        if after.next == "wait" and self._too_long(found, self.now_ms() - first.first_ms):
             return after.model_copy(update={"next": "give_up"})
         return after
 
@@ -166,7 +167,7 @@ class Recovery:
     def _give_up(self, progress: Progress, row: ConditionState) -> Progress:
         """Fail a page of jobs: those that waited too long, or all if it is untestable."""
         page = self.conditions.oldest(row.condition, PAGE)
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         overdue = [
             entry
             for entry in page
@@ -188,13 +189,13 @@ class Recovery:
         self, progress: Progress, old: ConditionState, new: ConditionState, delay_s: int
     ) -> Progress:
         """Store the finding and when the next test is due, and wait for it."""
-        new = replace(new, phase=Phase.RUNNING, next_ms=self._now_ms() + delay_s * 1000)
+        new = replace(new, phase=Phase.RUNNING, next_ms=self.now_ms() + delay_s * 1000)
         if self.conditions.write(old, new) is None:
             return _done(progress)
         return progress.model_copy(update={"next": "wait", "delay_s": delay_s, "untestable": None})
 
     def _close(self, progress: Progress, row: ConditionState) -> Progress:
-        reopened = self.supervisor.close(row, self._now_ms())
+        reopened = self.supervisor.close(row, self.now_ms())
         if reopened is None:
             return _done(progress)
         return self._wait(progress, reopened, reopened, self._delay_s(reopened))
@@ -223,7 +224,7 @@ class Recovery:
         went = True
         try:
             self.jobs.unblock(
-                entry.job_id, row.condition, Step(State.PENDING, self._now_ms(), 0, reason)
+                entry.job_id, row.condition, Step(State.PENDING, self.now_ms(), 0, reason)
             )
         except Refused as refusal:
             went = refusal.head is not None and refusal.head.state is State.PENDING
@@ -234,7 +235,7 @@ class Recovery:
 
     def _fail(self, row: ConditionState, entry: WaitingJob, why: str) -> None:
         """End one job with the condition as its reason, if it still waits for it."""
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         head = self.jobs.get(entry.job_id)
         if head is not None and head.condition == row.condition:
             waited = _span((now_ms - entry.first_ms) // 1000)
@@ -257,9 +258,6 @@ class Recovery:
 
     def _too_long(self, row: ConditionState, waited_ms: int) -> bool:
         return waited_ms >= self._policy(row).most_s * 1000
-
-    def _now_ms(self) -> int:
-        return int(self.clock() * 1000)
 
 
 def _done(progress: Progress) -> Progress:

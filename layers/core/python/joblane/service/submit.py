@@ -58,7 +58,8 @@ class Submitter:
     keys: IdempotencyStore
     _: KW_ONLY
     admission: Admission
-    clock: Callable[[], float]
+    now_ms: Callable[[], int]
+    """Returns Unix milliseconds."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
     random_bits: Callable[[int], int] = secrets.randbits
@@ -75,7 +76,7 @@ class Submitter:
 
         Raises Problem 400 for a submission that is not allowed, and 409 and 422 for `key`.
         """
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         head = self.admission.head(by, spec, self._ids(now_ms), now_ms)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
@@ -104,7 +105,7 @@ class Submitter:
         """
         if not head.ended:
             raise NotAllowed(f"a job that is {head.state} cannot be resubmitted: it has not ended")
-        if head.deadline_ms is not None and head.deadline_ms <= self._now_ms():
+        if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
             raise NotAllowed("the job's deadline has passed; submit it with another one")
         try:
             spec = self.payloads.whole(head).spec
@@ -125,7 +126,7 @@ class Submitter:
         All messages are sent before the first job is put, so an answer that is an error as a
         whole (503) leaves messages without jobs, which agents discard, and no job.
         """
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         claim = self._claim(key, self._ids(now_ms))
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._known(key, claim, ids) if key and claim.repeated else {}
@@ -152,7 +153,7 @@ class Submitter:
         """Give a request its ids. Raises Problem 422 if its key was used with another one."""
         if key is None:
             return Claim(first_id, same=True, repeated=False)
-        claim = self.keys.claim(key, first_id, int(self.clock()))
+        claim = self.keys.claim(key, first_id, self.now_ms() // 1000)
         if not claim.same:
             raise Problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -198,9 +199,6 @@ class Submitter:
                 head.job_id: stored
                 for head, stored in zip(heads, pool.map(put, heads), strict=True)
             }
-
-    def _now_ms(self) -> int:
-        return int(self.clock() * 1000)
 
     def _ids(self, now_ms: int) -> str:
         """Make the first of a block of consecutive ids, one for each job of a batch.

@@ -106,7 +106,6 @@ class HttpTester(Tester):
     """Passes if a GET returns 2xx or 3xx. Redirects are not followed."""
 
     guard: Guard
-    tls: ssl.SSLContext | None = None
     timeout_s: float = TIMEOUT_S
 
     def test(self, parameter: str) -> Finding:
@@ -116,7 +115,7 @@ class HttpTester(Tester):
         try:
             with _connect(self.guard, address, deadline) as plain:
                 if parameter.startswith("https:"):
-                    tls = self.tls or ssl.create_default_context()
+                    tls = ssl.create_default_context()
                     with tls.wrap_socket(plain, server_hostname=address.host) as secure:
                         status = _status(secure, parameter, deadline)
                 else:
