@@ -39,7 +39,7 @@ from joblane.service.audit_trail import Trail
 from joblane.service.bulk import BulkOperations
 from joblane.service.conditions import Conditions
 from joblane.service.operations import Operations
-from joblane.service.queues import DeclaredQueues, Queues, QueueStatistics
+from joblane.service.queues import Queues, QueueStatistics
 from joblane.service.read import JobReader
 from joblane.service.thread_shares import ThreadShares
 
@@ -88,7 +88,8 @@ def build(
     ages = MessageAges(lambda: clients.make("cloudwatch"), names, clock)
     queue_settings = SettingsStore(dynamodb, settings.settings_table)
     queues = Queues(
-        DeclaredQueues(settings.queues, settings.threads),
+        settings.queues,
+        settings.threads,
         queue_settings,
         ThreadShares(queue_settings, agents),
         QueueStatistics(lanes, counters, ages, app.logger, pool=pool),

@@ -3,11 +3,8 @@
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
-import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
@@ -20,14 +17,13 @@ from joblane.aws.directory import AppStore
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
-from joblane.condition.blocking import encode
 from joblane.condition.policies import AnyPolicy
 from joblane.job.retention import Retention
 from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.condition_tests import ConditionTests
-from joblane.service.recover import MAX_STEPS, Progress, Recovery
+from joblane.service.recover import MAX_STEPS, Recovery
 from joblane.service.testers import Tester
-from joblane.service.testers.net import Guard, HttpTester, TcpTester
+from joblane.service.testers.net import Guard, HttpTester, IpNetwork, TcpTester
 from joblane.service.testers.tables import AppTester, Slots, SlotsTester
 
 
@@ -44,28 +40,8 @@ class Settings(Environment):
     """Queues that each fleet serves."""
     policies: Json[dict[str, AnyPolicy]]
     """Policy of each kind that does not have the default one."""
-    allow_networks: Json[tuple[IPv4Network | IPv6Network, ...]]
+    allow_networks: Json[tuple[IpNetwork, ...]]
     retention: Json[Retention]
-
-
-@dataclass(frozen=True)
-class Function:
-    """Answers the state machine, an agent, or EventBridge about an execution that failed."""
-
-    recovery: Recovery
-    tests: ConditionTests
-
-    def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one event."""
-        if "detail" in event:
-            failed = json.loads(event["detail"]["input"])
-            self.recovery.replace_execution(failed["condition"], failed["generation"])
-            return {}
-        if event["do"] == "check":
-            return encode(self.tests.first_blocking(event["conditions"]))
-        return self.recovery.step(
-            event["do"], Progress.model_validate(event["progress"])
-        ).model_dump()
 
 
 def build(
@@ -74,7 +50,7 @@ def build(
     clock: Callable[[], float],
     testers: Mapping[str, Tester] | None = None,
     max_steps: int = MAX_STEPS,
-) -> Function:
+) -> Recovery:
     """Compose the function from its settings, its clients and a clock in Unix seconds.
 
     `testers` replace those of their kinds.
@@ -92,24 +68,22 @@ def build(
     }
     conditions = ConditionStore(dynamodb, settings.conditions_table)
     executions = Executions(clients.make("stepfunctions"), settings.recovery_arn)
-    tests = ConditionTests(conditions, by_kind)
-    recovery = Recovery(
+    return Recovery(
         JobStore(dynamodb, settings.jobs_table),
         conditions,
         ConditionSupervisor(conditions, executions),
         Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
-        tests,
+        ConditionTests(conditions, by_kind),
         policies=settings.policies,
         retention=settings.retention,
         now_ms=lambda: int(clock() * 1000),
         log=Logger(),
         max_steps=max_steps,
     )
-    return Function(recovery, tests)
 
 
 @once
-def _application() -> Function:
+def _application() -> Recovery:
     return build(Settings.read(), Clients(), time.time)
 
 

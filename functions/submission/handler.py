@@ -88,9 +88,8 @@ def build(
     operations = Operations(jobs, lanes, settings.retention)
     deleter = JobDeleter(jobs, payloads, keys, clock)
     job_operation_routes(app, submitter, reader, operations, deleter)
-    output = JobOutput(
-        jobs, lambda: LogStore(clients.make("logs"), settings.log_group), clock, app.logger
-    )
+    logs = cache(lambda: LogStore(clients.make("logs"), settings.log_group))
+    output = JobOutput(jobs, logs, clock, app.logger)
     log_route(app, reader, output)
     job_trail_route(app, trail, reader)
     return app

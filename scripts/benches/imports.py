@@ -16,6 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support.aws import FUNCTION_ENVIRONMENT
+from tests.support.recovery import ENVIRONMENT as RECOVERY_ENVIRONMENT
+
 ROOT = Path(__file__).parents[2]
 
 _TIMED = """
@@ -58,30 +61,8 @@ _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
     "PYDANTIC_DISABLE_PLUGINS": "__all__",  # as infra/function.py sets it
-    "JOBLANE_DEPLOYMENT": "joblane",
-    "JOBLANE_JOBS_TABLE": "joblane-jobs",
-    "JOBLANE_AGENTS_TABLE": "joblane-agents",
-    "JOBLANE_AUDIT_TABLE": "joblane-audit",
-    "JOBLANE_LOG_GROUP": "/joblane/jobs",
-    "JOBLANE_BUCKET": "joblane-1-us-east-1",
-    "JOBLANE_QUEUE_URL_PREFIX": "https://sqs.us-east-1.amazonaws.com/1/",
-    "JOBLANE_QUEUES": '{"default": []}',
-    "JOBLANE_QUEUE_NAMES": '["default"]',
-    "JOBLANE_TOPIC": "arn:aws:sns:us-east-1:1:joblane",
-    "JOBLANE_SETTINGS_TABLE": "joblane-settings",
-    "JOBLANE_COUNTERS_TABLE": "joblane-counters",
-    "JOBLANE_THREADS": "{}",
-    "JOBLANE_DEFAULT_QUEUE": "default",
-    "JOBLANE_RETENTION": "{}",
-    "JOBLANE_LOGIN": '{"openid_configuration": "https://issuer.test/.well-known/'
-    'openid-configuration", "client_id": "client-people", "scopes": [], "audience": null}',
-    "JOBLANE_ACCESS": '{"kind": "pool", "tenants": ["main"], "people": "", "machines": {}}',
-    "JOBLANE_CONDITIONS_TABLE": "joblane-conditions",
-    "JOBLANE_RECOVERY_ARN": "arn:aws:states:us-east-1:1:stateMachine:joblane-recovery",
-    "JOBLANE_TENANT_QUEUES": "{}",
-    "JOBLANE_FLEET_QUEUES": "{}",
-    "JOBLANE_POLICIES": "{}",
-    "JOBLANE_ALLOW_NETWORKS": "[]",
+    **FUNCTION_ENVIRONMENT,
+    **RECOVERY_ENVIRONMENT,
 }
 
 FUNCTIONS = {

@@ -11,10 +11,7 @@ from http import HTTPStatus
 from traceback import extract_tb
 from typing import Any, ParamSpec, TypeVar
 
-from aws_lambda_powertools.event_handler.api_gateway import (
-    APIGatewayHttpResolver,
-    Response,
-)
+from aws_lambda_powertools.event_handler.api_gateway import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.logging import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError

@@ -8,7 +8,6 @@ available; if there are none it waits for a few seconds, because another request
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -40,19 +39,15 @@ class JobOutput:
     """Reads the output of jobs."""
 
     jobs: JobStore
-    make_logs: Callable[[], LogStore]
-    """Called when the first output is read."""
+    logs: Callable[[], LogStore]
+    """Makes a client when the first output is read: most cold starts never need it."""
     clock: Callable[[], float]
     log: Log
     sleep: Callable[[float], None] = time.sleep
 
-    @cached_property
-    def _logs(self) -> LogStore:
-        return self.make_logs()  # a client that most cold starts never need
-
     def page(self, head: Head, cursor: Cursor, limit: int) -> LogPage:
         """Read a page of records. Raises ValueError for a cursor that CloudWatch refuses."""
-        return log_page(self._logs, head, cursor, limit=limit, now_ms=int(self.clock() * 1000))
+        return log_page(self.logs(), head, cursor, limit=limit, now_ms=int(self.clock() * 1000))
 
     def events(self, head: Head, start: Cursor, limit: int) -> str:
         """Encode the output after `start`, up to `limit` records and a little over 1 MB.

@@ -37,15 +37,6 @@ AT_ONCE = 8
 """Threads that read statistics: each waits for AWS most of the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredQueues:
-    """The queues of joblane.toml."""
-
-    tenants: Mapping[str, tuple[str, ...]]
-    """Tenants that may use each queue; none listed means all."""
-    threads: Mapping[str, int]
-
-
 @dataclass(frozen=True)
 class QueueStatistics:
     """Reads statistics of queues: six requests to SQS a queue, one to CloudWatch for all."""
@@ -105,7 +96,10 @@ class QueueStatistics:
 class Queues:
     """Shows queues to a tenant, and changes their settings."""
 
-    declared: DeclaredQueues
+    tenants: Mapping[str, tuple[str, ...]]
+    """Tenants that may use each queue; none listed means all."""
+    threads: Mapping[str, int]
+    """What joblane.toml declares for each queue."""
     store: SettingsStore
     shares: ThreadShares
     statistics: QueueStatistics
@@ -113,7 +107,7 @@ class Queues:
 
     def all(self, tenant: str) -> tuple[QueueView, ...]:
         """Show the queues that a tenant may use."""
-        return self._views(tenant, open_queues(self.declared.tenants, tenant))
+        return self._views(tenant, open_queues(self.tenants, tenant))
 
     def one(self, tenant: str, queue: str) -> QueueView:
         """Show one queue. Raises Problem 404."""
@@ -124,7 +118,7 @@ class Queues:
     def settings(self, tenant: str, queue: str) -> SettingsView:
         """Show a queue's settings. Raises Problem 404."""
         self.require(tenant, queue)
-        return self._settings_view(tenant, queue, self.store.get(queue))
+        return settings_view(self.store.get(queue), self.threads[queue], tenant)
 
     def change_settings(
         self, tenant: str, who: str, queue: str, wanted: SettingsInput, version: int | None
@@ -154,19 +148,18 @@ class Queues:
                 HTTPStatus.PRECONDITION_FAILED,
                 "the settings have changed since you read them; read them again and decide again",
             ) from None
-        return self._settings_view(tenant, queue, after)
+        return settings_view(after, self.threads[queue], tenant)
 
     def require(self, tenant: str, queue: str) -> None:
         """Raise Problem 404 for a queue that the tenant may not use."""
-        if queue not in open_queues(self.declared.tenants, tenant):
+        if queue not in open_queues(self.tenants, tenant):
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
 
     def _views(self, tenant: str, queues: Sequence[str]) -> tuple[QueueView, ...]:
         if not queues:
             return ()
         found = self.store.get_all(queues)
-        settings = {queue: self._settings_view(tenant, queue, found[queue]) for queue in queues}
+        settings = {
+            queue: settings_view(found[queue], self.threads[queue], tenant) for queue in queues
+        }
         return self.statistics.views(tenant, settings, self.now_ms())
-
-    def _settings_view(self, tenant: str, queue: str, settings: QueueSettings) -> SettingsView:
-        return settings_view(settings, self.declared.threads[queue], tenant)

@@ -111,15 +111,14 @@ class JobViews:
         """Show a job with its whole submission, or with an abridged one if that is lost."""
         with suppress(PayloadLost):
             head = self.payloads.whole(head)
-        (view,) = self._views([head], whole=True)
+        (view,) = self.listed([head], whole=True)
         return view
 
-    def listed(self, heads: Sequence[Head]) -> list[Job]:
-        """Show jobs with abridged submissions."""
-        return self._views(heads, whole=False)
+    def listed(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
+        """Show jobs, with abridged submissions unless `whole`.
 
-    def _views(self, heads: Sequence[Head], *, whole: bool) -> list[Job]:
-        """Show jobs; reads once whether the queues of waiting ones are paused."""
+        Reads once whether the queues of waiting ones are paused.
+        """
         waiting = {head.queue for head in heads if head.state in {State.PENDING, State.RETRY}}
         found = self.settings.get_all(waiting)
         return [

@@ -4,15 +4,17 @@ Each step reads the current state, acts, and returns the next step; it can be ru
 crash at any point. A step of an execution that was superseded does nothing.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
+from joblane.condition.blocking import encode
 from joblane.condition.names import unscoped
 from joblane.condition.policies import DEFAULT_POLICY, AnyPolicy
 from joblane.condition.state import ConditionState, Phase
@@ -72,7 +74,17 @@ class Recovery:
     log: Log
     max_steps: int = MAX_STEPS
 
-    def step(self, name: str, progress: Progress) -> Progress:
+    def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer the state machine, an agent, or EventBridge about an execution that failed."""
+        if "detail" in event:
+            failed = json.loads(event["detail"]["input"])
+            self._replace_execution(failed["condition"], failed["generation"])
+            return {}
+        if event["do"] == "check":
+            return encode(self.tests.first_blocking(event["conditions"]))
+        return self._step(event["do"], Progress.model_validate(event["progress"])).model_dump()
+
+    def _step(self, name: str, progress: Progress) -> Progress:
         """Run one step of an execution, unless another generation has taken over."""
         steps = {
             "begin": self._begin,
@@ -97,7 +109,7 @@ class Recovery:
             return _done(after)
         return after
 
-    def replace_execution(self, condition: str, generation: int) -> None:
+    def _replace_execution(self, condition: str, generation: int) -> None:
         """React to a failed execution: start another one if jobs may wait."""
         row = self.conditions.get(condition)
         if row is None:
