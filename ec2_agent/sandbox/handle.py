@@ -83,12 +83,6 @@ class Sandbox:
         except OSError:
             return  # it has ended already
 
-    def abandon(self) -> None:
-        """Release it without waiting: the slot ends when its socket has no holder."""
-        with self._waiting:
-            if self._ending is None:
-                self.release(killed=False)
-
     @property
     def descriptors(self) -> tuple[int, int]:
         """The socket and the pidfd, to be passed to the next holder."""
@@ -170,3 +164,9 @@ def _await(fd: int, ends: float | None) -> None:
     pause = None if ends is None else max(0.0, ends - time.monotonic()) * 1000
     if not poll.poll(pause):
         raise TimeoutError
+
+
+def pid_of(pidfd: int) -> int:
+    """Return the pid of a process that has not been reaped."""
+    info = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+    return next(int(line.split()[1]) for line in info.splitlines() if line.startswith("Pid:"))

@@ -19,7 +19,6 @@ CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-CLONE_PIDFD = 0x00001000
 CLONE_INTO_CGROUP = 0x200000000
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
@@ -82,22 +81,17 @@ def _checked(result: int, what: str) -> int:
 
 
 _clone_args = (ctypes.c_uint64 * 11)()
-_pidfd = ctypes.c_int(-1)
 
 
-def clone3(flags: int, cgroup: int | None) -> tuple[int, int]:
+def clone3(flags: int, cgroup: int | None) -> int:
     """Fork into new namespaces, and into `cgroup` (a directory descriptor) when there is one.
 
-    Gives (pid, pidfd) in the parent and (0, -1) in the child.
+    Returns the pid in the parent and 0 in the child.
     """
-    if cgroup is not None:
-        flags |= CLONE_INTO_CGROUP
-    _clone_args[0] = flags | CLONE_PIDFD
-    _clone_args[1] = ctypes.addressof(_pidfd)
+    _clone_args[0] = flags if cgroup is None else flags | CLONE_INTO_CGROUP
     _clone_args[4] = _SIGCHLD
     _clone_args[10] = 0 if cgroup is None else cgroup
-    pid = _checked(_plain(_CLONE3, ctypes.addressof(_clone_args), 88, 0, 0, 0), "clone3")
-    return (pid, _pidfd.value) if pid else (0, -1)
+    return _checked(_plain(_CLONE3, ctypes.addressof(_clone_args), 88, 0, 0, 0), "clone3")
 
 
 def unshare(flags: int) -> None:

@@ -12,7 +12,7 @@ from typing import Self
 
 from ec2_agent.sandbox import cgroup, launcher_process, leftovers, limits, plan, seccomp, uids, wire
 from ec2_agent.sandbox.egress import Egress, host_resolvers
-from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.sandbox.model import (
     EgressPolicy,
     Isolation,
@@ -149,26 +149,27 @@ class Launcher:
             if self._closed:
                 raise SandboxRefused("this launcher is closed")
             ready = self._take_ready() if needs == self._pool_needs else None
-            slot = ready or self._process.order(needs, self._writes(settled), pooled=False)
-            try:
+            if ready:
+                slot, pidfd = ready
+            else:
+                slot = self._process.order(needs, self._writes(settled), pooled=False)
+                # Before the job is sent: after that, the job may have run.
+                pidfd = self._process.take_pidfd(slot)
+            with contextlib.ExitStack() as undo:
+                undo.callback(slot.sock.close)
+                undo.callback(os.close, pidfd)
+                undo.callback(self._release_link, slot.number)
                 leaf = self._cgroup.path / str(slot.number) if self._cgroup else None
                 if ready and leaf and settled != self._defaults:
                     cgroup.apply(leaf, set(self._writes(settled)) - set(self._default_writes))
-                if spec.network == "egress":
-                    self._attach(slot)
-                # Before the job is sent: after that, the job may have run.
-                pidfd = self._process.take_pidfd(slot)
                 try:
+                    if spec.network == "egress":
+                        self._attach(slot, pidfd)
                     wire.send_run(slot.sock, run, given)
                 except OSError as gone:
-                    os.close(pidfd)
-                    raise refusal(
-                        gone.errno, f"the sandbox ended before it got its job: {gone}"
-                    ) from gone
-            except BaseException:
-                self._release_link(slot.number)
-                self._process.discard(slot)
-                raise
+                    why = f"the sandbox ended before it got its job: {gone}"
+                    raise refusal(gone.errno, why) from gone
+                undo.pop_all()
             with contextlib.suppress(LauncherGone, OSError):  # the next start reports it
                 self._refill()
             sandbox = Sandbox(slot.sock, pidfd, leaf, functools.partial(self._release, slot.number))
@@ -177,9 +178,10 @@ class Launcher:
             # The job may be running by now; this only reads whether it was started.
             answer = wire.receive_answer(slot.sock)
             if answer != wire.READY:
-                sandbox.abandon()
-                reason = answer[1:].decode("utf-8", "replace") or "its init process died"
-                raise SandboxRefused(f"the sandbox could not be made: {reason}")
+                sandbox.release(killed=False)
+                raise launcher_process.refused(
+                    "the sandbox could not be made", answer, "its init process died"
+                )
         return sandbox
 
     def _check_network(self, network: Network) -> None:
@@ -209,25 +211,23 @@ class Launcher:
             slot = self._process.order(self._pool_needs, self._writes(self._defaults), pooled=True)
             self._pool.append(slot)
 
-    def _take_ready(self) -> launcher_process.Slot | None:
-        """Return the oldest slot of the pool once it is ready."""
+    def _take_ready(self) -> tuple[launcher_process.Slot, int] | None:
+        """Return the oldest slot of the pool once it is ready, and the pidfd of its init."""
         while self._pool:
             slot = self._pool.popleft()
             try:
-                answer = wire.receive_answer(slot.sock, socket.MSG_DONTWAIT)
+                return slot, self._process.take_pidfd(slot, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 self._pool.appendleft(slot)
                 return None
-            if answer == wire.READY:
-                return slot
-            # A start on demand meets the same error and can report it.
-            self._process.discard(slot)
+            except SandboxRefused:  # a start on demand meets the same error and can report it
+                continue
         return None
 
-    def _attach(self, slot: launcher_process.Slot) -> None:
+    def _attach(self, slot: launcher_process.Slot, pidfd: int) -> None:
         """Set up the network link of a slot that waits for it."""
         if self._egress:
-            link, own, gateway = self._egress.attach(self._process.made(slot).pid)
+            link, own, gateway = self._egress.attach(pid_of(pidfd))
             self._links[slot.number] = link
             wire.send(slot.sock, (wire.LINK, own, gateway))
 

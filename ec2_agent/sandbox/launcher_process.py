@@ -1,7 +1,7 @@
 """The agent's connection to the launcher process: starts it, orders slots, ends it."""
 
 import contextlib
-import os
+import select
 import socket
 import subprocess
 import sys
@@ -24,6 +24,8 @@ from ec2_agent.sandbox import zygote
 zygote.main()
 """
 
+_ENDING_MS = 100
+
 Needs = tuple[str, int, int]
 """Network, tmp_mb and RLIMIT_NPROC of a slot (see slot.Needs)."""
 
@@ -35,21 +37,11 @@ class Slot(NamedTuple):
     sock: socket.socket
 
 
-class Made(NamedTuple):
-    """The init of a slot."""
-
-    pid: int
-    pidfd: int
-
-
 class LauncherProcess:
     """The connection. Not thread-safe: the Launcher's lock guards it."""
 
     def __init__(self, config: dict[str, object], fds: list[int]) -> None:
         """Start the process and wait until it is ready; raises SandboxRefused."""
-        self._answers: dict[int, Made | SandboxRefused] = {}
-        self._unwanted: set[int] = set()
-        """Discarded slots whose answer has not been received yet."""
         self._next_number = 1
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -64,12 +56,12 @@ class LauncherProcess:
                 pass_fds=(theirs.fileno(),),
             )
         wire.send(self._control, (config,), tuple(fds))
-        message, _ = wire.receive(self._control)
-        if not message or message[0] != wire.MADE:
+        answer = wire.receive_answer(self._control)
+        if answer != wire.READY:
             self._control.close()
             self._process.wait()
-            reason = message[3] if message else "it died; see its message on standard error"
-            raise SandboxRefused(f"the launcher process could not be started: {reason}")
+            died = "it died; see its message on standard error"
+            raise refused("the launcher process could not be started", answer, died)
 
     @property
     def pid(self) -> int:
@@ -90,30 +82,21 @@ class LauncherProcess:
                 raise LauncherGone(f"the launcher process is gone ({gone})") from gone
         return Slot(number, ours)
 
-    def made(self, slot: Slot) -> Made:
-        """Wait for the init of an ordered slot; raises SandboxRefused when there is none."""
-        while slot.number not in self._answers:
-            if not self._take_answer(0):
-                raise LauncherGone("the launcher process is gone")
-        answer = self._answers[slot.number]
-        if isinstance(answer, SandboxRefused):
-            raise answer
-        return answer
+    def take_pidfd(self, slot: Slot, flags: int = 0) -> int:
+        """Wait for the init of an ordered slot; returns its pidfd, which the caller owns.
 
-    def take_pidfd(self, slot: Slot) -> int:
-        """Return the pidfd of a slot's init, which the caller owns from then on."""
-        pidfd = self.made(slot).pidfd
-        del self._answers[slot.number]
-        return pidfd
-
-    def discard(self, slot: Slot) -> None:
-        """Release a slot that has no Sandbox yet."""
+        Raises SandboxRefused if there is none, and closes the slot; raises BlockingIOError if
+        `flags` say not to wait.
+        """
+        answer, fds = wire.receive_raw(slot.sock, flags)
+        if answer == wire.MADE and fds:
+            return fds[0]
         slot.sock.close()
-        answer = self._answers.pop(slot.number, None)
-        if isinstance(answer, Made):
-            os.close(answer.pidfd)
-        elif answer is None:
-            self._unwanted.add(slot.number)
+        if answer == wire.MADE:  # the kernel drops descriptors above this process's limit
+            raise HostShort("this agent has no descriptors left")
+        if not answer and self._has_ended():
+            raise LauncherGone("the launcher process is gone")
+        raise refused("the sandbox could not be made", answer, "its init process died")
 
     def release(self, number: int) -> None:
         """Remove the cgroup of a slot that was killed: its figures have been read."""
@@ -125,31 +108,18 @@ class LauncherProcess:
         with contextlib.suppress(OSError):
             wire.send(self._control, (wire.CLOSE,))
         self._process.wait()
-        with contextlib.suppress(OSError):
-            while self._take_answer(socket.MSG_DONTWAIT):
-                pass
-        for answer in self._answers.values():
-            if isinstance(answer, Made):
-                os.close(answer.pidfd)
         self._control.close()
 
-    def _take_answer(self, flags: int) -> bool:
-        """Read one answer; False if the process has ended."""
-        message, fds = wire.receive(self._control, flags)
-        if not message:
-            return False
-        kind, number, detail, *reason = message
-        if number not in self._unwanted:
-            if kind == wire.FAILED:
-                self._answers[number] = refusal(
-                    detail, f"the sandbox could not be made: {reason[0]}"
-                )
-            elif fds:
-                self._answers[number] = Made(detail, fds[0])
-            else:  # the kernel drops descriptors above this process's limit
-                self._answers[number] = HostShort("this agent has no descriptors left")
-        else:
-            self._unwanted.remove(number)
-            for fd in fds:
-                os.close(fd)
-        return True
+    def _has_ended(self) -> bool:
+        """Whether the process has ended, or is about to: it closes one socket after another."""
+        poll = select.poll()
+        poll.register(self._control, 0)  # POLLHUP is always reported
+        return bool(poll.poll(_ENDING_MS))
+
+
+def refused(what: str, answer: bytes, died: str) -> SandboxRefused:
+    """Make the exception for an answer other than READY; an empty one means that it `died`."""
+    if not answer:
+        return SandboxRefused(f"{what}: {died}")
+    (code,) = wire.ERRNO.unpack_from(answer, 1)
+    return refusal(code, f"{what}: {answer[1 + wire.ERRNO.size :].decode('utf-8', 'replace')}")

@@ -25,7 +25,7 @@ _HEADER = struct.Struct("=IHHII")
 def add_veth(name: str, peer: str, peer_pid: int) -> bytes:
     """Create a veth pair with the peer in the network namespace of a process."""
     peer_link = _link(0, 0) + _attribute(_IFLA_IFNAME, peer.encode() + b"\0")
-    peer_link += _attribute(_IFLA_NET_NS_PID, struct.pack("=I", peer_pid))
+    peer_link += _attribute(_IFLA_NET_NS_PID, struct.pack("=i", peer_pid))
     data = _attribute(_IFLA_INFO_DATA, _attribute(_VETH_INFO_PEER, peer_link))
     info = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"veth") + data)
     body = _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0") + info

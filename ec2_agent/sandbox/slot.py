@@ -73,9 +73,11 @@ class Template:
 def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
     """Run the slot. The caller ends the process when this returns."""
     sock = _take_descriptors(slot_socket)
-    if needs.pooled:
-        _yield_to_others(os.SCHED_BATCH)
     try:
+        if needs.pooled:
+            _yield_to_others(os.SCHED_BATCH)
+        else:
+            _announce(sock)  # first: the agent sends the job while the rest is done
         _build(template, needs, uid)
         if needs.network == "egress":
             _join_link(sock)
@@ -83,15 +85,24 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
         if needs.pooled:
             _self_test()
             _yield_to_others(os.SCHED_OTHER)
+            _announce(sock)
+        else:
+            sock.send(wire.READY)
     except OSError as refused:
-        sock.send(wire.REFUSED + str(refused).encode())
+        sock.send(wire.REFUSED + wire.ERRNO.pack(0) + str(refused).encode())
         return
-    sock.send(wire.READY)
     _run_one(sock)
     _yield_to_others(os.SCHED_BATCH)
     # The cgroup is removed after this process exits: wait until the holder has read its figures.
     while sock.recv(1):
         pass
+
+
+def _announce(sock: socket.socket) -> None:
+    """Send the agent the pidfd of this process, with which it can kill the sandbox."""
+    pidfd = os.pidfd_open(os.getpid())
+    wire.send_raw(sock, wire.MADE, (pidfd,))
+    os.close(pidfd)
 
 
 def _yield_to_others(policy: int) -> None:

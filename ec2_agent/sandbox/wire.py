@@ -5,11 +5,12 @@ parsed as fixed structures only: a job that controls its init can report a wrong
 send other data to the agent.
 
     agent -> launcher   (MAKE, slot, needs) + the slot's socket | (RELEASE, slot) | (CLOSE,)
-    launcher -> agent   (MADE, slot, pid) + pidfd | (FAILED, slot, errno, reason)
+    launcher -> agent   b"R" when it has started | b"F" + ERRNO + reason, on the slot's socket too
     agent -> slot       (LINK, address, gateway), before RUN, for network egress
                         | (RUN, argv, env, timeout_s, grace_s) + stdout, stderr, [line]
                         | (BIG,) + the RUN tuple in a memfd, then as RUN | (STOP, grace_s)
-    slot -> agent       b"R" ready | b"F" reason | b"E" + ENDING + error text
+    slot -> agent       b"M" + its pidfd | b"F" + ERRNO + reason; then, if it was ordered for a
+                        job, b"R" or b"F"; at the end of the job b"E" + ENDING + error text
 """
 
 import marshal
@@ -18,9 +19,11 @@ import socket
 import struct
 
 MAKE, RELEASE, CLOSE = "make", "release", "close"
-MADE, FAILED = "made", "failed"
 LINK, RUN, BIG, STOP = "link", "run", "big", "stop"
-READY, REFUSED, ENDED = b"R", b"F", b"E"
+MADE, READY, REFUSED, ENDED = b"M", b"R", b"F", b"E"
+
+ERRNO = struct.Struct("=i")
+"""What the host lacked; 0 from a slot, because its own limits may have been the reason."""
 
 ENDING = struct.Struct("=iBBdd")
 """wait status, timed out, stopped, CPU seconds, wall seconds."""
@@ -37,10 +40,11 @@ _ANCILLARY = socket.CMSG_SPACE(32)  # eight descriptors
 
 def send(sock: socket.socket, message: "tuple[Any, ...]", fds: tuple[int, ...] = ()) -> None:
     """Send one message; raises OSError if the other side has ended."""
-    _send_raw(sock, marshal.dumps(message), fds)
+    send_raw(sock, marshal.dumps(message), fds)
 
 
-def _send_raw(sock: socket.socket, body: bytes, fds: tuple[int, ...]) -> None:
+def send_raw(sock: socket.socket, body: bytes, fds: tuple[int, ...] = ()) -> None:
+    """Send one message that is not a tuple; raises OSError if the other side has ended."""
     rights = struct.pack(f"{len(fds)}i", *fds)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if fds else []
     sock.sendmsg([body], ancillary, socket.MSG_NOSIGNAL)
@@ -82,7 +86,7 @@ def send_run(sock: socket.socket, run: "tuple[Any, ...]", fds: tuple[int, ...]) 
     """Send a RUN message of any size."""
     body = marshal.dumps(run)
     if len(body) <= PACKET:
-        _send_raw(sock, body, fds)
+        send_raw(sock, body, fds)
         return
     memory = os.memfd_create("run")
     try:

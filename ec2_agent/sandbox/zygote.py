@@ -61,9 +61,9 @@ def main() -> None:
     try:
         zygote = Zygote(control, config, fds)
     except OSError as refused:
-        wire.send(control, (wire.FAILED, 0, refused.errno, str(refused)))
+        wire.send_raw(control, wire.REFUSED + wire.ERRNO.pack(0) + str(refused).encode())
         return
-    wire.send(control, (wire.MADE, 0, os.getpid()))
+    wire.send_raw(control, wire.READY)
     zygote.serve()
 
 
@@ -162,26 +162,23 @@ class Zygote:
         return True
 
     def _make(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
-        """Make a slot and send the result to the agent."""
-        try:
-            pid, pidfd = self._fork(number, needs, limits, slot_socket)
-        except OSError as failed:
-            wire.send(self._control, (wire.FAILED, number, failed.errno, str(failed)))
-        else:
-            wire.send(self._control, (wire.MADE, number, pid), (pidfd,))
-            os.close(pidfd)
-        os.close(slot_socket)
+        """Make a slot, or send the agent the reason why not."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot_socket) as sock:
+            try:
+                self._fork(number, needs, limits, slot_socket)
+            except OSError as failed:
+                code = wire.ERRNO.pack(failed.errno or 0)
+                with contextlib.suppress(OSError):  # the agent does not need the slot any more
+                    wire.send_raw(sock, wire.REFUSED + code + str(failed).encode())
 
-    def _fork(
-        self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int
-    ) -> tuple[int, int]:
+    def _fork(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
         if not self._uids:
             raise OSError(errno.EAGAIN, "every uid of this launcher is in use")
         flags = self._flags | (0 if needs.network == "host" else kernel.CLONE_NEWNET)
         leaf = None if self._cgroup is None else self._make_leaf(number, limits)
         uid = self._uids.popleft()
         try:
-            pid, pidfd = kernel.clone3(flags, leaf)
+            pid = kernel.clone3(flags, leaf)
         except OSError:
             self._uids.append(uid)
             self._remove_leaf(number)
@@ -195,7 +192,6 @@ class Zygote:
             finally:
                 os._exit(0)
         self._slots[pid] = (number, uid)
-        return pid, pidfd
 
     def _make_leaf(self, number: int, limits: "Limits") -> int:
         """Make a slot's cgroup with its limits; returns its directory."""

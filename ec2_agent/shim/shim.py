@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ec2_agent.host.processes import boottime, identity
 from ec2_agent.sandbox import wire
-from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.shim import files
 from ec2_agent.shim.line import Line
 from ec2_agent.shim.log import Cutter, Writer
@@ -102,7 +102,7 @@ class Shim:
         agent.setblocking(False)
         self._listener: socket.socket | None = None
         self._announce_at: float | None = None
-        self._identity = identity(os.getpid()) | {"init": identity(_pid_of(pidfd))}
+        self._identity = identity(os.getpid()) | {"init": identity(pid_of(pidfd))}
         self._announce()
 
     def _announce(self) -> None:
@@ -320,8 +320,3 @@ class Shim:
 
 def _no_recovery(_: str) -> None:
     raise ValueError("this deployment has no recovery: jobs cannot wait for conditions")
-
-
-def _pid_of(pidfd: int) -> int:
-    with open(f"/proc/self/fdinfo/{pidfd}") as file:
-        return next(int(text.split()[1]) for text in file if text.startswith("Pid:"))
