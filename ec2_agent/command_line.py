@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ec2_agent.sandbox import HostReport, probe
+from ec2_agent.sandbox.model import HostReport
+from ec2_agent.sandbox.probe import probe
 from ec2_agent.settings import PACE, Pace
 from ec2_agent.start import CannotStart, Options, run_agent
 from joblane.deployment.names import AGENT_NAME_PATTERN

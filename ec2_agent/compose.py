@@ -27,7 +27,7 @@ from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.trouble import describe_trouble
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.slots import FreeSlots, Slots

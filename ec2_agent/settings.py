@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ec2_agent.sandbox import Isolation
+from ec2_agent.sandbox.model import Isolation
 from ec2_agent.state.settings import StateSettings
 from joblane.deployment.descriptor import Descriptor
 from joblane.job.lease import HEARTBEAT_S, LEASE_S

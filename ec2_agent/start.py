@@ -24,7 +24,8 @@ from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.reconnect import ShimUnreachable
 from ec2_agent.jobs.state_directory import StateDirectoryLocked, lock_state_directory
 from ec2_agent.logging.event import begin_log
-from ec2_agent.sandbox import EgressPolicy, Isolation, Launcher, SandboxRefused
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import EgressPolicy, Isolation, SandboxRefused
 from ec2_agent.settings import Pace, Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused

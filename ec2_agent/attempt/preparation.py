@@ -16,7 +16,7 @@ from ec2_agent.outcomes.judge import (
     stopped_before_start,
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
-from ec2_agent.sandbox import Spec
+from ec2_agent.sandbox.model import Spec
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.requirements import NoAnswer, Requirements
 from joblane.aws.secret_store import SecretProblem, SecretStore

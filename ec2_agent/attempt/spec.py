@@ -1,6 +1,6 @@
 """The sandbox spec of a claimed job. Pure."""
 
-from ec2_agent.sandbox import Limits, Spec
+from ec2_agent.sandbox.model import Limits, Spec
 from joblane.job.head import Head
 
 GRACE_S = 10.0

@@ -16,7 +16,9 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
-from ec2_agent.sandbox import HostShort, Launcher, Sandbox, Spec, refusal
+from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import HostShort, Spec, refusal
 from ec2_agent.shim.pool import Shims, hand_over
 from joblane.job.head import Head
 

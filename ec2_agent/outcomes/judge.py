@@ -4,7 +4,7 @@ import signal
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from ec2_agent.sandbox import Ending
+from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import default_condition, scoped, unscoped
 from joblane.job.head import Head

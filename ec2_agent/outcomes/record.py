@@ -19,7 +19,7 @@ from typing import Any
 
 from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
-from ec2_agent.sandbox import Usage
+from ec2_agent.sandbox.model import Usage
 from joblane.aws.job_items import from_item, to_item
 from joblane.job.head import Head, Step, abridged
 from joblane.job.lifecycle import ENDED, Outcome, State, settle

@@ -15,8 +15,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ec2_agent.sandbox import EgressPolicy, Ending, Launcher, Limits, SandboxRefused, Spec, probe
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import EgressPolicy, Ending, Limits, SandboxRefused, Spec
 from ec2_agent.sandbox.output import Drain, follow
+from ec2_agent.sandbox.probe import probe
 
 _TIMED_OUT, _REFUSED, _SIGNALLED = 124, 125, 128
 

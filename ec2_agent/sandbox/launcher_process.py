@@ -3,26 +3,11 @@
 import contextlib
 import select
 import socket
-import subprocess
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from ec2_agent.sandbox import cgroup, wire
 from ec2_agent.sandbox.model import HostShort, LauncherGone, SandboxRefused, refusal
-
-# The package's __init__ would load the agent's modules into the launcher process and double its
-# memory, so the process gets an empty package of that name with the same path.
-_BOOT = """\
-import os, sys, types
-package = types.ModuleType("ec2_agent.sandbox")
-package.__path__ = [sys.argv[2]]
-sys.modules["ec2_agent"] = types.ModuleType("ec2_agent")
-sys.modules["ec2_agent.sandbox"] = package
-os.dup2(int(sys.argv[1]), 3, inheritable=False)
-from ec2_agent.sandbox import zygote
-zygote.main()
-"""
+from ec2_agent.sandbox.zygote_process import start_zygote
 
 _ENDING_MS = 100
 
@@ -43,18 +28,7 @@ class LauncherProcess:
     def __init__(self, config: dict[str, object], fds: list[int]) -> None:
         """Start the process and wait until it is ready; raises SandboxRefused."""
         self._next_number = 1
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            here = str(Path(__file__).parent)
-            argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(theirs.fileno()), here]
-            self._process = subprocess.Popen(
-                argv,
-                env={},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=(theirs.fileno(),),
-            )
+        self._control, self._process = start_zygote("ec2_agent.sandbox")
         wire.send(self._control, (config,), tuple(fds))
         answer = wire.receive_answer(self._control)
         if answer != wire.READY:

@@ -6,14 +6,16 @@ import json
 import os
 import select
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import joblane
-from ec2_agent.sandbox import Sandbox, SandboxRefused, wire
+from ec2_agent.sandbox import wire
+from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.model import SandboxRefused
+from ec2_agent.sandbox.zygote_process import start_zygote
 
 SPARE = 2
 """Shims that wait for a job, so that no start waits for a fork."""
@@ -23,18 +25,6 @@ READY_S = 10.0
 
 TRIES = 2 * SPARE + 1
 """Shims that wait may all have ended with the process that forked them."""
-
-# As in the launcher process: the packages' own __init__ would import what is not needed.
-_BOOT = """\
-import os, sys, types
-for name, place in zip(("ec2_agent", "ec2_agent.sandbox", "joblane"), sys.argv[2:]):
-    package = types.ModuleType(name)
-    package.__path__ = [place]
-    sys.modules[name] = package
-os.dup2(int(sys.argv[1]), 3, inheritable=False)
-from ec2_agent.shim import zygote
-zygote.main()
-"""
 
 
 class _ZygoteGone(OSError):
@@ -84,19 +74,8 @@ class Shims:
             self._drop()
 
     def _start(self) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        agent = Path(__file__).parent.parent
-        places = [str(agent), str(agent / "sandbox"), str(Path(joblane.__file__).parent)]
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _BOOT, str(theirs.fileno()), *places],
-                env={},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=(theirs.fileno(),),
-            )
+        layers = Path(joblane.__file__).parents[1]
+        self._control, self._process = start_zygote("ec2_agent.shim", layers)
         if self._cgroup is not None:
             (self._cgroup / "cgroup.procs").write_text(str(self._process.pid))
 

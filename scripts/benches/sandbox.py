@@ -25,7 +25,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ec2_agent.sandbox import Isolation, Launcher, Limits, Spec, probe
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Isolation, Limits, Spec
+from ec2_agent.sandbox.probe import probe
 
 TRUE = "/usr/bin/true"
 WARM_UP = 10

@@ -13,7 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from ec2_agent.sandbox import EgressPolicy, Launcher, Limits, Spec
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims, connect, hand_over
 

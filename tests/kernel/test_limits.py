@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import Launcher, Limits, SandboxRefused, Spec, probe
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.probe import probe
 from tests.sandbox.running import python, room, run, shell
 
 pytestmark = pytest.mark.skipif(
@@ -309,7 +311,8 @@ def test_a_user_with_a_delegated_cgroup_has_limits(group: Path) -> None:
 
 def test_what_a_crashed_agent_left_is_swept() -> None:
     script = (
-        "import os, signal\nfrom ec2_agent.sandbox import *\n"
+        "import os, signal\nfrom ec2_agent.sandbox.launcher import Launcher\n"
+        "from ec2_agent.sandbox.model import Limits, Spec\n"
         "launcher = Launcher(isolation='full', slots=2)\n"
         "launcher.start(Spec(('sleep', '60'), {}, Limits()), stdout=1, stderr=2)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ec2_agent.sandbox import probe
+from ec2_agent.sandbox.probe import probe
 from tests.kernel import vm
 
 LONGEST_S = 500

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ec2_agent.sandbox import Launcher, Limits
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Limits
 from tests.sandbox.running import strongest
 
 

@@ -10,8 +10,10 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
-from ec2_agent.sandbox import Ending, Isolation, Launcher, Limits, Spec, probe
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Ending, Isolation, Limits, Spec
 from ec2_agent.sandbox.output import Drain, follow
+from ec2_agent.sandbox.probe import probe
 
 REPOSITORY = Path(__file__).parent.parent.parent
 NO_LIMITS = Limits()

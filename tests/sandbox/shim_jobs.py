@@ -12,7 +12,8 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.sandbox import Ending, Launcher, Limits, Spec
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Ending, Limits, Spec
 from ec2_agent.shim.pool import Shims
 from joblane.aws.lanes import Received
 from joblane.job.head import submitted

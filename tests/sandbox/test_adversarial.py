@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from tests.sandbox.cases import CASES, Case, shares
 from tests.sandbox.running import python
 from tests.sandbox.trying import program, reachable, shared_program, shown_of

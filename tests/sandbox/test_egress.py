@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import EgressPolicy, SandboxRefused
 from ec2_agent.sandbox.egress import host_resolvers, parse, rules
+from ec2_agent.sandbox.model import EgressPolicy, SandboxRefused
 
 
 @pytest.mark.skipif(

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import Launcher, LauncherGone, Sandbox, SandboxRefused, Spec
+from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import LauncherGone, SandboxRefused, Spec
 from tests.sandbox.running import NO_LIMITS, REPOSITORY, alive, python, run, shell, strongest
 
 
@@ -316,7 +318,8 @@ def _agent(script: str) -> "subprocess.Popen[str]":
     prelude = (
         "import os, signal, sys, time\n"
         "from tests.sandbox.running import strongest\n"
-        "from ec2_agent.sandbox import Launcher, Limits, Spec\n"
+        "from ec2_agent.sandbox.launcher import Launcher\n"
+        "from ec2_agent.sandbox.model import Limits, Spec\n"
         "null = os.open(os.devnull, os.O_RDWR)\n"
         "launcher = Launcher(isolation=strongest(), slots=2)\n"
         "def start(*argv):\n"

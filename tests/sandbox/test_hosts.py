@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import Launcher, SandboxRefused, probe, seccomp, syscalls
+from ec2_agent.sandbox import seccomp, syscalls
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import SandboxRefused
+from ec2_agent.sandbox.probe import probe
 from tests.sandbox.cases import CASES
 from tests.sandbox.running import strongest
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ec2_agent.sandbox import Limits, SandboxRefused, cgroup, limits
+from ec2_agent.sandbox import cgroup, limits
+from ec2_agent.sandbox.model import Limits, SandboxRefused
 
 ALL = frozenset(cgroup.WANTED)
 CORES = frozenset(range(8))

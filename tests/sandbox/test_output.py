@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from ec2_agent.sandbox import Launcher, Spec
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Spec
 from ec2_agent.sandbox.output import Drain, follow
 from tests.sandbox.running import NO_LIMITS, emulated, python, run, shell
 

@@ -21,7 +21,8 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
 from ec2_agent.jobs.state_directory import StateDirectoryLocked, lock_state_directory
-from ec2_agent.sandbox import Ending, uids
+from ec2_agent.sandbox import uids
+from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
 from tests.sandbox.running import REPOSITORY, alive
 from tests.sandbox.shim_jobs import Room, ended, wait_for

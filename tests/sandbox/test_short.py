@@ -15,7 +15,8 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.sandbox import HostShort, Launcher, Limits, Spec
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import HostShort, Limits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from tests.sandbox.running import strongest

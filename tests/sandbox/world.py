@@ -19,7 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from ec2_agent.sandbox import EgressPolicy, Launcher, Limits, Spec, kernel
+from ec2_agent.sandbox import kernel
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
 from tests.sandbox.running import PYTHON, run, strongest
 
 DNS = "169.254.169.253"

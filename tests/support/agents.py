@@ -24,7 +24,7 @@ from ec2_agent.outcomes.journal import Journal, Store
 from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.outcomes.recorder import OutcomeRecorder
 from ec2_agent.outcomes.report import Report
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.backend import Backend

@@ -7,7 +7,7 @@ from typing import Any
 
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.attempt.spec import GRACE_S
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.lanes import LaneQueue
 from joblane.job.head import Head, submitted
 from joblane.job.message import Message

@@ -27,7 +27,7 @@ from ec2_agent.outcomes.recorder import OutcomeRecorder
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.lease import Lease
 from ec2_agent.retry import AWS_RETRY, Backoff
-from ec2_agent.sandbox import Ending, Usage
+from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.slots import Slots
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore

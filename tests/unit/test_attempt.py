@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ec2_agent.outcomes.judge import StopReason
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State

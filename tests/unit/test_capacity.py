@@ -11,7 +11,7 @@ import pytest
 
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.host.capacity import A_START, PAUSES_S, RESERVED, Capacity, JobCounts
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.clients import LazyClients, NoClient
 from joblane.job.lifecycle import State
 from tests.support.attempts import begin, lengths

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore

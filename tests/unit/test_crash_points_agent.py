@@ -15,7 +15,9 @@ import pytest
 
 from ec2_agent.outcomes.journal import KIND
 from ec2_agent.outcomes.record import OutcomeRecord
-from ec2_agent.sandbox import Launcher, Sandbox, Spec
+from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Spec
 from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb

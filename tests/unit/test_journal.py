@@ -16,7 +16,7 @@ from ec2_agent.outcomes.journal import ASIDE_S, KIND, ROOM, Journal, Undelivered
 from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import OutcomeRecord, Transition, decide
 from ec2_agent.retry import Backoff, RetryPolicy
-from ec2_agent.sandbox import Ending, Usage
+from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.state.client import StateRefused
 from ec2_agent.state.records import Record, Result
 from joblane.aws.lanes import Received

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ec2_agent.outcomes.judge import StopReason
-from ec2_agent.sandbox import Launcher
+from ec2_agent.sandbox.launcher import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.payload_store import MAX_DATA_BYTES

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.outcomes.judge import StopReason
-from ec2_agent.sandbox import Launcher, Limits, Spec
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Limits, Spec
 from functions.submission.handler import Settings, build
 from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.job.head import Head

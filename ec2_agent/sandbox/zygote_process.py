@@ -1,0 +1,38 @@
+"""Starts the agent's two small processes that fork others: slots, and shims."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+_BOOT = """\
+import os, sys
+standard = list(sys.path)
+sys.path += sys.argv[2:]
+os.dup2(int(sys.argv[1]), 3, inheritable=False)
+from {package} import zygote
+sys.path = standard
+zygote.main()
+"""
+
+
+def start_zygote(package: str, *paths: Path) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    """Run `zygote` of a package, with an empty environment; returns the connection to it.
+
+    It has its end of the connection as descriptor 3. `paths` are directories of other packages
+    that it imports.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    places = map(str, (Path(__file__).parents[2], *paths))
+    boot = _BOOT.format(package=package)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", boot, str(theirs.fileno()), *places],
+            env={},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=(theirs.fileno(),),
+        )
+    return ours, process
