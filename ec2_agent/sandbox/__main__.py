@@ -6,18 +6,16 @@ all output of the command to standard error.
 """
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+import threading
 from pathlib import Path
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Ending, Limits, SandboxRefused, Spec
-from ec2_agent.sandbox.output import Drain, follow
 from ec2_agent.sandbox.probe import probe
 
 _TIMED_OUT, _REFUSED, _SIGNALLED = 124, 125, 128
@@ -64,27 +62,29 @@ def run(arguments: argparse.Namespace) -> Ending:
     ) as launcher:
         read_out, write_out = os.pipe()
         read_err, write_err = os.pipe()
-        try:
-            sandbox = launcher.start(spec, stdout=write_out, stderr=write_err)
-        finally:
-            os.close(write_out)
-            os.close(write_err)
-        with contextlib.ExitStack() as closing:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                old = signal.signal(number, lambda *_: sandbox.stop(arguments.grace_s))
-                closing.callback(signal.signal, number, old)
-            out = Drain(read_out, _writer(2 if arguments.json else 1), arguments.output_bytes)
-            err = Drain(read_err, _writer(2), arguments.output_bytes)
-            return follow(sandbox, out, err)
+        sandbox = launcher.start(spec, stdout=write_out, stderr=write_err)
+        os.close(write_out)
+        os.close(write_err)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: sandbox.stop(arguments.grace_s))
+        readers = [
+            threading.Thread(target=_forward, args=ends)
+            for ends in ((read_out, 2 if arguments.json else 1), (read_err, 2))
+        ]
+        for reader in readers:
+            reader.start()
+        ending = sandbox.wait()
+        for reader in readers:
+            reader.join()
+        return ending
 
 
-def _writer(fd: int) -> Callable[[bytes], None]:
-    def write(chunk: bytes) -> None:
-        view = memoryview(chunk)
-        while view:
-            view = view[os.write(fd, view) :]
-
-    return write
+def _forward(source: int, target: int) -> None:
+    """Copy the output, until no process of the job is left."""
+    with open(source, "rb", 0) as pipe, open(target, "wb", closefd=False) as sink:
+        while chunk := pipe.read(65536):
+            sink.write(chunk)
+            sink.flush()
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -109,9 +109,6 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--tmp-mb", type=int)
     run_.add_argument("--timeout-s", type=float)
     run_.add_argument("--grace-s", type=float, default=10.0)
-    run_.add_argument(
-        "--output-bytes", type=int, default=1 << 62, help="maximum bytes of each output stream"
-    )
     run_.add_argument("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE")
     run_.add_argument("--programs", type=Path, action="append", default=[], metavar="DIRECTORY")
     run_.add_argument("--json", action="store_true", help="print the ending and usage as JSON")

@@ -7,12 +7,12 @@ import contextlib
 import functools
 import os
 import socket
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Isolation, Limits, Spec
-from ec2_agent.sandbox.output import Drain, follow
 from ec2_agent.sandbox.probe import probe
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -65,23 +65,19 @@ def run(launcher: Launcher, spec: Spec) -> Ran:
     read_out, write_out = os.pipe()
     read_err, write_err = os.pipe()
     ours, line = socket.socketpair()
-    with ours:
+    with ours, open(read_out, "rb") as out, open(read_err, "rb") as err:  # noqa: PTH123 - pipes
         try:
             sandbox = launcher.start(spec, stdout=write_out, stderr=write_err, line=line.fileno())
-        except BaseException:
-            os.close(read_out)
-            os.close(read_err)
-            raise
         finally:
             line.close()
             os.close(write_out)
             os.close(write_err)
-        out: list[bytes] = []
-        err: list[bytes] = []
-        ending = follow(
-            sandbox, Drain(read_out, out.append, 1 << 30), Drain(read_err, err.append, 1 << 30)
-        )
-    return Ran(ending, b"".join(out), b"".join(err))
+        errors: list[bytes] = []
+        reader = threading.Thread(target=lambda: errors.append(err.read()))
+        reader.start()
+        output = out.read()
+        reader.join()
+        return Ran(sandbox.wait(), output, errors[0])
 
 
 def shell(launcher: Launcher, script: str, **changes: object) -> Ran:

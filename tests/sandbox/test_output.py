@@ -1,14 +1,12 @@
 """Output of any size, speed and encoding neither blocks a job nor uses up memory."""
 
 import os
-import resource
 import time
 
 import pytest
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
-from ec2_agent.sandbox.output import Drain, follow
 from tests.sandbox.running import NO_LIMITS, emulated, python, run, shell
 
 
@@ -23,20 +21,16 @@ def test_one_line_of_ten_million(launcher: Launcher) -> None:
     assert len(ran.out) == 10_000_000
 
 
-def test_a_flood_is_drained_and_dropped_above_the_cap(launcher: Launcher) -> None:
-    size, cap = (20_000_000 if emulated() else 500_000_000), 1_000_000
+def test_a_flood_is_read_as_fast_as_it_comes(launcher: Launcher) -> None:
+    size = 20_000_000 if emulated() else 500_000_000
     read, write = os.pipe()
     spec = Spec(("head", "-c", str(size), "/dev/zero"), {}, NO_LIMITS, timeout_s=60)
-    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.monotonic()
     sandbox = launcher.start(spec, stdout=write, stderr=write)
     os.close(write)
-    taken: list[bytes] = []
-    drain = Drain(read, taken.append, cap)
-    assert follow(sandbox, drain).exit_code == 0
-    assert sum(map(len, taken[:-1])) == cap
-    assert taken[-1] == b"\n[output above 1000000 bytes was dropped]\n"
-    assert drain.dropped == size - cap
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
+    with os.fdopen(read, "rb", 0) as pipe:
+        assert size == sum(len(chunk) for chunk in iter(lambda: pipe.read(65536), b""))
+    assert sandbox.wait().exit_code == 0
     if not emulated():
         assert size / (time.monotonic() - began) > 100e6, "a flood of 100 MB/s must not wait for us"
 
@@ -68,22 +62,6 @@ def test_a_reader_that_left_ends_the_writer(launcher: Launcher) -> None:
     os.close(write)
     os.close(read)
     assert sandbox.wait(10).signal == 13
-
-
-def test_a_drain_takes_only_so_much_at_once() -> None:
-    read, write = os.pipe()
-    os.set_blocking(write, False)
-    taken: list[bytes] = []
-    drain = Drain(read, taken.append, 1 << 30)
-    assert drain.pump()
-    assert taken == []
-    os.write(write, b"some")
-    assert drain.pump()
-    assert taken == [b"some"]
-    os.close(write)
-    assert not drain.pump()
-    assert drain.fileno() == -1
-    assert not drain.pump()
 
 
 def test_a_full_environment_of_a_megabyte(launcher: Launcher) -> None:
