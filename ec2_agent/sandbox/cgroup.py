@@ -16,11 +16,11 @@ import re
 import select
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.sandbox import limits
-from ec2_agent.sandbox.model import Limits, SandboxRefused
+from ec2_agent.sandbox.limits import LauncherCgroup
+from ec2_agent.sandbox.model import Limits, SandboxRefused, Usage
 
 WANTED = ("cpu", "cpuset", "io", "memory", "pids")
 VACATED = "others"
@@ -37,17 +37,6 @@ FIX = (
     "boot with systemd.unified_cgroup_hierarchy=1, or start the agent as a systemd service "
     "with Delegate=yes"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LauncherCgroup:
-    """The cgroup of one launcher, below which each slot has one."""
-
-    path: Path
-    controllers: frozenset[str]
-    cores: frozenset[int]
-    disks: tuple[str, ...]
-    """`major:minor` of the disks that io.max applies to."""
 
 
 def writes(settled: Limits, launcher: LauncherCgroup) -> tuple[Write, ...]:
@@ -249,38 +238,31 @@ def disks_of(paths: tuple[Path, ...], sys_dev: Path = Path("/sys/dev/block")) ->
     return tuple(sorted(disks))
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Counters of a cgroup; None if this kernel does not have the counter."""
-
-    cpu_s: float | None
-    oom_killed: bool
-    peak_memory_bytes: int | None
-    pids_peak: int | None
-    io_read_bytes: int | None
-    io_write_bytes: int | None
-
-
-NO_FIGURES = Figures(None, False, None, None, None, None)
-
-
 def cpu_seconds(leaf: Path) -> float | None:
     """Read the CPU time of a cgroup."""
     used = _keyed(_read(leaf / "cpu.stat")).get("usage_usec")
     return None if used is None else used / 1e6
 
 
-def figures(leaf: Path) -> Figures:
-    """Read the counters of a job's cgroup; all None if it has been removed."""
-    io = _read(leaf / "io.stat")
+def oom_killed(leaf: Path) -> bool:
+    """Whether the OOM killer has killed the job of a cgroup; False if that has been removed."""
+    return _keyed(_read(leaf / "memory.events")).get("oom_kill", 0) > 0
+
+
+def measured(leaf: Path, usage: Usage, cpu_before: float) -> Usage:
+    """Complete a job's usage with the counters of its cgroup, as far as this kernel has them.
+
+    `cpu_before` is the CPU time of the cgroup when the job began.
+    """
+    cpu_s, io = cpu_seconds(leaf), _read(leaf / "io.stat")
     pids = _number(_read(leaf / "pids.peak"))
-    return Figures(
-        cpu_s=cpu_seconds(leaf),
-        oom_killed=_keyed(_read(leaf / "memory.events")).get("oom_kill", 0) > 0,
+    return Usage(
+        cpu_s=usage.cpu_s if cpu_s is None else max(0.0, cpu_s - cpu_before),
+        wall_s=usage.wall_s,
         peak_memory_bytes=_number(_read(leaf / "memory.peak")),
-        pids_peak=None if pids is None else max(0, pids - 1),  # without the init
         io_read_bytes=_io_sum(io, "rbytes"),
         io_write_bytes=_io_sum(io, "wbytes"),
+        pids_peak=None if pids is None else max(0, pids - 1),  # without the init
     )
 
 

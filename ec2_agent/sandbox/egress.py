@@ -13,7 +13,6 @@ import ipaddress
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -156,7 +155,7 @@ def delete_links(block: int) -> None:
     for _, name in socket.if_nameindex():
         if name.startswith(f"jl{block}-"):
             with contextlib.suppress(OSError):  # it was removed with its namespace
-                netlink.request(netlink.delete_link(name), f"delete {name}")
+                netlink.delete_link(name)
 
 
 def _nft(script: str) -> str:
@@ -173,7 +172,7 @@ def _nft(script: str) -> str:
 
 
 class Egress:
-    """The links of one launcher. Its methods may be called from any thread."""
+    """The links of one launcher, whose lock guards them."""
 
     def __init__(self, policy: EgressPolicy, block: int) -> None:
         """Load the rules; raises SandboxRefused with what is missing."""
@@ -186,8 +185,8 @@ class Egress:
             )
         self._block = block
         self._free = collections.deque(range(LINKS_EACH))
-        self._used: set[int] = set()
-        self._lock = threading.Lock()
+        self._links: dict[int, int] = {}
+        """By the number of the slot."""
         delete_links(block)
         _nft(rules(policy, self.resolvers, block))
         forwarding = Path("/proc/sys/net/ipv4/ip_forward")
@@ -197,37 +196,29 @@ class Egress:
         except OSError as failed:
             raise SandboxRefused(f"egress: the host must forward packets: {failed}") from failed
 
-    def attach(self, pid: int) -> tuple[int, str, str]:
-        """Link the namespace of a process; returns (link, the job's address, its gateway)."""
-        with self._lock:
-            if not self._free:
-                raise SandboxRefused("egress: every link of this launcher is in use")
-            link = self._free.popleft()
-            self._used.add(link)
+    def attach(self, slot: int, pid: int) -> tuple[str, str]:
+        """Link the namespace of a slot's process; returns the job's address and its gateway."""
+        if not self._free:
+            raise SandboxRefused("egress: every link of this launcher is in use")
+        link = self._links[slot] = self._free.popleft()
         base = int(LINKS.network_address) + self._block * 2048 + link * 2
         gateway, own = str(ipaddress.IPv4Address(base)), str(ipaddress.IPv4Address(base + 1))
         name = f"jl{self._block}-{link}"
         try:
-            netlink.request(netlink.add_veth(name, "eth0", pid), f"make {name}")
-            index = socket.if_nametoindex(name)
-            netlink.request(netlink.add_address(index, gateway, 31), f"address of {name}")
-            netlink.request(netlink.set_up(index), f"bring {name} up")
+            netlink.add_veth(name, "eth0", pid)
+            netlink.configure(name, gateway)
         except OSError as failed:
-            self.release(link)
             raise SandboxRefused(f"egress: {failed}") from failed
-        return link, own, gateway
+        return own, gateway
 
-    def release(self, link: int) -> None:
-        """Remove a link, unless the end of the job's namespace has removed it."""
-        with contextlib.suppress(OSError):
-            name = f"jl{self._block}-{link}"
-            netlink.request(netlink.delete_link(name), f"delete {name}")
-        with self._lock:
-            self._used.discard(link)
+    def release(self, slot: int) -> None:
+        """Remove the link of a slot, unless the end of the job's namespace has removed it."""
+        link = self._links.pop(slot, None)
+        if link is not None:
+            with contextlib.suppress(OSError):
+                netlink.delete_link(f"jl{self._block}-{link}")
             self._free.append(link)
 
     def close(self) -> None:
         """Remove the links and the rules."""
-        for link in tuple(self._used):
-            self.release(link)
-        _nft(f"delete table inet joblane-{self._block}")
+        forget(self._block)

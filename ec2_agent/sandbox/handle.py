@@ -26,21 +26,21 @@ class Sandbox:
         sock: socket.socket,
         pidfd: int,
         leaf: Path | None,
-        on_released: Callable[[bool], None],
+        on_released: Callable[[bool], None] = lambda _: None,
         counters: tuple[float, float] | None = None,
     ) -> None:
         """Take over the socket and pidfd of the slot's init.
 
         `leaf` is the job's cgroup, None where it has none. `on_released` is called once at the
-        end, with whether the init was killed. `counters` comes from an earlier holder: the
-        cgroup's CPU seconds and the monotonic time when the job began.
+        end, with whether the init was killed. `counters` comes from an earlier holder.
         """
         self._socket = sock
-        self._pidfd = pidfd
-        self._leaf = leaf
-        # CPU time that the slot used before the job.
-        before = (cgroup.cpu_seconds(leaf) if leaf and counters is None else None) or 0.0
-        self._cpu_before, self._began = counters or (before, time.monotonic())
+        self.pidfd = pidfd
+        self.leaf = leaf
+        if counters is None:
+            counters = (cgroup.cpu_seconds(leaf) if leaf else None) or 0.0, time.monotonic()
+        self.counters = counters
+        """The cgroup's CPU seconds and the monotonic time when the job began."""
         self._on_released = on_released
         self._stop_asked = False
         self._released = False
@@ -68,9 +68,9 @@ class Sandbox:
                 if not message:
                     # The init's socket closes before all processes are dead; its pidfd becomes
                     # readable after that.
-                    _await(self._pidfd, ends)
+                    _await(self.pidfd, ends)
                 self._ending = self._conclude(message)
-                self.release(killed=not message)
+                self.release(killed=self._ending.killed)
             return self._ending
         finally:
             self._waiting.release()
@@ -82,21 +82,6 @@ class Sandbox:
             wire.send(self._socket, (wire.STOP, grace_s))
         except OSError:
             return  # it has ended already
-
-    @property
-    def descriptors(self) -> tuple[int, int]:
-        """The socket and the pidfd, to be passed to the next holder."""
-        return self._socket.fileno(), self._pidfd
-
-    @property
-    def counters(self) -> tuple[float, float]:
-        """Counters that the next holder needs to measure usage from the job's start."""
-        return self._cpu_before, self._began
-
-    @property
-    def leaf(self) -> Path | None:
-        """The job's cgroup."""
-        return self._leaf
 
     def detach(self) -> None:
         """Close the socket: another process holds the sandbox, and the job ends with that one.
@@ -113,28 +98,23 @@ class Sandbox:
             error = message[1 + wire.ENDING.size :].decode("utf-8", "replace")
         else:
             status, timed_out, stopped = signal.SIGKILL, False, self._stop_asked
-            cpu_s, wall_s = 0.0, time.monotonic() - self._began
+            cpu_s, wall_s = 0.0, time.monotonic() - self.counters[1]
             error = "" if stopped else "the sandbox was killed from outside"
-        counted = cgroup.figures(self._leaf) if self._leaf else cgroup.NO_FIGURES
-        if counted.cpu_s is not None:
-            cpu_s = max(0.0, counted.cpu_s - self._cpu_before)
-        if counted.oom_killed:
+        usage, oom_killed = Usage(cpu_s, wall_s), False
+        if self.leaf:
+            usage = cgroup.measured(self.leaf, usage, self.counters[0])
+            oom_killed = cgroup.oom_killed(self.leaf)
+        if oom_killed:
             error = ""  # the OOM killer takes the init along with the job
         return Ending(
             exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             timed_out=bool(timed_out),
-            oom_killed=counted.oom_killed,
+            oom_killed=oom_killed,
             stopped=bool(stopped),
             error=error or None,
-            usage=Usage(
-                cpu_s=cpu_s,
-                wall_s=wall_s,
-                peak_memory_bytes=counted.peak_memory_bytes,
-                io_read_bytes=counted.io_read_bytes,
-                io_write_bytes=counted.io_write_bytes,
-                pids_peak=counted.pids_peak,
-            ),
+            usage=usage,
+            killed=not message,
         )
 
     def kill(self) -> None:
@@ -143,8 +123,8 @@ class Sandbox:
             if self._released:
                 return  # it has ended and nothing is left to kill
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            _await(self._pidfd, None)
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            _await(self.pidfd, None)
 
     def release(self, *, killed: bool) -> None:
         """Close the descriptors of a job that has ended; `killed`: its init was killed."""
@@ -153,7 +133,7 @@ class Sandbox:
                 return
             self._released = True
             self._socket.close()
-            os.close(self._pidfd)
+            os.close(self.pidfd)
         self._on_released(killed)
 
 

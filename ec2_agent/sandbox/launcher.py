@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ec2_agent.sandbox import cgroup, launcher_process, leftovers, limits, plan, seccomp, uids, wire
@@ -64,10 +63,9 @@ class Launcher:
         self._slots = slots
         self._allow_host_network = allow_host_network
         self._egress: Egress | None = None
-        self._cgroup: cgroup.LauncherCgroup | None = None
+        self._cgroup: limits.LauncherCgroup | None = None
         self._pool: collections.deque[launcher_process.Slot] = collections.deque()
         self._running: dict[int, Sandbox] = {}
-        self._links: dict[int, int] = {}
         self._closed = False
         self.shims_cgroup: Path | None = None
         """The cgroup for shims, so that they outlive their agent's unit; None: any."""
@@ -85,8 +83,7 @@ class Launcher:
                     if cgroup_parent is not None:
                         self.shims_cgroup = cgroup.shims_home(cgroup_parent)
                     fds.append(os.open(self._cgroup.path, os.O_RDONLY | os.O_DIRECTORY))
-                self._host = _limits_host(isolation, self._cgroup)
-                limits.check(defaults, self._host)
+                limits.check(defaults, self._cgroup)
                 self._defaults = limits.merge(DEFAULTS, defaults)
                 if egress is not None:
                     self._egress = Egress(egress, block)
@@ -141,7 +138,7 @@ class Launcher:
         settled = self._defaults
         if spec.limits != NO_LIMITS:
             settled = limits.merge(self._defaults, spec.limits)
-            limits.check(settled, self._host)
+            limits.check(settled, self._cgroup)
         self._check_network(spec.network)
         run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s)
         needs = self._needs(settled, spec.network)
@@ -158,13 +155,12 @@ class Launcher:
             with contextlib.ExitStack() as undo:
                 undo.callback(slot.sock.close)
                 undo.callback(os.close, pidfd)
-                undo.callback(self._release_link, slot.number)
                 leaf = self._cgroup.path / str(slot.number) if self._cgroup else None
                 if ready and leaf and settled != self._defaults:
                     cgroup.apply(leaf, set(self._writes(settled)) - set(self._default_writes))
                 try:
                     if spec.network == "egress":
-                        self._attach(slot, pidfd)
+                        self._attach(slot, pidfd, undo)
                     wire.send_run(slot.sock, run, given)
                 except OSError as gone:
                     why = f"the sandbox ended before it got its job: {gone}"
@@ -224,23 +220,19 @@ class Launcher:
                 continue
         return None
 
-    def _attach(self, slot: launcher_process.Slot, pidfd: int) -> None:
+    def _attach(self, slot: launcher_process.Slot, pidfd: int, undo: contextlib.ExitStack) -> None:
         """Set up the network link of a slot that waits for it."""
         if self._egress:
-            link, own, gateway = self._egress.attach(pid_of(pidfd))
-            self._links[slot.number] = link
-            wire.send(slot.sock, (wire.LINK, own, gateway))
-
-    def _release_link(self, number: int) -> None:
-        link = self._links.pop(number, None)
-        if link is not None and self._egress:
-            self._egress.release(link)
+            undo.callback(self._egress.release, slot.number)
+            link = self._egress.attach(slot.number, pid_of(pidfd))
+            wire.send(slot.sock, (wire.LINK, *link))
 
     def _release(self, number: int, killed: bool) -> None:  # noqa: FBT001 - a callback
         """Free the resources of a slot, after its figures have been read."""
         with self._lock:
             del self._running[number]
-            self._release_link(number)
+            if self._egress:
+                self._egress.release(number)
             if killed and self._cgroup and not self._closed:
                 self._process.release(number)
 
@@ -267,19 +259,8 @@ class Launcher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _limits_host(isolation: Isolation, own: cgroup.LauncherCgroup | None) -> limits.Host:
-    if own is None:
-        return limits.Host(isolation, frozenset(), os.sched_getaffinity(0), ())
-    return limits.Host(isolation, own.controllers, own.cores, own.disks)
 
 
 def _check_texts(argv: tuple[str, ...], env: dict[str, str]) -> None:

@@ -8,8 +8,9 @@ import math
 import re
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
-from ec2_agent.sandbox.model import Isolation, Limits, SandboxRefused
+from ec2_agent.sandbox.model import Limits, SandboxRefused
 
 MEMORY_FLOOR_MB = 16
 """The init of a sandbox takes 1 to 2 MiB, and Python does not start with less than this."""
@@ -18,25 +19,26 @@ CPU_PERIOD_US = 100_000
 """The kernel's default period of cpu.max; its smallest quota is 1000 us, so 0.01 of a core."""
 
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
-_NEEDS_CGROUP = {
+_CONTROLLERS = {
     "memory_mb": "memory",
     "cpus": "cpu",
     "cores": "cpuset",
     "io_bps": "io",
+    "pids": "pids",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """Properties of a launcher and its host that limits are checked against."""
+class LauncherCgroup:
+    """The cgroup of one launcher, below which each slot has one, and which limits it can apply."""
 
-    isolation: Isolation
+    path: Path
     controllers: AbstractSet[str]
-    """cgroup v2 controllers that can be used below the launcher's cgroup."""
+    """cgroup v2 controllers that can be used below it."""
     cores: AbstractSet[int]
-    """Online cores that this launcher may use."""
+    """Online cores that the launcher may use."""
     disks: tuple[str, ...]
-    """`major:minor` of the disks with the sandbox's files."""
+    """`major:minor` of the disks that io.max applies to."""
 
 
 def merge(defaults: Limits, asked: Limits) -> Limits:
@@ -62,8 +64,11 @@ def parse_cores(text: str) -> tuple[int, ...]:
     return tuple(cores)
 
 
-def check(limits: Limits, host: Host) -> None:
-    """Raise SandboxRefused unless every limit that is set is valid and can be applied."""
+def check(limits: Limits, own: LauncherCgroup | None) -> None:
+    """Raise SandboxRefused unless every limit that is set is valid and can be applied.
+
+    `own` is the launcher's cgroup, None with isolation `namespaces`.
+    """
     _whole(limits.memory_mb, "memory_mb", MEMORY_FLOOR_MB, 1 << 30)
     _whole(limits.pids, "pids", 1, 1 << 22)  # the kernel's PID_MAX_LIMIT
     _whole(limits.io_bps, "io_bps", 1024, 1 << 50)
@@ -74,31 +79,31 @@ def check(limits: Limits, host: Host) -> None:
     ):
         raise SandboxRefused(f"cpus {cpus}: must be a number between 0.01 and 8192")
     if limits.cores is not None:
-        missing = [core for core in parse_cores(limits.cores) if core not in host.cores]
-        if missing:
-            has = ",".join(map(str, sorted(host.cores)))
+        missing = [core for core in parse_cores(limits.cores) if own and core not in own.cores]
+        if own and missing:
+            has = ",".join(map(str, sorted(own.cores)))
             raise SandboxRefused(
                 f"cores {limits.cores!r}: core {missing[0]} is not one of this host's ({has})"
             )
-    for name, controller in _NEEDS_CGROUP.items():
+    for name, controller in _CONTROLLERS.items():
         if getattr(limits, name) is not None:
-            _need(name, controller, host)
-    if limits.io_bps is not None and not host.disks:
+            _need(name, controller, own)
+    if limits.io_bps is not None and own and not own.disks:
         raise SandboxRefused(
             "io_bps cannot be applied: the sandbox's files are not on a block device; "
             "run the job without io_bps, or on an instance whose root is a disk"
         )
-    if limits.pids is not None and host.isolation == "full":
-        _need("pids", "pids", host)
 
 
-def _need(limit: str, controller: str, host: Host) -> None:
-    if host.isolation != "full":
+def _need(limit: str, controller: str, own: LauncherCgroup | None) -> None:
+    if own is None:
+        if limit == "pids":
+            return  # it is RLIMIT_NPROC that counts
         raise SandboxRefused(
             f"{limit} cannot be applied with isolation namespaces: it needs cgroup v2; "
             "start the agent with isolation full, or submit the job without this limit"
         )
-    if controller not in host.controllers:
+    if controller not in own.controllers:
         raise SandboxRefused(
             f"{limit} cannot be applied: the cgroup v2 controller {controller} is not available "
             "to the agent; `joblane doctor` shows how to delegate it"

@@ -98,7 +98,7 @@ class Usage:
 class Ending:
     """How the job's process ended. At most one of `exit_code` and `signal` is set.
 
-    The last four fields are what a shim adds (`ec2_agent/shim`).
+    `condition`, `records` and `lease_lost` are what a shim adds (`ec2_agent/shim`).
     """
 
     exit_code: int | None

@@ -1,6 +1,6 @@
 """The rtnetlink requests that set up a job's network link.
 
-Pure functions encode messages; `request` sends one and waits for the acknowledgement.
+Every function raises OSError when the kernel refuses the request.
 Numbers are those of include/uapi/linux/{netlink,rtnetlink,if_link,veth}.h. Used on both sides
 of the fork, so it has few imports.
 """
@@ -22,35 +22,34 @@ _RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
 _HEADER = struct.Struct("=IHHII")
 
 
-def add_veth(name: str, peer: str, peer_pid: int) -> bytes:
+def add_veth(name: str, peer: str, peer_pid: int) -> None:
     """Create a veth pair with the peer in the network namespace of a process."""
     peer_link = _link(0, 0) + _attribute(_IFLA_IFNAME, peer.encode() + b"\0")
     peer_link += _attribute(_IFLA_NET_NS_PID, struct.pack("=i", peer_pid))
     data = _attribute(_IFLA_INFO_DATA, _attribute(_VETH_INFO_PEER, peer_link))
     info = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"veth") + data)
     body = _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0") + info
-    return _message(_RTM_NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body)
+    _request(_RTM_NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body, f"make {name}")
 
 
-def delete_link(name: str) -> bytes:
+def delete_link(name: str) -> None:
     """Delete an interface, and with it its peer."""
-    return _message(_RTM_DELLINK, 0, _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0"))
+    body = _link(0, 0) + _attribute(_IFLA_IFNAME, name.encode() + b"\0")
+    _request(_RTM_DELLINK, 0, body, f"delete {name}")
 
 
-def set_up(index: int) -> bytes:
-    """Bring an interface up."""
-    return _message(_RTM_NEWLINK, 0, _link(index, _IFF_UP))
-
-
-def add_address(index: int, address: str, prefix: int) -> bytes:
-    """Add an IPv4 address to an interface."""
+def configure(name: str, address: str) -> int:
+    """Give an interface an address of a /31 network, and bring it up; returns its index."""
+    index = socket.if_nametoindex(name)
     packed = socket.inet_aton(address)
-    body = struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, index)
+    body = struct.pack("=BBBBI", socket.AF_INET, 31, 0, 0, index)
     body += _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
-    return _message(_RTM_NEWADDR, _NLM_F_CREATE | _NLM_F_EXCL, body)
+    _request(_RTM_NEWADDR, _NLM_F_CREATE | _NLM_F_EXCL, body, f"address of {name}")
+    _request(_RTM_NEWLINK, 0, _link(index, _IFF_UP), f"bring {name} up")
+    return index
 
 
-def add_default_route(index: int, gateway: str) -> bytes:
+def add_default_route(index: int, gateway: str) -> None:
     """Add a default route through a gateway."""
     body = struct.pack(
         "=BBBBBBBBI",
@@ -58,24 +57,21 @@ def add_default_route(index: int, gateway: str) -> bytes:
     )  # fmt: skip
     body += _attribute(_RTA_GATEWAY, socket.inet_aton(gateway))
     body += _attribute(_RTA_OIF, struct.pack("=I", index))
-    return _message(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, body)
+    _request(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, body, "default route")
 
 
-def request(message: bytes, what: str) -> None:
-    """Send one message; raises OSError with `what` when the kernel refuses it."""
+def _request(kind: int, flags: int, body: bytes, what: str) -> None:
+    """Send one request and wait for the acknowledgement; raises OSError with `what`."""
+    flags |= _NLM_F_REQUEST | _NLM_F_ACK
+    message = _HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_ROUTE) as sock:
         sock.bind((0, 0))
         sock.send(message)
         answer = sock.recv(4096)
-    kind = _HEADER.unpack_from(answer)[1]
-    error = struct.unpack_from("=i", answer, _HEADER.size)[0] if kind == _NLMSG_ERROR else 0
+    answered = _HEADER.unpack_from(answer)[1]
+    error = struct.unpack_from("=i", answer, _HEADER.size)[0] if answered == _NLMSG_ERROR else 0
     if error:
         raise OSError(-error, f"{what}: {os.strerror(-error)}")
-
-
-def _message(kind: int, flags: int, body: bytes) -> bytes:
-    flags |= _NLM_F_REQUEST | _NLM_F_ACK
-    return _HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body
 
 
 def _link(index: int, flags: int) -> bytes:

@@ -28,22 +28,15 @@ _ATTR_ACT_BADARCH, _ATTR_OPTIMIZE = 2, 8
 _WORD = 0xFFFFFFFF
 
 
-class _Arg(ctypes.Structure):
+class Compare(ctypes.Structure):
+    """One condition on an argument: `argument & first == second`, or `argument != first`."""
+
     _fields_ = (
-        ("arg", ctypes.c_uint),
-        ("op", ctypes.c_int),
-        ("a", ctypes.c_uint64),
-        ("b", ctypes.c_uint64),
+        ("argument", ctypes.c_uint),
+        ("operator", ctypes.c_int),
+        ("first", ctypes.c_uint64),
+        ("second", ctypes.c_uint64),
     )
-
-
-class Compare(NamedTuple):
-    """One condition on an argument: `argument & mask == value`, or `argument != value`."""
-
-    argument: int
-    operator: int
-    first: int
-    second: int = 0
 
 
 def _low(argument: int, value: int) -> Compare:
@@ -117,7 +110,7 @@ class Library:
         lib.seccomp_attr_set.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)
         lib.seccomp_syscall_resolve_name.argtypes = (ctypes.c_char_p,)
         rule = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, ctypes.c_uint)
-        lib.seccomp_rule_add_array.argtypes = (*rule, ctypes.POINTER(_Arg))
+        lib.seccomp_rule_add_array.argtypes = (*rule, ctypes.POINTER(Compare))
         lib.seccomp_export_bpf.argtypes = (ctypes.c_void_p, ctypes.c_int)
 
     def number(self, name: str) -> int:
@@ -137,9 +130,9 @@ class Library:
 
     def add(self, context: int, action: int, number: int, *conditions: Compare) -> None:
         """Add a rule for one system call; all conditions must hold."""
-        count = len(conditions)
-        array = (_Arg * max(1, count))(*(_Arg(*condition) for condition in conditions))
-        self._check(self._lib.seccomp_rule_add_array(context, action, number, count, array))
+        array = (Compare * len(conditions))(*conditions)
+        code = self._lib.seccomp_rule_add_array(context, action, number, len(conditions), array)
+        self._check(code)
 
     def finish(self, context: int) -> bytes:
         """Return the program and free the filter."""

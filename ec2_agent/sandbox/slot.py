@@ -151,10 +151,7 @@ def _join_link(sock: socket.socket) -> None:
     if not message:
         raise OSError(errno.EPIPE, "the agent closed the socket of this sandbox")
     _, own, gateway = message
-    index = socket.if_nametoindex("eth0")
-    netlink.request(netlink.add_address(index, own, 31), "address of eth0")
-    netlink.request(netlink.set_up(index), "bring eth0 up")
-    netlink.request(netlink.add_default_route(index, gateway), "default route")
+    netlink.add_default_route(netlink.configure("eth0", own), gateway)
 
 
 def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:

@@ -120,10 +120,9 @@ def hand_over(
     is held, no launcher removes the job's cgroup. The caller closes its copies. Raises OSError if
     the shim has ended; the caller still holds the sandbox then.
     """
-    slot, pidfd = sandbox.descriptors
     leaf = None if sandbox.leaf is None else str(sandbox.leaf)
     body = json.dumps({"leaf": leaf, "counters": sandbox.counters, **order}).encode()
-    given = [directory, slot, pidfd, *fds]
+    given = [directory, sandbox.fileno(), sandbox.pidfd, *fds]
     socket.send_fds(shim, [body], given, socket.MSG_NOSIGNAL)
     sandbox.detach()
 

@@ -82,8 +82,7 @@ class Shim:
         self._init = os.dup(pidfd)
         self._leaf = Path(order["leaf"]) if order["leaf"] else None
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot)
-        self._sandbox = Sandbox(sock, pidfd, self._leaf, self._note_death, tuple(order["counters"]))
-        self._killed = False
+        self._sandbox = Sandbox(sock, pidfd, self._leaf, counters=tuple(order["counters"]))
         self._until: float = order["until"]
         self._kill_at: float | None = order["kill_at"]
         self._lease_lost = False
@@ -129,7 +128,7 @@ class Shim:
         # The agent first: its journal is as durable, and does not need this disk.
         self._send_end()
         while not self._write_exit():
-            self._serve(RETRY_S)
+            self._poll([], RETRY_S)  # serves only agents
             self._send_end()  # another agent may have connected
         self._remove_cgroup()
 
@@ -153,10 +152,6 @@ class Shim:
         self._check_clock()
         if self._sandbox.fileno() in news:
             self._conclude()
-
-    def _serve(self, pause_s: float) -> None:
-        """Serve only agents for a while."""
-        self._poll([], pause_s)
 
     def _poll(self, watched: list[int], pause_s: float) -> set[int]:
         """Wait until one of these is readable; serves agents meanwhile."""
@@ -272,9 +267,6 @@ class Shim:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
-    def _note_death(self, killed: bool) -> None:  # noqa: FBT001 - a callback
-        self._killed = killed
-
     def _conclude(self) -> None:
         """Read the remaining output and make the exit record; all processes of the job are dead."""
         ending = self._sandbox.wait()
@@ -291,7 +283,6 @@ class Shim:
             condition=self._line.condition,
             records=self._log.seq,
             lease_lost=self._lease_lost,
-            killed=self._killed,
         ).encode()
 
     def _write_exit(self) -> bool:

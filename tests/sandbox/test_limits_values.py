@@ -9,12 +9,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ec2_agent.sandbox import cgroup, limits
-from ec2_agent.sandbox.model import Limits, SandboxRefused
+from ec2_agent.sandbox.model import Limits, SandboxRefused, Usage
 
 ALL = frozenset(cgroup.WANTED)
 CORES = frozenset(range(8))
-FULL = limits.Host("full", ALL, CORES, ("259:0",))
-BARE = limits.Host("namespaces", frozenset(), CORES, ())
+FULL = limits.LauncherCgroup(Path("/nowhere"), ALL, CORES, ("259:0",))
+BARE = None
 
 whole = st.integers(min_value=1, max_value=1 << 20)
 core_sets = st.sets(st.integers(min_value=0, max_value=7), min_size=1)
@@ -78,7 +78,7 @@ def test_without_cgroups_only_what_can_be_held_is_accepted(asked: Limits) -> Non
 
 @given(sound, st.sampled_from(["memory", "cpu", "cpuset", "io", "pids"]))
 def test_a_missing_controller_refuses_its_limit_alone(asked: Limits, missing: str) -> None:
-    host = limits.Host("full", ALL - {missing}, CORES, FULL.disks)
+    host = limits.LauncherCgroup(Path("/nowhere"), ALL - {missing}, CORES, FULL.disks)
     value = {
         "memory": asked.memory_mb, "cpu": asked.cpus, "cpuset": asked.cores,
         "io": asked.io_bps, "pids": asked.pids,
@@ -127,7 +127,7 @@ def test_what_is_no_limit_is_refused_by_name(asked: Limits) -> None:
 
 
 def test_io_needs_a_disk() -> None:
-    host = limits.Host("full", ALL, CORES, ())
+    host = limits.LauncherCgroup(Path("/nowhere"), ALL, CORES, ())
     with pytest.raises(SandboxRefused, match="not on a block device"):
         limits.check(Limits(io_bps=1 << 20), host)
 
@@ -142,7 +142,7 @@ def test_what_was_asked_for_wins_over_the_default(defaults: Limits, asked: Limit
 
 @given(sound)
 def test_every_limit_that_is_set_is_written(asked: Limits) -> None:
-    room = cgroup.LauncherCgroup(Path("/nowhere"), ALL, CORES, ("259:0", "259:4"))
+    room = limits.LauncherCgroup(Path("/nowhere"), ALL, CORES, ("259:0", "259:4"))
     written = cgroup.writes(asked, room)
     files = [file for file, _ in written]
     expected = ["memory.oom.group"]
@@ -162,7 +162,7 @@ def test_every_limit_that_is_set_is_written(asked: Limits) -> None:
 
 
 def test_swap_is_closed_where_the_kernel_has_it(tmp_path: Path) -> None:
-    room = cgroup.LauncherCgroup(tmp_path, ALL, CORES, ())
+    room = limits.LauncherCgroup(tmp_path, ALL, CORES, ())
     assert ("memory.swap.max", "0") not in cgroup.writes(Limits(), room)
     (tmp_path / "memory.swap.max").touch()
     assert ("memory.swap.max", "0") in cgroup.writes(Limits(), room)
@@ -194,8 +194,9 @@ def test_a_partition_is_throttled_by_its_disk(tmp_path: Path) -> None:
 
 
 def test_figures_of_a_cgroup_that_is_gone_are_unknown(tmp_path: Path) -> None:
-    figures = cgroup.figures(tmp_path / "gone")
-    assert figures == cgroup.NO_FIGURES
+    usage = Usage(cpu_s=0.3, wall_s=2.0)
+    assert cgroup.measured(tmp_path / "gone", usage, 0.1) == usage
+    assert not cgroup.oom_killed(tmp_path / "gone")
 
 
 def test_figures_are_read_from_the_files(tmp_path: Path) -> None:
@@ -207,4 +208,6 @@ def test_figures_are_read_from_the_files(tmp_path: Path) -> None:
         "io.stat": "259:0 rbytes=10 wbytes=20 rios=1\n254:0 rbytes=1 wbytes=2 rios=1\n253:0 \n",
     }.items():
         (tmp_path / name).write_text(text)
-    assert cgroup.figures(tmp_path) == cgroup.Figures(1.5, True, 67108864, 64, 11, 22)
+    usage = cgroup.measured(tmp_path, Usage(cpu_s=0.3, wall_s=2.0), 0.25)
+    assert usage == Usage(1.25, 2.0, 67108864, 11, 22, 64)
+    assert cgroup.oom_killed(tmp_path)
