@@ -6,12 +6,16 @@ Imports only the standard library: shims import it.
 import os
 import select
 import signal
+import socket
+import struct
 import time
 from pathlib import Path
 
 TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:
     from typing import Any
+
+_PEER = struct.Struct("3i")  # pid, uid, gid: man 7 unix, SO_PEERCRED
 
 
 def boottime() -> float:
@@ -31,6 +35,18 @@ def start_ticks(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Process and user id at the other end of a Unix socket, from the kernel."""
+    answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    pid, uid, _ = _PEER.unpack(answer)
+    return pid, uid
+
+
+def is_ours(connection: socket.socket) -> bool:
+    """Whether the other end is a process of the same user as this one."""
+    return peer_of(connection)[1] == os.geteuid()
 
 
 def identity(pid: int) -> "dict[str, Any]":

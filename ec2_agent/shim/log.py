@@ -40,16 +40,13 @@ class Cutter:
         data = self._rest + data
         end = data.rfind(b"\n") + 1
         start = 0
-        while end - start > MAX_RECORD:
-            cut = data.rfind(b"\n", start, start + MAX_RECORD) + 1
-            cut = cut or _character_boundary(data, start, start + MAX_RECORD)
-            yield data[start:cut]
-            start = cut
-        if end > start:
-            yield data[start:end]
-            start = end
-        while len(data) - start > MAX_RECORD:
-            cut = _character_boundary(data, start, start + MAX_RECORD)
+        while start < end or len(data) - start > MAX_RECORD:
+            limit = start + MAX_RECORD
+            if start < end <= limit:
+                cut = end
+            else:
+                cut = data.rfind(b"\n", start, limit) + 1
+                cut = cut or _character_boundary(data, start, limit)
             yield data[start:cut]
             start = cut
         self._rest = data[start:]

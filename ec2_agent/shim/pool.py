@@ -6,12 +6,12 @@ import json
 import os
 import select
 import socket
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import joblane
+from ec2_agent.host.processes import peer_of
 from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import SandboxRefused
@@ -132,8 +132,7 @@ def connect(directory: int, pid: int) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         sock.connect(f"/proc/self/fd/{directory}/sock")
-        raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        peer = int.from_bytes(raw[:4], sys.byteorder), int.from_bytes(raw[4:8], sys.byteorder)
+        peer = peer_of(sock)
         if peer != (pid, os.geteuid()):
             raise PermissionError(f"process {peer[0]} of user {peer[1]} answers for shim {pid}")
     except OSError:

@@ -18,11 +18,10 @@ import os
 import select
 import signal
 import socket
-import struct
 import time
 from pathlib import Path
 
-from ec2_agent.host.processes import boottime, identity
+from ec2_agent.host.processes import boottime, identity, is_ours
 from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.shim import files
@@ -221,8 +220,7 @@ class Shim:
         """Accept an agent, in place of an earlier one; other users are refused."""
         with contextlib.suppress(OSError):
             agent, _ = listener.accept()
-            raw = agent.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            if struct.unpack("3i", raw)[1] != os.geteuid():
+            if not is_ours(agent):
                 agent.close()
                 return
             if self._agent is not None:

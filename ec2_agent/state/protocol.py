@@ -5,9 +5,6 @@ that is too long closes the connection.
 """
 
 import json
-import os
-import socket
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +31,6 @@ CODES = {
     "internal": "unexpected error; the service's log has the stack trace",
 }
 """Every error code, and what it means."""
-
-_PEER = struct.Struct("3i")  # pid, uid, gid: man 7 unix, SO_PEERCRED
 
 
 class BadFrame(Exception):
@@ -153,18 +148,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "list": ("kind", "after", "limit"),
     "health": (),
 }
-
-
-def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Process and user id at the other end of a Unix socket, from the kernel."""
-    answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    pid, uid, _ = _PEER.unpack(answer)
-    return pid, uid
-
-
-def is_ours(connection: socket.socket) -> bool:
-    """Whether the other end is a process of the same user as this one."""
-    return peer_of(connection)[1] == os.geteuid()
 
 
 def _check_body(body: object) -> None:

@@ -13,9 +13,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from ec2_agent.host.processes import is_ours, peer_of
 from ec2_agent.state import events
 from ec2_agent.state.backend import BackendError
-from ec2_agent.state.protocol import MAX_FRAME, BadFrame, Request, frame, is_ours, parse, peer_of
+from ec2_agent.state.protocol import MAX_FRAME, BadFrame, Request, frame, parse
 from ec2_agent.state.rounds import Rounds, error_frame
 
 MOST_CONNECTIONS = 64

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from ec2_agent.host import processes
 from ec2_agent.state import protocol
 from ec2_agent.state.client import StateClient
 from ec2_agent.state.files import Files
@@ -27,8 +28,8 @@ def test_files_are_the_agents_own(files: Files):
         for path in (files.socket, files.lock):
             assert 0o600 == stat.S_IMODE(path.stat().st_mode)
         assert (os.geteuid(), True) == (
-            protocol.peer_of(connection)[1],
-            protocol.is_ours(connection),
+            processes.peer_of(connection)[1],
+            processes.is_ours(connection),
         )
 
 
