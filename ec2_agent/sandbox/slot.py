@@ -173,12 +173,7 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
     _write("oom_score_adj", _OOM_SCORE)
     outside = uid if template.own_uids else JOB_ID  # as the launcher process sees its own
     kernel.unshare(kernel.CLONE_NEWUSER)
-    for file, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{JOB_ID} {outside} 1"),
-        ("gid_map", f"{JOB_ID} {outside} 1"),
-    ):
-        _write(file, text)
+    map_ids(outside, outside)
     os.close(HOST_PROC)
     if needs.nproc:
         resource.setrlimit(resource.RLIMIT_NPROC, (needs.nproc, needs.nproc))
@@ -189,6 +184,13 @@ def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
     os.chdir("/work")
     for program in template.seccomp:
         program.load()
+
+
+def map_ids(uid: int, gid: int) -> None:
+    """Map these ids outside of this process's new user namespace to the job's, and no others."""
+    _write("setgroups", "deny")
+    _write("uid_map", f"{JOB_ID} {uid} 1")
+    _write("gid_map", f"{JOB_ID} {gid} 1")
 
 
 def _write(file: str, text: str) -> None:

@@ -259,13 +259,7 @@ def _build_root(config: "dict[str, Any]") -> None:
         flags |= kernel.CLONE_NEWUSER
     kernel.unshare(flags)
     if not config["own_uids"]:
-        for file, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{slot.JOB_ID} {uid} 1"),
-            ("gid_map", f"{slot.JOB_ID} {gid} 1"),
-        ):
-            with open("/proc/self/" + file, "w") as map_file:
-                map_file.write(text)
+        slot.map_ids(uid, gid)
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     plan = config["plan"]
     # All mounts are copied before the new root hides a directory of the old one.
