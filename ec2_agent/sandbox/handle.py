@@ -45,7 +45,6 @@ class Sandbox:
         self._stop_asked = False
         self._released = False
         self._ending: Ending | None = None
-        self._waiting = threading.Lock()
         self._closing = threading.Lock()
         """Held while the pidfd is used outside of `wait`."""
 
@@ -54,26 +53,21 @@ class Sandbox:
         return self._socket.fileno()
 
     def wait(self, timeout: float | None = None) -> Ending:
-        """Return the ending, once every process of the job is dead.
+        """Return the ending, once every process of the job is dead. Only one thread may wait.
 
         Raises TimeoutError after `timeout` seconds; None waits without limit.
         """
         ends = None if timeout is None else time.monotonic() + timeout
-        if not self._waiting.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
-            raise TimeoutError
-        try:
-            if self._ending is None:
-                _await(self._socket.fileno(), ends)
-                message = wire.receive_answer(self._socket)
-                if not message:
-                    # The init's socket closes before all processes are dead; its pidfd becomes
-                    # readable after that.
-                    _await(self.pidfd, ends)
-                self._ending = self._conclude(message)
-                self.release(killed=self._ending.killed)
-            return self._ending
-        finally:
-            self._waiting.release()
+        if self._ending is None:
+            _await(self._socket.fileno(), ends)
+            message = wire.receive_answer(self._socket)
+            if not message:
+                # The init's socket closes before all processes are dead; its pidfd becomes
+                # readable after that.
+                _await(self.pidfd, ends)
+            self._ending = self._conclude(message)
+            self.release(killed=self._ending.killed)
+        return self._ending
 
     def stop(self, grace_s: float) -> None:
         """Send SIGTERM to the job, and kill what is left after `grace_s`; return at once."""

@@ -25,11 +25,11 @@ def probe() -> HostReport:
     Namespaces are tested by running a command in a sandbox, which takes about 0.1 s.
     """
     namespaces = _namespaces()
-    limits, full = _cgroups()
+    cgroups = _cgroups()
     isolation: Isolation | None = None
     if namespaces.available:
-        isolation = "full" if full else "namespaces"
-    return HostReport(isolation, (namespaces, _own_uids(), *limits, _egress()))
+        isolation = "full" if cgroups[0].available else "namespaces"
+    return HostReport(isolation, (namespaces, _own_uids(), *cgroups, _egress()))
 
 
 def _namespaces() -> Feature:
@@ -68,14 +68,14 @@ def _own_uids() -> Feature:
     return Feature("own uids", False, "all jobs run under this user's uid", "run as root")
 
 
-def _cgroups() -> tuple[list[Feature], bool]:
-    """Return the features of cgroup v2, and whether they suffice for `full`."""
+def _cgroups() -> list[Feature]:
+    """Return the features of cgroup v2; the first is what isolation `full` needs."""
     try:
         parent = cgroup.find_parent()
         controllers = set((parent / "cgroup.controllers").read_text().split())
     except (SandboxRefused, OSError) as refused:
         fix = "boot with systemd.unified_cgroup_hierarchy=1; as a service, use Delegate=yes"
-        return [Feature("cgroup v2", False, str(refused), fix)], False
+        return [Feature("cgroup v2", False, str(refused), fix)]
     lacking = sorted(cgroup.NEEDED - controllers)
     detail = f"{parent} has {', '.join(sorted(controllers)) or 'no controllers'}"
     fix = f"make {', '.join(lacking)} available there: {cgroup.FIX}" if lacking else ""
@@ -85,7 +85,7 @@ def _cgroups() -> tuple[list[Feature], bool]:
         fix = "" if has else f"give {parent} the controller {controller}: {cgroup.FIX}"
         detail = f"jobs {'may' if has else 'cannot'} ask for {limit}"
         features.append(Feature(f"cgroup {controller}", has, detail, fix))
-    return features, not lacking
+    return features
 
 
 def _egress() -> Feature:

@@ -29,7 +29,7 @@ _CANNOT_RUN, _NOT_FOUND = 126, 127
 """Exit codes of a shell for a command that is not executable, or not found."""
 
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _INODES_PER_MIB = 256
 # Ignored signals stay ignored after exec: Python ignores two, the agent's parent maybe more.
 _RESET = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
@@ -237,24 +237,6 @@ def _run_one(sock: socket.socket) -> None:
         sock.send(_Job(sock).run(message, fds))
 
 
-def find_program(name: str, path: str) -> str:
-    """Return the file to execute for `argv[0]`, as a shell would find it.
-
-    Raises FileNotFoundError, or PermissionError when what is there is not executable.
-    """
-    if "/" in name:
-        return name
-    found = ""
-    for directory in path.split(":"):
-        candidate = f"{directory or '.'}/{name}"
-        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
-            return candidate
-        if not found and os.path.exists(candidate):
-            found = candidate
-    number = errno.EACCES if found else errno.ENOENT
-    raise OSError(number, os.strerror(number), found or name)
-
-
 class _Job:
     """The one job of a slot, from its start until all of its processes are dead."""
 
@@ -295,11 +277,11 @@ class _Job:
         return wire.ENDED + wire.ENDING.pack(self._status, *flags, self._cpu_s, wall_s) + error
 
     def _spawn(self, argv: tuple[str, ...], env: dict[str, str], fds: list[int]) -> None:
-        program = find_program(argv[0], env.get("PATH", ""))
+        os.environ["PATH"] = env.get("PATH", "")  # posix_spawnp searches the caller's
         # stdout, stderr, and perhaps the job's line, in place of this process's own socket.
         given = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds, 1)]
-        self._main = os.posix_spawn(
-            program,
+        self._main = os.posix_spawnp(
+            argv[0],
             argv,
             env,
             file_actions=((os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), *given),
