@@ -72,7 +72,7 @@ class OutcomeRecord:
         """Inverse of `encode`. Raises ValueError, KeyError or TypeError for anything else."""
         value = json.loads(text)
         return cls(
-            head=from_item(value["head"], value["head"]),
+            head=from_item(value["head"]),
             transition=_decode(value["way"]),
             if_cancelled=_decode(value["if_told"]),
             delivery=decode_delivery(value["letter"]),

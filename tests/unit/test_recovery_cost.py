@@ -4,7 +4,7 @@ from joblane.aws.job_items import to_item
 from joblane.job.head import Step
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
-from tests.support.aws import Cloud, OneEach, new_session
+from tests.support.aws import DESCRIPTOR, Cloud, OneEach, new_session
 from tests.support.jobs import JOB
 from tests.support.meter import Meter
 from tests.support.recovery import TABLE, World, make
@@ -57,7 +57,7 @@ def run(world: World, number: int, *, blocked: int) -> None:
 
 
 def test_blocked_and_resubmitted_costs_the_jobs_table_what_was_promised(aws: Cloud):
-    jobs = aws.jobs._table  # noqa: SLF001
+    jobs = DESCRIPTOR.jobs_table
     make(aws)
     meter = TableMeter(aws, jobs)
     world = World(aws, meter.clients)

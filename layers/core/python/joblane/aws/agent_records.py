@@ -6,12 +6,14 @@ does not support conditions, so a batch is up to 25 concurrent puts, and throttl
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
+
+from joblane.aws.table import ConditionFailed, Row, Table
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -22,8 +24,6 @@ BATCH = 25
 PAUSES_S = (0.1, 0.3, 1.0)
 """Pauses before throttled puts are retried, after the SDK's own three tries."""
 
-_READS = 100  # DynamoDB's own limit on keys in a BatchGetItem
-_CONDITION_FAILED = "ConditionalCheckFailedException"
 _NOT_TAKEN = frozenset(
     {
         "ProvisionedThroughputExceededException",
@@ -32,8 +32,6 @@ _NOT_TAKEN = frozenset(
         "InternalServerError",
     }
 )
-
-Item = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,7 @@ class AgentRecords:
         agent: str,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._client = client
-        self._table = table
+        self._table = Table(client, table)
         self._partition = f"STATE#{agent}"
         self._sleep = sleep
 
@@ -111,17 +108,8 @@ class AgentRecords:
 
     def get(self, kind: str, ids: Sequence[str]) -> list[AgentRecord]:
         """Read records, strongly consistent, in any order; absent ones are omitted."""
-        found: list[AgentRecord] = []
-        for start in range(0, len(ids), _READS):
-            keys = [self._key(kind, id_) for id_ in ids[start : start + _READS]]
-            todo: Mapping[str, Any] = {self._table: {"Keys": keys, "ConsistentRead": True}}
-            while todo:  # what a throttled answer leaves out comes back as unprocessed
-                answer = self._client.batch_get_item(RequestItems=todo)
-                found += map(_record, answer["Responses"].get(self._table, []))
-                todo = answer.get("UnprocessedKeys", {})
-                if todo:
-                    self._sleep(PAUSES_S[0])
-        return found
+        keys = [self._key(kind, id_) for id_ in ids]
+        return [_record(row) for row in self._table.get_many(keys, consistent=True)]
 
     def page(
         self, kind: str, after: str | None, limit: int
@@ -130,30 +118,28 @@ class AgentRecords:
 
         A page may be short, or empty, before the end.
         """
-        answer = self._client.query(
-            TableName=self._table,
-            KeyConditionExpression="#shard = :shard AND #agent BETWEEN :after AND :end",
-            ExpressionAttributeNames={"#shard": "shard", "#agent": "agent"},  # reserved words
-            ExpressionAttributeValues={
-                ":shard": {"S": self._partition},
+        rows, last = self._table.query(
+            "#shard = :shard AND #agent BETWEEN :after AND :end",
+            {
+                "shard": self._partition,
                 # Just after an id: no printable character is smaller than a space.
-                ":after": {"S": f"{kind}#" if after is None else f"{kind}#{after}\x01"},
-                ":end": {"S": f"{kind}$"},  # $ follows #
+                "after": f"{kind}#" if after is None else f"{kind}#{after}\x01",
+                "end": f"{kind}$",  # $ follows #
             },
             Limit=limit,
             ConsistentRead=True,
         )
-        last = answer.get("LastEvaluatedKey")
-        following = None if last is None else last["agent"]["S"].partition("#")[2]
-        return [_record(item) for item in answer["Items"]], following
+        following = None if last is None else last["agent"].partition("#")[2]
+        return [_record(row) for row in rows], following
 
     def _put(self, put: Put, now: int) -> AgentRecord | None:
         record = put.record
-        item: Item = {**self._key(record.kind, record.id), "version": {"N": str(record.version)}}
-        if record.body is not None:
-            item["body"] = {"S": record.body}
-        if record.expires_at is not None:
-            item["expires_at"] = {"N": str(record.expires_at)}
+        row = {
+            **self._key(record.kind, record.id),
+            "version": record.version,
+            "body": record.body,
+            "expires_at": record.expires_at,
+        }
         # TTL deletes late: an expired row counts as absent.
         unknown = "(attribute_not_exists(#version) OR #expires_at <= :now)"
         older = "#version < :version"
@@ -163,35 +149,17 @@ class AgentRecords:
             condition = f"{unknown} OR ({older} AND attribute_not_exists(#body))"
         else:
             condition = f"{older} AND attribute_exists(#body) AND NOT {unknown}"
-        names = ("version", "expires_at", "body")
         try:
-            self._client.put_item(
-                TableName=self._table,
-                Item=item,
-                ConditionExpression=condition,
-                ExpressionAttributeNames={f"#{n}": n for n in names if f"#{n}" in condition},
-                ExpressionAttributeValues={":now": {"N": str(now)}, ":version": item["version"]},
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != _CONDITION_FAILED:
-                raise
-            old = error.response.get("Item")
-            if old is None:
-                return AgentRecord(record.kind, record.id, -1, None, None)
-            return _record(cast("Item", old))
+            self._table.put(row, condition, now=now, version=record.version)
+        except ConditionFailed as failure:
+            absent = AgentRecord(record.kind, record.id, -1, None, None)
+            return _record(failure.row) if failure.row else absent
         return None
 
-    def _key(self, kind: str, id_: str) -> Item:
-        return {"shard": {"S": self._partition}, "agent": {"S": f"{kind}#{id_}"}}
+    def _key(self, kind: str, id_: str) -> Row:
+        return {"shard": self._partition, "agent": f"{kind}#{id_}"}
 
 
-def _record(item: Mapping[str, Any]) -> AgentRecord:
-    kind, _, id_ = item["agent"]["S"].partition("#")
-    return AgentRecord(
-        kind=kind,
-        id=id_,
-        version=int(item["version"]["N"]),
-        body=item["body"]["S"] if "body" in item else None,
-        expires_at=int(item["expires_at"]["N"]) if "expires_at" in item else None,
-    )
+def _record(row: Row) -> AgentRecord:
+    kind, _, id_ = row["agent"].partition("#")
+    return AgentRecord(kind, id_, row["version"], row.get("body"), row.get("expires_at"))

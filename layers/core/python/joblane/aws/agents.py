@@ -1,15 +1,11 @@
 """Adapter for the `agents` table: one item for each agent, rewritten with every heartbeat."""
 
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import suppress
 
-from botocore.exceptions import ClientError
-
+from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.job.lease import LEASE_S, Heartbeat
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -18,32 +14,26 @@ and a fleet of thousands writes 1/16 of its heartbeats to each."""
 _GONE_S = 3600  # the row of an agent that did not delete it expires after an hour
 
 
-class AgentStore:
+class AgentStore(Store):
     """Reads and writes agents."""
-
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
 
     def beat(self, row: Heartbeat) -> None:
         """Renew an agent's lease: no index, no read, a write unit for every 30 jobs or so."""
-        trouble = {} if row.trouble is None else {"trouble": {"S": row.trouble}}
-        self._client.put_item(
-            TableName=self._table,
-            Item={
+        self._table.put(
+            {
                 **_key(row.name),
-                **trouble,
-                "since": {"N": str(row.since_ms)},
-                "beat": {"N": str(row.beat_ms)},
-                "lease": {"N": str(row.lease_s)},
-                "threads": {"N": str(row.threads)},
-                "running": {"N": str(row.running)},
-                "queues": {"L": [{"S": queue} for queue in row.queues]},
-                "isolation": {"S": row.isolation},
-                "version": {"S": row.version},
-                "jobs": {"L": [{"S": job_id} for job_id in row.jobs]},
-                "expires_at": {"N": str(row.beat_ms // 1000 + _GONE_S)},
-            },
+                "since": row.since_ms,
+                "beat": row.beat_ms,
+                "lease": row.lease_s,
+                "threads": row.threads,
+                "running": row.running,
+                "queues": row.queues,
+                "isolation": row.isolation,
+                "version": row.version,
+                "jobs": row.jobs,
+                "trouble": row.trouble,
+                "expires_at": row.beat_ms // 1000 + _GONE_S,
+            }
         )
 
     def end_lease(self, name: str) -> None:
@@ -52,87 +42,60 @@ class AgentStore:
         Does nothing for a row that was deleted: an update alone would create a row of nothing
         but a heartbeat time, which no reader understands.
         """
-        try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=_key(name),
-                UpdateExpression="SET beat = :never",
-                ConditionExpression="attribute_exists(#agent)",
-                ExpressionAttributeNames={"#agent": "agent"},
-                ExpressionAttributeValues={":never": {"N": "0"}},
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
-                raise
+        with suppress(ConditionFailed):
+            self._table.update(_key(name), "SET beat = :never", "attribute_exists(#agent)", never=0)
 
     def delete(self, name: str) -> None:
         """Delete the row of an agent that no longer holds jobs."""
-        self._client.delete_item(TableName=self._table, Key=_key(name))
+        self._table.delete(_key(name))
 
     def get(self, name: str) -> Heartbeat | None:
         """Read one agent, strongly consistent: takeovers are decided by it."""
-        answer = self._client.get_item(TableName=self._table, Key=_key(name), ConsistentRead=True)
-        return _row(answer["Item"]) if "Item" in answer else None
+        row = self._table.get(_key(name))
+        return None if row is None else _heartbeat(row)
 
     def every(self) -> Iterator[Heartbeat]:
         """Read all agents, strongly consistent: an agent that is missing gets no share."""
         for shard in range(SHARDS):
-            request: dict[str, Any] = {
-                "TableName": self._table,
-                "KeyConditionExpression": "#shard = :shard",
-                "ExpressionAttributeNames": {"#shard": "shard"},
-                "ExpressionAttributeValues": {":shard": {"S": f"{shard:02d}"}},
-                "ConsistentRead": True,
-            }
-            while True:
-                answer = self._client.query(**request)
-                yield from map(_row, answer["Items"])
-                if "LastEvaluatedKey" not in answer:
-                    break
-                request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            values = {"shard": f"{shard:02d}"}
+            rows = self._table.query_all("#shard = :shard", values, ConsistentRead=True)
+            yield from map(_heartbeat, rows)
 
     def page(self, *, limit: int, after: str | None) -> tuple[list[Heartbeat], str | None]:
         """Read up to `limit` agents in a fixed order, from the name `after` on."""
-        rows: list[Heartbeat] = []
+        found: list[Heartbeat] = []
         shard = int(_shard(after)) if after is not None else 0
         while shard < SHARDS:
-            request: dict[str, Any] = {
-                "TableName": self._table,
-                "KeyConditionExpression": "#shard = :shard",
-                "ExpressionAttributeNames": {"#shard": "shard"},  # a reserved word, as is agent
-                "ExpressionAttributeValues": {":shard": {"S": f"{shard:02d}"}},
-                "Limit": limit - len(rows),
-            }
+            condition, values = "#shard = :shard", {"shard": f"{shard:02d}"}
             if after is not None:
-                request["KeyConditionExpression"] += " AND #agent > :after"
-                request["ExpressionAttributeNames"]["#agent"] = "agent"
-                request["ExpressionAttributeValues"][":after"] = {"S": after}
-            rows += [_row(item) for item in self._client.query(**request)["Items"]]
-            if len(rows) == limit:
-                return rows, rows[-1].name
+                condition, values = f"{condition} AND #agent > :after", {**values, "after": after}
+            rows, _ = self._table.query(condition, values, Limit=limit - len(found))
+            found += map(_heartbeat, rows)
+            if len(found) == limit:
+                return found, found[-1].name
             shard, after = shard + 1, None
-        return rows, None
+        return found, None
 
 
 def _shard(name: str) -> str:
     return f"{zlib.crc32(name.encode()) % SHARDS:02d}"
 
 
-def _key(name: str) -> dict[str, Any]:
-    return {"shard": {"S": _shard(name)}, "agent": {"S": name}}
+def _key(name: str) -> Row:
+    return {"shard": _shard(name), "agent": name}
 
 
-def _row(item: Mapping[str, Any]) -> Heartbeat:
+def _heartbeat(row: Row) -> Heartbeat:
     return Heartbeat(
-        name=item["agent"]["S"],
-        since_ms=int(item["since"]["N"]),
-        beat_ms=int(item["beat"]["N"]),
-        threads=int(item["threads"]["N"]),
-        running=int(item["running"]["N"]),
-        queues=tuple(entry["S"] for entry in item["queues"]["L"]),
-        isolation=item["isolation"]["S"],
-        version=item["version"]["S"],
-        jobs=tuple(entry["S"] for entry in item["jobs"]["L"]),
-        trouble=item["trouble"]["S"] if "trouble" in item else None,
-        lease_s=int(item["lease"]["N"]) if "lease" in item else LEASE_S,  # an older agent's
+        name=row["agent"],
+        since_ms=row["since"],
+        beat_ms=row["beat"],
+        threads=row["threads"],
+        running=row["running"],
+        queues=tuple(row["queues"]),
+        isolation=row["isolation"],
+        version=row["version"],
+        jobs=tuple(row["jobs"]),
+        trouble=row.get("trouble"),
+        lease_s=row.get("lease", LEASE_S),  # an older agent's row has none
     )

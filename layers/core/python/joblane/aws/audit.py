@@ -6,15 +6,12 @@ job.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
-
-from botocore.exceptions import ClientError
+from typing import Any
 
 from joblane.audit.records import Record, Refusal, Who
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
+from joblane.aws.table import ConditionFailed, Row, Store
 
 BY_JOB = "by_job"
 
@@ -36,30 +33,25 @@ class Wanted:
     action: str | None = None
 
 
-class AuditStore:
+class AuditStore(Store):
     """Writes and reads the trail."""
-
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
 
     def add(self, record: Record, expires_at: int) -> None:
         """Record an action before it is done: 1 write unit, 2 for an action on a job."""
-        given = {
+        row = {
             "action": record.action,
             "who": record.who and record.who.encode(),
             "reason": record.reason,
             "asked": record.asked_json,
             "request_id": record.request_id,
+            "target": dict(record.target),
         }
-        item = {name: {"S": value} for name, value in given.items() if value is not None}
-        target = {"M": {name: {"S": value} for name, value in record.target}}
-        self._put(record, record.record_id, {**item, "target": target}, expires_at)
+        self._put(record, record.record_id, row, expires_at)
 
     def add_refusal(self, record: Record, refusal: Refusal, expires_at: int) -> None:
         """Record that an action was refused: another row, at the same cost."""
-        item = {"status": {"N": str(refusal.status)}, "detail": {"S": refusal.detail}}
-        self._put(record, record.record_id + _REFUSED, item, expires_at)
+        row = {"status": refusal.status, "detail": refusal.detail}
+        self._put(record, record.record_id + _REFUSED, row, expires_at)
 
     def of_tenant(self, tenant: str, wanted: Wanted) -> tuple[list[Record], str | None]:
         """Read a page of a tenant's trail, and the id to continue before; None at the end."""
@@ -69,25 +61,12 @@ class AuditStore:
         """Read a page of what was done to one job, even if the job was deleted."""
         return self._page({"IndexName": BY_JOB}, "job", f"{tenant}/{job_id}", wanted)
 
-    def _put(self, record: Record, row: str, item: dict[str, Any], expires_at: int) -> None:
-        keys = {
-            "tenant": {"S": record.tenant},
-            "id": {"S": row},
-            "expires_at": {"N": str(expires_at)},
-        }
-        if record.job_id is not None:
-            keys["job"] = {"S": f"{record.tenant}/{record.job_id}"}
-        try:
-            self._client.put_item(
-                TableName=self._table,
-                Item={**item, **keys},
-                ConditionExpression="attribute_not_exists(#id)",
-                ExpressionAttributeNames={"#id": "id"},
-            )
-        except ClientError as error:
-            # Ids are random: an existing row was written by an earlier try of this call.
-            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
-                raise
+    def _put(self, record: Record, row_id: str, row: Row, expires_at: int) -> None:
+        job = None if record.job_id is None else f"{record.tenant}/{record.job_id}"
+        keys = {"tenant": record.tenant, "id": row_id, "expires_at": expires_at, "job": job}
+        # Ids are random: an existing row was written by an earlier try of this call.
+        with suppress(ConditionFailed):
+            self._table.put({**row, **keys}, "attribute_not_exists(#id)")
 
     def _page(
         self, index: Mapping[str, Any], name: str, value: str, wanted: Wanted
@@ -95,8 +74,8 @@ class AuditStore:
         found: list[Record] = []
         before, examined = wanted.before, 0
         while True:
-            items, ended = self._rows(index, name, value, before, 2 * wanted.limit)
-            for record, is_last in _records(items, ended=ended):
+            rows, ended = self._rows(index, name, value, before, 2 * wanted.limit)
+            for record, is_last in _records(rows, ended=ended):
                 if wanted.since is not None and record.record_id < wanted.since:
                     return found, None
                 before = record.record_id
@@ -107,63 +86,51 @@ class AuditStore:
             if ended:
                 return found, None
             # A refusal at the end is read again, together with its record.
-            last = items[-2] if items[-1]["id"]["S"].endswith(_REFUSED) else items[-1]
-            before = last["id"]["S"].removesuffix(_REFUSED)
-            examined += len(items)
+            last = rows[-2] if rows[-1]["id"].endswith(_REFUSED) else rows[-1]
+            before = last["id"].removesuffix(_REFUSED)
+            examined += len(rows)
             if examined >= EXAMINED_MAX:
                 return found, before
 
     def _rows(
         self, index: Mapping[str, Any], name: str, value: str, before: str | None, limit: int
-    ) -> tuple[Sequence[Mapping[str, Any]], bool]:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            **index,
-            "KeyConditionExpression": "#partition = :partition",
-            "ExpressionAttributeNames": {"#partition": name},
-            "ExpressionAttributeValues": {":partition": {"S": value}},
-            "ScanIndexForward": False,
-            "Limit": limit,
-        }
+    ) -> tuple[list[Row], bool]:
+        condition, values = f"#{name} = :partition", {"partition": value}
         if before is not None:
-            request["KeyConditionExpression"] += " AND #id < :before"
-            request["ExpressionAttributeNames"]["#id"] = "id"
-            request["ExpressionAttributeValues"][":before"] = {"S": before}
-        answer = self._client.query(**request)
-        return answer["Items"], "LastEvaluatedKey" not in answer
+            condition, values = f"{condition} AND #id < :before", {**values, "before": before}
+        rows, following = self._table.query(
+            condition, values, **index, ScanIndexForward=False, Limit=limit
+        )
+        return rows, following is None
 
 
-def _records(items: Sequence[Mapping[str, Any]], *, ended: bool) -> Iterator[tuple[Record, bool]]:
+def _records(rows: Sequence[Row], *, ended: bool) -> Iterator[tuple[Record, bool]]:
     """Combine rows into records, newest first, each with whether it is the trail's last one.
 
     A refusal comes right before its record. If the last row is a refusal, its record is on the
     next page, where both are read again.
     """
     refusal: tuple[str, Refusal] | None = None
-    for number, item in enumerate(items, 1):
-        row = item["id"]["S"]
-        if row.endswith(_REFUSED):
-            refused = Refusal(int(item["status"]["N"]), item["detail"]["S"])
-            refusal = row.removesuffix(_REFUSED), refused
+    for number, row in enumerate(rows, 1):
+        row_id = row["id"]
+        if row_id.endswith(_REFUSED):
+            refused = Refusal(row["status"], row["detail"])
+            refusal = row_id.removesuffix(_REFUSED), refused
             continue
-        record = _record(item)
-        if refusal is not None and refusal[0] == row:
+        record = _record(row)
+        if refusal is not None and refusal[0] == row_id:
             record = replace(record, refusal=refusal[1])
-        yield record, ended and number == len(items)
+        yield record, ended and number == len(rows)
 
 
-def _record(item: Mapping[str, Any]) -> Record:
-    def text(name: str) -> str | None:
-        return cast("str", item[name]["S"]) if name in item else None
-
-    who = text("who")
+def _record(row: Row) -> Record:
     return Record(
-        record_id=item["id"]["S"],
-        tenant=item["tenant"]["S"],
-        action=item["action"]["S"],
-        who=None if who is None else Who.decode(who),
-        target=tuple(sorted((name, value["S"]) for name, value in item["target"]["M"].items())),
-        reason=text("reason"),
-        asked_json=text("asked"),
-        request_id=text("request_id"),
+        record_id=row["id"],
+        tenant=row["tenant"],
+        action=row["action"],
+        who=Who.decode(row["who"]) if "who" in row else None,
+        target=tuple(sorted(row["target"].items())),
+        reason=row.get("reason"),
+        asked_json=row.get("asked"),
+        request_id=row.get("request_id"),
     )

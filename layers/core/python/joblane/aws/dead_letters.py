@@ -1,12 +1,9 @@
 """Adapter for dead letters in the `jobs` table: messages that nothing could process."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from joblane.aws.job_items import RAW, key, number, text
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
+from joblane.aws.job_items import RAW, key
+from joblane.aws.table import Store
 
 PART_CHARS = 90_000
 """Characters of a body in one item; at most 360 KB in UTF-8."""
@@ -22,12 +19,8 @@ class DeadLetter:
     reason: str
 
 
-class DeadLetterStore:
+class DeadLetterStore(Store):
     """Stores dead letters."""
-
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
 
     def put(self, letter_id: str, letter: DeadLetter, expires_at: int) -> None:
         """Store a dead letter as SQS delivered it, under a job's id or an id of its own.
@@ -35,17 +28,16 @@ class DeadLetterStore:
         One item holds at most `PART_CHARS` characters: SQS takes 1 MiB, DynamoDB 400 KB.
         """
         for n, start in enumerate(range(0, max(len(letter.body), 1), PART_CHARS)):
-            self._client.put_item(
-                TableName=self._table,
-                Item={
+            self._table.put(
+                {
                     **key(letter_id, RAW if n == 0 else f"{RAW}#{n:02d}"),
-                    "body": text(letter.body[start : start + PART_CHARS]),
-                    "source": text(letter.source),
-                    "reason": text(letter.reason),
-                    "expires_at": number(expires_at),
-                },
+                    "body": letter.body[start : start + PART_CHARS],
+                    "source": letter.source,
+                    "reason": letter.reason,
+                    "expires_at": expires_at,
+                }
             )
 
     def place(self, letter_id: str) -> str:
         """Return where a dead letter is stored: the table and its key."""
-        return f"{self._table}: job_id {letter_id}, sk {RAW}"
+        return f"{self._table.name}: job_id {letter_id}, sk {RAW}"

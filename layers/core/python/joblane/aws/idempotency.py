@@ -16,49 +16,34 @@ Neither waits for the other, and there is no lock that has to expire. docs/decis
 what it costs and why Powertools' utility is not used.
 """
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
-from botocore.exceptions import ClientError
-
-from joblane.aws.job_items import Item, key, number, text
-from joblane.aws.job_table import refusal_of
+from joblane.aws.job_items import key
+from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.job.idempotency import WINDOW_S, Claim, IdempotencyKey
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
 
 _SORT_KEY = "ONCE"
 
 
-class IdempotencyStore:
+class IdempotencyStore(Store):
     """Reads and writes the rows of keys."""
-
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
 
     def claim(self, used: IdempotencyKey, first_id: str, now_s: int) -> Claim:
         """Give a request its ids, or return those that it was given: one write unit."""
+        row = {
+            **_key(used.row),
+            "digest": used.digest,
+            "first_id": first_id,
+            "expires_at": now_s + WINDOW_S,
+        }
+        # TTL deletes late: an expired row counts as absent.
+        absent = "attribute_not_exists(job_id) OR expires_at <= :now"
         try:
-            self._client.put_item(
-                TableName=self._table,
-                Item={
-                    **_key(used.row),
-                    "digest": text(used.digest),
-                    "first_id": text(first_id),
-                    "expires_at": number(now_s + WINDOW_S),
-                },
-                # TTL deletes late: an expired row counts as absent.
-                ConditionExpression="attribute_not_exists(job_id) OR expires_at <= :now",
-                ExpressionAttributeValues={":now": number(now_s)},
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
-        except ClientError as error:
-            row = refusal_of(error)
+            self._table.put(row, absent, now=now_s)
+        except ConditionFailed as failure:
             # The SDK repeats a call whose answer was lost, and finds its own row.
-            if row["first_id"]["S"] == first_id:
-                return Claim(first_id, same=True, repeated=False)
-            return _claim(row, used)
+            if failure.row["first_id"] != first_id:
+                return _claim(failure.row, used)
         return Claim(first_id, same=True, repeated=False)
 
     def deleted(self, used: IdempotencyKey) -> frozenset[str]:
@@ -66,36 +51,28 @@ class IdempotencyStore:
 
         Call it after a job was not found: `note_deletion` precedes the deletion.
         """
-        answer = self._client.get_item(
-            TableName=self._table, Key=_key(used.row), ConsistentRead=True
-        )
-        return _claim(answer.get("Item", {}), used).deleted
+        return _claim(self._table.get(_key(used.row)) or {}, used).deleted
 
     def note_deletion(self, row: str, job_id: str, now_s: int) -> None:
         """Note that a job is being deleted, so that its request does not create it again."""
-        try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=_key(row),
-                UpdateExpression="ADD #deleted :ids",
-                ExpressionAttributeNames={"#deleted": "deleted"},
-                ConditionExpression="attribute_exists(job_id) AND expires_at > :now",
-                ExpressionAttributeValues={":ids": {"SS": [job_id]}, ":now": number(now_s)},
-                ReturnValues="ALL_NEW",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        with suppress(ConditionFailed):  # expired by now: the key is free again
+            self._table.update(
+                _key(row),
+                "ADD #deleted :ids",
+                "attribute_exists(job_id) AND expires_at > :now",
+                ids=frozenset({job_id}),
+                now=now_s,
             )
-        except ClientError as error:
-            refusal_of(error)  # expired by now: the key is free again
 
 
-def _key(row: str) -> Item:
+def _key(row: str) -> Row:
     return key(f"once#{row}", _SORT_KEY)
 
 
-def _claim(row: Item, used: IdempotencyKey) -> Claim:
+def _claim(row: Row, used: IdempotencyKey) -> Claim:
     return Claim(
-        first_id=row["first_id"]["S"] if row else "",
-        same=bool(row) and row["digest"]["S"] == used.digest,
+        first_id=row.get("first_id", ""),
+        same=row.get("digest") == used.digest,
         repeated=True,
-        deleted=frozenset(row["deleted"]["SS"] if "deleted" in row else ()),
+        deleted=row.get("deleted", frozenset()),
     )

@@ -4,8 +4,9 @@
 time-line of the race that each condition settles stands beside it.
 """
 
-from joblane.aws.job_items import Item, change, number, text
+from joblane.aws.job_items import change
 from joblane.aws.job_table import Condition, JobTable, Refused
+from joblane.aws.table import Row
 from joblane.job.head import SAME_ATTEMPT, Head, Step
 from joblane.job.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, State
 from joblane.job.moves import AttemptFacts, attempt_ended, rearmed
@@ -35,18 +36,15 @@ class JobClaims(JobTable):
         """
         step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
         in_time = "(attribute_not_exists(#deadline) OR #deadline > :now)"
-        states = {f":from{n}": text(state) for n, state in enumerate(sorted(CLAIMABLE))}
-        times = {":now": number(now_ms), ":soon": number(now_ms + EARLY_MS)}
+        states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
+        times = {"now": now_ms, "soon": now_ms + EARLY_MS}
+        places = ", ".join(f":{name}" for name in states)
         rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
         try:
-            return self._start(
-                job_id,
-                [step],
-                Condition(
-                    f"#state IN ({', '.join(states)}) AND {in_time} AND {rested}",
-                    {**states, **times},
-                ),
+            condition = Condition(
+                f"#state IN ({places}) AND {in_time} AND {rested}", {**states, **times}
             )
+            return self._start(job_id, [step], condition)
         except Refused as refusal:
             head = refusal.head
             is_due = head is not None and head.next_at_ms is not None and head.next_at_ms <= now_ms
@@ -55,7 +53,7 @@ class JobClaims(JobTable):
         woken = Step(State.PENDING, now_ms, SAME_ATTEMPT, "its run_at has come")
         condition = Condition(
             f"#state = :scheduled AND #next_at <= :now AND {in_time}",
-            {":scheduled": text(State.SCHEDULED), ":now": number(now_ms)},
+            {"scheduled": State.SCHEDULED, "now": now_ms},
         )
         return self._start(job_id, [woken, step], condition, rearmed(head, now_ms))
 
@@ -109,15 +107,15 @@ class JobClaims(JobTable):
         # Only the table knows the attempt's number, so the step is written with 0 and read
         # back as what the head counts (`joblane.aws.job_items`).
         sets, removes = ({}, []) if woken is None else _wake_of(woken)
-        item = self._transition(
+        row = self._transition(
             job_id,
             steps,
             condition,
-            sets={"held_by": text(steps[-1].agent or ""), **sets},
+            sets={"held_by": steps[-1].agent or "", **sets},
             removes=("next_at", *removes),
             adds=("epoch", "attempt"),
         )
-        return self._complete(item)
+        return self._complete(row)
 
     def _end(self, head: Head, step: Step, facts: AttemptFacts, condition: str | None) -> Head:
         after = attempt_ended(head, step, facts, condition)
@@ -137,7 +135,7 @@ def _holds(head: Head) -> Condition:
     """A job is still held under the epoch of `head`."""
     return Condition(
         "#state = :active AND #epoch = :epoch",
-        {":active": text(State.ACTIVE), ":epoch": number(head.epoch)},
+        {"active": State.ACTIVE, "epoch": head.epoch},
     )
 
 
@@ -147,8 +145,8 @@ def _undisturbed(head: Head) -> Condition:
     return Condition(f"{holds.text} AND attribute_not_exists(#cancel_requested)", holds.values)
 
 
-def _wake_of(head: Head) -> tuple[Item, list[str]]:
+def _wake_of(head: Head) -> tuple[Row, list[str]]:
     """The next `wake_at` of a job that starts from `scheduled`: its deadline, or none."""
     if head.wake_at_ms is None:
         return {}, ["wake", "wake_at"]
-    return {"wake_at": number(head.wake_at_ms)}, []
+    return {"wake_at": head.wake_at_ms}, []

@@ -2,15 +2,13 @@
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
 
 from joblane.audit.records import Who
+from joblane.aws.table import Item, Row, decoded, encoded
 from joblane.job.head import SAME_ATTEMPT, Head, PayloadObject, Step
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.job.spec import Submission
-
-Item = dict[str, Any]
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
@@ -20,19 +18,9 @@ WAKE_SHARDS = 8
 may be scheduled, and the requeue function asks 8 questions a minute when nothing is due."""
 
 
-def key(job_id: str, sk: str = HEAD) -> Item:
+def key(job_id: str, sk: str = HEAD) -> Row:
     """Primary key of an item."""
-    return {"job_id": text(job_id), "sk": text(sk)}
-
-
-def text(value: str) -> Item:
-    """A string attribute."""
-    return {"S": value}
-
-
-def number(value: int) -> Item:
-    """A number attribute."""
-    return {"N": str(value)}
+    return {"job_id": job_id, "sk": sk}
 
 
 def attention(tenant: str, state: State) -> str:
@@ -45,95 +33,100 @@ def wake_shard(job_id: str) -> str:
     return str(zlib.crc32(job_id.encode()) % WAKE_SHARDS)
 
 
-def to_item(head: Head, spec: str | None = None) -> Item:
+def to_row(head: Head, spec: str | None = None) -> Row:
     """The whole item; `spec` is the submission's JSON unless DATA has it."""
     waits = head.state in NEEDS_ATTENTION
     who = head.submitted_by
     known = {
-        "tenant": text(head.tenant),
-        "state": text(head.state),
-        "epoch": number(head.epoch),
-        "attempt": number(head.attempt),
-        "timeline": {"L": [text(step.encode()) for step in head.timeline]},
-        "held_by": _text(head.agent),
-        "outcome": _text(head.outcome),
-        "exit_code": _number(head.exit_code),
-        "term_signal": _number(head.signal),
-        "usage_json": _text(head.usage_json),
-        "next_at": _number(head.next_at_ms),
-        "expires_at": _number(head.expires_at),
-        "condition": _text(head.condition),
-        "cancel_requested": _text(head.cancel_requested),
-        "submitted_by": None if who is None else text(who.encode()),
-        "deadline": _number(head.deadline_ms),
-        "wake": None if head.wake_at_ms is None else text(wake_shard(head.job_id)),
-        "wake_at": _number(head.wake_at_ms),
-        "attention": text(attention(head.tenant, head.state)) if waits else None,
-        "hidden": {"BOOL": True} if head.hidden else None,
-        "once": _text(head.idempotency_row),
-        "resubmit_of": _text(head.resubmit_of),
-        "resubmitted_as": _text(head.resubmitted_as),
-        "spec": _text(spec),
+        "tenant": head.tenant,
+        "state": head.state,
+        "epoch": head.epoch,
+        "attempt": head.attempt,
+        "timeline": [step.encode() for step in head.timeline],
+        "held_by": head.agent,
+        "outcome": head.outcome,
+        "exit_code": head.exit_code,
+        "term_signal": head.signal,
+        "usage_json": head.usage_json,
+        "next_at": head.next_at_ms,
+        "expires_at": head.expires_at,
+        "condition": head.condition,
+        "cancel_requested": head.cancel_requested,
+        "submitted_by": None if who is None else who.encode(),
+        "deadline": head.deadline_ms,
+        "wake": None if head.wake_at_ms is None else wake_shard(head.job_id),
+        "wake_at": head.wake_at_ms,
+        "attention": attention(head.tenant, head.state) if waits else None,
+        "hidden": head.hidden or None,
+        "once": head.idempotency_row,
+        "resubmit_of": head.resubmit_of,
+        "resubmitted_as": head.resubmitted_as,
+        "spec": spec,
         # What counting needs of a submission that is in DATA.
-        "queue": text(head.queue) if spec is None else None,
-        "items": number(head.spec.items) if spec is None and head.spec.items > 1 else None,
+        "queue": head.queue if spec is None else None,
+        "items": head.spec.items if spec is None and head.spec.items > 1 else None,
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
 
 
-def change(before: Head, after: Head) -> tuple[Item, list[str]]:
+def to_item(head: Head, spec: str | None = None) -> Item:
+    """The item as DynamoDB encodes it."""
+    return encoded(to_row(head, spec))
+
+
+def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     """What to SET and what to REMOVE so that `before` becomes `after`, without the timeline."""
-    old, new = to_item(before), to_item(after)
+    old, new = to_row(before), to_row(after)
     sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
     return sets, sorted(old.keys() - new.keys())
 
 
-def to_data(head: Head, spec: str, expires_at: int) -> Item:
+def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
-    item = {**key(head.job_id, DATA), "spec": text(spec), "expires_at": number(expires_at)}
-    if head.payload is not None:
-        stored = head.payload
-        item |= {
-            "object": text(stored.object),
-            "size": number(stored.size),
-            "sha256": text(stored.sha256),
-        }
-    return item
+    row = {**key(head.job_id, DATA), "spec": spec, "expires_at": expires_at}
+    return row if head.payload is None else row | asdict(head.payload)
 
 
-def from_item(item: Item, data: Item) -> Head:
-    """Inverse of `to_item`; `data` is the item with the submission, itself or DATA."""
+def from_row(row: Row, data: Row) -> Head:
+    """Inverse of `to_row`; `data` is the item with the submission, itself or DATA."""
+    who = row.get("submitted_by")
     return Head(
-        job_id=item["job_id"]["S"],
-        tenant=item["tenant"]["S"],
-        state=State(item["state"]["S"]),
-        epoch=int(item["epoch"]["N"]),
-        attempt=int(item["attempt"]["N"]),
-        spec=Submission.model_validate_json(data["spec"]["S"]),
-        timeline=tuple(_steps(entry["S"] for entry in item["timeline"]["L"])),
-        agent=_maybe(item, "held_by"),
-        outcome=Outcome(item["outcome"]["S"]) if "outcome" in item else None,
-        exit_code=_count(item, "exit_code"),
-        signal=_count(item, "term_signal"),
-        usage_json=_maybe(item, "usage_json"),
-        next_at_ms=_count(item, "next_at"),
-        expires_at=_count(item, "expires_at"),
-        wake_at_ms=_count(item, "wake_at"),
-        condition=_maybe(item, "condition"),
-        cancel_requested=_maybe(item, "cancel_requested"),
-        submitted_by=Who.decode(item["submitted_by"]["S"]) if "submitted_by" in item else None,
+        job_id=row["job_id"],
+        tenant=row["tenant"],
+        state=State(row["state"]),
+        epoch=row["epoch"],
+        attempt=row["attempt"],
+        spec=Submission.model_validate_json(data["spec"]),
+        timeline=tuple(_steps(row["timeline"])),
+        agent=row.get("held_by"),
+        outcome=Outcome(row["outcome"]) if "outcome" in row else None,
+        exit_code=row.get("exit_code"),
+        signal=row.get("term_signal"),
+        usage_json=row.get("usage_json"),
+        next_at_ms=row.get("next_at"),
+        expires_at=row.get("expires_at"),
+        wake_at_ms=row.get("wake_at"),
+        condition=row.get("condition"),
+        cancel_requested=row.get("cancel_requested"),
+        submitted_by=None if who is None else Who.decode(who),
         payload=_payload(data),
-        hidden="hidden" in item,
-        idempotency_row=_maybe(item, "once"),
-        resubmit_of=_maybe(item, "resubmit_of"),
-        resubmitted_as=_maybe(item, "resubmitted_as"),
+        hidden="hidden" in row,
+        idempotency_row=row.get("once"),
+        resubmit_of=row.get("resubmit_of"),
+        resubmitted_as=row.get("resubmitted_as"),
     )
 
 
-def _payload(data: Item) -> PayloadObject | None:
+def from_item(item: Item) -> Head:
+    """Inverse of `to_item` for an item with its submission."""
+    row = decoded(item)
+    return from_row(row, row)
+
+
+def _payload(data: Row) -> PayloadObject | None:
     if "object" not in data:
         return None
-    return PayloadObject(data["object"]["S"], int(data["size"]["N"]), data["sha256"]["S"])
+    return PayloadObject(data["object"], data["size"], data["sha256"])
 
 
 def _steps(texts: Iterable[str]) -> Iterable[Step]:
@@ -147,19 +140,3 @@ def _steps(texts: Iterable[str]) -> Iterable[Step]:
             step = replace(step, attempt=counted)
         counted = step.attempt
         yield step
-
-
-def _text(value: str | None) -> Item | None:
-    return None if value is None else text(value)
-
-
-def _number(value: int | None) -> Item | None:
-    return None if value is None else number(value)
-
-
-def _maybe(item: Item, name: str) -> str | None:
-    return item[name]["S"] if name in item else None
-
-
-def _count(item: Item, name: str) -> int | None:
-    return int(item[name]["N"]) if name in item else None

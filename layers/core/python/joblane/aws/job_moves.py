@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from botocore.exceptions import ClientError
-
-from joblane.aws.job_items import DATA, RAW, change, key, number, text
-from joblane.aws.job_table import Condition, JobTable, Refused, refusal_of
+from joblane.aws.job_items import DATA, RAW, change, key
+from joblane.aws.job_table import Condition, JobTable, Refused
+from joblane.aws.table import ConditionFailed, Row
 from joblane.job.head import SAME_ATTEMPT, Head, Step
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import apply, rearmed
@@ -29,16 +28,16 @@ class JobMoves(JobTable):
         Raises Refused with the current job: it was cancelled, expired or deleted, waits for
         another condition, or is already pending.
         """
-        item = self._transition(
+        row = self._transition(
             job_id,
             [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
             Condition(
                 "#state = :blocked AND #condition = :condition",
-                {":blocked": text(State.BLOCKED), ":condition": text(condition)},
+                {"blocked": State.BLOCKED, "condition": condition},
             ),
             removes=("attention", "condition"),
         )
-        return self._complete(item)
+        return self._complete(row)
 
     def move(self, head: Head, event: Event, step: Step, *, expires_at: int | None = None) -> Head:
         """Make a transition that `joblane.job.moves.plan` decided on `head`: one write.
@@ -67,16 +66,16 @@ class JobMoves(JobTable):
         before.
         """
         holds = "#state = :active AND attribute_not_exists(#cancel_requested)"
-        values = {":active": text(State.ACTIVE)}
+        values: Row = {"active": State.ACTIVE}
         if epoch is not None:
             holds += " AND #epoch = :epoch"
-            values[":epoch"] = number(epoch)
+            values["epoch"] = epoch
         return self._complete(
             self._update(
                 job_id,
                 Condition(holds, values),
-                lambda old: old.get("cancel_requested") == text(reason),
-                sets={"cancel_requested": text(reason)},
+                lambda old: old.get("cancel_requested") == reason,
+                sets={"cancel_requested": reason},
             )
         )
 
@@ -106,7 +105,7 @@ class JobMoves(JobTable):
         Conditional on the `wake_at` that was handled; a refusal counts as success.
         """
         sets, removes = change(head, rearmed(head, now_ms))
-        condition = Condition("#wake_at = :seen", {":seen": number(head.wake_at_ms or 0)})
+        condition = Condition("#wake_at = :seen", {"seen": head.wake_at_ms or 0})
         try:
             self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
         except Refused:
@@ -120,34 +119,23 @@ class JobMoves(JobTable):
         only if it has not changed since. Raises Refused: active, absent, or changed.
         """
         holds = "attribute_exists(job_id) AND #state <> :active"
-        names = {"#state": "state"}
-        values = {":active": text(State.ACTIVE)}
+        values: Row = {"active": State.ACTIVE}
         if seen is not None:
             holds += " AND #state = :seen AND #epoch = :epoch"
-            names["#epoch"] = "epoch"
-            values |= {":seen": text(seen.state), ":epoch": number(seen.epoch)}
+            values |= {"seen": seen.state, "epoch": seen.epoch}
         try:
-            gone = self._client.delete_item(
-                TableName=self._table,
-                Key=key(job_id),
-                ConditionExpression=holds,
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues=values,
-                ReturnValues="ALL_OLD",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )["Attributes"]
-        except ClientError as error:
-            old = refusal_of(error)
-            raise Refused(self._complete(old) if old else None) from error
+            gone = self._table.delete(key(job_id), holds, **values)
+        except ConditionFailed as failure:
+            raise self._refused(failure) from failure
         data = (DATA,) if "spec" not in gone else ()
-        dead_letter = (RAW,) if gone["state"]["S"] in {State.DEAD, State.DISMISSED} else ()
+        dead_letter = (RAW,) if gone["state"] in {State.DEAD, State.DISMISSED} else ()
         for sk in (*data, *dead_letter):
-            self._client.delete_item(TableName=self._table, Key=key(job_id, sk))
+            self._table.delete(key(job_id, sk))
 
 
 def _as_seen(head: Head) -> Condition:
     """A job still has the state and the epoch of `head`."""
     return Condition(
         "#state = :before AND #epoch = :epoch",
-        {":before": text(head.state), ":epoch": number(head.epoch)},
+        {"before": head.state, "epoch": head.epoch},
     )

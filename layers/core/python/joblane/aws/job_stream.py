@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from joblane.aws.job_items import HEAD
+from joblane.aws.table import Row, decoded
 from joblane.job.head import Step
 from joblane.job.lifecycle import State
 from joblane.queue.activity import JobChange
@@ -18,32 +19,30 @@ def read_record(record: Mapping[str, Any]) -> JobChange | None:
     stream = record["dynamodb"]
     if stream["Keys"]["sk"]["S"] != HEAD or record["eventName"] == "REMOVE":
         return None
-    new, old = stream["NewImage"], stream.get("OldImage")
+    new, old = decoded(stream["NewImage"]), decoded(stream.get("OldImage", {}))
     queue, items = _queue_and_items(new)
     return JobChange(
-        tenant=new["tenant"]["S"],
+        tenant=new["tenant"],
         queue=queue,
         items=items,
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
-        after=State(new["state"]["S"]),
+        after=State(new["state"]),
         after_ms=_last_step_ms(new),
-        before=None if old is None else State(old["state"]["S"]),
-        ready_ms=None if old is None else _ready_ms(old),
+        before=State(old["state"]) if old else None,
+        ready_ms=_ready_ms(old) if old else None,
     )
 
 
-def _queue_and_items(head: Mapping[str, Any]) -> tuple[str, int]:
+def _queue_and_items(head: Row) -> tuple[str, int]:
     """Queue and items of a job, from its submission or from the attributes that replace it."""
-    if "spec" in head:
-        spec = json.loads(head["spec"]["S"])
-        return str(spec["queue"]), int(spec.get("items", 1))
-    return head["queue"]["S"], int(head["items"]["N"]) if "items" in head else 1
+    found = json.loads(head["spec"]) if "spec" in head else head
+    return str(found["queue"]), int(found.get("items", 1))
 
 
-def _ready_ms(head: Mapping[str, Any]) -> int:
-    return int(head["next_at"]["N"]) if "next_at" in head else _last_step_ms(head)
+def _ready_ms(head: Row) -> int:
+    return int(head.get("next_at") or _last_step_ms(head))
 
 
-def _last_step_ms(head: Mapping[str, Any]) -> int:
-    return Step.decode(head["timeline"]["L"][-1]["S"]).at_ms
+def _last_step_ms(head: Row) -> int:
+    return Step.decode(head["timeline"][-1]).at_ms

@@ -4,14 +4,11 @@ Submitted jobs are put here; `joblane.aws.job_claims` has the writes of agents, 
 `joblane.aws.job_moves` those of operators, the clock and recovery.
 """
 
-from typing import cast
-
-from botocore.exceptions import ClientError
-
 from joblane.aws.job_claims import JobClaims
-from joblane.aws.job_items import Item, key, text, to_data, to_item
+from joblane.aws.job_items import key, to_data, to_row
 from joblane.aws.job_moves import JobMoves
-from joblane.aws.job_table import Refused, refusal_of
+from joblane.aws.job_table import Refused
+from joblane.aws.table import ConditionFailed, Row, decoded, encoded
 from joblane.job.head import DATA_DAYS, INLINE_SPEC_BYTES, Head
 
 __all__ = ["JobStore", "Refused"]
@@ -35,15 +32,9 @@ class JobStore(JobClaims, JobMoves):
         Idempotency-Key (`joblane.aws.idempotency`).
         """
         try:
-            self._client.put_item(
-                TableName=self._table,
-                Item=self._new_item(head),
-                ConditionExpression="attribute_not_exists(job_id)",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
-        except ClientError as error:
-            old = refusal_of(error)
-            return self._complete(old) if old else head
+            self._table.put(self._new_row(head), "attribute_not_exists(job_id)")
+        except ConditionFailed as failure:
+            return self._complete(failure.row) if failure.row else head
         return head
 
     def put_resubmitted(self, head: Head) -> Head:
@@ -55,42 +46,41 @@ class JobStore(JobClaims, JobMoves):
         if head.resubmit_of is None:
             raise ValueError(f"job {head.job_id} has no job that it resubmits")
         try:
-            self._client.transact_write_items(
+            self._table.client.transact_write_items(
                 TransactItems=[
                     {
                         "Put": {
-                            "TableName": self._table,
-                            "Item": self._new_item(head),
+                            "TableName": self._table.name,
+                            "Item": encoded(self._new_row(head)),
                             "ConditionExpression": "attribute_not_exists(job_id)",
                             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
                         }
                     },
                     {
                         "Update": {
-                            "TableName": self._table,
-                            "Key": key(head.resubmit_of),
+                            "TableName": self._table.name,
+                            "Key": encoded(key(head.resubmit_of)),
                             "UpdateExpression": "SET resubmitted_as = :new",
                             "ConditionExpression": "attribute_exists(job_id)",
-                            "ExpressionAttributeValues": {":new": text(head.job_id)},
+                            "ExpressionAttributeValues": encoded({":new": head.job_id}),
                         }
                     },
                 ]
             )
-        except self._client.exceptions.TransactionCanceledException as error:
+        except self._table.client.exceptions.TransactionCanceledException as error:
             ours, other = error.response["CancellationReasons"]
             if "Item" in ours:
-                return self._complete(cast("Item", ours["Item"]))
+                return self._complete(decoded(ours["Item"]))
             if other.get("Code") == "ConditionalCheckFailed":
                 raise Refused(None) from error
             raise
         return head
 
-    def _new_item(self, head: Head) -> Item:
-        """The head's item; writes a long submission to DATA first."""
+    def _new_row(self, head: Head) -> Row:
+        """The head's row; writes a long submission to DATA first."""
         spec = head.spec.model_dump_json(exclude_defaults=True)
         inline = head.payload is None and len(spec.encode()) <= INLINE_SPEC_BYTES
         if not inline:
             starts_ms = head.next_at_ms or head.timeline[0].at_ms
-            data = to_data(head, spec, starts_ms // 1000 + DATA_DAYS * 86_400)
-            self._client.put_item(TableName=self._table, Item=data)
-        return to_item(head, spec if inline else None)
+            self._table.put(to_data(head, spec, starts_ms // 1000 + DATA_DAYS * 86_400))
+        return to_row(head, spec if inline else None)

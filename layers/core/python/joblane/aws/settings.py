@@ -3,49 +3,30 @@
 One item for each queue, written by operators and read by every agent.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
 
-from botocore.exceptions import ClientError
-
-from joblane.aws.job_table import refusal_of
+from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
-
-_BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
 
 
 class SettingsChanged(Exception):
     """The settings were changed since they were read."""
 
 
-class SettingsStore:
+class SettingsStore(Store):
     """Reads and writes the settings of queues."""
-
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
 
     def get(self, queue: str) -> QueueSettings:
         """Read one queue's settings, strongly consistent: to be changed next."""
-        answer = self._client.get_item(TableName=self._table, Key=_key(queue), ConsistentRead=True)
-        return _settings(answer["Item"]) if "Item" in answer else UNSET
+        row = self._table.get({"queue": queue})
+        return UNSET if row is None else _settings(row)
 
     def get_all(self, queues: Iterable[str]) -> dict[str, QueueSettings]:
         """Read many queues' settings: half a read unit each, one request for each hundred."""
         names = list(queues)
-        found: dict[str, QueueSettings] = {}
-        for start in range(0, len(names), _BATCH_GET):
-            keys = [_key(name) for name in names[start : start + _BATCH_GET]]
-            todo: Mapping[str, Any] = {self._table: {"Keys": keys}}
-            while todo:  # what a throttled answer leaves out comes back as unprocessed
-                answer = self._client.batch_get_item(RequestItems=todo)
-                for item in answer["Responses"].get(self._table, []):
-                    found[item["queue"]["S"]] = _settings(item)
-                todo = answer.get("UnprocessedKeys", {})
+        rows = self._table.get_many([{"queue": name} for name in names])
+        found = {row["queue"]: _settings(row) for row in rows}
         return {name: found.get(name, UNSET) for name in names}
 
     def put(self, queue: str, settings: QueueSettings, *, over: int) -> None:
@@ -59,20 +40,15 @@ class SettingsStore:
         A refusal that shows these very settings means that the SDK repeated the call after a lost
         answer: a success. Raises SettingsChanged.
         """
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "Item": {**_key(queue), **_item(settings)},
-            "ConditionExpression": "attribute_not_exists(version)",
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
-        if over:
-            request["ConditionExpression"] = "version = :over"
-            request["ExpressionAttributeValues"] = {":over": _number(over)}
+        row = {"queue": queue, **_row(settings)}
         try:
-            self._client.put_item(**request)
-        except ClientError as error:
-            if refusal_of(error) != request["Item"]:
-                raise SettingsChanged from error
+            if over:
+                self._table.put(row, "version = :over", over=over)
+            else:
+                self._table.put(row, "attribute_not_exists(version)")
+        except ConditionFailed as failure:
+            if failure.row != row:
+                raise SettingsChanged from failure
 
     def put_shares(self, queue: str, shares: Shares, version: int) -> None:
         """Store the current shares of `cluster_threads`; the version stays.
@@ -85,74 +61,61 @@ class SettingsStore:
         Raises SettingsChanged.
         """
         try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=_key(queue),
-                UpdateExpression="SET shares = :shares",
-                ConditionExpression="version = :version",
-                ExpressionAttributeValues={
-                    ":shares": _shares_item(shares),
-                    ":version": _number(version),
-                },
+            self._table.update(
+                {"queue": queue},
+                "SET shares = :shares",
+                "version = :version",
+                shares=_shares_row(shares),
+                version=version,
             )
-        except ClientError as error:
-            refusal_of(error)
-            raise SettingsChanged from error
+        except ConditionFailed as failure:
+            raise SettingsChanged from failure
 
 
-def _key(queue: str) -> dict[str, Any]:
-    return {"queue": {"S": queue}}
-
-
-def _number(value: int) -> dict[str, Any]:
-    return {"N": str(value)}
-
-
-def _item(settings: QueueSettings) -> dict[str, Any]:
-    item: dict[str, Any] = {
-        "run_jobs": {"BOOL": settings.run_jobs},
-        "version": _number(settings.version),
-        "changed": _number(settings.changed_ms or 0),
-        "changed_by": {"S": settings.changed_by or ""},
-        "tenant": {"S": settings.tenant or ""},
-    }
-    for name in ("threads", "cluster_threads"):
-        if (limit := getattr(settings, name)) is not None:
-            item[name] = _number(limit)
-    if settings.shares is not None:
-        item["shares"] = _shares_item(settings.shares)
-    return item
-
-
-def _shares_item(shares: Shares) -> dict[str, Any]:
+def _row(settings: QueueSettings) -> Row:
     known = {
-        "each": _number(shares.each),
-        "first": None if shares.first is None else {"S": shares.first},
-        "last": None if shares.last is None else {"S": shares.last},
-        "settled": _number(shares.settled_ms),
-        "members": {"S": shares.members},
+        "run_jobs": settings.run_jobs,
+        "version": settings.version,
+        "changed": settings.changed_ms or 0,
+        "changed_by": settings.changed_by or "",
+        "tenant": settings.tenant or "",
+        "threads": settings.threads,
+        "cluster_threads": settings.cluster_threads,
+        "shares": None if settings.shares is None else _shares_row(settings.shares),
     }
-    return {"M": {name: value for name, value in known.items() if value is not None}}
+    return {name: value for name, value in known.items() if value is not None}
 
 
-def _settings(item: Mapping[str, Any]) -> QueueSettings:
+def _shares_row(shares: Shares) -> Row:
+    known = {
+        "each": shares.each,
+        "first": shares.first,
+        "last": shares.last,
+        "settled": shares.settled_ms,
+        "members": shares.members,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _settings(row: Row) -> QueueSettings:
+    shares = row.get("shares")
     return QueueSettings(
-        run_jobs=item["run_jobs"]["BOOL"],
-        threads=int(item["threads"]["N"]) if "threads" in item else None,
-        cluster_threads=int(item["cluster_threads"]["N"]) if "cluster_threads" in item else None,
-        version=int(item["version"]["N"]),
-        changed_ms=int(item["changed"]["N"]),
-        changed_by=item["changed_by"]["S"],
-        tenant=item["tenant"]["S"],
-        shares=_shares(item["shares"]["M"]) if "shares" in item else None,
+        run_jobs=row["run_jobs"],
+        threads=row.get("threads"),
+        cluster_threads=row.get("cluster_threads"),
+        version=row["version"],
+        changed_ms=row["changed"],
+        changed_by=row["changed_by"],
+        tenant=row["tenant"],
+        shares=None if shares is None else _shares(shares),
     )
 
 
-def _shares(item: Mapping[str, Any]) -> Shares:
+def _shares(row: Row) -> Shares:
     return Shares(
-        each=int(item["each"]["N"]),
-        first=item["first"]["S"] if "first" in item else None,
-        last=item["last"]["S"] if "last" in item else None,
-        settled_ms=int(item["settled"]["N"]),
-        members=item["members"]["S"],
+        each=row["each"],
+        first=row.get("first"),
+        last=row.get("last"),
+        settled_ms=row["settled"],
+        members=row["members"],
     )

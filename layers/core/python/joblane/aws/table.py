@@ -1,0 +1,180 @@
+"""A table of DynamoDB: the requests and the encoding of values that all stores share."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+Item = dict[str, Any]
+"""Attributes as DynamoDB encodes them: `{"epoch": {"N": "1"}}`."""
+
+Row = dict[str, Any]
+"""The same attributes as Python values: `{"epoch": 1}`."""
+
+_BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
+_PAUSE_S = 0.1  # before keys are read again that a throttled answer left out
+
+
+class ConditionFailed(Exception):
+    """A conditional write was refused; `row` is the stored item, empty if there is none."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__("the condition of the write does not hold")
+        self.row = row
+
+
+class Table:
+    """Requests to one table.
+
+    Expressions write an attribute as `#name` and a value as `:name`; values are given by name.
+    Writes raise ConditionFailed, and every method ClientError and BotoCoreError.
+    """
+
+    def __init__(self, client: "DynamoDBClient", name: str) -> None:
+        self.client = client
+        self.name = name
+
+    def get(self, key: Row) -> Row | None:
+        """Read one item, strongly consistent."""
+        answer = self.client.get_item(TableName=self.name, Key=encoded(key), ConsistentRead=True)
+        return decoded(answer["Item"]) if "Item" in answer else None
+
+    def get_many(self, keys: Sequence[Row], *, consistent: bool = False) -> list[Row]:
+        """Read many items, a hundred in a request, in any order and without absent ones."""
+        found: list[Row] = []
+        for start in range(0, len(keys), _BATCH_GET):
+            wanted = [encoded(key) for key in keys[start : start + _BATCH_GET]]
+            todo: Mapping[str, Any] = {self.name: {"Keys": wanted, "ConsistentRead": consistent}}
+            while todo:
+                answer = self.client.batch_get_item(RequestItems=todo)
+                found += map(decoded, answer["Responses"].get(self.name, []))
+                todo = answer.get("UnprocessedKeys", {})
+                if todo:
+                    time.sleep(_PAUSE_S)
+        return found
+
+    def query(
+        self, condition: str, values: Row, *, start: Row | None = None, **options: object
+    ) -> tuple[list[Row], Row | None]:
+        """Read a page of a partition, and the `start` of the next page; None at the end.
+
+        `options` are parameters of DynamoDB's Query, such as `Limit`.
+        """
+        if start is not None:
+            options["ExclusiveStartKey"] = encoded(start)
+        text = f"{condition} {options.get('ProjectionExpression', '')}"
+        request = {**self._request(text, values), "KeyConditionExpression": condition, **options}
+        answer = self.client.query(**request)
+        last = answer.get("LastEvaluatedKey")
+        return list(map(decoded, answer["Items"])), None if last is None else decoded(last)
+
+    def query_all(
+        self,
+        condition: str,
+        values: Row,
+        **options: Any,  # noqa: ANN401 - as `query`
+    ) -> Iterator[Row]:
+        """Read all pages of a partition."""
+        rows, start = self.query(condition, values, **options)
+        yield from rows
+        while start is not None:
+            rows, start = self.query(condition, values, start=start, **options)
+            yield from rows
+
+    def put(self, row: Row, condition: str = "", /, **values: object) -> None:
+        """Write a whole item; attributes that are None are left out."""
+        self._write(self.client.put_item, "", condition, values, Item=encoded(row))
+
+    def update(self, key: Row, update: str, condition: str = "", /, **values: object) -> Row:
+        """Update attributes of an item. Returns the new item."""
+        options = {"UpdateExpression": update, "ReturnValues": "ALL_NEW", "Key": encoded(key)}
+        return self._write(self.client.update_item, update, condition, values, **options)
+
+    def delete(self, key: Row, condition: str = "", /, **values: object) -> Row:
+        """Delete an item. Returns it as it was, empty if it was absent."""
+        options = {"Key": encoded(key), "ReturnValues": "ALL_OLD"}
+        return self._write(self.client.delete_item, "", condition, values, **options)
+
+    def _write(
+        self,
+        operation: Callable[..., Mapping[str, Any]],
+        update: str,
+        condition: str,
+        values: Row,
+        **options: object,
+    ) -> Row:
+        request = {**self._request(f"{update} {condition}", values), **options}
+        if condition:
+            request["ConditionExpression"] = condition
+            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        try:
+            answer = operation(**request)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            stored: Any = error.response.get("Item") or {}  # the stubs lack it
+            raise ConditionFailed(decoded(stored)) from error
+        return decoded(answer.get("Attributes", {}))
+
+    def _request(self, expressions: str, values: Row) -> dict[str, Any]:
+        """The table and the placeholders of expressions; DynamoDB refuses empty sets of them."""
+        request: dict[str, Any] = {"TableName": self.name}
+        if names := re.findall(r"#(\w+)", expressions):
+            request["ExpressionAttributeNames"] = {f"#{name}": name for name in names}
+        if values:
+            request["ExpressionAttributeValues"] = {f":{n}": _encode(v) for n, v in values.items()}
+        return request
+
+
+class Store:
+    """Reads and writes the items of one table."""
+
+    def __init__(self, client: "DynamoDBClient", table: str) -> None:
+        self._table = Table(client, table)
+
+
+def _encode(value: object) -> Item:
+    """Encode one value for DynamoDB."""
+    match value:
+        case str():
+            return {"S": value}
+        case bool():
+            return {"BOOL": value}
+        case int():
+            return {"N": str(value)}
+        case frozenset():
+            return {"SS": sorted(value)}
+        case list() | tuple():
+            return {"L": [_encode(entry) for entry in value]}
+        case dict():
+            return {"M": encoded(value)}
+    raise TypeError(f"DynamoDB stores no {type(value).__name__} here")
+
+
+def encoded(row: Row) -> Item:
+    """Encode attributes, without those that are None."""
+    return {name: _encode(value) for name, value in row.items() if value is not None}
+
+
+def decoded(item: Mapping[str, Any]) -> Row:
+    """Inverse of `encoded`."""
+    return {name: _decode(value) for name, value in item.items()}
+
+
+def _decode(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - what the attribute holds
+    ((kind, content),) = value.items()
+    match kind:
+        case "N":
+            return int(content)
+        case "SS":
+            return frozenset(content)
+        case "L":
+            return [_decode(entry) for entry in content]
+        case "M":
+            return decoded(content)
+    return content
