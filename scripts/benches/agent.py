@@ -15,15 +15,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import httpx
-
+from joblane import Client
 from scripts.local import keeping
 from scripts.local.cloud import running_cloud
+from scripts.local.weight import Weight, below, weigh
 
 IDLE_S = 30.0
 SLEEP_S = 60
@@ -32,55 +31,6 @@ LOAD_S = 5.0
 """Seconds from the last start to the measurement."""
 REST_S = 15.0
 """An agent is idle after 10 s, and then releases memory."""
-
-
-@dataclass(frozen=True)
-class Weight:
-    """One process, or some together."""
-
-    rss_mb: float = 0.0
-    pss_mb: float = 0.0
-    cpu_s: float = 0.0
-    descriptors: int = 0
-    threads: int = 0
-    processes: int = 0
-
-    def __add__(self, other: "Weight") -> "Weight":
-        return Weight(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
-
-
-def weigh(pid: int) -> Weight:
-    """Measure a process; zero when it has ended."""
-    place = Path("/proc") / str(pid)
-    try:
-        lines = (place / "smaps_rollup").read_text().splitlines()[1:]
-        ticks = (place / "stat").read_text().rpartition(") ")[2].split()
-        kib = {line.split()[0]: int(line.split()[1]) for line in lines}
-        return Weight(
-            kib["Rss:"] / 1024,
-            kib["Pss:"] / 1024,
-            (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK"),
-            len(list((place / "fd").iterdir())),
-            len(list((place / "task").iterdir())),
-            1,
-        )
-    except OSError:
-        return Weight()
-
-
-def below(pid: int) -> list[int]:
-    """Return a process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((place / "stat").read_text().rpartition(") ")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(place.name))
-    found = [pid]
-    for known in found:
-        found += children.get(known, [])
-    return found
 
 
 def parts(agent: int) -> dict[str, Weight]:
@@ -106,20 +56,13 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(dir=keeping.RUN_DIR.parent) as scratch,
         running_cloud(Path(scratch) / "run") as cloud,
-        httpx.Client(
-            base_url=cloud.url,
-            headers={"Authorization": f"Bearer {cloud.token()}"},
-            timeout=60,
-        ) as http,
+        Client(cloud.url, cloud.token()) as client,
     ):
-        settings = {"run_jobs": True, "threads": jobs, "cluster_threads": None}
-        http.put(
-            "/v1/queues/default/settings", json=settings, headers={"If-Match": "*"}
-        ).raise_for_status()
+        client.set_queue("default", {"run_jobs": True, "threads": jobs, "cluster_threads": None})
         agent = cloud.start_agent("bench", threads=jobs).pid
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
         _idle(agent)
-        return _busy(http, agent, jobs)
+        return _busy(client, agent, jobs)
 
 
 def _idle(agent: int) -> None:
@@ -136,12 +79,16 @@ def _idle(agent: int) -> None:
     )
 
 
-def _busy(http: httpx.Client, agent: int, count: int) -> int:
+def _busy(client: Client, agent: int, count: int) -> int:
     before = sum(parts(agent).values(), Weight())
     began = time.monotonic()
-    ids = [i for start in range(0, count, BATCH) for i in _submit(http, min(BATCH, count - start))]
+    body = {"command": ["sh", "-c", f"echo begin; sleep {SLEEP_S}; echo end"]}
+    ids: list[str] = []
+    for start in range(0, count, BATCH):
+        entries = client.submit_batch([body] * min(BATCH, count - start))
+        ids += [entry["job"]["id"] for entry in entries]
     print(f"{count} jobs accepted in {time.monotonic() - began:.1f} s")
-    while (running := _running(http)) < count:
+    while (running := client.agent("bench")["running"]) < count:
         if time.monotonic() - began > SLEEP_S:
             print(f"only {running} of {count} run at once")
             return 1
@@ -155,50 +102,20 @@ def _busy(http: httpx.Client, agent: int, count: int) -> int:
         f"a job: {(more.pss_mb - before.pss_mb) / count:.2f} MB PSS in "
         f"{(more.processes - before.processes) / count:.1f} processes"
     )
-    jobs = [_ended(http, job_id) for job_id in ids]
-    states = Counter(str(job["state"]) for job in jobs)
+    jobs: list[Any] = [client.wait(job_id, 3 * SLEEP_S).data for job_id in ids]
+    states = Counter(job["state"] for job in jobs)
     twice = sum(job["epoch"] != 1 for job in jobs)
-    lines = [_lines(http, job_id) for job_id in ids]
+    outputs = ["".join(each.text for each in client.logs(i, follow=True)) for i in ids]
+    whole = outputs.count("begin\nend\n")
     late = [job["usage"]["wall_s"] - SLEEP_S for job in jobs if job["usage"]]
     print(
         f"ended: {dict(states)}; run more than once: {twice}; with both lines of output: "
-        f"{lines.count(2)}; longer than their sleep by {median(late):.2f} s at the median, "
+        f"{whole}; longer than their sleep by {median(late):.2f} s at the median, "
         f"{max(late):.2f} s at most"
     )
     time.sleep(REST_S)
     _show("idle again", parts(agent))
-    return 0 if states == {"completed": count} == {"completed": lines.count(2)} and not twice else 1
-
-
-def _submit(http: httpx.Client, count: int) -> list[str]:
-    script = f"echo begin; sleep {SLEEP_S}; echo end"
-    body = {"jobs": [{"command": ["sh", "-c", script]}] * count}
-    entries = http.post("/v1/jobs/batch", json=body).raise_for_status().json()["entries"]
-    return [entry["job"]["id"] for entry in entries]
-
-
-def _running(http: httpx.Client) -> int:
-    entries = http.get("/v1/agents").raise_for_status().json()["entries"]
-    return max((int(entry["running"]) for entry in entries), default=0)
-
-
-def _ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
-    ends = time.monotonic() + 3 * SLEEP_S
-    while True:
-        job: dict[str, Any] = http.get(f"/v1/jobs/{job_id}").raise_for_status().json()
-        if job["ended_at"] or time.monotonic() > ends:
-            return job
-        time.sleep(0.2)
-
-
-def _lines(http: httpx.Client, job_id: str) -> int:
-    ends = time.monotonic() + 20
-    while True:
-        page = http.get(f"/v1/jobs/{job_id}/logs").raise_for_status().json()
-        found = "".join(entry.get("text", "") for entry in page["entries"]).count("\n")
-        if found > 1 or time.monotonic() > ends:
-            return found
-        time.sleep(0.5)
+    return 0 if states == {"completed": count} == {"completed": whole} and not twice else 1
 
 
 def _show(when: str, found: dict[str, Weight]) -> None:

@@ -28,6 +28,7 @@ import httpx
 from ec2_agent.host.processes import is_running
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.verdict import Case, count, output_of
+from scripts.local.weight import children
 from scripts.local.witness import Witness, witness
 
 AGENT = "chaos"
@@ -63,29 +64,27 @@ MARKS: dict[Role, str] = {
 """What the command line of these children of an agent holds."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Figures:
     """The result."""
 
-    jobs: int = 0
-    kills: int = 0
-    killed: dict[str, int] = field(default_factory=dict)
-    adoptions: int = 0
+    jobs: int
+    kills: int
+    killed: dict[str, int]
+    adoptions: int
     """Running jobs that a new agent process went on with, each time."""
-    ended_unseen: int = 0
+    ended_unseen: int
     """Jobs that had ended while no agent was there, and were reported by the next."""
-    retries: int = 0
-    losses: int = 0
-    overlaps: int = 0
-    repeats: int = 0
+    retries: int
+    losses: int
+    overlaps: int
+    repeats: int
     """Jobs that ran again when they had ended, and non-restartable ones that started twice."""
-    interruptions: int = 0
+    interruptions: int
     """Jobs that died though nobody had killed their shims."""
-    torn_logs: int = 0
+    torn_logs: int
     """Jobs whose readers miss some of the output, or see it twice."""
-    seconds: float = 0.0
-    seed: int = 0
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,6 @@ class Chaos:
     dice: random.Random
     witness: Witness
     http: httpx.Client
-    figures: Figures
     jobs: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """Ticks of each job, and whether it may be started again."""
     shim_kills: Counter[str] = field(default_factory=Counter)
@@ -168,18 +166,15 @@ class Chaos:
 
     def find(self) -> dict[Role, list[Victim]]:
         """Find the processes that belong to the agent, by what they are."""
-        agent = self.cloud.agents[AGENT]
+        agent = self.cloud.agents[AGENT].pid
         found: dict[Role, list[Victim]] = {role: [] for role in ROLES}
-        found["agent"].append(Victim(agent.pid))
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (path / "cmdline").read_bytes().decode("utf-8", "replace")
-            except OSError:
-                continue
-            for role, mark in MARKS.items():
-                if parent == agent.pid and mark in command:
-                    found[role].append(Victim(int(path.name)))
+        found["agent"].append(Victim(agent))
+        for pid in children().get(agent, []):
+            with suppress(OSError):  # it has just ended
+                command = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
+                for role, mark in MARKS.items():
+                    if mark in command:
+                        found[role].append(Victim(pid))
         for file in self.cloud.run_dir.glob(f"state/*/{AGENT}/jobs/*/shim"):
             with suppress(OSError, ValueError):  # its job has just ended
                 who = json.loads(file.read_text())
@@ -187,15 +182,12 @@ class Chaos:
                     found["shim"].append(Victim(who["pid"], file.parent.name.partition(".")[0]))
         return found
 
-    def start(self) -> None:
-        """Start the agent, under its old name."""
-        self.cloud.start_agent(AGENT, threads=THREADS, options=("--allow-host-network",))
-
     def revive(self) -> None:
-        """Start the agent again if it has ended, as systemd would."""
-        if not self.cloud.agents[AGENT].is_alive():
-            self.cloud.agents.pop(AGENT)
-            self.start()
+        """Start the agent if it does not run, under its old name, as systemd would."""
+        agent = self.cloud.agents.get(AGENT)
+        if agent is None or not agent.is_alive():
+            self.cloud.agents.pop(AGENT, None)
+            self.cloud.start_agent(AGENT, threads=THREADS, options=("--allow-host-network",))
 
     def read(self, job_id: str) -> dict[str, Any]:
         """Read a job."""
@@ -204,13 +196,13 @@ class Chaos:
 
     def run(
         self, jobs: int, progress: Iterable[float], *, quiet: bool, impatient: bool = False
-    ) -> None:
+    ) -> Figures:
         """Submit and kill, a round for each share of the way in `progress`; then wait and judge.
 
         With `impatient`, messages are sent again at the end: one that died with its agent shows
         only after two minutes.
         """
-        self.start()
+        self.revive()
         for gone in progress:
             self.submit(round(jobs * (0.25 + 0.75 * gone)) - len(self.jobs))
             time.sleep(self.dice.uniform(*PAUSE_S))
@@ -220,7 +212,7 @@ class Chaos:
                 print(f"{len(self.jobs)} jobs, killed {whom}", file=sys.stderr)
         self.submit(jobs - len(self.jobs))
         self.settle(impatient=impatient)
-        self.judge()
+        return self.judge()
 
     def settle(self, *, impatient: bool) -> None:
         """Wait until every job has ended, up to a time limit."""
@@ -236,38 +228,38 @@ class Chaos:
             self.revive()
             time.sleep(0.5)
 
-    def judge(self) -> None:
+    def judge(self) -> Figures:
         """Count broken guarantees."""
-        figures = self.figures
         cases = {job_id: self.case(job_id) for job_id in self.jobs}
-        counted, figures.problems = count(cases)
-        figures.jobs = len(cases)
-        figures.kills, figures.killed = self.kills.total(), dict(self.kills)
-        figures.retries = sum(max(0, len(case.runs) - 1) for case in cases.values())
-        figures.losses, figures.overlaps = counted["loss"], counted["overlap"]
-        figures.repeats, figures.interruptions = counted["repeat"], counted["interruption"]
-        figures.torn_logs = counted["torn_log"]
+        counted, problems = count(cases)
+        found: Counter[bool] = Counter()
         for line in Path(self.cloud.agents[AGENT].log).read_text(errors="replace").splitlines():
             with suppress(ValueError):  # the last one of an agent that was killed
                 said = json.loads(line)
                 if said["event"] == "job_found":
-                    figures.adoptions += said["found"] == "runs"
-                    figures.ended_unseen += said["found"] != "runs"
-        figures.problems = [self.explained(problem) for problem in figures.problems]
+                    found[said["found"] == "runs"] += 1
+        return Figures(
+            jobs=len(cases),
+            kills=self.kills.total(),
+            killed=dict(self.kills),
+            adoptions=found[True],
+            ended_unseen=found[False],
+            retries=sum(max(0, len(case.runs) - 1) for case in cases.values()),
+            losses=counted["loss"],
+            overlaps=counted["overlap"],
+            repeats=counted["repeat"],
+            interruptions=counted["interruption"],
+            torn_logs=counted["torn_log"],
+            problems=[self.explained(problem) for problem in problems],
+        )
 
     def case(self, job_id: str) -> Case:
         """Collect the results of a job."""
         ticks, restartable = self.jobs[job_id]
         runs = self.witness.runs(job_id)
         state = str(self.read(job_id)["state"])
-        return Case(
-            ticks,
-            restartable,
-            state,
-            runs,
-            output_of(self.http.get, job_id),
-            self.shim_kills[job_id],
-        )
+        output = output_of(self.http.get, job_id)
+        return Case(ticks, restartable, state, runs, output, self.shim_kills[job_id])
 
     def explained(self, problem: str) -> str:
         """Add a job's timeline to a problem."""
@@ -290,7 +282,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10_000))
     parser.add_argument("--json", action="store_true", help="only the last line")
     options = parser.parse_args()
-    figures = Figures(seed=options.seed)
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="joblane-chaos-") as where,
@@ -303,14 +294,15 @@ def main() -> int:
         ) as http,
     ):
         dice = random.Random(options.seed)  # noqa: S311 - which process to kill, not a secret
-        chaos = Chaos(cloud, dice, heard, http, figures)
+        chaos = Chaos(cloud, dice, heard, http)
         jobs = round(options.jobs * max(1.0, options.minutes / DEFAULT_MINUTES))
-        chaos.run(jobs, elapsing(options.minutes * 60), quiet=options.json)
+        figures = chaos.run(jobs, elapsing(options.minutes * 60), quiet=options.json)
         cloud.stop_agent(AGENT)
-    figures.seconds = round(time.monotonic() - began, 1)
     for problem in figures.problems:
         print(problem, file=sys.stderr)
-    print(json.dumps({k: v for k, v in asdict(figures).items() if k != "problems"}))
+    said = {name: value for name, value in asdict(figures).items() if name != "problems"}
+    seconds = round(time.monotonic() - began, 1)
+    print(json.dumps({**said, "seconds": seconds, "seed": options.seed}))
     return 1 if figures.problems else 0
 
 

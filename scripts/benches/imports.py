@@ -8,12 +8,12 @@ before the first request. `count` counts calls in place of seconds, the same on 
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tests.support.aws import FUNCTION_ENVIRONMENT
@@ -42,6 +42,8 @@ print(json.dumps([calls, sorted(sys.modules)]))
 
 RATIO = 1.5
 """CPU time of a cold start over that of boto3 with the same clients, at most."""
+
+RUNS = 15
 
 _BOTO3 = """
 import boto3
@@ -78,21 +80,6 @@ FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Medians, in seconds."""
-
-    boto3_cpu_s: float
-    function_cpu_s: float
-    boto3_wall_s: float
-    function_wall_s: float
-
-    @property
-    def ratio(self) -> float:
-        """CPU time of the function over that of boto3 with its clients."""
-        return self.function_cpu_s / self.boto3_cpu_s
-
-
-@dataclass(frozen=True)
 class Start:
     """A cold start: how many functions of Python and C it called, and what is loaded after it."""
 
@@ -109,7 +96,7 @@ def count_boto3(*clients: str) -> Start:
 @cache
 def count(function: str) -> Start:
     """Count the calls of a function's cold start."""
-    return _count(_FUNCTION.format(folder=str(ROOT / "functions" / function)))
+    return _count(_function(function))
 
 
 def _count(body: str) -> Start:
@@ -117,23 +104,8 @@ def _count(body: str) -> Start:
     return Start(calls, tuple(modules))
 
 
-def measure(function: str, runs: int) -> Figures:
-    """Start each side `runs` times, interleaved, after one start each that fills the caches."""
-    baseline = _BOTO3.format(clients=FUNCTIONS[function])
-    candidate = _FUNCTION.format(folder=str(ROOT / "functions" / function))
-    _start(baseline)
-    _start(candidate)
-    pairs = [(_start(baseline), _start(candidate)) for _ in range(runs)]
-    columns = [[*one, *other] for one, other in pairs]
-    boto3_cpu, boto3_wall, cpu, wall = (
-        statistics.median(column) for column in zip(*columns, strict=True)
-    )
-    return Figures(boto3_cpu, cpu, boto3_wall, wall)
-
-
-def _start(body: str) -> tuple[float, float]:
-    cpu, wall = _run(_TIMED.format(body=body))
-    return cpu, wall
+def _function(name: str) -> str:
+    return _FUNCTION.format(folder=str(ROOT / "functions" / name))
 
 
 def _run(program: str, **environment: str) -> list[Any]:
@@ -151,17 +123,23 @@ def _run(program: str, **environment: str) -> list[Any]:
 def main() -> int:
     """Print the table; 1 if a ratio is above its bound."""
     within = True
-    runs = 15
-    print(f"median of {runs} starts each, interleaved; ms")
+    print(f"median of {RUNS} starts each, interleaved; ms")
     print(
         f"{'function':<12} {'boto3 cpu':>10} {'cpu':>8} {'ratio':>6} {'boto3 wall':>11} {'wall':>8}"
     )
-    for function in FUNCTIONS:
-        f = measure(function, runs)
-        within = within and f.ratio <= RATIO
+    for function, clients in FUNCTIONS.items():
+        sides = [
+            _TIMED.format(body=b) for b in (_BOTO3.format(clients=clients), _function(function))
+        ]
+        # The first start of each side only fills the caches.
+        rows = [[*_run(sides[0]), *_run(sides[1])] for _ in range(RUNS + 1)][1:]
+        boto3_cpu, boto3_wall, cpu, wall = (
+            median(column) * 1e3 for column in zip(*rows, strict=True)
+        )
+        within = within and cpu / boto3_cpu <= RATIO
         print(
-            f"{function:<12} {f.boto3_cpu_s * 1e3:>10.0f} {f.function_cpu_s * 1e3:>8.0f} "
-            f"{f.ratio:>6.2f} {f.boto3_wall_s * 1e3:>11.0f} {f.function_wall_s * 1e3:>8.0f}"
+            f"{function:<12} {boto3_cpu:>10.0f} {cpu:>8.0f} {cpu / boto3_cpu:>6.2f} "
+            f"{boto3_wall:>11.0f} {wall:>8.0f}"
         )
     return 0 if within else 1
 

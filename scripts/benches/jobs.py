@@ -8,18 +8,16 @@ A job's parts are told by what it reads back with: its timeline (accepted, claim
 in what the agent's slots did between two jobs.
 """
 
-import os
 import sys
 import time
 from collections import Counter
 from datetime import datetime
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
-import httpx
+from joblane import Client, ConfigError
 
 BATCH = 100
-DONE = {"completed", "failed", "dead", "cancelled", "expired"}
 GIVE_UP_S = 3600
 SLOTS = 4
 """Of the agent that `scripts/up` starts."""
@@ -28,83 +26,75 @@ SLOTS = 4
 def main() -> int:
     """Submit, wait for every job, print the figures; 1 if one was lost or ran twice."""
     try:
-        url, token = os.environ["JOBLANE_URL"], os.environ["JOBLANE_TOKEN"]
-    except KeyError as missing:
-        print(f"bench jobs: {missing.args[0]} is not set; source .local/env", file=sys.stderr)
+        client = Client.from_env()
+    except ConfigError as error:
+        print(f"bench jobs: {error}; source .local/env", file=sys.stderr)
         return 78
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
+    body = {"type": "sleep", "params": {"ms": 0}}
+    with client:
         began = time.perf_counter()
-        ids = [
-            job_id for start in range(0, count, BATCH) for job_id in _submit(http, count - start)
-        ]
+        ids = []
+        for start in range(0, count, BATCH):
+            entries = client.submit_batch([body] * min(BATCH, count - start))
+            ids += [entry["job"]["id"] for entry in entries]
         submitted = time.perf_counter() - began
-        jobs = _wait(http, ids)
+        jobs = _wait(client, ids)
         ended = time.perf_counter() - began
-    states = Counter(str(job["state"]) for job in jobs.values())
-    twice = sum(int(str(job["epoch"])) != 1 for job in jobs.values())
+    states = Counter(job["state"] for job in jobs)
+    twice = sum(job["epoch"] != 1 for job in jobs)
     print(f"{count} jobs: accepted in {submitted:.1f} s ({count / submitted:.0f} a second)")
     print(f"all ended after {ended:.1f} s ({count / ended:.0f} a second)")
     print(f"states: {dict(states)}; lost: {count - len(jobs)}; started more than once: {twice}")
-    _print_parts(list(jobs.values()), submitted / count)
+    _print_parts(jobs, submitted / count)
     return 0 if states == {"completed": count} and not twice else 1
 
 
-def _submit(http: httpx.Client, left: int) -> list[str]:
-    body = {"jobs": [{"type": "sleep", "params": {"ms": 0}}] * min(BATCH, left)}
-    entries = http.post("/v1/jobs/batch", json=body).raise_for_status().json()["entries"]
-    return [entry["job"]["id"] for entry in entries]
-
-
-def _wait(http: httpx.Client, ids: list[str]) -> dict[str, dict[str, Any]]:
+def _wait(client: Client, waiting: list[str]) -> list[Any]:
     """Read every job until it has ended, the likely ones first: lanes are roughly in order."""
-    ended: dict[str, dict[str, Any]] = {}
-    waiting = list(ids)
+    ended: list[Any] = []
     deadline = time.monotonic() + GIVE_UP_S
     while waiting and time.monotonic() < deadline:
-        still: list[str] = []
-        for job_id in waiting[:BATCH]:
-            job = http.get(f"/v1/jobs/{job_id}").raise_for_status().json()
-            if job["state"] in DONE:
-                ended[job_id] = job
-            else:
-                still.append(job_id)
-        if len(still) == len(waiting[:BATCH]):
+        read = [client.get(job_id) for job_id in waiting[:BATCH]]
+        ended += [job.data for job in read if job.ended]
+        still = [job.id for job in read if not job.ended]
+        if len(still) == len(read):
             time.sleep(0.5)
         waiting = waiting[BATCH:] + still
     return ended
 
 
-def _print_parts(jobs: list[dict[str, Any]], submission_s: float) -> None:
+def _print_parts(jobs: list[Any], submission_s: float) -> None:
     """Print the median of each part of a job's life, and its share of the time in a slot."""
-    waits, starts, runs = [], [], []
-    for job in jobs:
-        if job["state"] != "completed":
-            continue
-        at = {step["state"]: datetime.fromisoformat(step["at"]) for step in job["timeline"]}
-        ran = float(job["usage"]["wall_s"])
-        waits.append((at["active"] - at["pending"]).total_seconds())
-        starts.append((at["completed"] - at["active"]).total_seconds() - ran)
-        runs.append(ran)
-    if not runs:
+    jobs = [job for job in jobs if job["state"] == "completed"]
+    if not jobs:
         return
-    ended = sorted(datetime.fromisoformat(job["ended_at"]) for job in jobs if job["ended_at"])
-    claimed = min(datetime.fromisoformat(job["started_at"]) for job in jobs if job["started_at"])
-    slot_s = SLOTS * (ended[-1] - claimed).total_seconds() / len(runs)
-    rest = slot_s - sum(starts + runs) / len(runs)
+    waits, starts, runs, at = [], [], [], []
+    for job in jobs:
+        steps = {step["state"]: _seconds(step["at"]) for step in job["timeline"]}
+        waits.append(steps["active"] - steps["pending"])
+        starts.append(steps["completed"] - steps["active"] - job["usage"]["wall_s"])
+        runs.append(job["usage"]["wall_s"])
+        at += [_seconds(job["started_at"]), _seconds(job["ended_at"])]
+    slot_s = SLOTS * (max(at) - min(at)) / len(jobs)
     print(f"submission, a job's part of its batch: {submission_s * 1000:.1f} ms")
     print(f"waiting in the lane, median: {median(waits):.1f} s")
     print(f"a job's time in one of the agent's {SLOTS} slots: {slot_s * 1000:.1f} ms, of it")
-    parts = {
-        "claim and start (the claim's answer, sandbox, exit seen)": (starts, None),
-        "run (exec to exit)": (runs, None),
-        "between two jobs (settle, delete, receive)": ([], rest),
-    }
-    for name, (times, mean) in parts.items():
-        mean_s = sum(times) / len(times) if mean is None else mean
-        middle = f"median {median(times) * 1000:6.1f} ms" if times else "by difference   "
+    middles = [f"median {median(times) * 1000:6.1f} ms" for times in (starts, runs)]
+    for name, middle, mean_s in (
+        ("claim and start (the claim's answer, sandbox, exit seen)", middles[0], mean(starts)),
+        ("run (exec to exit)", middles[1], mean(runs)),
+        (
+            "between two jobs (settle, delete, receive)",
+            "by difference   ",
+            slot_s - mean(starts) - mean(runs),
+        ),
+    ):
         print(f"  {name:58} {middle}, mean {mean_s * 1000:6.1f} ms, {mean_s / slot_s:4.0%}")
+
+
+def _seconds(rfc3339: str) -> float:
+    return datetime.fromisoformat(rfc3339).timestamp()
 
 
 if __name__ == "__main__":

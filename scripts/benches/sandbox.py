@@ -13,14 +13,14 @@ import argparse
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Isolation, Limits, Spec
 from ec2_agent.sandbox.probe import probe
+from scripts.local.weight import memory_kib
 
 TRUE = "/usr/bin/true"
 WARM_UP = 10
@@ -43,10 +44,6 @@ BWRAP = (
     *("--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"),
     *("--symlink", "usr/lib64", "/lib64", "--tmpfs", INSIDE_TMP, "--tmpfs", "/work"),
     *("--chdir", "/work", "--proc", "/proc", "--dev", "/dev", TRUE),
-)
-NSJAIL = (
-    *("nsjail", "-Mo", "-Q", "--rlimit_as", "inf", "-R", "/usr", "-R", "/lib", "-R", "/lib64"),
-    *("-T", INSIDE_TMP, "-T", "/work", "--cwd", "/work", "--", TRUE),
 )
 NO_LIMITS = Limits()
 
@@ -79,15 +76,16 @@ def _starts(isolation: Isolation, starts: int, room: Path) -> None:
         runs: dict[str, Callable[[], None]] = {
             "posix_spawn": lambda: _spawn((TRUE,), null),
             "bubblewrap": lambda: _spawn(BWRAP, null),
-            "nsjail": lambda: _spawn(NSJAIL, null),
             "crun": _oci("crun", room, null),
             "runc": _oci("runc", room, null),
             "joblane, slots ready": lambda: _ours(pooled, null),
             "joblane, none ready": lambda: _ours(unpooled, null),
         }
         for name in tuple(runs):
-            if reason := _unusable(runs[name]):
-                print(f"not run: {name}: {reason}")
+            try:
+                runs[name]()
+            except (OSError, RuntimeError) as failed:
+                print(f"not run: {name}: {failed}")
                 del runs[name]
         times: dict[str, list[float]] = {name: [] for name in runs}
         for round_ in range(WARM_UP + starts):
@@ -125,14 +123,6 @@ def _ours(launcher: Launcher, null: int) -> None:
         raise RuntimeError(str(ending))
 
 
-def _unusable(run: Callable[[], None]) -> str:
-    try:
-        run()
-    except (OSError, RuntimeError) as failed:
-        return str(failed)
-    return ""
-
-
 def _oci(runtime: str, room: Path, null: int) -> Callable[[], None]:
     """Return a run of an OCI runtime with the same /usr, limits on memory and processes."""
     if shutil.which(runtime) is None:
@@ -164,32 +154,25 @@ def _sustained(isolation: Isolation, seconds: float) -> None:
     """Start as many as possible from two threads for a while, refill included."""
     null = os.open(os.devnull, os.O_RDWR)
     for clients in (1, 2):
-        done = [0] * clients
-        with Launcher(isolation=isolation, slots=16) as launcher:
-            ends = time.monotonic() + seconds
-
-            def work(
-                client: int,
-                done: list[int] = done,
-                ends: float = ends,
-                launcher: Launcher = launcher,
-            ) -> None:
-                while time.monotonic() < ends:
-                    _ours(launcher, null)
-                    done[client] += 1
-
-            threads = [threading.Thread(target=work, args=(n,)) for n in range(clients)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        print(f"sustained, {clients} at a time: {sum(done) / seconds:.0f} starts a second")
-    began = time.monotonic()
-    count = 0
-    while time.monotonic() < began + seconds / 2:
-        _spawn(BWRAP, null)
-        count += 1
+        with (
+            Launcher(isolation=isolation, slots=16) as launcher,
+            ThreadPoolExecutor(clients) as pool,
+        ):
+            ours = partial(_ours, launcher, null)
+            done = sum(pool.map(partial(_repeated, ours), [seconds] * clients))
+        print(f"sustained, {clients} at a time: {done / seconds:.0f} starts a second")
+    count = _repeated(lambda: _spawn(BWRAP, null), seconds / 2)
     print(f"for comparison bubblewrap, 1 at a time: {count / seconds * 2:.0f}")
+
+
+def _repeated(run: Callable[[], None], seconds: float) -> int:
+    """Run it again and again for so long; returns how often it ran."""
+    ends = time.monotonic() + seconds
+    count = 0
+    while time.monotonic() < ends:
+        run()
+        count += 1
+    return count
 
 
 def _memory(isolation: Isolation) -> None:
@@ -198,17 +181,12 @@ def _memory(isolation: Isolation) -> None:
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
         time.sleep(2.0 if isolation == "namespaces" else 8.0)
         slots = children.read_text().split()
-        private = [_kib(pid, "Private_Clean") + _kib(pid, "Private_Dirty") for pid in slots]
+        memory = [memory_kib(int(pid)) for pid in slots]
+        private = [each["Private_Clean"] + each["Private_Dirty"] for each in memory]
         print(
             f"memory: {max(private)} KiB private in the largest of {len(slots)} slots, "
-            f"{_kib(str(launcher.pid), 'Rss')} KiB resident in the launcher process"
+            f"{memory_kib(launcher.pid)['Rss']} KiB resident in the launcher process"
         )
-
-
-def _kib(pid: str, key: str) -> int:
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    found = re.search(rf"^{key}:\s+(\d+) kB", text, re.MULTILINE)
-    return int(found[1]) if found else 0
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ the 980 before it.
 
 import argparse
 import asyncio
-import os
 import statistics
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from ec2_agent.state.protocol import record_json
 from ec2_agent.state.records import Record
 from ec2_agent.state.settings import StateSettings
 from ec2_agent.state.supervisor import StateLocation, StateSupervisor
+from scripts.local.weight import weigh
 
 OPERATIONS = 1000
 ROUNDS = 5
@@ -129,13 +129,10 @@ def _fields(run: str, n: int) -> dict[str, object]:
 
 
 def _weight(pid: int | None) -> str:
-    status = Path(f"/proc/{pid}/status").read_text()
-    pages = {line.split()[0]: int(line.split()[1]) for line in status.splitlines() if "Rss" in line}
-    rss = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
-    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    cpu = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+    weight = weigh(pid or 0)
     return (
-        f"service {rss / 1024:.1f} MB RSS ({pages['RssAnon:'] / 1024:.1f} its own), {cpu:.2f} s CPU"
+        f"service {weight.rss_mb:.1f} MB RSS ({weight.anonymous_mb:.1f} its own), "
+        f"{weight.cpu_s:.2f} s CPU"
     )
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.benches.agent import Weight, below, parts
+from scripts.benches.agent import parts
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.processes import STATE, Process
+from scripts.local.weight import Weight, below
 from tests.e2e.conftest import Http
 from tests.support.deployed import (
     assert_once,

@@ -4,7 +4,7 @@ The functions, the agents' leases, claims, messages in flight, journals and repo
 reads and writes the tables is real; time, the tables' memory, SQS at its worst, the pace of Step
 Functions and EventBridge, jobs, and agents that die, drift, drain and are cut off are simulated
 (`tests/support/world.py`, `simulated_agent.py`, `network.py`, `loop.py`). A failure names its seed
-and step. `scripts/bench model 600` runs new worlds for ten minutes.
+and step; `JOBLANE_SEED` repeats one, and `JOBLANE_SEED=1000 JOBLANE_WORLDS=600` runs 600 new ones.
 
 Shown to find, each planted by itself, in 60 worlds: a message deleted before the outcome is
 written (47 worlds), a block that joins no list (60), writes that ask for no epoch (11), an agent
@@ -33,11 +33,9 @@ from tests.support.life import live
 UNREACHED = {State.SKIPPED, State.STALE, State.DISMISSED, State.EXPIRED}
 """States that no job is brought to here, or that not every seed brings one to."""
 
-SEEDS = (
-    [range(int(os.environ["JOBLANE_SEED"]), int(os.environ["JOBLANE_SEED"]) + 1)]
-    if "JOBLANE_SEED" in os.environ
-    else [range(first, first + 12) for first in range(1, 61, 12)]
-)
+FIRST = int(os.environ.get("JOBLANE_SEED", "1"))
+END = FIRST + int(os.environ.get("JOBLANE_WORLDS", "1" if "JOBLANE_SEED" in os.environ else "60"))
+SEEDS = [range(first, min(first + 12, END)) for first in range(FIRST, END, 12)]
 """60 worlds in five parts, which two processes share."""
 
 
