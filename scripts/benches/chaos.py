@@ -87,14 +87,6 @@ class Figures:
     problems: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """A process that may be killed; `job_id` is the job that a shim keeps."""
-
-    pid: int
-    job_id: str | None = None
-
-
 @dataclass
 class Chaos:
     """One run of it."""
@@ -106,7 +98,7 @@ class Chaos:
     jobs: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """Ticks of each job, and whether it may be started again."""
     shim_kills: Counter[str] = field(default_factory=Counter)
-    """By job."""
+    """By job; those of other processes by ""."""
     kills: Counter[str] = field(default_factory=Counter)
     """By role."""
     deck: list[Role] = field(default_factory=list)
@@ -137,7 +129,7 @@ class Chaos:
         found = self.find()
         for role in chosen:
             if found[role]:
-                self.hit(role, self.dice.choice(found[role]))
+                self.hit(role, *self.dice.choice(found[role]))
             time.sleep(self.dice.choice((0, 0, 0.01, 0.1)))
         agent = self.cloud.agents[AGENT]
         if "agent" in chosen:
@@ -156,30 +148,29 @@ class Chaos:
         while not self.find()["shim"] and time.monotonic() < ends:
             time.sleep(0.05)
 
-    def hit(self, role: Role, victim: Victim) -> None:
-        """Kill one process, and record it."""
+    def hit(self, role: Role, pid: int, job_id: str = "") -> None:
+        """Kill one process, and record it; `job_id` is the job that a shim keeps."""
         with suppress(ProcessLookupError):
-            os.kill(victim.pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             self.kills[role] += 1
-            if victim.job_id is not None:
-                self.shim_kills[victim.job_id] += 1
+            self.shim_kills[job_id] += 1
 
-    def find(self) -> dict[Role, list[Victim]]:
-        """Find the processes that belong to the agent, by what they are."""
+    def find(self) -> dict[Role, list[tuple[int, str]]]:
+        """Find the processes of the agent by what they are: pid, and the job that a shim keeps."""
         agent = self.cloud.agents[AGENT].pid
-        found: dict[Role, list[Victim]] = {role: [] for role in ROLES}
-        found["agent"].append(Victim(agent))
+        found: dict[Role, list[tuple[int, str]]] = {role: [] for role in ROLES}
+        found["agent"].append((agent, ""))
         for pid in children().get(agent, []):
             with suppress(OSError):  # it has just ended
                 command = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
                 for role, mark in MARKS.items():
                     if mark in command:
-                        found[role].append(Victim(pid))
+                        found[role].append((pid, ""))
         for file in self.cloud.run_dir.glob(f"state/*/{AGENT}/jobs/*/shim"):
             with suppress(OSError, ValueError):  # its job has just ended
                 who = json.loads(file.read_text())
                 if is_running(who):
-                    found["shim"].append(Victim(who["pid"], file.parent.name.partition(".")[0]))
+                    found["shim"].append((who["pid"], file.parent.name.partition(".")[0]))
         return found
 
     def revive(self) -> None:

@@ -20,9 +20,8 @@ _LONG = 40
 def describe(schemas: Json) -> None:
     """Set the descriptions of schemas, by model name, to the docstrings of models and fields."""
     for model in _models(BaseModel):
-        for name in (model.__name__, f"{model.__name__}-Input", f"{model.__name__}-Output"):
-            if name in schemas:
-                _describe(schemas[name], model)
+        if model.__name__ in schemas:
+            _describe(schemas[model.__name__], model)
 
 
 def table(schema: Json) -> list[str]:
@@ -108,22 +107,17 @@ def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def _describe(schema: Json, model: type[BaseModel]) -> None:
     """Give fields the docstrings below them, and remove the titles that pydantic makes."""
-    for name, text in _docstrings(model).items():
-        if name in schema.get("properties", {}):
-            schema["properties"][name]["description"] = text
-    for field in schema.get("properties", {}).values():
+    docstrings: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if each.__module__.startswith(_OURS):
+            docstrings |= attribute_docstrings(each)
+    for name, field in schema.get("properties", {}).items():
         field.pop("title", None)
+        if name in docstrings:
+            field["description"] = docstrings[name]
     schema.pop("title", None)
     if "description" in schema:
         schema["description"] = " ".join(schema["description"].split())
-
-
-def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        if each.__module__.startswith(_OURS):
-            found |= attribute_docstrings(each)
-    return found
 
 
 def attribute_docstrings(owner: type) -> dict[str, str]:
