@@ -28,7 +28,7 @@ def main() -> int:
     try:
         client = Client.from_env()
     except ConfigError as error:
-        print(f"bench jobs: {error}; source .local/env", file=sys.stderr)
+        print(f"bench jobs: {error}", file=sys.stderr)
         return 78
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     body = {"type": "sleep", "params": {"ms": 0}}

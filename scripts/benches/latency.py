@@ -20,7 +20,7 @@ def main() -> int:
     try:
         client = Client.from_env()
     except ConfigError as error:
-        print(f"bench latency: {error}; source .local/env", file=sys.stderr)
+        print(f"bench latency: {error}", file=sys.stderr)
         return 78
     with client:
         _one(client)  # warms the functions and the connection
