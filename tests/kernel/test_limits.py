@@ -6,6 +6,7 @@ of its own.
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, SandboxRefused, Spec
 from ec2_agent.sandbox.probe import probe
-from tests.sandbox.running import python, room, run, shell
+from tests.sandbox.running import TidyLauncher, python, room, run, shell, wait_until_ready
 
 pytestmark = pytest.mark.skipif(
     probe().isolation != "full", reason="needs cgroup v2; test_machine.py brings one"
@@ -28,12 +29,19 @@ DISK = Path("/run/disk")
 """An ext4 disk of the test machine."""
 
 
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[Launcher]:
+@pytest.fixture(name="shared_launcher", scope="module")
+def _shared_launcher() -> Iterator[TidyLauncher]:
     """A launcher whose state lies on the disk, where there is one, so that io.max applies."""
     state_dir = DISK if DISK.exists() else None
-    with Launcher(isolation="full", slots=2, state_dir=state_dir) as it:
+    with TidyLauncher(isolation="full", slots=2, state_dir=state_dir) as it:
         yield it
+
+
+@pytest.fixture
+def launcher(shared_launcher: TidyLauncher) -> Iterator[Launcher]:
+    """The launcher; what a test leaves running ends with the test."""
+    yield shared_launcher
+    shared_launcher.end_jobs()
 
 
 TOUCH = "x = bytearray({mb} << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('touched')"
@@ -41,10 +49,23 @@ TOUCH = "x = bytearray({mb} << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\np
 
 def test_memory_kills_the_job_and_not_its_neighbour(launcher: Launcher) -> None:
     read, write = os.pipe()
-    quiet = TOUCH.format(mb=20) + "\nimport time; time.sleep(4); print('well')"
+    quiet = TOUCH.format(mb=20) + "\nimport os; os.read(3, 1); print('well')"
     spec = Spec(("/usr/bin/python3", "-u", "-c", quiet), {}, Limits(memory_mb=64))
-    neighbour = launcher.start(spec, stdout=write, stderr=write)
-    os.close(write)
+    ours, line = socket.socketpair()
+    with ours, line:
+        neighbour = launcher.start(spec, stdout=write, stderr=write, line=line.fileno())
+        os.close(write)
+        line.close()
+        kills_the_job(launcher)
+    with os.fdopen(read, "rb") as said:
+        assert said.read() == b"touched\nwell\n"
+    ending = neighbour.wait()
+    assert (ending.exit_code, ending.oom_killed) == (0, False)
+    assert 20 << 20 < (ending.usage.peak_memory_bytes or 0) < 64 << 20
+
+
+def kills_the_job(launcher: Launcher) -> None:
+    """Have a job need more memory than it may."""
     ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=64))
     assert ran.ending.oom_killed
     assert ran.ending.exit_code is None
@@ -52,11 +73,6 @@ def test_memory_kills_the_job_and_not_its_neighbour(launcher: Launcher) -> None:
     assert ran.ending.error is None
     assert ran.out == b""
     assert 60 << 20 < (ran.ending.usage.peak_memory_bytes or 0) <= 64 << 20
-    with os.fdopen(read, "rb") as said:
-        assert said.read() == b"touched\nwell\n"
-    ending = neighbour.wait(20)
-    assert (ending.exit_code, ending.oom_killed) == (0, False)
-    assert 20 << 20 < (ending.usage.peak_memory_bytes or 0) < 64 << 20
 
 
 def test_oom_of_a_child_ends_the_whole_job(launcher: Launcher) -> None:
@@ -73,7 +89,7 @@ def test_the_agents_protection_does_not_protect_its_jobs() -> None:
     old = score.read_text()
     score.write_text("-1000")
     try:
-        with Launcher(isolation="full", slots=0) as launcher:
+        with TidyLauncher(isolation="full", slots=0) as launcher:
             ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=64))
     finally:
         score.write_text(old)
@@ -95,23 +111,17 @@ def test_half_a_core_is_half_a_core(launcher: Launcher) -> None:
     spec = Spec(("/usr/bin/python3", "-c", "while True: pass"), {}, Limits(cpus=0.5))
     with Path(os.devnull).open("wb") as null:
         sandbox = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
-    (leaf,) = (file.parent for file in room(launcher).glob("*/cpu.max") if is_half(file))
-    ends = time.monotonic() + 30
-    while cpu_stat(leaf)["nr_throttled"] == 0:
-        assert time.monotonic() < ends
+    leaf = sandbox.leaf
+    assert leaf is not None
+    assert (leaf / "cpu.max").read_text() == "50000 100000\n"
+    while cpu_stat(leaf)["nr_throttled"] == 0:  # pytest's time limit ends what never comes
         time.sleep(0.05)
     began, before = time.monotonic(), cpu_stat(leaf)["usage_usec"]
     time.sleep(2.5)
     used = (cpu_stat(leaf)["usage_usec"] - before) / 1e6
     assert used / (time.monotonic() - began) <= 0.6
     sandbox.stop(0)
-    assert sandbox.wait(20).stopped
-
-
-def is_half(cpu_max: Path) -> bool:
-    """Whether a cgroup may use half a core."""
-    quota, period = cpu_max.read_text().split()
-    return quota != "max" and int(quota) * 2 == int(period)
+    assert sandbox.wait().stopped
 
 
 def cpu_stat(leaf: Path) -> dict[str, int]:
@@ -125,7 +135,7 @@ def test_a_thousand_forks_under_64_pids(launcher: Launcher) -> None:
         "import os, time\nn = 0\nwhile n < 1000:\n"
         " try: pid = os.fork()\n"
         " except OSError as full: print(n, full.errno); break\n"
-        " if not pid: time.sleep(20); os._exit(0)\n"
+        " if not pid: time.sleep(600); os._exit(0)\n"
         " n += 1"
     )
     ran = python(launcher, script, limits=Limits(pids=64))
@@ -135,13 +145,16 @@ def test_a_thousand_forks_under_64_pids(launcher: Launcher) -> None:
 
 
 def test_a_bomb_with_little_cpu_still_ends_in_time(launcher: Launcher) -> None:
-    """The init shares the job's cgroup, so a job could try to starve it of CPU."""
+    """The init shares the job's cgroup, so a job could try to starve it of CPU.
+
+    Only the init ends this job, and at its time limit.
+    """
     script = "for i in $(seq 60); do (while :; do :; done) & done; wait"
     limits = Limits(cpus=0.1, pids=64)
-    before = time.monotonic()
     ran = shell(launcher, script, limits=limits, timeout_s=2, grace_s=0.2)
     assert ran.ending.timed_out
-    assert time.monotonic() - before < 12
+    assert ran.ending.exit_code is None
+    assert ran.ending.error is None
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
@@ -171,24 +184,22 @@ def test_a_slow_disk_is_slow(launcher: Launcher) -> None:
     for rate in (1 << 20, None):
         with path.open("wb") as file:
             spec = Spec(("/usr/bin/python3", "-c", script), {}, Limits(io_bps=rate))
-            ending = launcher.start(spec, stdout=file.fileno(), stderr=2).wait(60)
+            ending = launcher.start(spec, stdout=file.fileno(), stderr=2).wait()
         assert ending.exit_code == 0
         assert path.stat().st_size == 8 << 20
         assert (ending.usage.io_write_bytes or 0) >= 8 << 20
         took[rate] = ending.usage.wall_s
     assert took[1 << 20] >= 6
-    assert took[None] < 3
+    assert took[None] < took[1 << 20]
 
 
-def test_not_one_instruction_runs_outside(launcher: Launcher) -> None:
+def test_not_one_instruction_runs_outside() -> None:
     """A process that was moved would have left its first memory to its old cgroup."""
-    before = Path("/sys/fs/cgroup/cgroup.procs")
-    assert before.exists()
-    leaf = room(launcher)
-    for entry in leaf.iterdir():
-        if entry.is_dir():
-            current = int((entry / "memory.current").read_text())
-            assert current > 100 << 10, f"{entry}: the init's own pages are not charged here"
+    with TidyLauncher(isolation="full", slots=1) as launcher:  # whose only cgroup stays
+        wait_until_ready(launcher)
+        (leaf,) = (entry for entry in room(launcher).iterdir() if entry.is_dir())
+        current = int((leaf / "memory.current").read_text())
+    assert current > 100 << 10, "the init's own pages are not charged to its cgroup"
 
 
 def test_the_job_sees_no_cgroup_but_its_own(launcher: Launcher) -> None:
@@ -197,32 +208,26 @@ def test_the_job_sees_no_cgroup_but_its_own(launcher: Launcher) -> None:
 
 
 def test_cgroups_are_gone_soon_after_the_job(launcher: Launcher) -> None:
-    place = room(launcher)
-    read, write = os.pipe()
     spec = Spec(("sh", "-c", "sleep 1 & setsid sleep 60 & exit 0"), {}, Limits())
-    sandbox = launcher.start(spec, stdout=write, stderr=write)
-    os.close(write)
-    os.close(read)
-    leaves = {entry.name for entry in place.iterdir() if entry.is_dir()}
-    assert sandbox.wait(20).exit_code == 0
-    ends = time.monotonic() + 2
-    while True:
-        left = {entry.name for entry in place.iterdir() if entry.is_dir()}
-        if len(leaves - left) == 1:
-            break
-        assert time.monotonic() < ends, "the cgroup of the ended job is still there"
+    with Path(os.devnull).open("wb") as null:
+        sandbox = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
+    leaf = sandbox.leaf
+    assert leaf is not None
+    assert leaf.exists()
+    assert sandbox.wait().exit_code == 0
+    while leaf.exists():  # pytest's time limit ends what never comes
         time.sleep(0.02)
 
 
 def test_a_closed_launcher_leaves_no_cgroup() -> None:
-    with Launcher(isolation="full", slots=2) as launcher:
+    with TidyLauncher(isolation="full", slots=2) as launcher:
         place = room(launcher)
         with Path(os.devnull).open("wb") as null:
             spec = Spec(("sleep", "60"), {}, Limits())
             sandbox = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
         assert place.exists()
     assert not place.exists()
-    assert sandbox.wait(5).signal == 9
+    assert sandbox.wait().signal == 9
 
 
 def test_usage_is_told(launcher: Launcher) -> None:
@@ -253,7 +258,7 @@ def test_usage_is_told(launcher: Launcher) -> None:
 
 
 def test_limits_of_a_ready_slot_are_changed_before_the_job(launcher: Launcher) -> None:
-    time.sleep(0.5)  # both slots are ready
+    wait_until_ready(launcher)
     ran = run(launcher, Spec(("nproc",), {}, Limits(cores="0", memory_mb=32, pids=20)))
     assert ran.out == b"1\n"
 
@@ -314,16 +319,20 @@ def test_what_a_crashed_agent_left_is_swept() -> None:
         "import os, signal\nfrom ec2_agent.sandbox.launcher import Launcher\n"
         "from ec2_agent.sandbox.model import Limits, Spec\n"
         "launcher = Launcher(isolation='full', slots=2)\n"
-        "launcher.start(Spec(('sleep', '60'), {}, Limits()), stdout=1, stderr=2)\n"
+        "spec = Spec(('sleep', '60'), {}, Limits())\n"
+        "print(launcher.start(spec, stdout=2, stderr=2).leaf, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False, timeout=60)
-    rooms = set(Path("/sys/fs/cgroup").glob("joblane-*"))
-    ends = time.monotonic() + 2
-    while any("populated 1" in (r / "cgroup.events").read_text() for r in rooms):
-        if time.monotonic() > ends:
-            break  # the module's own launcher has slots
+    crashed = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    leaf = Path(crashed.stdout.strip())
+    assert leaf.name.isdecimal()
+    events = leaf.parent / "cgroup.events"
+    while events.exists() and "populated 1" in events.read_text():
         time.sleep(0.05)
-    with Launcher(isolation="full", slots=0) as launcher:
-        assert room(launcher) in rooms
+    with TidyLauncher(isolation="full", slots=0) as launcher:
+        launcher.remove_leftovers()  # should another launcher's block have become free meanwhile
+        assert not leaf.exists()
         assert [path for path in room(launcher).iterdir() if path.is_dir()] == []

@@ -1,18 +1,26 @@
 """The launcher that tests of a job's view share."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits
-from tests.sandbox.running import strongest
+from tests.sandbox.running import TidyLauncher, strongest
 
 
-@pytest.fixture(scope="session")
-def launcher() -> Iterator[Launcher]:
+@pytest.fixture(name="shared_launcher", scope="session")
+def _shared_launcher() -> Iterator[TidyLauncher]:
     """A launcher with the strongest isolation of this host and small limits."""
-    os.environ["AWS_SECRET_ACCESS_KEY"] = "the agent's own"
-    with Launcher(isolation=strongest(), slots=2, defaults=Limits(pids=200, tmp_mb=64)) as it:
-        yield it
+    limits = Limits(pids=200, tmp_mb=64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "the agent's own")
+        with TidyLauncher(isolation=strongest(), slots=2, defaults=limits) as it:
+            yield it
+
+
+@pytest.fixture
+def launcher(shared_launcher: TidyLauncher) -> Iterator[Launcher]:
+    """The launcher; what a test leaves running ends with the test."""
+    yield shared_launcher
+    shared_launcher.end_jobs()

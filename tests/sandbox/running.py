@@ -5,12 +5,17 @@ Programs in the test machine of tests/kernel import this: nothing that takes lon
 
 import contextlib
 import functools
+import itertools
 import os
+import select
+import signal
 import socket
 import threading
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Isolation, Limits, Spec
 from ec2_agent.sandbox.probe import probe
@@ -32,6 +37,70 @@ def room(launcher: Launcher) -> Path:
             if (path := entry.readlink()).name.startswith("joblane-"):
                 return path
     raise AssertionError("the launcher holds no cgroup open")
+
+
+class TidyLauncher(Launcher):
+    """A launcher that lets go of whatever a test has started, however the test ends.
+
+    A socket that a failed test leaves open would fail the next test as well, and in the end
+    pytest itself: warnings are errors.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._started: list[Sandbox] = []
+        super().__init__(**settings)
+
+    def start(self, spec: Spec, *, stdout: int, stderr: int, line: int | None = None) -> Sandbox:
+        """Start a job, as any launcher does."""
+        sandbox = super().start(spec, stdout=stdout, stderr=stderr, line=line)
+        self._started.append(sandbox)
+        return sandbox
+
+    def end_jobs(self) -> None:
+        """Kill the jobs that have not ended, and close what was opened for them."""
+        while self._started:
+            sandbox = self._started.pop()
+            sandbox.kill()
+            sandbox.wait()
+
+    def close(self) -> None:
+        """Close, and then let go of the jobs that this has killed."""
+        super().close()
+        self.end_jobs()
+
+
+def wait_until_ready(launcher: Launcher) -> None:
+    """Wait until each slot of the pool waits for a job."""
+    for slot in tuple(launcher._pool):  # noqa: SLF001 - what it tells is read by the next start
+        poll = select.poll()
+        poll.register(slot.sock, select.POLLIN)
+        poll.poll()
+
+
+_markers = itertools.count()
+
+
+def marker() -> str:
+    """Seconds for `sleep` that no other process of this host was given: see `alive`."""
+    return f"4700.{os.getpid():08}{next(_markers):04}"
+
+
+STOPS = "kill -STOP $$; "
+"""A shell that runs this waits for `go_on`."""
+
+
+def go_on(marker: str) -> None:
+    """Wait until a shell with the marker in its command line has stopped, and let it go on."""
+    while not (stopped := [pid for pid in alive(marker) if _is_stopped(pid)]):
+        time.sleep(0.01)
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _is_stopped(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"T")
+    return False
 
 
 def alive(marker: str) -> list[int]:

@@ -12,6 +12,7 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Limits, Spec
 from ec2_agent.shim.pool import Shims
@@ -38,6 +39,13 @@ class Room:
         self.launcher = Launcher(isolation=strongest(), slots=0)
         self.shims = Shims()
         self.epoch = 0
+        self._open: list[tuple[Any, Sandbox]] = []
+
+    def let_go(self) -> None:
+        """Close what a test that failed has left open: connections to shims, and sandboxes."""
+        for shim, sandbox in self._open:
+            shim.close()
+            sandbox.abandon()
 
     def start(
         self, script: str, until_s: float = 60, **changes: Any
@@ -47,7 +55,23 @@ class Room:
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s)
         spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
-        return (directory, *starter.start_in(directory, spec))
+        shim, sandbox = starter.start_in(directory, spec)
+        self._open.append((shim, sandbox))
+        return directory, shim, sandbox
+
+
+def records(directory: JobDirectory) -> list[tuple[int, str, bytes]]:
+    """What a job has written: number, stream and bytes of each record."""
+    reader, found = directory.reader(), []
+    while reader.unread:
+        seq, stream, _, data = reader.read()
+        found.append((seq, stream, data))
+    return found
+
+
+def output(directory: JobDirectory) -> bytes:
+    """All that a job has written."""
+    return b"".join(data for *_, data in records(directory))
 
 
 def make_directory(jobs: Path, epoch: int) -> JobDirectory:

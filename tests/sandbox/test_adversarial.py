@@ -19,7 +19,7 @@ def host() -> Iterator[dict[str, object]]:
 
 
 @pytest.fixture(scope="session")
-def shown(launcher: Launcher, host: dict[str, object]) -> Callable[[Case], str]:
+def shown(shared_launcher: Launcher, host: dict[str, object]) -> Callable[[Case], str]:
     """What a case shows; cases that leave no trace share a sandbox with the others of their kind.
 
     Each is tried by a process of its own there. A Python that starts in the test machine takes
@@ -30,10 +30,10 @@ def shown(launcher: Launcher, host: dict[str, object]) -> Callable[[Case], str]:
     def find(case: Case) -> str:
         cases = [each for each in CASES if each.kind == case.kind and shares(each)]
         if case not in cases:
-            ran = python(launcher, program(case, host), env=case.env)
+            ran = python(shared_launcher, program(case, host), env=case.env)
             return ran.out.decode("utf-8", "replace").strip() or f"{ran.err.decode()}, {ran.ending}"
         if case.name not in found:
-            ran = python(launcher, shared_program(cases, host), timeout_s=60.0)
+            ran = python(shared_launcher, shared_program(cases, host), timeout_s=60.0)
             by_place = shown_of(ran.out.decode())
             lost = f"nothing: {ran.err.decode()}, {ran.ending}"
             found.update({each.name: by_place.get(n, lost) for n, each in enumerate(cases)})

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from ec2_agent.host.processes import boottime, is_running, start_ticks
+from ec2_agent.jobs import reconnect as reconnecting
 from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import ShimUnreachable, reconnect
@@ -24,8 +24,8 @@ from ec2_agent.jobs.state_directory import StateDirectoryLocked, lock_state_dire
 from ec2_agent.sandbox import uids
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
-from tests.sandbox.running import REPOSITORY, alive
-from tests.sandbox.shim_jobs import Room, ended, wait_for
+from tests.sandbox.running import REPOSITORY, STOPS, alive, go_on, marker
+from tests.sandbox.shim_jobs import Room, ended, output, records, wait_for
 
 NOBODY: Any = None
 
@@ -34,19 +34,12 @@ NOBODY: Any = None
 def _room(tmp_path: Path) -> Iterator[Room]:
     room = Room(tmp_path)
     yield room
+    room.let_go()
     for directory in JobDirectory.all(tmp_path):
         if (who := directory.read(files.SHIM)) is not None and is_running(who):
             os.kill(who["pid"], signal.SIGKILL)
     room.shims.close()
     room.launcher.close()
-
-
-def output(directory: JobDirectory) -> list[tuple[int, str, bytes]]:
-    reader, found = directory.reader(), []
-    while reader.unread:
-        seq, stream, _, data = reader.read()
-        found.append((seq, stream, data))
-    return found
 
 
 def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
@@ -56,7 +49,7 @@ def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
     assert end is not None
     assert (75, "app:x", False) == (end.exit_code, end.condition, end.lease_lost)
     assert {("stdout", b'{"ok": true}\n'), ("stderr", b"err\n")} == {
-        (stream, data) for _, stream, data in output(directory)
+        (stream, data) for _, stream, data in records(directory)
     }
     assert end.records == 2
     wait_for(lambda: not is_running(directory.read(files.SHIM) or {}))
@@ -67,13 +60,13 @@ def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
 
 
 def test_a_job_that_nobody_renews_is_killed_in_time(room: Room):
-    directory, shim, sandbox = room.start("sleep 4751.5", until_s=1.0)
-    began = time.monotonic()
-    end = ended(directory, shim, sandbox)
+    mark = marker()
+    began = boottime()
+    end = ended(*room.start(f"sleep {mark}", until_s=1.0))
     assert end is not None
     assert end.lease_lost
-    assert 0.5 < time.monotonic() - began < 4
-    assert [] == alive("4751.5")
+    assert boottime() >= began + 1.0
+    assert [] == alive(mark)
 
 
 def test_a_job_whose_time_is_over_before_it_starts_is_not_started(
@@ -87,11 +80,15 @@ def test_a_job_whose_time_is_over_before_it_starts_is_not_started(
 
 
 def test_a_job_that_is_renewed_goes_on(room: Room):
-    directory, shim, sandbox = room.start("sleep 1.5", until_s=1.0)
+    mark = marker()
+    directory, shim, sandbox = room.start(f"{STOPS} # {mark}", until_s=5)
+    until = boottime() + 5
 
     async def renew() -> Ending | None:
         link = ShimConnection(shim)
-        link.renew(boottime() + 30)
+        link.renew(boottime() + 300)
+        await asyncio.sleep(until - boottime())
+        go_on(mark)
         end = await RunningJob(directory, link, sandbox).end()
         await link.gone
         return end
@@ -102,24 +99,28 @@ def test_a_job_that_is_renewed_goes_on(room: Room):
 
 
 def test_a_killed_shim_takes_its_job_with_it(room: Room):
-    directory, shim, sandbox = room.start("(setsid sleep 4752.5 &); sleep 4752.5")
-    wait_for(lambda: directory.read(files.SHIM) is not None and len(alive("4752.5")) >= 2)
+    mark = marker()
+    directory, shim, sandbox = room.start(f"(setsid sleep {mark} &); sleep {mark}")
+    wait_for(lambda: directory.read(files.SHIM) is not None and len(alive(mark)) >= 2)
     os.kill((directory.read(files.SHIM) or {})["pid"], signal.SIGKILL)
     assert None is ended(directory, shim, sandbox)
-    assert [] == alive("4752.5")
+    assert [] == alive(mark)
     assert None is reconnect(directory)
 
 
 def test_a_dead_launcher_costs_no_kept_job(room: Room):
-    directory, shim, sandbox = room.start("sleep 0.5; exit 7")
+    mark = marker()
+    directory, shim, sandbox = room.start(f"{STOPS} exit 7 # {mark}")
     os.kill(room.launcher.pid, signal.SIGKILL)
+    go_on(mark)
     end = ended(directory, shim, sandbox)
     assert end is not None
     assert 7 == end.exit_code
 
 
 def test_a_dead_zygote_is_replaced_and_costs_no_kept_job(room: Room):
-    directory, shim, sandbox = room.start("sleep 0.5; exit 7")
+    mark = marker()
+    directory, shim, sandbox = room.start(f"{STOPS} exit 7 # {mark}")
     wait_for(lambda: directory.read(files.SHIM))
     for _ in range(2):
         zygote = room.shims.pid
@@ -129,6 +130,7 @@ def test_a_dead_zygote_is_replaced_and_costs_no_kept_job(room: Room):
             last = ended(*room.start("exit 3"))
             assert last is not None
             assert 3 == last.exit_code
+    go_on(mark)
     end = ended(directory, shim, sandbox)
     assert end is not None
     assert 7 == end.exit_code
@@ -136,14 +138,16 @@ def test_a_dead_zygote_is_replaced_and_costs_no_kept_job(room: Room):
 
 def test_an_agent_that_is_killed_leaves_its_job_to_the_next(tmp_path: Path):
     """Killed with launcher and zygote, in the middle of the job's output."""
-    script = "for i in $(seq 60); do echo line $i; sleep 0.02; done; exit 9"
+    mark = marker()
+    script = "for i in $(seq 60); do echo line $i; sleep 0.02; [ $i != 40 ] || kill -STOP $$; done"
+    script += f"; exit 9 # {mark}"
     program = (
         "import os, signal, sys, time\n"
         "from pathlib import Path\n"
-        "from tests.sandbox.shim_jobs import Room\n"
+        "from tests.sandbox.shim_jobs import Room, output\n"
         f"room = Room(Path({str(tmp_path)!r}))\n"
-        f"room.start({script!r})\n"
-        "time.sleep(0.5)\n"
+        f"directory, *_ = room.start({script!r})\n"
+        "while b'line 10\\n' not in output(directory): time.sleep(0.01)\n"
         "for pid in (room.launcher.pid, room.shims.pid, os.getpid()):\n"
         "    os.kill(pid, signal.SIGKILL)\n"
     )
@@ -152,28 +156,24 @@ def test_an_agent_that_is_killed_leaves_its_job_to_the_next(tmp_path: Path):
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY}/layers/core/python"},
         check=False,
-        timeout=30,
+        timeout=60,
     )
     (directory,) = JobDirectory.all(tmp_path)
     shim = reconnect(directory)
     assert shim is not None
     assert None is reach_by(directory, started=1)
+    go_on(mark)
     end = ended(directory, shim, None)
     assert end is not None
-    assert (9, 60) == (
-        end.exit_code,
-        len(b"".join(d for *_, d in output(directory)).split(b"\n")) - 1,
-    )
-    assert b"".join(b"line %d\n" % n for n in range(1, 61)) == b"".join(
-        data for *_, data in output(directory)
-    )
-    numbers = [seq for seq, *_ in output(directory)]
+    assert 9 == end.exit_code
+    assert b"".join(b"line %d\n" % n for n in range(1, 61)) == output(directory)
+    numbers = [seq for seq, *_ in records(directory)]
     assert list(range(1, (end.records or 0) + 1)) == numbers
 
 
 def test_the_uids_of_a_job_are_taken_while_its_shim_lives(room: Room):
     """Its cgroup is named after them, and the shim reads that when the job is dead already."""
-    directory, shim, sandbox = room.start("sleep 4753.5")
+    directory, shim, sandbox = room.start("sleep 4753")
     block = int(Path(f"/proc/self/fd/{room.launcher.lock}").readlink().name)
     wait_for(lambda: directory.read(files.SHIM))
     who = directory.read(files.SHIM) or {}
@@ -203,7 +203,8 @@ def reach_by(directory: JobDirectory, **other: Any) -> Any:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
 def test_another_user_does_not_reach_a_shim(room: Room):
-    directory, shim, sandbox = room.start("sleep 0.5")
+    mark = marker()
+    directory, shim, sandbox = room.start(f"{STOPS} # {mark}")
     wait_for((directory.path / "sock").exists)
     for path in (directory.path, *directory.path.parents[:4]):
         path.chmod(path.stat().st_mode | 0o055)  # one of them is the host's /tmp
@@ -230,6 +231,7 @@ def test_another_user_does_not_reach_a_shim(room: Room):
         cwd="/",
     )
     assert b"kill" not in done.stdout
+    go_on(mark)
     end = ended(directory, shim, sandbox)
     assert end is not None
     assert 0 == end.exit_code
@@ -283,16 +285,16 @@ def test_files_of_an_ended_job_are_read_without_harm_wherever_they_are_cut(room:
     directory = left(room, "echo one; sleep 0.3; echo two; exit 7")
     wait_for(lambda: not is_running(directory.read(files.SHIM) or {}))
     end = Ending.decode(directory.read(files.EXIT) or {})
-    printed = output(directory)
+    printed = records(directory)
     directory.note_shipped(1)
     for _ in cuts(directory.path / files.SHIPPED):
         assert [end] == find(room.jobs)
-        assert printed in (output(directory), [printed[0], *output(directory)])
+        assert printed in (records(directory), [printed[0], *records(directory)])
     for _ in cuts(directory.path / files.SHIM):
         assert [end] == find(room.jobs)
     for _ in cuts(directory.path / files.LOG):
         assert [end] == find(room.jobs)
-        assert output(directory) in (printed, printed[:1], [])
+        assert records(directory) in (printed, printed[:1], [])
     for _ in cuts(directory.path / files.EXIT):
         assert [None] == find(room.jobs)  # lost: it runs again, if it may
     spec = (directory.path / files.SPEC).read_bytes()
@@ -304,33 +306,44 @@ def test_files_of_an_ended_job_are_read_without_harm_wherever_they_are_cut(room:
 
 
 def test_a_job_that_runs_and_has_lost_its_name_is_killed(room: Room):
-    directory = left(room, "sleep 4753.5")
-    wait_for(lambda: alive("4753.5"))
+    mark = marker()
+    directory = left(room, f"sleep {mark}")
+    wait_for(lambda: alive(mark))
     (directory.path / files.SPEC).write_bytes(b'{"job_id"')
     assert [] == find(room.jobs)
-    assert [] == alive("4753.5")
+    assert [] == alive(mark)
     assert not directory.path.exists()
 
 
-def test_a_shim_that_has_not_said_yet_who_it_is_is_waited_for(room: Room):
-    directory = left(room, "sleep 4754.5")
+def test_a_shim_that_has_not_said_yet_who_it_is_is_waited_for(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    mark = marker()
+    directory = left(room, f"sleep {mark}")
     told, aside = directory.path / files.SHIM, directory.path / "aside"
     told.rename(aside)
-    later = threading.Timer(0.3, aside.rename, (told,))
-    later.start()
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        """Pass the time until the third look, which finds the file."""
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            aside.rename(told)
+
+    monkeypatch.setattr(time, "sleep", pause)
     (end,) = find(room.jobs)
     assert end is not None
-    assert [] == alive("4754.5")
-    later.join()
+    assert 3 == len(pauses)
+    assert [] == alive(mark)
 
 
 def test_a_shim_that_never_says_who_it_is_keeps_the_agent_from_starting(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ):
-    directory = left(room, "sleep 4755.5")
+    directory = left(room, "sleep 4755")
     told, aside = directory.path / files.SHIM, directory.path / "aside"
     told.rename(aside)
-    monkeypatch.setattr("ec2_agent.jobs.reconnect.ENDING_S", 0.1)
+    monkeypatch.setattr(reconnecting, "ENDING_S", 0.1)
     with pytest.raises(ShimUnreachable, match="has not written its identity"):
         find(room.jobs)
     aside.rename(told)
