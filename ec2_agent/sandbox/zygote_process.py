@@ -9,7 +9,10 @@ _BOOT = """\
 import os, sys
 standard = list(sys.path)
 sys.path += sys.argv[2:]
-os.dup2(int(sys.argv[1]), 3, inheritable=False)
+control = int(sys.argv[1])
+if control != 3:
+    os.dup2(control, 3, inheritable=False)
+    os.close(control)  # a shim with a job would keep the connection of a dead zygote open
 from {package} import zygote
 sys.path = standard
 zygote.main()

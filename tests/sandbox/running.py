@@ -61,7 +61,10 @@ class TidyLauncher(Launcher):
         while self._started:
             sandbox = self._started.pop()
             sandbox.kill()
-            sandbox.wait()
+            if sandbox.fileno() < 0:  # a shim has it, or it has ended
+                sandbox.abandon()
+            else:
+                sandbox.wait()
 
     def close(self) -> None:
         """Close, and then let go of the jobs that this has killed."""
