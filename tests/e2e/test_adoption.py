@@ -11,6 +11,7 @@ import pytest
 from ec2_agent.agent import EX_TEMPFAIL
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
+from tests.sandbox.running import STOPS, alive, go_on, marker
 from tests.support.deployed import output, starts, submit, wait_for, wait_until_started
 
 COUNT = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); echo line $i; echo err $i >&2; sleep 0.1; done"
@@ -57,10 +58,12 @@ def test_running_jobs_are_adopted_with_every_line_of_their_output(cloud: Cloud, 
 
 def test_what_ended_while_no_agent_was_there_is_reported(cloud: Cloud, http: Http):
     cloud.start_agent("phoenix")
-    job_id = submit(http, "sh", "-c", "sleep 2; echo done", restartable=False)
+    mark = marker()
+    job_id = submit(http, "sh", "-c", f"{STOPS} echo done # {mark}", restartable=False)
     wait_for(http, job_id, "active")
     wait_for_shims(cloud, 1)  # claimed is not started yet
     kill(cloud, "phoenix")
+    go_on(mark)
     deadline = time.monotonic() + 10
     while not list(cloud.run_dir.glob("state/*/phoenix/jobs/*/exit")):
         assert time.monotonic() < deadline
@@ -73,9 +76,10 @@ def test_what_ended_while_no_agent_was_there_is_reported(cloud: Cloud, http: Htt
 
 def test_a_job_whose_shim_was_killed_is_lost_and_tried_again(cloud: Cloud, http: Http):
     cloud.start_agent("phoenix")
-    script = 'test "$JOBLANE_ATTEMPT" = 2 || sleep 4747.5'
+    mark = marker()
+    script = f'test "$JOBLANE_ATTEMPT" = 2 || sleep {mark}'
     job_id = submit(http, "sh", "-c", script)
-    once = submit(http, "sleep", "4747.5", restartable=False)
+    once = submit(http, "sleep", mark, restartable=False)
     for each in (job_id, once):
         wait_for(http, each, "active")
     for pid in wait_for_shims(cloud, 2):
@@ -84,28 +88,30 @@ def test_a_job_whose_shim_was_killed_is_lost_and_tried_again(cloud: Cloud, http:
     assert 2 == job["attempt"]
     assert "its shim was killed" in str(job["timeline"])
     assert "not restartable" in wait_for(http, once, "failed")["reason"]
-    assert not any("4747.5" in line for line in commands())
+    assert [] == alive(mark)
 
 
 def test_a_job_that_was_cancelled_while_no_agent_was_there_ends_when_it_comes(
     cloud: Cloud, http: Http
 ):
     cloud.start_agent("phoenix")
-    job_id = submit(http, "sleep", "4748.5")
+    mark = marker()
+    job_id = submit(http, "sleep", mark)
     wait_for(http, job_id, "active")
     wait_for_shims(cloud, 1)  # claimed is not started yet
     kill(cloud, "phoenix")
     http("POST", f"/v1/jobs/{job_id}/cancel")
     cloud.start_agent("phoenix")
     wait_for(http, job_id, "cancelled")
-    assert not any("4748.5" in line for line in commands())
+    assert [] == alive(mark)
 
 
 def test_a_job_that_somebody_else_has_taken_over_is_killed_and_not_reported(
     cloud: Cloud, http: Http
 ):
     cloud.start_agent("phoenix")
-    script = 'test "$JOBLANE_ATTEMPT" = 2 && exit 0; sleep 4749.5'
+    mark = marker()
+    script = f'test "$JOBLANE_ATTEMPT" = 2 && exit 0; sleep {mark}'
     job_id = submit(http, "sh", "-c", script)
     wait_for(http, job_id, "active")
     wait_for_shims(cloud, 1)  # claimed is not started yet
@@ -116,7 +122,7 @@ def test_a_job_that_somebody_else_has_taken_over_is_killed_and_not_reported(
     spec.write_text(spec.read_text().replace('"epoch":1', '"epoch":7'))
     cloud.start_agent("phoenix")
     deadline = time.monotonic() + 10
-    while any("4749.5" in line for line in commands()):
+    while alive(mark):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert "active" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
@@ -142,15 +148,3 @@ def wait_for_shims(cloud: Cloud, number: int) -> list[int]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return shims
-
-
-def commands() -> list[str]:
-    """Command lines of every process of this host."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found.append((entry / "cmdline").read_bytes().decode("utf-8", "replace"))
-            except OSError:
-                continue
-    return found

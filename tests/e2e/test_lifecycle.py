@@ -30,7 +30,6 @@ def states(job: dict[str, Any]) -> list[str]:
 
 def test_a_job_waits_for_its_run_at_and_then_runs(http: Http):
     job_id = submit(http, "true", run_at=moment(2))
-    assert "scheduled" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
     job = wait_for(http, job_id, "completed")
     assert ["scheduled", "pending", "active", "completed"] == states(job)
     assert job["started_at"] >= job["run_at"][:19]
@@ -212,5 +211,5 @@ def test_ec2_reports_the_end_of_an_instance_and_its_job_runs_elsewhere_in_second
     clients.make("lambda").invoke(
         FunctionName="joblane-instance_end", Payload=json.dumps(event).encode()
     )
-    job = wait_for(http, job_id, "completed", timeout_s=10)
+    job = wait_for(http, job_id, "completed")  # its lease would last for minutes
     assert "taken over from i-0doomed" in str(job["timeline"])

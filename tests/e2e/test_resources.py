@@ -74,12 +74,18 @@ def _wake_ups(agent: Process) -> int:
     """How often the threads of the agent and of its state service have waited for something."""
     found = 0
     for pid in below(agent.pid):
-        if pid == agent.pid or b"ec2_agent.state" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if pid == agent.pid or "ec2_agent.state" in _command(pid):
             for status in Path(f"/proc/{pid}/task").glob("*/status"):
                 with contextlib.suppress(OSError):  # the thread of a call that has just ended
                     text = status.read_text()
                     found += int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
     return found
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):  # a shim or a sandbox that has just ended
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    return ""
 
 
 def _both(agent: Process) -> Weight:

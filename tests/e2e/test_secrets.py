@@ -12,6 +12,7 @@ from joblane.aws.clients import Clients
 from joblane.deployment.names import log_group_name
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
+from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import submit, wait_for
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -96,7 +97,8 @@ def answers(http: Http, job_id: str) -> Iterator[tuple[str, str]]:
 
 
 def test_values_are_found_nowhere_but_in_the_job(cloud: Cloud, clients: Clients, http: Http):
-    script = "echo ${#TOKEN} ${#PASSWORD}; exec sleep 3.14159"
+    mark = marker()
+    script = f"echo ${{#TOKEN}} ${{#PASSWORD}}; {STOPS} # {mark}"
     job_id = submit(http, "sh", "-c", script, secret_env=SECRET_ENV)
     wait_for(http, job_id, "active")
     output = ""
@@ -106,7 +108,8 @@ def test_values_are_found_nowhere_but_in_the_job(cloud: Cloud, clients: Clients,
         )
     assert LENGTHS == output
     if os.geteuid() == 0:  # only root sees the environment of others
-        assert {"sleep 3.14159 "} == found_in(processes())
+        assert {f"sh -c {script} "} == found_in(processes())
+    go_on(mark)
     wait_for(http, job_id, "completed")
     messages = httpx.get(f"{cloud.endpoint}/_ministack/sqs/messages").text
     everywhere = [

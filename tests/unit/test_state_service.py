@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ec2_agent.host.processes import start_ticks
 from ec2_agent.state import protocol
 from ec2_agent.state.client import StateRefused
 from ec2_agent.state.files import Files
@@ -105,13 +106,9 @@ asyncio.run(main())
         assert agent.stdout is not None
         pid = int(agent.stdout.readline())
         agent.kill()
-    run(lambda: until(lambda: not Path(f"/proc/{pid}").exists() or is_zombie(pid)))
+    run(lambda: until(lambda: start_ticks(pid) is None))
     run(lambda: until(lambda: not files.socket.exists()))
     assert "ended with the agent" in files.log.read_text()
-
-
-def is_zombie(pid: int) -> bool:
-    return " Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
 def test_a_disk_that_takes_nothing_is_a_defined_error_and_trouble_until_it_does(files: Files):

@@ -5,6 +5,7 @@ away and come back on the same port, cut a connection, or answer anything at all
 """
 
 import json
+import socket
 import ssl
 import threading
 from collections import deque
@@ -97,7 +98,11 @@ class FakeApi:
         """What becomes of a job that was submitted."""
         self._open: set[Any] = set()
         self._server: ThreadingHTTPServer | None = None
-        self._port = 0
+        self._held = socket.socket()
+        """Keeps the port from others while nobody listens; it refuses connections then."""
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", 0))
+        self._port: int = self._held.getsockname()[1]
         self._tls: ssl.SSLContext | None = None
         self.up()
 
@@ -123,16 +128,21 @@ class FakeApi:
         class Server(ThreadingHTTPServer):
             daemon_threads = True
             block_on_close = False
+            allow_reuse_address = True
 
             def handle_error(self, *_: object) -> None:
                 """A client may go away."""
 
         self._server = Server(("127.0.0.1", self._port), Handler)
-        self._port = self._server.server_port
         if self._tls:
             self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
+
+    def close(self) -> None:
+        """Go away for good."""
+        self.down()
+        self._held.close()
 
     def down(self) -> None:
         """Refuse connections, and end those that are open."""

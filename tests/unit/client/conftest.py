@@ -38,7 +38,7 @@ def api() -> Iterator[FakeApi]:
     """An API that runs during one test."""
     fake = FakeApi()
     yield fake
-    fake.down()
+    fake.close()
 
 
 @pytest.fixture(params=sorted(CONNECT))
