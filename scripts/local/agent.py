@@ -83,7 +83,7 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
     def is_listed() -> bool:
         if not agent.is_alive():
             raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
-        answer = httpx.get(f"{url}/v1/agents", params={"limit": 100}, headers=headers, timeout=10)
+        answer = httpx.get(f"{url}/v1/agents", params={"limit": 100}, headers=headers, timeout=30)
         if answer.status_code != httpx.codes.OK:
             raise LocalError(
                 f"GET /v1/agents answered {answer.status_code}: {' '.join(answer.text.split())}"

@@ -97,7 +97,9 @@ class Cloud:
             form["scope"] = " ".join(f"{API_AUDIENCE}/{scope}" for scope in scopes)
         # On AWS the token endpoint has its own host; here the gateway serves its path.
         path = httpx.URL(self.outputs["TokenUrl"]).path
-        answer = httpx.post(f"{self.endpoint}{path}", auth=(client_id, secret), data=form)
+        answer = httpx.post(
+            f"{self.endpoint}{path}", auth=(client_id, secret), data=form, timeout=30
+        )
         if answer.status_code != httpx.codes.OK:
             raise LocalError(f"no token for {tenant!r}: {' '.join(answer.text.split())}")
         return str(answer.json()["access_token"])

@@ -182,13 +182,13 @@ def _stories(cloud: Cloud, clients: Clients) -> Iterator[dict[str, Story]]:
         http = Http(cloud.url, cloud.token())
         stack.callback(http.close)
         stage = Stage(cloud, http, clients.make("sqs"), heard, stack)
+        stack.callback(stage.forget)
+        stack.callback(cloud.stop_agents)  # some have no way to AWS: none may meet other tests
         stack.callback(stage.over.set)
         stage.begin()
         cut_at = stage.play(pool)
         stage.over.set()
         yield {name: stage.story(name, cut_at) for name in stage.jobs}
-        list(pool.map(cloud.stop_agent, list(cloud.agents)))
-        stage.forget()
 
 
 def longest_pause_s(stories: dict[str, Story]) -> float:

@@ -146,7 +146,7 @@ def test_an_agent_that_is_killed_leaves_its_job_to_the_next(tmp_path: Path):
         "from pathlib import Path\n"
         "from tests.sandbox.shim_jobs import Room, output\n"
         f"room = Room(Path({str(tmp_path)!r}))\n"
-        f"directory, *_ = room.start({script!r})\n"
+        f"directory, *_ = room.start({script!r}, until_s=60)\n"
         "while b'line 10\\n' not in output(directory): time.sleep(0.01)\n"
         "for pid in (room.launcher.pid, room.shims.pid, os.getpid()):\n"
         "    os.kill(pid, signal.SIGKILL)\n"
@@ -161,9 +161,10 @@ def test_an_agent_that_is_killed_leaves_its_job_to_the_next(tmp_path: Path):
     (directory,) = JobDirectory.all(tmp_path)
     shim = reconnect(directory)
     assert shim is not None
-    assert None is reach_by(directory, started=1)
-    go_on(mark)
-    end = ended(directory, shim, None)
+    with shim:
+        assert None is reach_by(directory, started=1)
+        go_on(mark)
+        end = ended(directory, shim, None)
     assert end is not None
     assert 9 == end.exit_code
     assert b"".join(b"line %d\n" % n for n in range(1, 61)) == output(directory)
