@@ -62,7 +62,7 @@ class TidyLauncher(Launcher):
             sandbox = self._started.pop()
             sandbox.kill()
             if sandbox.fileno() < 0:  # a shim has it, or it has ended
-                sandbox.abandon()
+                sandbox.release(killed=False)
             else:
                 sandbox.wait()
 

@@ -44,7 +44,7 @@ class Room:
         """Close what a test that failed has left open: connections to shims, and sandboxes."""
         for shim, sandbox in self._open:
             shim.close()
-            sandbox.abandon()
+            sandbox.release(killed=False)
 
     def start(
         self, script: str, until_s: float = 3600, **changes: Any
