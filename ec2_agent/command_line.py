@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ec2_agent.sandbox.model import HostReport
 from ec2_agent.sandbox.probe import probe
-from ec2_agent.settings import PACE, Pace
-from ec2_agent.start import CannotStart, Options, run_agent
+from ec2_agent.settings import PACE, CannotStart, Pace
+from ec2_agent.start import Options, run_agent
 from joblane.deployment.names import AGENT_NAME_PATTERN
 
 EX_UNAVAILABLE = 69

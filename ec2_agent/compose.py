@@ -21,8 +21,7 @@ from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.queue_limits import QueueLimits
-from ec2_agent.outcomes.journal import Journal
-from ec2_agent.outcomes.recorder import OutcomeRecorder
+from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease

@@ -1,16 +1,14 @@
 """The agent's configuration file, and the directory of its files."""
 
+import fcntl
 import os
 import tomllib
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ec2_agent.settings import CannotStart
 from ec2_agent.state.settings import StateSettings
-
-
-class BadConfiguration(Exception):
-    """The configuration file is invalid; the text names the file and the field."""
 
 
 class Configuration(BaseModel):
@@ -22,20 +20,20 @@ class Configuration(BaseModel):
 
 
 def read(path: Path | None) -> Configuration:
-    """Read a TOML file; None gives the defaults. Raises BadConfiguration."""
+    """Read a TOML file; None gives the defaults. Raises CannotStart with the invalid field."""
     if path is None:
         return Configuration()
     try:
         return Configuration.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise BadConfiguration(f"{path}: {error.strerror}") from None
+        raise CannotStart(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadConfiguration(f"{path}: not TOML: {error}") from None
+        raise CannotStart(f"{path}: not TOML: {error}") from None
     except ValidationError as error:
         wrong = error.errors()[0]
         field = ".".join(str(part) for part in wrong["loc"])
         what = "unknown setting" if wrong["type"] == "extra_forbidden" else wrong["msg"]
-        raise BadConfiguration(f"{path}: {field}: {what}") from None
+        raise CannotStart(f"{path}: {field}: {what}") from None
 
 
 def state_directory(deployment: str, agent: str, uid: int) -> Path:
@@ -53,3 +51,26 @@ def state_directory(deployment: str, agent: str, uid: int) -> Path:
         home = os.environ.get("XDG_STATE_HOME")
         base = Path(home or Path.home() / ".local" / "state") / "joblane"
     return base / deployment / agent
+
+
+def lock_state_directory(directory: Path) -> int:
+    """Make the state directory and lock it; returns the lock's descriptor.
+
+    The lock ends with this process: shims and launcher do not inherit it. Raises
+    CannotStart and OSError.
+    """
+    (directory / "jobs").mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_uid != os.geteuid():
+        raise CannotStart(
+            f"{directory} belongs to another user: run the agent as that user, or remove it"
+        )
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise CannotStart(
+            f"another agent of this name is running and has locked {directory}: stop it, or "
+            "choose another --name"
+        ) from None
+    return lock

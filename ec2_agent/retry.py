@@ -80,16 +80,15 @@ async def retry(
     is asked before and after each pause. Raises the call's error when it is not retryable, the
     policy allows no further retry, or `proceed` returns False.
     """
-    first = True
     while True:
         try:
             return await call()
         except Exception as error:
             if not retryable(error):
                 raise
-            if first and event is not None:
+            if event is not None:
                 event(error)
-            first = False
+                event = None  # logged once
             if backoff.exhausted or not proceed():
                 raise
             await backoff.pause()

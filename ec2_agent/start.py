@@ -22,25 +22,20 @@ from ec2_agent.host.clock import Clock
 from ec2_agent.host.metadata import Metadata
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.reconnect import ShimUnreachable
-from ec2_agent.jobs.state_directory import StateDirectoryLocked, lock_state_directory
 from ec2_agent.logging.event import begin_log
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Isolation, SandboxRefused
-from ec2_agent.settings import Pace, Settings
+from ec2_agent.settings import CannotStart, Pace, Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files
-from ec2_agent.state.supervisor import StateLocation, StateSupervisor, StateUnavailable
+from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from joblane.aws.clients import Clients, LazyClients
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name
 
 MOST_READY_SLOTS = 16
 """Sandboxes that are kept ready for the next jobs, however many threads the agent has."""
-
-
-class CannotStart(Exception):
-    """The agent cannot start; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +71,6 @@ def run_agent(options: Options, pace: Pace) -> int:
         launcher.remove_leftovers()
         try:
             return asyncio.run(_run(settings, launcher, shims, clock))
-        except StateUnavailable as error:
-            raise CannotStart(str(error)) from None
         except ShimUnreachable as silent:
             raise CannotStart(
                 f"{silent}; its job ends when its lease does, within 4 minutes"
@@ -107,10 +100,7 @@ async def _run(settings: Settings, launcher: Launcher, shims: Shims, clock: Cloc
 
 
 def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
-    try:
-        configured = configuration.read(options.config)
-    except configuration.BadConfiguration as error:
-        raise CannotStart(str(error)) from None
+    configured = configuration.read(options.config)  # before any call to AWS
     return Settings(
         name=options.name,
         since_ms=0,
@@ -165,7 +155,7 @@ def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
 def _launcher(options: Options, settings: Settings) -> Launcher:
     """Lock the state directory, and start the launcher."""
     try:
-        lock_state_directory(settings.directory)
+        configuration.lock_state_directory(settings.directory)
         return Launcher(
             isolation=settings.isolation,
             slots=min(settings.threads, MOST_READY_SLOTS),
@@ -174,8 +164,6 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
             state_dir=settings.directory,
             cgroup_parent=options.cgroup,
         )
-    except StateDirectoryLocked as taken:
-        raise CannotStart(str(taken)) from None
     except OSError as failed:
         raise CannotStart(f"{settings.directory}: {failed.strerror or failed}") from None
     except SandboxRefused as refusal:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from ec2_agent.attempt.spec import GRACE_S, sandbox_spec
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import (
@@ -16,7 +15,7 @@ from ec2_agent.outcomes.judge import (
     stopped_before_start,
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
-from ec2_agent.sandbox.model import Spec
+from ec2_agent.sandbox.model import Limits, Spec
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.requirements import NoAnswer, Requirements
 from joblane.aws.secret_store import SecretProblem, SecretStore
@@ -26,6 +25,9 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome
 
 T = TypeVar("T")
+
+GRACE_S = 10.0
+"""Seconds between SIGTERM and SIGKILL for a job that is stopped or exceeded its timeout."""
 
 Stop = Callable[[], StopReason | None]
 """Why the attempt is to stop; None while it is to go on."""
@@ -118,3 +120,28 @@ class Preparation:
 
     def _now_ms(self) -> int:
         return int(self.clock() * 1000)
+
+
+def sandbox_spec(head: Head, grace_s: float) -> Spec:
+    """Give what the sandbox is to run for a claimed job; `grace_s` as `GRACE_S`."""
+    spec = head.spec
+    resources = spec.resources
+    return Spec(
+        argv=spec.command,
+        env={
+            **spec.env,
+            "JOBLANE_JOB_ID": head.job_id,
+            "JOBLANE_ATTEMPT": str(head.attempt),
+        },
+        limits=Limits(
+            memory_mb=resources.memory_mb,
+            cpus=resources.cpus,
+            pids=resources.pids,
+            cores=resources.cores,
+            io_bps=resources.io_bps,
+            tmp_mb=resources.tmp_mb,
+        ),
+        network=spec.network,
+        timeout_s=spec.timeout_s,
+        grace_s=grace_s,
+    )

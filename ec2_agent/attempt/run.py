@@ -9,8 +9,8 @@ from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.logging import events
+from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.outcomes.judge import AttemptResult, StopReason, judge, not_started
-from ec2_agent.outcomes.recorder import OutcomeRecorder
 from ec2_agent.sandbox.model import HostShort, LauncherGone, SandboxRefused
 from joblane.aws.logs import LogStore
 from joblane.job.head import Head

@@ -13,17 +13,22 @@ reached, is slow or throttles, outcomes wait here, and are reported in order whe
 """
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
 
+from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
-from ec2_agent.outcomes.record import OutcomeRecord, Transition
+from ec2_agent.outcomes.judge import AttemptResult
+from ec2_agent.outcomes.record import OutcomeRecord, Transition, decide
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.records import Record, Result
+from joblane.job.head import Head
+from joblane.job.retention import Retention
 
 KIND = "outcome"
 
@@ -289,3 +294,23 @@ class Journal:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecorder:
+    """Records the outcomes of one agent's attempts."""
+
+    journal: Journal
+    retention: Retention
+    clock: Callable[[], float]
+    """Unix seconds."""
+    dice: random.Random
+    """For the jitter of retries."""
+
+    def now_ms(self) -> int:
+        """Unix milliseconds."""
+        return int(self.clock() * 1000)
+
+    async def record(self, head: Head, delivery: Delivery, result: AttemptResult) -> None:
+        """Record an attempt's result; returns when its slot may be used again (`Journal.put`)."""
+        await self.journal.put(decide(head, delivery, result, self.retention, self.dice))

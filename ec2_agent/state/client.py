@@ -174,16 +174,12 @@ class StateClient:
             batch = next(_batches(list(self._later.values())[:BATCH]))
             try:
                 await self.sync(batch)
-            except NotReached as error:
-                events.later_updates_wait(error)
-                await asyncio.sleep(self._settings.reconnect)
-                continue
-            except StateRefused as refusal:
-                if refusal.code not in ("bad_request", "too_large"):
-                    events.later_updates_wait(refusal)
+            except (NotReached, StateRefused) as error:
+                if getattr(error, "code", None) not in ("bad_request", "too_large"):
+                    events.later_updates_wait(error)
                     await asyncio.sleep(self._settings.reconnect)
                     continue
-                events.later_updates_refused(len(batch), refusal)
+                events.later_updates_refused(len(batch), error)
             for record in batch:
                 key = (record.kind, record.id)
                 if self._later.get(key) is record:  # else a newer version came meanwhile

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ec2_agent.settings import CannotStart
 from ec2_agent.state import events
 from ec2_agent.state.client import NotReached, StateClient, StateRefused
 from ec2_agent.state.files import EX_CANTCREAT, Files
@@ -23,10 +24,6 @@ HUNG_AFTER = 3
 """A service that does not answer this many health checks in a row is killed and restarted."""
 
 _SILENT = "the state service does not answer"
-
-
-class StateUnavailable(Exception):
-    """The state service could not be started; the text says what to check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +59,18 @@ class StateSupervisor:
     async def start(self) -> None:
         """Start the service and wait until it is healthy.
 
-        Raises StateUnavailable after `start_tries` tries, `start_interval` seconds apart.
+        Raises CannotStart after `start_tries` tries, `start_interval` seconds apart.
         """
         path = self._location.files.socket
         if (length := len(os.fsencode(path))) > SOCKET_PATH_BYTES:
-            raise StateUnavailable(
+            raise CannotStart(
                 f"the path of the state service's socket has {length} bytes, and the kernel allows "
                 f"{SOCKET_PATH_BYTES}: {path}; name a shorter state directory"
             )
         try:
             self._location.files.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StateUnavailable(f"no directory for the state service: {error}") from None
+            raise CannotStart(f"no directory for the state service: {error}") from None
         why = ""
         for n in range(self._settings.start_tries):
             if n:
@@ -89,7 +86,7 @@ class StateSupervisor:
                 return
         await self.stop()
         files = self._location.files
-        raise StateUnavailable(
+        raise CannotStart(
             f"the state service did not become healthy: {why}; {self._last_log_line()}"
             f"check its log {files.log}, its socket {files.socket} and the disk"
         )

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
+from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
-from ec2_agent.attempt.spec import GRACE_S
 from infra.agent_install import Installation, fill
 from infra.errors import AssetError
 from tests.infra.synthesis import Deployment, synthesize

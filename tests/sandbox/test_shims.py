@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.configuration import lock_state_directory
 from ec2_agent.host.processes import boottime, is_running, start_ticks
 from ec2_agent.jobs import reconnect as reconnecting
 from ec2_agent.jobs.adoption import Adoption
@@ -20,9 +21,9 @@ from ec2_agent.jobs.reconnect import ShimUnreachable, reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
-from ec2_agent.jobs.state_directory import StateDirectoryLocked, lock_state_directory
 from ec2_agent.sandbox import uids
 from ec2_agent.sandbox.model import Ending
+from ec2_agent.settings import CannotStart
 from ec2_agent.shim import files
 from tests.sandbox.running import REPOSITORY, STOPS, alive, go_on, marker
 from tests.sandbox.shim_jobs import Room, ended, output, records, wait_for
@@ -240,7 +241,7 @@ def test_another_user_does_not_reach_a_shim(room: Room):
 
 def test_a_state_directory_has_one_agent(tmp_path: Path):
     lock = lock_state_directory(tmp_path / "a")
-    with pytest.raises(StateDirectoryLocked, match="is running"):
+    with pytest.raises(CannotStart, match="is running"):
         lock_state_directory(tmp_path / "a")
     os.close(lock)
     os.close(lock_state_directory(tmp_path / "a"))

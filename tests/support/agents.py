@@ -11,18 +11,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ec2_agent.attempt.preparation import Preparation
+from ec2_agent.attempt.preparation import GRACE_S, Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
-from ec2_agent.attempt.spec import GRACE_S
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.outcomes.journal import Journal, Store
+from ec2_agent.outcomes.journal import Journal, OutcomeRecorder, Store
 from ec2_agent.outcomes.record import OutcomeRecord
-from ec2_agent.outcomes.recorder import OutcomeRecorder
 from ec2_agent.outcomes.report import Report
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings

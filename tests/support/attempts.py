@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import Attempt
-from ec2_agent.attempt.spec import GRACE_S
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.lanes import LaneQueue
 from joblane.job.head import Head, submitted

@@ -16,14 +16,13 @@ from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.outcomes.journal import Journal
+from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.judge import (
     AttemptResult,
     StopReason,
     blocked_before_start,
     judge,
 )
-from ec2_agent.outcomes.recorder import OutcomeRecorder
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.lease import Lease
 from ec2_agent.retry import AWS_RETRY, Backoff

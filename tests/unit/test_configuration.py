@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.command_line import EX_UNAVAILABLE, main
-from ec2_agent.configuration import BadConfiguration, Configuration, read, state_directory
+from ec2_agent.configuration import Configuration, read, state_directory
+from ec2_agent.settings import CannotStart
 from ec2_agent.state.settings import StateSettings
 
 
@@ -53,7 +54,7 @@ def test_a_file_sets_what_it_names(tmp_path: Path):
 def test_a_wrong_file_is_refused_by_name_and_field(tmp_path: Path, text: str, said: str):
     path = tmp_path / "agent.toml"
     path.write_text(text)
-    with pytest.raises(BadConfiguration) as caught:
+    with pytest.raises(CannotStart) as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert said in str(caught.value)

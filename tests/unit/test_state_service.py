@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.host.processes import start_ticks
+from ec2_agent.settings import CannotStart
 from ec2_agent.state import protocol
 from ec2_agent.state.client import StateRefused
 from ec2_agent.state.files import Files
 from ec2_agent.state.records import Result
 from ec2_agent.state.settings import StateSettings
-from ec2_agent.state.supervisor import StateLocation, StateSupervisor, StateUnavailable
+from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from tests.support.state_service import record, run, service, until
 
 
@@ -135,9 +136,7 @@ def test_a_disk_that_takes_nothing_is_a_defined_error_and_trouble_until_it_does(
 def test_two_services_do_not_share_a_directory_and_the_second_agent_says_why(files: Files):
     async def test() -> None:
         async with service(files):
-            with pytest.raises(
-                StateUnavailable, match=r"another state service holds .*state\.lock"
-            ):
+            with pytest.raises(CannotStart, match=r"another state service holds .*state\.lock"):
                 async with service(files, start_tries=2):
                     pass
 
@@ -152,7 +151,7 @@ def test_a_service_that_cannot_have_its_files_keeps_the_agent_from_starting(file
         async with service(files):
             pass
 
-    with pytest.raises(StateUnavailable) as caught:
+    with pytest.raises(CannotStart) as caught:
         run(test)
     said = str(caught.value)
     assert "is damaged" in said
@@ -161,7 +160,7 @@ def test_a_service_that_cannot_have_its_files_keeps_the_agent_from_starting(file
 
 
 def test_a_socket_path_that_the_kernel_cannot_take_is_refused_at_once(tmp_path: Path):
-    with pytest.raises(StateUnavailable, match="name a shorter state directory"):
+    with pytest.raises(CannotStart, match="name a shorter state directory"):
         run(
             lambda: StateSupervisor(
                 StateLocation(Files(tmp_path / ("x" * 100)), "a", "t"), StateSettings()
