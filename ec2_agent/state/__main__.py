@@ -15,8 +15,9 @@ from pathlib import Path
 
 from ec2_agent.logging.event import begin_log
 from ec2_agent.state import events
-from ec2_agent.state.backend import Backend, BackendError
+from ec2_agent.state.backend import Backend
 from ec2_agent.state.files import EX_CANTCREAT, EX_TEMPFAIL, Files
+from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.rounds import Rounds
 from ec2_agent.state.server import Server
 
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         backend = _backend(options)
         listener = _listen(files.socket)
-    except (BackendError, OSError) as error:
+    except (StateRefused, OSError) as error:
         events.state_cannot_begin(error)
         return EX_CANTCREAT
     events.state_serving(options.backend, str(files.socket))

@@ -6,20 +6,8 @@ from typing import Protocol
 from ec2_agent.state.records import Record, Result, Write
 
 
-class BackendError(Exception):
-    """A backend could not carry out a request; some of it may be stored.
-
-    `code` is one of `protocol.CODES`; `passing`: the same request may succeed soon.
-    """
-
-    def __init__(self, code: str, text: str, *, passing: bool) -> None:
-        super().__init__(text)
-        self.code = code
-        self.passing = passing
-
-
 class Backend(Protocol):
-    """Stores records. Raises BackendError only."""
+    """Stores records. Raises StateRefused only."""
 
     def write(self, writes: Sequence[Write], now: float) -> list[Result]:
         """Do writes in order, each on its own; they are durable when this returns."""
@@ -36,7 +24,7 @@ class Backend(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise BackendError if a write would fail now. Called every few seconds."""
+        """Raise StateRefused if a write would fail now. Called every few seconds."""
         ...
 
     def tidy(self, now: float) -> None:

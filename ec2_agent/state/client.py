@@ -18,7 +18,7 @@ from typing import Any
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.state import events
 from ec2_agent.state.pool import NotReached, Pool, Stats
-from ec2_agent.state.protocol import MAX_FRAME, record_from, record_json
+from ec2_agent.state.protocol import MAX_FRAME, StateRefused, record_from, record_json
 from ec2_agent.state.records import BATCH, Record, Result, Verb
 from ec2_agent.state.settings import StateSettings
 
@@ -26,15 +26,6 @@ __all__ = ["NotReached", "StateClient", "StateRefused", "Stats"]
 
 FRAME_ROOM = MAX_FRAME // 2
 """Bytes of bodies in one request: JSON writes a quotation mark as two bytes."""
-
-
-class StateRefused(Exception):
-    """The service refused a request. `code` is one of `protocol.CODES`."""
-
-    def __init__(self, code: str, text: str, *, passing: bool) -> None:
-        super().__init__(text)
-        self.code = code
-        self.passing = passing
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import InstanceMetadataRegionFetcher
 
-from ec2_agent.state.backend import BackendError
+from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.records import Record, Result, Verb, Write, decide
 from joblane.aws.agent_records import AgentRecord, AgentRecords, Put
 from joblane.aws.clients import Clients
@@ -25,17 +25,16 @@ _UNUSABLE = frozenset({"ResourceNotFoundException", "ValidationException"})
 
 
 def connect(*, table: str, owner: str, region: str | None) -> "DynamoBackend":
-    """Open the records of one agent. Raises BackendError if no region is found.
+    """Open the records of one agent. Raises StateRefused if no region is found.
 
     The region is `region`, else that of the environment or the profile, else the instance's.
     """
     session = botocore.session.get_session()
     region = region or session.get_config_variable("region") or _region_of_instance()
     if region is None:
-        raise BackendError(
+        raise StateRefused(
             "unusable",
             "no region: name one under [state] in the configuration file, or set AWS_REGION",
-            passing=False,
         )
     session.set_config_variable("region", region)
     return DynamoBackend(AgentRecords(Clients(session).make("dynamodb"), table, owner))
@@ -103,21 +102,21 @@ class DynamoBackend:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn errors of AWS into BackendError."""
+        """Turn errors of AWS into StateRefused."""
         try:
             yield
         except ClientError as error:
             self._failing = True
             code = error.response["Error"]["Code"]
             if code in _DENIED:
-                raise BackendError("denied", str(error), passing=False) from None
+                raise StateRefused("denied", str(error)) from None
             if code in _UNUSABLE:
-                raise BackendError("unusable", str(error), passing=False) from None
+                raise StateRefused("unusable", str(error)) from None
             # The SDK has retried; the agent retries next.
-            raise BackendError("busy", str(error), passing=True) from None
+            raise StateRefused("busy", str(error), passing=True) from None
         except BotoCoreError as error:
             self._failing = True
-            raise BackendError("unavailable", str(error), passing=True) from None
+            raise StateRefused("unavailable", str(error), passing=True) from None
         self._failing = False
 
 

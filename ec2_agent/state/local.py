@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ec2_agent.state.backend import BackendError
+from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.records import Record, Result, Write, decide
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class LocalBackend:
     """Stores records in one file."""
 
     def __init__(self, path: Path, *, sync_interval: float, low_bytes: int = LOW_BYTES) -> None:
-        """Open or create the file. Raises BackendError if it cannot be used.
+        """Open or create the file. Raises StateRefused if it cannot be used.
 
         With less than `low_bytes` of free space, the disk counts as full.
         """
@@ -63,11 +63,10 @@ class LocalBackend:
             self._db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
             schema = self._db.execute("PRAGMA user_version").fetchone()[0]
             if schema > SCHEMA:
-                raise BackendError(
+                raise StateRefused(
                     "unusable",
                     f"{path} was written by a newer version of Joblane (schema {schema}, this "
                     f"one knows {SCHEMA}); upgrade this agent, or give it another state directory",
-                    passing=False,
                 )
             self._db.execute(_CREATE)
             self._db.execute(_ENDING)
@@ -142,11 +141,10 @@ class LocalBackend:
             room = os.statvfs(self._path.parent)
         free = room.f_bavail * room.f_frsize
         if free < self._low_bytes:
-            raise BackendError(
+            raise StateRefused(
                 "storage_full",
                 f"{self._path.parent} has {free // 1024 // 1024} MB of free space, less than the "
                 f"{self._low_bytes // 1024 // 1024} MB reserved for running jobs: free some space",
-                passing=False,
             )
 
     def tidy(self, now: float) -> None:
@@ -169,28 +167,23 @@ class LocalBackend:
 
 @contextmanager
 def _translated(path: Path) -> "Iterator[None]":
-    """Turn errors of SQLite and the disk into BackendError."""
+    """Turn errors of SQLite and the disk into StateRefused."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
-        code = (
-            getattr(error, "sqlite_errorcode", 0) & 0xFF
-        )  # the other bits name the file operation
-        if code == sqlite3.SQLITE_FULL:
-            raise BackendError(
-                "storage_full", f"the disk of {path} is full: free some space", passing=False
-            ) from None
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BackendError(
-                "busy", f"{path} is locked by another process", passing=True
-            ) from None
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise BackendError(
-                "unusable",
-                f"{path} is damaged ({error}): move it away. The outcomes in it are lost; other "
-                "agents take over their jobs when the leases end",
-                passing=False,
-            ) from None
-        raise BackendError("storage_failed", f"{path}: {error}", passing=False) from None
-    except OSError as error:
-        raise BackendError("storage_failed", f"{path}: {error}", passing=False) from None
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise _refusal(path, error) from None
+
+
+def _refusal(path: Path, error: sqlite3.DatabaseError | OSError) -> StateRefused:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the other bits name the file operation
+    if code == sqlite3.SQLITE_FULL:
+        return StateRefused("storage_full", f"the disk of {path} is full: free some space")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StateRefused("busy", f"{path} is locked by another process", passing=True)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StateRefused(
+            "unusable",
+            f"{path} is damaged ({error}): move it away. The outcomes in it are lost; other "
+            "agents take over their jobs when the leases end",
+        )
+    return StateRefused("storage_failed", f"{path}: {error}")

@@ -33,13 +33,23 @@ CODES = {
 """Every error code, and what it means."""
 
 
-class BadFrame(Exception):
-    """A frame that is not a valid request; `request_id` is None if it could not be read."""
+class StateRefused(Exception):
+    """The service refuses a request, or its backend failed; some of it may be stored.
 
-    def __init__(self, code: str, text: str, request_id: int | None = None) -> None:
+    `code` is one of `CODES`; `passing`: the same request may succeed soon.
+    """
+
+    def __init__(self, code: str, text: str, *, passing: bool = False) -> None:
         super().__init__(text)
         self.code = code
-        self.request_id = request_id
+        self.passing = passing
+
+
+class BadFrame(StateRefused):
+    """A frame that is not a valid request."""
+
+    request_id: int | None = None
+    """None if it could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +117,8 @@ def parse(line: bytes) -> Request:
     try:
         return _request(request_id, message)
     except BadFrame as wrong:
-        raise BadFrame(wrong.code, str(wrong), request_id) from None
+        wrong.request_id = request_id
+        raise
 
 
 def _request(request_id: int, message: dict[str, Any]) -> Request:

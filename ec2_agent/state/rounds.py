@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from ec2_agent.state import events
-from ec2_agent.state.backend import Backend, BackendError
-from ec2_agent.state.protocol import Request, frame, record_json
+from ec2_agent.state.backend import Backend
+from ec2_agent.state.protocol import Request, StateRefused, frame, record_json
 from ec2_agent.state.records import Verb, prepared
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Rounds:
         self._sync_interval = sync_interval
         self._clock = clock
         self._began: float | None = None
-        self._trouble: BackendError | None = None
+        self._trouble: StateRefused | None = None
         self._checked = self._tidied = self._synced = time.monotonic()
         self._unsynced = False
         self._call_backend(self._backend.check)  # before the first health request
@@ -99,7 +99,7 @@ class Rounds:
             results = iter(self._backend.write(writes, now))
         except Exception as error:  # noqa: BLE001 - sent as the response
             refusal = self._refusal(error)
-            yield from ((peer, error_frame(request.id, refusal)) for peer, request in requests)
+            yield from ((peer, error_frame(refusal, request.id)) for peer, request in requests)
             return
         self._unsynced = self._sync_interval > 0
         self._recovered()
@@ -115,7 +115,7 @@ class Rounds:
                 return frame({"id": request.id, "records": [record_json(r) for r in found]})
             page, following = self._backend.list(request.kind, request.after, request.limit, now)
         except Exception as error:  # noqa: BLE001 - sent as the response
-            return error_frame(request.id, self._refusal(error))
+            return error_frame(self._refusal(error), request.id)
         records = [record_json(record) for record in page]
         return frame({"id": request.id, "records": records, "next": following})
 
@@ -128,11 +128,11 @@ class Rounds:
         else:
             self._recovered()
 
-    def _refusal(self, error: Exception) -> BackendError:
-        if not isinstance(error, BackendError):
+    def _refusal(self, error: Exception) -> StateRefused:
+        if not isinstance(error, StateRefused):
             events.backend_defect(error)
-            error = BackendError(
-                "internal", "unexpected error; the service's log has the stack trace", passing=False
+            error = StateRefused(
+                "internal", "unexpected error; the service's log has the stack trace"
             )
         elif self._trouble is None or str(self._trouble) != str(error):
             events.backend_failed(error.code, error)
@@ -145,7 +145,7 @@ class Rounds:
         self._trouble = None
 
 
-def error_frame(request_id: int | None, error: BackendError) -> bytes:
+def error_frame(error: StateRefused, request_id: int | None = None) -> bytes:
     """Encode an error response; without an id if the request's id could not be read."""
     described = {"code": error.code, "message": str(error), "passing": error.passing}
     return frame({"id": request_id, "error": described})

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from ec2_agent.host.processes import is_ours, peer_of
 from ec2_agent.state import events
-from ec2_agent.state.backend import BackendError
 from ec2_agent.state.protocol import MAX_FRAME, BadFrame, Request, frame, parse
 from ec2_agent.state.rounds import Rounds, error_frame
 
@@ -164,7 +163,7 @@ class Server:
 
     def _too_long(self, peer: Peer) -> None:
         text = f"a frame has at most {MAX_FRAME} bytes; the connection is closed"
-        self._queue(peer, error_frame(None, BackendError("too_large", text, passing=False)))
+        self._queue(peer, error_frame(BadFrame("too_large", text)))
         self._send(peer)
         self._drop(peer)
 
@@ -172,8 +171,7 @@ class Server:
         try:
             request = parse(line)
         except BadFrame as wrong:
-            refusal = BackendError(wrong.code, str(wrong), passing=False)
-            self._queue(peer, error_frame(wrong.request_id, refusal))
+            self._queue(peer, error_frame(wrong, wrong.request_id))
             self._send(peer)
             return
         if request.op == "health":

@@ -13,10 +13,11 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ec2_agent.state.backend import Backend, BackendError
+from ec2_agent.state.backend import Backend
 from ec2_agent.state.dynamodb import DynamoBackend
 from ec2_agent.state.local import LocalBackend
 from ec2_agent.state.memory import MemoryBackend
+from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.records import MARK_S, Record, Result, Verb, Write, prepared
 from ec2_agent.state.rounds import Rounds
 from joblane.aws.agent_records import AgentRecords
@@ -222,7 +223,7 @@ def test_a_write_that_was_done_changes_nothing_when_it_comes_again(
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path):
     path = tmp_path / "state.db"
     path.write_bytes(b"not a database, but somebody's" * 100)
-    with pytest.raises(BackendError, match="is damaged") as caught:
+    with pytest.raises(StateRefused, match="is damaged") as caught:
         LocalBackend(path, sync_interval=0)
     assert "unusable" == caught.value.code
     assert path.read_bytes().startswith(b"not a database")
@@ -291,7 +292,7 @@ def test_a_database_that_was_cut_is_refused_or_gives_nothing_but_what_was_writte
     for at in range(0, path.stat().st_size, 7):
         try:
             assert read_back(cut(path, "state.db", at, tmp_path / "cut")) in ([], list("0123"))
-        except BackendError as error:
+        except StateRefused as error:
             said.add(error.code)
     assert {"unusable"} == said
 
@@ -301,7 +302,7 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path):
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 7")
     db.close()
-    with pytest.raises(BackendError, match="newer version of Joblane"):
+    with pytest.raises(StateRefused, match="newer version of Joblane"):
         LocalBackend(path, sync_interval=0)
 
 
@@ -310,7 +311,7 @@ def test_a_full_database_stores_nothing_of_the_batch_says_so_and_recovers(tmp_pa
     write(backend, Verb.CREATE, record())
     db: sqlite3.Connection = backend._db  # noqa: SLF001 - the only way to a full file of any size
     db.execute("PRAGMA max_page_count = 6")
-    with pytest.raises(BackendError, match="is full") as caught:
+    with pytest.raises(StateRefused, match="is full") as caught:
         write(backend, Verb.CREATE, record("small"), record("big", body="x" * 100_000))
     assert ("storage_full", False) == (caught.value.code, caught.value.passing)
     assert [] == bodies(backend, "small", "big")
@@ -323,7 +324,7 @@ def test_a_full_database_stores_nothing_of_the_batch_says_so_and_recovers(tmp_pa
 
 def test_a_disk_that_is_nearly_full_is_trouble_before_it_is_full(tmp_path: Path):
     backend = LocalBackend(tmp_path / "state.db", sync_interval=0, low_bytes=2**62)
-    with pytest.raises(BackendError, match="MB of free space") as caught:
+    with pytest.raises(StateRefused, match="MB of free space") as caught:
         backend.check()
     assert "storage_full" == caught.value.code
     health = Rounds(backend, 0).health()  # an agent does not even start
@@ -368,7 +369,7 @@ def test_what_a_throttled_table_did_not_take_is_tried_again(aws: Cloud):
 )
 def test_what_dynamodb_refuses_has_a_code(aws: Cloud, code: str, expected: str, passing: bool):  # noqa: FBT001
     backend = failing(aws, code, 4)
-    with pytest.raises(BackendError) as caught:
+    with pytest.raises(StateRefused) as caught:
         write(backend, Verb.CREATE, record())
     assert (expected, passing) == (caught.value.code, caught.value.passing)
     backend.check()  # looks again, and finds it well
