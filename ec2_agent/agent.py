@@ -112,8 +112,8 @@ class Agent:
             "memory": memory.keep_small(lambda: bool(self._work)),
             "inbox": parts.inbox.run(inbox, self._on_command),
         }
-        if parts.host.metadata is not None:
-            loops["notices"] = watch(parts.host.metadata, self._on_notice)
+        if parts.metadata is not None:
+            loops["notices"] = watch(parts.metadata, self._on_notice)
         return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
 
     # Draining.

@@ -1,21 +1,18 @@
 """Makes the stores and clients of AWS that an agent uses."""
 
 from ec2_agent.host.clock import Clock
-from ec2_agent.lanes.intake import LanePair
-from ec2_agent.lanes.polling import LaneKey
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import LaneQueue
 from joblane.aws.logs import LogStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.descriptor import Descriptor
-from joblane.deployment.names import LANES, recovery_name, table_name
+from joblane.deployment.names import recovery_name, table_name
 from joblane.service.condition_supervisor import ConditionSupervisor
 
 
@@ -51,14 +48,3 @@ class Aws:
         self.settings = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
         self.sqs = clients.make("sqs", LONG_POLL)
         self.autoscaling = clients.make("autoscaling")
-
-    def lane_pairs(self, descriptor: Descriptor) -> dict[LaneKey, LanePair]:
-        """Every lane and its dead-letter queue, by queue and lane."""
-        return {
-            (queue, lane): LanePair(
-                LaneQueue(self.sqs, descriptor.lane_url(queue, lane)),
-                LaneQueue(self.sqs, descriptor.dead_letter_url(queue, lane)),
-            )
-            for queue in descriptor.queues
-            for lane in LANES
-        }

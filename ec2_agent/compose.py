@@ -5,7 +5,6 @@ import random
 import time
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import AttemptParts
@@ -42,15 +41,11 @@ class Host:
 
     launcher: Launcher
     shims: Shims
-    jobs: Path
-    """The directory of job directories."""
     clock: Clock
     supervisor: StateSupervisor
     """Of a state service that has been started."""
     changed: asyncio.Event
     """Set whenever more jobs may be taken than before."""
-    metadata: Metadata | None
-    """None: notices of the instance's end are not looked for."""
 
 
 class Parts:
@@ -60,6 +55,7 @@ class Parts:
         descriptor, clock, changed = settings.descriptor, host.clock, host.changed
         aws = Aws(descriptor, clients, clock)
         dice = random.Random()  # noqa: S311 - jitter, not a secret
+        jobs = settings.directory / "jobs"
         self.settings = settings
         self.host = host
         self.logs = aws.logs
@@ -68,7 +64,7 @@ class Parts:
         report = Report(aws.jobs, aws.conditions, flight)
         self.journal = journal = Journal(host.supervisor.client, report, clock)
         host.supervisor.client.resync_from(journal.records)
-        self.adoption = Adoption(host.jobs, aws.jobs)
+        self.adoption = Adoption(jobs, aws.jobs)
         self.slots = slots = Slots(self.claimer, journal, self.adoption, changed)
         self.capacity = capacity = Capacity(
             settings.directory,
@@ -95,16 +91,15 @@ class Parts:
         recovery = aws.conditions is not None
         self.attempts = AttemptParts(
             Preparation(aws.requirements, aws.payloads, aws.secrets, clock),
-            JobStarter(
-                host.launcher, host.shims, host.jobs, lambda: lease.until, recovery, capacity
-            ),
+            JobStarter(host.launcher, host.shims, jobs, lambda: lease.until, recovery, capacity),
             OutcomeRecorder(journal, descriptor.retention, clock, dice),
             aws.logs,
             flight,
             recovery,
         )
         self.intake = Intake(
-            aws.lane_pairs(descriptor), self.free_slots.by_queue, changed, clock, time.monotonic
+            descriptor, aws.sqs, self.free_slots.by_queue, changed, clock, time.monotonic
         )
         self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name))
+        self.metadata = Metadata.from_environment()
         self.group = Group(aws.autoscaling, settings)

@@ -19,7 +19,6 @@ from ec2_agent.compose import Host, Parts
 from ec2_agent.host import memory
 from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
-from ec2_agent.host.metadata import Metadata
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.reconnect import ShimUnreachable
 from ec2_agent.logging.event import begin_log
@@ -91,9 +90,7 @@ async def _run(settings: Settings, launcher: Launcher, shims: Shims, clock: Cloc
     try:
         # It counts from here, where its first heartbeat is next: see `joblane.queue.shares`.
         settings = replace(settings, since_ms=int(clock() * 1000))
-        metadata = Metadata.from_environment()
-        jobs = settings.directory / "jobs"
-        host = Host(launcher, shims, jobs, clock, supervisor, changed, metadata)
+        host = Host(launcher, shims, clock, supervisor, changed)
         return await Agent(Parts(settings, LazyClients(), host)).run()
     finally:
         await supervisor.stop()

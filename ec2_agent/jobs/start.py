@@ -49,15 +49,15 @@ class JobStarter:
     capacity: Capacity
 
     async def start(
-        self, head: Head, delivery: Delivery, spec: Spec, until: Callable[[], float] | None = None
+        self, head: Head, delivery: Delivery, spec: Spec, until: Callable[[], float]
     ) -> RunningJob:
-        """Start a claimed job; it may run up to `until()`, the lease's end by default.
+        """Start a claimed job; it may run up to `until()`.
 
         Raises SandboxRefused if it cannot be started, ShimLost if its shim ended at once. Then
         its directory is removed.
         """
         try:
-            return await self._start(head, delivery, spec, until or self.lease_until)
+            return await self._start(head, delivery, spec, until)
         except HostShort as short:
             events.start_failed(head.job_id, short.reason)
             self.capacity.start_failed(short.reason)

@@ -4,12 +4,17 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
 from ec2_agent.logging import events
 from joblane.aws.lanes import LaneQueue, Received
+from joblane.deployment.descriptor import Descriptor
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
 
 LONG_POLL_S = 20
 """The longest poll that SQS offers: an idle agent polls each lane three times a minute."""
@@ -18,19 +23,13 @@ PAUSE_S = 2.0
 """Before a lane whose poll failed is polled again."""
 
 
-@dataclass(frozen=True, slots=True)
-class LanePair:
-    """A lane and its dead-letter queue."""
-
-    lane: LaneQueue
-    dead_letters: LaneQueue
-
-
 @dataclass(eq=False)
 class Intake:
     """Opens polls in the order of `polling.py`, as slots become free."""
 
-    lanes: Mapping[LaneKey, LanePair]
+    descriptor: Descriptor
+    sqs: "SQSClient"
+    """With a timeout for long polls."""
     free: Callable[[], Mapping[str, int]]
     """Gives free slots by queue."""
     changed: asyncio.Event
@@ -39,7 +38,6 @@ class Intake:
     monotonic: Callable[[], float]
 
     def __post_init__(self) -> None:
-        self._queues = tuple(dict.fromkeys(queue for queue, _ in self.lanes))
         self._open_since: dict[LaneKey, float] = {}
         self._polls: set[asyncio.Task[None]] = set()
         self._fetches = 0
@@ -50,7 +48,7 @@ class Intake:
         while not self._stopped:
             self.changed.clear()
             decision = next_fetch(
-                serving_order(self._queues, self._fetches),
+                serving_order(tuple(self.descriptor.queues), self._fetches),
                 self.free(),
                 self._open_since,
                 self.monotonic(),
@@ -72,11 +70,11 @@ class Intake:
             await asyncio.wait(self._polls)
 
     async def _poll(self, fetch: Fetch, admit: Callable[[Delivery], None]) -> None:
-        pair = self.lanes[fetch.lane]
+        lane = LaneQueue(self.sqs, self.descriptor.lane_url(*fetch.lane))
         messages: list[Received] = []
         try:
             messages = await in_thread(
-                lambda: pair.lane.receive(fetch.most, LONG_POLL_S), f"poll {fetch.lane}"
+                lambda: lane.receive(fetch.most, LONG_POLL_S), f"poll {fetch.lane}"
             )
         except AWS_ERRORS as error:
             events.poll_failed(*fetch.lane, error)
@@ -85,8 +83,7 @@ class Intake:
             del self._open_since[fetch.lane]
         if messages:
             self._fetches += 1
+            dead_letter_url = self.descriptor.dead_letter_url(*fetch.lane)
             for message in messages:
-                queue, now = fetch.lane[0], self.clock()
-                lane_url, dead_letter_url = pair.lane.url, pair.dead_letters.url
-                admit(Delivery(queue, lane_url, dead_letter_url, message, now))
+                admit(Delivery(fetch.lane[0], lane.url, dead_letter_url, message, self.clock()))
         self.changed.set()
