@@ -75,9 +75,11 @@ def judge(
     return AttemptResult(outcome, reason, at_ms, blocked_by, ending, ending.records)
 
 
-def not_started(outcome: Outcome, reason: str, at_ms: int) -> AttemptResult:
+def not_started(
+    outcome: Outcome, reason: str, at_ms: int, condition: str | None = None
+) -> AttemptResult:
     """Give the result of an attempt that ended before its job was started."""
-    return AttemptResult(outcome, reason, at_ms, records=0, started=False)
+    return AttemptResult(outcome, reason, at_ms, condition, records=0, started=False)
 
 
 def stopped_before_start(head: Head, stop: StopReason, at_ms: int) -> AttemptResult:
@@ -91,14 +93,7 @@ def blocked_before_start(blocking: Blocking, at_ms: int) -> AttemptResult:
     reason = f"{unscoped(blocking.condition)}: {blocking.why}"
     if blocking.untestable:
         return not_started(Outcome.PERMANENT, reason, at_ms)
-    return AttemptResult(
-        Outcome.BLOCKED,
-        f"waits for {reason}",
-        at_ms,
-        blocking.condition,
-        records=0,
-        started=False,
-    )
+    return not_started(Outcome.BLOCKED, f"waits for {reason}", at_ms, blocking.condition)
 
 
 def cancelled(head: Head, at_ms: int, how: str) -> tuple[Outcome, str]:

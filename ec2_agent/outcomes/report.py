@@ -53,9 +53,8 @@ class Report:
                     return outcome.if_cancelled  # written before a restart
                 events.stale_completion_ignored(head.job_id, refusal)
                 return None
-            events.attempt_ended(
-                head.job_id, head.attempt, transition.step.state, transition.step.reason
-            )
+            step = transition.step
+            events.attempt_ended(head.job_id, head.attempt, step.state, step.reason)
             return transition
         return None
 
@@ -71,11 +70,7 @@ class Report:
 
     async def _write(self, head: Head, transition: Transition) -> None:
         condition, conditions = transition.condition, self.conditions
-        if (
-            transition.step.state is State.BLOCKED
-            and condition is not None
-            and conditions is not None
-        ):
+        if condition is not None and conditions is not None:
             blocked = await _call(
                 lambda: self.jobs.block(head, transition.step, condition, transition.facts)
             )

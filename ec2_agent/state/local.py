@@ -12,16 +12,12 @@ After a kill at any moment the file opens without repair (SQLite's write-ahead l
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.records import Record, Result, Write, decide
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMA = 1
 
@@ -80,7 +76,7 @@ class LocalBackend:
         return results
 
     @contextmanager
-    def _transaction(self) -> "Iterator[None]":
+    def _transaction(self) -> Iterator[None]:
         with _translated(self._path):
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -166,7 +162,7 @@ class LocalBackend:
 
 
 @contextmanager
-def _translated(path: Path) -> "Iterator[None]":
+def _translated(path: Path) -> Iterator[None]:
     """Turn errors of SQLite and the disk into StateRefused."""
     try:
         yield
