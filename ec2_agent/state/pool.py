@@ -5,7 +5,7 @@ import errno
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,25 +23,25 @@ class NoDescriptor(NotReached):
     """This process has no descriptor to connect with; the service may be healthy."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stats:
     """Counters of a pool."""
 
     pool_size: int
     """Maximum number of connections."""
-    active: int
+    active: int = 0
     """In use now."""
-    available: int
+    available: int = 0
     """Open and idle now."""
-    acquisitions: int
+    acquisitions: int = 0
     """Connections lent."""
-    creations: int
+    creations: int = 0
     """Connections opened."""
-    errors: int
+    errors: int = 0
     """Connections that could not be opened or broke, timeouts not included."""
-    timeouts: int
+    timeouts: int = 0
     """Connections that could not be opened, or did not answer, in time."""
-    health_checks: int
+    health_checks: int = 0
     """Idle connections that were tested before use."""
 
 
@@ -138,8 +138,7 @@ class Pool:
         self._permits = asyncio.Semaphore(settings.pool_size)
         self._idle: list[Connection] = []
         self._active: set[Connection] = set()
-        self._acquisitions = self._creations = self._errors = 0
-        self._timeouts = self._health_checks = 0
+        self._stats = Stats(settings.pool_size)
 
     async def ask(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Send one request over one connection. Raises NotReached or TimeoutError."""
@@ -152,7 +151,7 @@ class Pool:
         async with self._permits:
             try:
                 connection = await self._take()
-                self._acquisitions += 1
+                self._stats.acquisitions += 1
                 self._active.add(connection)
                 try:
                     yield connection
@@ -164,10 +163,10 @@ class Pool:
                     self._active.discard(connection)
                     self._give_back(connection)
             except TimeoutError:
-                self._timeouts += 1
+                self._stats.timeouts += 1
                 raise
             except NotReached:
-                self._errors += 1
+                self._stats.errors += 1
                 raise
 
     async def _take(self) -> Connection:
@@ -176,7 +175,7 @@ class Pool:
             if await self._still_good(connection):
                 return connection
         connection = await dial(self._path, self._settings.dial_timeout)
-        self._creations += 1
+        self._stats.creations += 1
         return connection
 
     async def _still_good(self, connection: Connection) -> bool:
@@ -184,7 +183,7 @@ class Pool:
             return False
         if _now() - connection.idle_since < self._settings.idle_after:
             return True
-        self._health_checks += 1
+        self._stats.health_checks += 1
         try:
             await connection.ask("health", {}, self._settings.idle_timeout)
         except (NotReached, TimeoutError):
@@ -199,15 +198,10 @@ class Pool:
 
     def stats(self) -> Stats:
         """Return the counters."""
-        return Stats(
-            pool_size=self._settings.pool_size,
+        return replace(
+            self._stats,
             active=len(self._active),
             available=sum(connection.open for connection in self._idle),
-            acquisitions=self._acquisitions,
-            creations=self._creations,
-            errors=self._errors,
-            timeouts=self._timeouts,
-            health_checks=self._health_checks,
         )
 
     def close(self) -> None:
