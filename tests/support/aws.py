@@ -146,6 +146,8 @@ def new_session() -> botocore.session.Session:
     session.register_component("data_loader", _loader())
     session.set_credentials("AKIATEST", "secret", "token")
     session.set_config_variable("region", "us-east-1")
+    # moto passes on what goes to an endpoint of AWS_ENDPOINT_URL, as `.local/env` sets it
+    session.set_config_variable("ignore_configured_endpoint_urls", True)
     return session
 
 

@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from ec2_agent.host.processes import start_ticks
 from ec2_agent.settings import CannotStart
 from ec2_agent.state import protocol
-from ec2_agent.state.client import StateRefused
+from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files
 from ec2_agent.state.records import Result
 from ec2_agent.state.settings import StateSettings
@@ -34,9 +35,11 @@ def test_an_acknowledged_write_survives_a_kill_and_the_agent_gets_its_service_ba
 
             async def write(name: str) -> None:
                 for n in range(60):
-                    assert [Result.DONE] == await supervisor.client.create(
-                        [record(f"{name}{n:02d}")]
-                    )
+                    while True:  # a client gives up when the service is away for long
+                        with suppress(NotReached):
+                            found = await supervisor.client.create([record(f"{name}{n:02d}")])
+                            break
+                    assert found == [Result.DONE]
                     stored.append(f"{name}{n:02d}")
 
             async def kill() -> None:
@@ -177,6 +180,7 @@ def test_the_service_stays_small():
     """An agent and its service have 80 MB; each of these would add 8 to 25."""
     code = """
 import sys
+from contextlib import suppress
 import ec2_agent.state.__main__, ec2_agent.state.local, ec2_agent.state.memory
 print(sorted({"asyncio", "botocore", "pydantic", "ssl", "urllib3"} & sys.modules.keys()))
 """
