@@ -33,7 +33,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.logs import LogStore
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
-from joblane.job.message import decode
+from joblane.job.message import Message
 from joblane.job.output import stream_name
 
 RETRY = RetryPolicy(first_s=1.0, longest_s=5.0)
@@ -99,7 +99,7 @@ class Adoption:
         job.shim.kill()
         ending = await job.end()
         if not found.runs and ending is not None and not ending.lease_lost:
-            tenant = decode(found.delivery.received.body).tenant
+            tenant = Message.decode(found.delivery.received.body).tenant
             stream = stream_name(tenant, found.job_id, found.epoch)
             await OutputShipper(job, logs, stream).finish(None)
         elif found.runs:

@@ -18,7 +18,7 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore, Refused
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
-from joblane.job.message import NotOurs, decode
+from joblane.job.message import Message, NotOurs
 from joblane.service.condition_supervisor import ConditionSupervisor
 
 MISSING_TRIES_S = (0.01, 0.03, 0.06)
@@ -51,7 +51,7 @@ class Claimer:
         Returns None when there is nothing to run; then the message has been disposed of.
         """
         try:
-            message = decode(delivery.received.body)
+            message = Message.decode(delivery.received.body)
         except NotOurs as error:
             events.message_not_ours(error)
             await self.flight.move_to_dead_letters(delivery, str(error))

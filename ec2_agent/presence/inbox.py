@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from joblane.aws.lanes import LaneQueue, Received
-from joblane.job.message import Command, NotOurs, decode_command
+from joblane.job.message import Command, NotOurs
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -59,6 +59,6 @@ class Inbox:
 
 def _pass_on(message: Received, on_command: Callable[[Command], None]) -> None:
     try:
-        on_command(decode_command(message.body))
+        on_command(Command.decode(message.body))
     except NotOurs as error:
         events.command_dropped(error)

@@ -23,8 +23,8 @@ from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
 from joblane.condition.policies import AnyPolicy
-from joblane.contract.login import Login
 from joblane.contract.principal import AnyAccess
+from joblane.contract.views import Login
 from joblane.deployment.names import LANES
 from joblane.http.agent_routes import agent_routes
 from joblane.http.application import Application

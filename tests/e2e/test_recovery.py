@@ -20,7 +20,7 @@ from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name, recovery_name, table_name
 from joblane.job.head import Step
 from joblane.job.lifecycle import Outcome, State
-from joblane.job.message import decode
+from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.service.condition_supervisor import ConditionSupervisor
 from scripts.local.cloud import DEPLOYMENT, Cloud
@@ -101,7 +101,7 @@ class Blocking:
         waiting = set(job_ids)
         while waiting:
             for received in self._lane.receive(10, 1):
-                job_id = decode(received.body).job_id
+                job_id = Message.decode(received.body).job_id
                 if job_id not in waiting:
                     continue  # left by another test, of a job that was deleted or has ended
                 now_ms = int(time.time() * 1000)

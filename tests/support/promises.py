@@ -6,7 +6,7 @@ from itertools import pairwise
 from joblane.condition.state import Phase
 from joblane.job.head import Head
 from joblane.job.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
-from joblane.job.message import NotOurs, decode
+from joblane.job.message import Message, NotOurs
 from tests.support.aws import DESCRIPTOR
 from tests.support.network import LATE_S
 from tests.support.world import SKEW_S, World, told
@@ -95,7 +95,7 @@ class Promises:
         found = set()
         for body in self.world.queues.bodies():
             try:
-                found.add(decode(body).job_id)
+                found.add(Message.decode(body).job_id)
             except NotOurs:
                 continue  # a command in an inbox
         return found

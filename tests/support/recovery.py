@@ -14,7 +14,7 @@ from joblane.aws.lanes import LaneQueue, Received
 from joblane.deployment.names import Lane, table_name
 from joblane.job.head import Step, submitted
 from joblane.job.lifecycle import Outcome, State
-from joblane.job.message import Message, decode
+from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.recover import MAX_STEPS
@@ -154,7 +154,7 @@ class World:
 
     def block(self, received: Received, condition: str) -> None:
         """What an agent does with a job that exits 75: claim, block, join, let go."""
-        job_id = decode(received.body).job_id
+        job_id = Message.decode(received.body).job_id
         try:
             head = self.jobs.claim(job_id, "agent-1", self.now_ms)
         except Refused as refusal:

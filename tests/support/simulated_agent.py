@@ -37,7 +37,7 @@ from joblane.deployment.names import LANES, inbox_name
 from joblane.job.head import Head
 from joblane.job.lease import LEASE_S
 from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
-from joblane.job.message import decode_command
+from joblane.job.message import Command
 from tests.support.agents import DirectStore, settings
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
 from tests.support.loop import NO_DELAY, SimLoop
@@ -308,7 +308,7 @@ class SimAgent:
         inbox = LaneQueue(self._sqs, self._inbox_url)
         with suppress(*AWS_ERRORS):
             for received in await in_thread(lambda: inbox.receive(10, 0), "inbox"):
-                job_id = decode_command(received.body).job_id
+                job_id = Command.decode(received.body).job_id
                 for attempt in self._slots.attempts:
                     if attempt.head.job_id == job_id:
                         attempt.request_stop(StopReason.COMMAND)

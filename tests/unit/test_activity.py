@@ -17,6 +17,7 @@ from functions.projector.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.job_items import to_item
+from joblane.aws.job_stream import read_record
 from joblane.aws.message_ages import KEEP_S, MessageAges
 from joblane.contract.queues import activity
 from joblane.deployment.names import alternate_name, table_name
@@ -24,7 +25,7 @@ from joblane.job.head import Head, Step, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.queue.activity import Series, Tally, fold
-from joblane.service.count import Counting, change_of
+from joblane.service.count import Counting
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
 from tests.support.jobs import submission
 from tests.support.meter import Meter
@@ -100,7 +101,7 @@ def test_a_job_counts_once_in_each_state_and_its_items_with_it(
 
 def test_a_job_whose_submission_lies_aside_counts_as_well():
     job = head("a", items=7, env={"A": "x" * 1000})
-    change = change_of(record(1, job, None, inline=False))
+    change = read_record(record(1, job, None, inline=False))
     assert change is not None
     assert ("default", 7) == (change.queue, change.items)
 
@@ -111,7 +112,7 @@ def test_a_job_whose_submission_lies_aside_counts_as_well():
 )
 def test_other_changes_count_for_nothing(before: State, after: State):
     job = head("a")
-    assert change_of(record(1, replace(job, state=after), replace(job, state=before))) is None
+    assert read_record(record(1, replace(job, state=after), replace(job, state=before))) is None
 
 
 def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
@@ -131,7 +132,7 @@ def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
 def test_however_a_batch_is_cut_and_repeated_each_change_counts_once(data: st.DataObject):
     """Every delivery begins where an earlier one began, or where it ended."""
     changes = [
-        change_of(record(n, head(f"j{n}", dice_tenant), None, NOW + 60 * (n % 2)))
+        read_record(record(n, head(f"j{n}", dice_tenant), None, NOW + 60 * (n % 2)))
         for n, dice_tenant in enumerate(
             data.draw(st.lists(st.sampled_from(["acme", "other"]), min_size=1, max_size=30)), 1
         )
@@ -247,6 +248,6 @@ def test_what_the_stream_says_of_real_writes_is_what_was_done(aws: Cloud):
     kinds = [
         change.kind
         for pair in ((before, None), (claimed, before), (after, claimed))
-        if (change := change_of(record(1, *pair))) is not None
+        if (change := read_record(record(1, *pair))) is not None
     ]
     assert ["submitted", "started", "completed"] == kinds

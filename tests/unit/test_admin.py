@@ -8,7 +8,7 @@ from functions.admin.handler import Settings, build
 from joblane import __version__
 from joblane.aws.lanes import LaneQueue
 from joblane.job.lease import LEASE_S, Heartbeat
-from joblane.job.message import Command, Message, decode_command
+from joblane.job.message import Command, Message
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
@@ -66,7 +66,7 @@ def test_an_agent_is_told_to_leave(aws: Cloud, api: Api):
     status, answer = api("POST", "/v1/agents/agent-1/drain")
     assert (202, "agent-1") == (status, answer["name"])
     (message,) = sqs.receive_message(QueueUrl=inbox)["Messages"]
-    assert Command(command="drain") == decode_command(message["Body"])
+    assert Command(command="drain") == Command.decode(message["Body"])
 
 
 def test_nobody_there_to_be_told_to_leave(aws: Cloud, api: Api):

@@ -9,7 +9,7 @@ import pytest
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import REPLACE_AFTER_S, Flight
 from joblane.aws.lanes import LaneQueue, Received
-from joblane.job.message import Message, decode
+from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB
 
@@ -85,7 +85,7 @@ def test_a_job_whose_message_was_replaced_is_handed_back_by_another_one(sky: Sky
     asyncio.run(sky.flight.extend())
     asyncio.run(sky.flight.give_back(held, 0))
     assert (1, 0, 1) == sky.counts()
-    assert JOB == decode(sky.lane.receive(1, 0)[0].body).job_id
+    assert JOB == Message.decode(sky.lane.receive(1, 0)[0].body).job_id
 
 
 def test_a_message_that_cannot_be_replaced_is_held_and_tried_again(sky: Sky):

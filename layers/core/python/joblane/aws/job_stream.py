@@ -1,4 +1,4 @@
-"""Adapter for the change stream of the `jobs` table: a record of the stream as a `JobChange`."""
+"""Adapter for the change stream of the `jobs` table: what a record of it counts as."""
 
 import json
 from collections.abc import Mapping
@@ -8,29 +8,31 @@ from joblane.aws.job_items import HEAD
 from joblane.aws.table import Row, decoded
 from joblane.job.head import Step
 from joblane.job.lifecycle import State
-from joblane.queue.activity import JobChange
+from joblane.queue.activity import Change, kind_of
 
 
-def read_record(record: Mapping[str, Any]) -> JobChange | None:
-    """Read a record of the stream; None for a deletion and for items that are not heads.
+def read_record(record: Mapping[str, Any]) -> Change | None:
+    """Read a record of the stream; None for what is not counted.
 
-    Raises KeyError, ValueError or TypeError for a record that cannot be read.
+    Deletions and items that are not heads are not. Raises KeyError, ValueError or TypeError for a
+    record that cannot be read.
     """
     stream = record["dynamodb"]
     if stream["Keys"]["sk"]["S"] != HEAD or record["eventName"] == "REMOVE":
         return None
     new, old = decoded(stream["NewImage"]), decoded(stream.get("OldImage", {}))
     queue, items = _queue_and_items(new)
-    return JobChange(
+    kind = kind_of(State(old["state"]) if old else None, State(new["state"]))
+    if kind is None:
+        return None
+    return Change(
         tenant=new["tenant"],
         queue=queue,
+        kind=kind,
         items=items,
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
-        after=State(new["state"]),
-        after_ms=_last_step_ms(new),
-        before=State(old["state"]) if old else None,
-        ready_ms=_ready_ms(old) if old else None,
+        waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
     )
 
 
@@ -41,6 +43,7 @@ def _queue_and_items(head: Row) -> tuple[str, int]:
 
 
 def _ready_ms(head: Row) -> int:
+    """When a job could have started: at its next start, or since its last change."""
     return int(head.get("next_at") or _last_step_ms(head))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.deployment.names import Lane, dead_letter_name, inbox_name, lane_name
-from joblane.job.message import Command, Message, decode
+from joblane.job.message import Command, Message
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -114,7 +114,7 @@ class LaneQueue:
 
         A delay above `MAX_DELAY_S` is reduced to that.
         """
-        self.send(decode(received.body), min(delay_s, MAX_DELAY_S))
+        self.send(Message.decode(received.body), min(delay_s, MAX_DELAY_S))
 
     def extend(self, receipts: Sequence[str]) -> list[str]:
         """Keep messages invisible for another `VISIBILITY_S`; returns those SQS refused."""

@@ -5,7 +5,7 @@ One item for each queue, written by operators and read by every agent.
 
 from collections.abc import Iterable
 
-from joblane.aws.table import ConditionFailed, Row, Store
+from joblane.aws.table import ConditionFailed, Row, Store, decoded, encoded
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
 
@@ -47,7 +47,7 @@ class SettingsStore(Store):
             else:
                 self._table.put(row, "attribute_not_exists(version)")
         except ConditionFailed as failure:
-            if failure.row != row:
+            if failure.row != decoded(encoded(row)):
                 raise SettingsChanged from failure
 
     def put_shares(self, queue: str, shares: Shares, version: int) -> None:
@@ -73,7 +73,7 @@ class SettingsStore(Store):
 
 
 def _row(settings: QueueSettings) -> Row:
-    known = {
+    return {
         "run_jobs": settings.run_jobs,
         "version": settings.version,
         "changed": settings.changed_ms or 0,
@@ -83,18 +83,16 @@ def _row(settings: QueueSettings) -> Row:
         "cluster_threads": settings.cluster_threads,
         "shares": None if settings.shares is None else _shares_row(settings.shares),
     }
-    return {name: value for name, value in known.items() if value is not None}
 
 
 def _shares_row(shares: Shares) -> Row:
-    known = {
+    return {
         "each": shares.each,
         "first": shares.first,
         "last": shares.last,
         "settled": shares.settled_ms,
         "members": shares.members,
     }
-    return {name: value for name, value in known.items() if value is not None}
 
 
 def _settings(row: Row) -> QueueSettings:

@@ -3,9 +3,10 @@
 import json
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 from joblane.audit.records import Action, Record, Who
+from joblane.contract.models import Body, View
 from joblane.formats.text import one_line
 from joblane.formats.times import rfc3339
 
@@ -18,19 +19,15 @@ Reason = Annotated[
 ]
 
 
-class Because(BaseModel):
+class Because(Body):
     """Optional body of an action: the reason, for the audit trail."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     reason: Reason | None = None
     """Why it is done, for the audit trail."""
 
 
-class WhoView(BaseModel):
+class WhoView(View):
     """A caller, as the API shows it."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     kind: Literal["person", "machine"]
     """A person or a machine."""
@@ -40,10 +37,8 @@ class WhoView(BaseModel):
     """Name for people."""
 
 
-class RefusalView(BaseModel):
+class RefusalView(View):
     """The answer to a refused action."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     status: int
     """HTTP status of the refusal."""
@@ -51,10 +46,8 @@ class RefusalView(BaseModel):
     """Why it was refused."""
 
 
-class AuditEntry(BaseModel):
+class AuditEntry(View):
     """An entry of the audit trail."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     id: str
     """Id of the entry; ids are in the order of time."""
@@ -77,10 +70,8 @@ class AuditEntry(BaseModel):
     the action was done, or if the function was killed before it could record a refusal."""
 
 
-class AuditPage(BaseModel):
+class AuditPage(View):
     """A page of the audit trail, newest first."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     entries: tuple[AuditEntry, ...]
     """The entries of this page."""

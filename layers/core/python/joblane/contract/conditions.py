@@ -2,15 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from joblane.contract.views import View
+from joblane.contract.models import Body, View
 
 
-class Declaration(BaseModel):
+class Declaration(Body):
     """Body of `PUT /v1/conditions/{name}`: declares an application up or down."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     state: Literal["up", "down"]
     """`down` holds jobs back, `up` releases them."""

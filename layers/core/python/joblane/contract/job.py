@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from joblane.condition.names import unscoped
 from joblane.contract.audit import WhoView, who_view
+from joblane.contract.models import View
 from joblane.deployment.names import Name
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, abridged
@@ -14,10 +15,8 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import JobFields
 
 
-class Transition(BaseModel):
+class Transition(View):
     """One entry of a job's timeline."""
-
-    model_config = ConfigDict(defer_build=True)
 
     state: State
     """State after the transition."""
@@ -31,10 +30,8 @@ class Transition(BaseModel):
     """The agent that made it, if one did."""
 
 
-class JobProgress(BaseModel):
+class JobProgress(View):
     """Where a job stands and how it got there."""
-
-    model_config = ConfigDict(defer_build=True)
 
     id: str
     """The job's ULID."""
@@ -108,10 +105,8 @@ class Cancelled(Job):
     """What happens next, in a sentence."""
 
 
-class LogEnd(BaseModel):
+class LogEnd(View):
     """The end of a job's output in a stream of events."""
-
-    model_config = ConfigDict(defer_build=True)
 
     state: State
     """Final state of the job."""

@@ -10,7 +10,7 @@ API Gateway hands claims over as text: a list reads `[main:operator other:reader
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,14 +45,6 @@ class Principal:
 
     def __str__(self) -> str:
         return self.name if self.kind == "person" else f"machine {self.name}"
-
-
-class Access(Protocol):
-    """Reads claims."""
-
-    def principal(self, claims: Claims) -> Principal:
-        """Identify the bearer of a token. Raises NotAdmitted if it belongs to no tenant."""
-        ...
 
 
 class Machine(NamedTuple):
@@ -137,7 +129,8 @@ class IssuerAccess(BaseModel):
         return Principal("machine" if machine else "person", subject, name, tenant, role, scopes)
 
 
-AnyAccess = Annotated[PoolAccess | IssuerAccess, Field(discriminator="kind")]
+Access = PoolAccess | IssuerAccess
+AnyAccess = Annotated[Access, Field(discriminator="kind")]
 """The value of JOBLANE_ACCESS, which the stacks write."""
 
 

@@ -4,17 +4,16 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
+from joblane.contract.models import View
 from joblane.contract.strict_json import printable
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class FieldProblem(BaseModel):
+class FieldProblem(View):
     """One wrong field of a request."""
-
-    model_config = ConfigDict(defer_build=True)
 
     field: str
     """Path to it, such as `retry.max_attempts` or `command.0`."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from joblane.contract.audit import Reason
 from joblane.contract.job import Job
-from joblane.contract.views import View
+from joblane.contract.models import Body, View
 from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
@@ -20,10 +20,8 @@ MAX_THREADS = 1000
 MAX_CLUSTER_THREADS = 1_000_000
 
 
-class SettingsInput(BaseModel):
+class SettingsInput(Body):
     """Body of `PUT /v1/queues/{queue}/settings`; it replaces all settings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     run_jobs: bool
     """False pauses the queue: no agent starts its jobs; running jobs continue."""
@@ -35,10 +33,8 @@ class SettingsInput(BaseModel):
     """Why, for the audit trail."""
 
 
-class SettingsView(BaseModel):
+class SettingsView(View):
     """The settings of a queue as the API answers them."""
-
-    model_config = ConfigDict(defer_build=True)
 
     run_jobs: bool
     """false while the queue is paused."""
@@ -79,10 +75,8 @@ def explained(job: Job, settings: QueueSettings) -> Job:
     return job.model_copy(update={"reason": reason})
 
 
-class Count(BaseModel):
+class Count(View):
     """Number of jobs and of their work items."""
-
-    model_config = ConfigDict(defer_build=True)  # a cold start need not pay for it
 
     jobs: int
     """Number of jobs."""
@@ -90,10 +84,8 @@ class Count(BaseModel):
     """Sum of their `items`."""
 
 
-class Activity(BaseModel):
+class Activity(View):
     """Activity of the caller's tenant in a queue over the last minutes."""
-
-    model_config = ConfigDict(defer_build=True)
 
     minutes: int
     """Length of the window."""

@@ -16,7 +16,6 @@ from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.job import Cancelled, Job
-from joblane.contract.login import Login
 from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import SWEEPS, Route
@@ -28,6 +27,7 @@ from joblane.contract.views import (
     Drained,
     Health,
     JobPage,
+    Login,
     LogPage,
     Requeued,
     Restarted,

@@ -1,23 +1,17 @@
 """Answers of the API: pages of jobs and logs, batches, agents, bulk operations, errors.
 
-contract/openapi.json is written from these models. They are built when they are first used, so that
-a cold start pays for none that it does not use.
+contract/openapi.json is written from these models.
 """
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from joblane.contract.job import Job
+from joblane.contract.models import View
 from joblane.contract.problems import FieldProblem
 from joblane.job.lifecycle import State
 from joblane.job.output import LogRecord
-
-
-class View(BaseModel):
-    """Part of an answer."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class Health(View):
@@ -27,6 +21,19 @@ class Health(View):
     """`ok`."""
     version: str
     """Version of the deployment."""
+
+
+class Login(View):
+    """The answer of `GET /v1/login`."""
+
+    openid_configuration: str
+    """URL of the issuer's discovery document, which names its endpoints."""
+    client_id: str | None
+    """The public client that people log in with; None if there is none."""
+    scopes: tuple[str, ...]
+    """Scopes to request; a role may grant fewer."""
+    audience: str | None
+    """Value for issuers that require an `audience`."""
 
 
 class JobPage(View):

@@ -1,20 +1,16 @@
 """Messages: a wake-up in a lane, which names a job, and a command in an agent's inbox."""
 
 import re
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from joblane.deployment.names import Name
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""
+
+JobId = Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
 
 
 def is_id(text: str) -> bool:
@@ -22,36 +18,43 @@ def is_id(text: str) -> bool:
     return re.fullmatch(JOB_ID_PATTERN, text) is not None
 
 
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
 class NotOurs(Exception):
     """A message that Joblane did not write; the text says why."""
 
 
-class Message(BaseModel):
-    """Body of a message in a lane."""
-
+class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     v: Literal[1] = 1
-    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
-    tenant: Name
 
     def encode(self) -> str:
         """Encode the body as JSON."""
         return self.model_dump_json()
 
+    @classmethod
+    def decode(cls, body: str) -> Self:
+        """Inverse of `encode`. Raises NotOurs naming the wrong field, not its value."""
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"])[:64]
+            raise NotOurs(f"{place + ': ' if place else ''}{first['msg']}") from None
 
-class Command(BaseModel):
+
+class Message(_Body):
+    """Body of a message in a lane."""
+
+    job_id: JobId
+    tenant: Name
+
+
+class Command(_Body):
     """Body of a message in an agent's inbox; a command may arrive twice."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    v: Literal[1] = 1
     command: Literal["cancel", "drain"]
     """`cancel`: stop a running job. `drain`: finish and exit, as after SIGTERM."""
-    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)] | None = None
+    job_id: JobId | None = None
     """The job to stop; None with `drain`."""
 
     @model_validator(mode="after")
@@ -59,26 +62,3 @@ class Command(BaseModel):
         if (self.job_id is None) != (self.command == "drain"):
             raise ValueError("job_id is required by cancel and not allowed with drain")
         return self
-
-    def encode(self) -> str:
-        """Encode the body as JSON."""
-        return self.model_dump_json()
-
-
-def decode(body: str) -> Message:
-    """Decode a message's body. Raises NotOurs naming the wrong field, not its value."""
-    return _decode(Message, body)
-
-
-def decode_command(body: str) -> Command:
-    """Decode a command's body. Raises NotOurs naming the wrong field, not its value."""
-    return _decode(Command, body)
-
-
-def _decode(model: type[_Model], body: str) -> _Model:
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])[:64]
-        raise NotOurs(f"{place + ': ' if place else ''}{first['msg']}") from None

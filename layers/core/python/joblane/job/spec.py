@@ -5,6 +5,7 @@ confidential.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -76,14 +77,6 @@ def _string(value: str, most: int) -> str:
     return value
 
 
-def _argument(value: str) -> str:
-    return _string(value, MAX_ARGUMENT_BYTES)
-
-
-def _env_value(value: str) -> str:
-    return _string(value, MAX_ENV_VALUE_BYTES)
-
-
 def exec_bytes(words: Iterable[str], env: Mapping[str, str]) -> int:
     """Size of a command and its environment as Linux counts it, in bytes.
 
@@ -123,7 +116,7 @@ def _cores(value: str) -> str:
     return value
 
 
-Argument = Annotated[str, AfterValidator(_argument)]
+Argument = Annotated[str, AfterValidator(partial(_string, most=MAX_ARGUMENT_BYTES))]
 EnvName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=MAX_ENV_NAME),
@@ -132,7 +125,7 @@ EnvName = Annotated[
 JobName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_JOB_NAME), AfterValidator(one_line)
 ]
-EnvValue = Annotated[str, AfterValidator(_env_value)]
+EnvValue = Annotated[str, AfterValidator(partial(_string, most=MAX_ENV_VALUE_BYTES))]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{0,255}$")]
 Cores = Annotated[

@@ -8,9 +8,5 @@ def open_queues(tenants_of: Mapping[str, Iterable[str]], tenant: str) -> list[st
 
     `tenants_of` names the tenants of each queue; a queue that names none is open to all.
     """
-    found = []
-    for queue, tenants in tenants_of.items():
-        named = tuple(tenants)
-        if not named or tenant in named:
-            found.append(queue)
-    return found
+    named = {queue: tuple(tenants) for queue, tenants in tenants_of.items()}
+    return [queue for queue, tenants in named.items() if not tenants or tenant in tenants]

@@ -27,25 +27,6 @@ KINDS: Mapping[State, Kind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class JobChange:
-    """One change of a job, as the stream of the `jobs` table reports it."""
-
-    tenant: str
-    queue: str
-    items: int
-    minute: int
-    """Of DynamoDB's clock: Unix seconds over 60."""
-    sequence: int
-    """Sequence number in the stream; grows within a shard."""
-    after: State
-    after_ms: int
-    before: State | None
-    """None for a new job."""
-    ready_ms: int | None
-    """When the job could have started, if it was not new: its next start, or its last change."""
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """One change of a job's state that is counted."""
 
@@ -101,21 +82,12 @@ class Series:
     minute: int
 
 
-def counted(change: JobChange) -> Change | None:
-    """What a change of a job counts as; None for nothing."""
-    kind: Kind | None = "submitted" if change.before is None else KINDS.get(change.after)
-    if kind is None or (change.before is not None and kind == KINDS.get(change.before)):
-        return None
-    waits = kind == "started" and change.ready_ms is not None
-    return Change(
-        tenant=change.tenant,
-        queue=change.queue,
-        kind=kind,
-        items=change.items,
-        minute=change.minute,
-        sequence=change.sequence,
-        waited_ms=max(0, change.after_ms - (change.ready_ms or 0)) if waits else 0,
-    )
+def kind_of(before: State | None, after: State) -> Kind | None:
+    """What a change of a job counts as; None for nothing. `before` is None for a new job."""
+    if before is None:
+        return "submitted"
+    kind = KINDS.get(after)
+    return None if kind == KINDS.get(before) else kind
 
 
 def fold(changes: Iterable[Change]) -> dict[Series, tuple[int, Tally]]:

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.counters import CounterStore
 from joblane.aws.job_stream import read_record
-from joblane.queue.activity import Change, counted, fold
+from joblane.queue.activity import Change, fold
 from joblane.service.log import Log
 
 
@@ -35,7 +35,7 @@ class Counting:
         changes: list[Change] = []
         for record in records:
             try:
-                change = change_of(record)
+                change = read_record(record)
             except Exception as error:  # noqa: BLE001 - one record must never block the stream
                 self._unreadable(record, error)
                 continue
@@ -61,9 +61,3 @@ class Counting:
             self.put_aside(what)
         except (BotoCoreError, ClientError):
             self.log.exception("a stream record could not be put aside; it is in this log only")
-
-
-def change_of(record: Mapping[str, Any]) -> Change | None:
-    """Return the change that a stream record counts as, None if none. Raises as `read_record`."""
-    found = read_record(record)
-    return None if found is None else counted(found)

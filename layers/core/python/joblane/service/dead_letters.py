@@ -22,7 +22,7 @@ from joblane.aws.dead_letters import DeadLetter, DeadLetterStore
 from joblane.aws.jobs import JobStore, Refused
 from joblane.job.head import Head, short_reason
 from joblane.job.lifecycle import Event, State
-from joblane.job.message import NotOurs, decode
+from joblane.job.message import Message, NotOurs
 from joblane.job.moves import NotAllowed
 from joblane.job.retention import Retention
 from joblane.service.log import Log
@@ -67,7 +67,7 @@ class DeadLetters:
             self._unreadable(message_id, letter, "an event that AWS could not deliver")
             return
         try:
-            message = decode(letter.body)
+            message = Message.decode(letter.body)
         except NotOurs as error:
             self._unreadable(message_id, letter, f"a message of another format ({error})")
             return

@@ -1,0 +1,18 @@
+"""Base classes of the bodies of requests and answers.
+
+They are built when they are first used, so that a cold start pays for none that it does not use.
+"""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Body(BaseModel):
+    """Body of a request: unknown fields are refused, and 5 is not "5"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+class View(BaseModel):
+    """Part of an answer."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
