@@ -52,7 +52,7 @@ def _begin(api: FakeApi, ports: None, spawn: Spawn) -> Callable[..., Begun]:  # 
 
 
 def redirect_of(page: str) -> str:
-    """Where the issuer sends the browser: to the first port that no other program of the host has."""
+    """Where the issuer sends the browser: to the first port that no other program has."""
     return parse_qs(urlsplit(page).query)["redirect_uri"][0]
 
 
