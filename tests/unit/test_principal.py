@@ -1,5 +1,8 @@
 """Who bears a token: every claim that a caller can influence, and what it is worth."""
 
+import json
+import time
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functions.admin import handler as admin
 from joblane.contract.access import ROLES, SCOPES, Role
-from joblane.contract.principal import IssuerAccess, Machine, NotAdmitted, PoolAccess, Principal
-from tests.support.requests import ALL
+from joblane.contract.principal import (
+    IssuerAccess,
+    Machine,
+    NotAdmitted,
+    PoolAccess,
+    Principal,
+    with_lists,
+)
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.requests import ALL, Api
 
 POOL = PoolAccess(
     tenants=frozenset({"acme", "other"}),
@@ -84,7 +96,7 @@ def test_a_machine_cannot_be_made_a_person_by_groups():
 
 def test_another_issuers_role_decides_where_it_gives_one():
     claims = {"sub": "u-1", "azp": "cli", "team": "acme", "preferred_username": "ada"}
-    who = BY_ROLE.principal({**claims, "role": "[operator reader]", "scope": "openid"})
+    who = BY_ROLE.principal({**claims, "role": ["operator", "reader"], "scope": "openid"})
     assert Principal("person", "u-1", "ada", "acme", "operator", ROLES["operator"]) == who
     with pytest.raises(NotAdmitted, match="no role"):
         BY_ROLE.principal({**claims, "role": "boss", "scope": "jobs.read admin.mutate"})
@@ -110,3 +122,67 @@ def test_no_claim_makes_more_of_a_machine_than_its_role(claims: dict[str, str]):
     who = POOL.principal({"client_id": "m-1", **claims})
     assert ("acme", "machine") == (who.tenant, who.kind)
     assert who.scopes <= ROLES["developer"]
+
+
+def bearer(claims: Mapping[str, object]) -> str:
+    """The header with a token; its signature is API Gateway's matter."""
+    body = urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    return f"Bearer e30.{body}.sig"
+
+
+NOT_OPERATOR = [
+    "not operator",
+    "operator reader",
+    "[operator]",
+    "[operator reader]",
+    "operator,admin",
+    ["not operator"],
+    ["reader operator"],
+    ["[operator]", "staff"],
+    ["not", "an operator"],
+    [["operator"]],
+    {"operator": True},
+]
+
+
+@pytest.mark.parametrize("value", NOT_OPERATOR)
+def test_a_claim_that_holds_a_roles_name_among_other_words_gives_no_role(aws: Cloud, value: object):
+    """The claim as API Gateway hands it over: a list as its entries in brackets."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, list):
+        text = f"[{' '.join(entry if isinstance(entry, str) else '?' for entry in value)}]"
+    claims = {"sub": "u-1", "team": "acme", "role": text}
+    settings = admin.Settings.model_validate(
+        {**FUNCTION_ENVIRONMENT, "JOBLANE_ACCESS": BY_ROLE.model_dump_json()}
+    )
+    api = Api(admin.build(settings, aws.clients, time.time), claims=claims)
+    header = {"authorization": bearer({**claims, "role": value})}
+    assert 403 == api("GET", "/v1/dlq", headers=header)[0]
+
+
+@pytest.mark.parametrize("values", [["operator"], ["staff", "operator", "all of them"]])
+def test_a_list_with_a_roles_name_among_other_values_gives_the_role(values: list[str]):
+    claims = {"sub": "u-1", "team": "acme", "role": f"[{' '.join(values)}]"}
+    told = with_lists(claims, bearer({**claims, "role": values}))
+    assert "operator" == BY_ROLE.principal(told).role
+    assert claims == with_lists(claims, bearer({**claims, "role": ["admin"]}))
+
+
+@pytest.mark.parametrize(
+    "groups", [["not acme:operator"], ["x acme:operator y"], ["[acme:operator]"]]
+)
+def test_a_group_that_holds_the_name_of_another_gives_nothing(groups: list[str]):
+    claims = {"client_id": "people", "scope": ALL, "cognito:groups": f"[{' '.join(groups)}]"}
+    with pytest.raises(NotAdmitted, match="no role"):
+        POOL.principal(with_lists(claims, bearer({**claims, "cognito:groups": groups})))
+    for text in ("not acme:operator", "acme:operator acme:admin"):  # a claim that is no list
+        with pytest.raises(NotAdmitted, match="no role"):
+            POOL.principal({**claims, "cognito:groups": text})
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer a.b.c", "Bearer x.W10.y", "Bearer a.e30.b, Bearer a.e30.b"]
+)
+def test_a_header_without_a_token_restores_no_list(header: str):
+    claims = {"team": "acme", "role": "[operator]"}
+    assert claims == with_lists(claims, header)

@@ -4,10 +4,14 @@ A caller may do what both its token and its role allow. A person's token of Cogn
 scope of the client the person logged in with, whoever the person is, so the role decides; a
 machine that asked for fewer scopes than its role has gets no more than it asked for.
 
-API Gateway hands claims over as text: a list reads `[main:operator other:reader]`.
+API Gateway hands claims over as text: a list reads `[main:operator other:reader]`, like a list of
+the one value `main:operator other:reader`. `with_lists` restores the list from the token, because
+only a whole value names a role or a group.
 """
 
-import re
+import base64
+import binascii
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
@@ -47,6 +51,40 @@ class Principal:
         return self.name if self.kind == "person" else f"machine {self.name}"
 
 
+def with_lists(claims: Claims, authorization: str | None) -> Claims:
+    """Return the claims, with those that are lists in the token as lists.
+
+    `authorization` is the header of the request, whose token API Gateway has verified. Only where
+    the values of a list begin and end is taken from it: a list that does not read as API Gateway's
+    text stays that text.
+    """
+    texts = {
+        name: text
+        for name, text in claims.items()
+        if isinstance(text, str) and text.startswith("[")
+    }
+    payload = _payload(authorization or "") if texts else {}
+    return {**claims, **{n: payload[n] for n in texts if _as_text(payload.get(n)) == texts[n]}}
+
+
+def _payload(authorization: str) -> Claims:
+    """The claims of a token in the form of JSON; empty if it is not a token."""
+    parts = authorization.rpartition(" ")[2].split(".")
+    try:
+        body = base64.urlsafe_b64decode(parts[1] + "==")
+        found = json.loads(body)
+    except (IndexError, binascii.Error, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _as_text(value: object) -> str | None:
+    """A list as API Gateway writes it; None for anything but a list of strings."""
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        return f"[{' '.join(value)}]"
+    return None
+
+
 class Machine(NamedTuple):
     """A client of the user pool, from joblane.toml."""
 
@@ -72,7 +110,7 @@ class PoolAccess(BaseModel):
         client = str(claims.get("client_id", ""))
         asked = _scopes(claims, f"{API_AUDIENCE}/")
         if client == self.people:
-            tenant, role = self._membership(_texts(claims.get("cognito:groups", "")))
+            tenant, role = self._membership(_groups(claims.get("cognito:groups", "")))
             subject = str(claims.get("sub", ""))
             name = str(claims.get("username") or subject)
             return Principal("person", subject, name, tenant, role, asked & ROLES[role])
@@ -116,7 +154,7 @@ class IssuerAccess(BaseModel):
         role: Role | None = None
         scopes = _scopes(claims, "")
         if self.role_claim is not None:
-            roles = [text for text in _texts(claims.get(self.role_claim, "")) if text in ROLES]
+            roles = _values(claims.get(self.role_claim, "")) & ROLES.keys()
             if not roles:
                 raise NotAdmitted("the token names no role of this API")
             role = _highest(roles)
@@ -139,12 +177,18 @@ def _highest(roles: Iterable[str]) -> Role:
 
 
 def _scopes(claims: Claims, prefix: str) -> frozenset[Scope]:
-    held = _texts(claims.get("scope") or claims.get("scp") or "")
+    given = claims.get("scope") or claims.get("scp") or ""
+    held = frozenset(given.split()) if isinstance(given, str) else _values(given)
     return frozenset(scope for scope in SCOPES if f"{prefix}{scope}" in held)
 
 
-def _texts(claim: object) -> frozenset[str]:
-    """The words of a claim: a list, API Gateway's text of a list, or one word."""
-    if isinstance(claim, list):
-        return frozenset(str(entry) for entry in claim)
-    return frozenset(re.sub(r"^\[(.*)\]$", r"\1", str(claim)).split())
+def _values(claim: object) -> frozenset[str]:
+    """The values of a claim: the entries of a list, or one text as a whole."""
+    return frozenset(map(str, claim)) if isinstance(claim, list) else frozenset({str(claim)})
+
+
+def _groups(claim: object) -> frozenset[str]:
+    """The groups of a person. Cognito's have no spaces, so the text of a list is unambiguous."""
+    if isinstance(claim, str) and claim.startswith("[") and claim.endswith("]"):
+        return frozenset(claim[1:-1].split())
+    return _values(claim)

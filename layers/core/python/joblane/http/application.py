@@ -20,7 +20,7 @@ from joblane.audit.records import Action, Record, asked_json
 from joblane.aws.jobs import Refused
 from joblane.contract.access import Scope
 from joblane.contract.audit import Because
-from joblane.contract.principal import Access, NotAdmitted, Principal
+from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
 from joblane.contract.problems import Problem, invalid, parsed, wrong
 from joblane.contract.queries import NoQuery, Query
 from joblane.contract.route import Route
@@ -205,7 +205,8 @@ class Application:
     def principal(self) -> Principal:
         """The caller. Raises Problem 403 if the token belongs to no tenant."""
         try:
-            return self.access.principal(self.claims(self.resolver.current_event.raw_event))
+            claims = self.claims(self.resolver.current_event.raw_event)
+            return self.access.principal(with_lists(claims, self.header("authorization")))
         except NotAdmitted as refusal:
             raise Problem(HTTPStatus.FORBIDDEN, str(refusal)) from None
 
