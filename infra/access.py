@@ -17,6 +17,7 @@ from infra.policies import removal
 from infra.resources import JoblaneStack
 from joblane.config import DEFAULT_MACHINE, Config, Issuer
 from joblane.contract.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, SCOPES, Role, Scope
+from joblane.contract.route import Route
 
 TOKEN_VALIDITY = Duration.hours(1)
 
@@ -37,9 +38,12 @@ class Gate:
     login: str
     """JSON of the response of `GET /v1/login`."""
 
-    def scopes(self, scope: Scope) -> list[str] | None:
-        """Return the scopes that the authorizer requires for a route with this scope."""
-        return None if self.scope_prefix is None else [f"{self.scope_prefix}{scope}"]
+    def scopes(self, route: Route) -> list[str] | None:
+        """Return the scopes of which the authorizer requires one for a route."""
+        if self.scope_prefix is None or route.scope is None:
+            return None
+        scopes = SCOPES if route.changes else (route.scope,)
+        return [f"{self.scope_prefix}{scope}" for scope in scopes]
 
 
 def issuer_gate(config: Config, issuer: Issuer) -> Gate:

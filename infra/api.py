@@ -236,7 +236,7 @@ class ApiStack(FunctionStack):
                 methods=[apigatewayv2.HttpMethod[route.method]],
                 integration=behind[route.function],
                 authorizer=authorizer if route.scope else apigatewayv2.HttpNoneAuthorizer(),
-                authorization_scopes=self._gate.scopes(route.scope) if route.scope else None,
+                authorization_scopes=self._gate.scopes(route),
             )
             if route.scope is None:
                 acknowledge(added[0], "AwsSolutions-APIG4", OPEN)

@@ -86,7 +86,7 @@ def build(
     views = JobViews(payloads, SettingsStore(dynamodb, settings.settings_table))
     job_routes(app, submitter, reader, views)
     operations = Operations(jobs, lanes, settings.retention)
-    deleter = JobDeleter(jobs, payloads, keys, clock)
+    deleter = JobDeleter(jobs, payloads, keys, trail, clock)
     job_operation_routes(app, submitter, reader, operations, deleter)
     logs = cache(lambda: LogStore(clients.make("logs"), settings.log_group))
     output = JobOutput(jobs, logs, clock, app.logger)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from joblane.aws.clients import Clients
+from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for
 
@@ -45,12 +46,34 @@ def test_a_deleted_jobs_trail_stays_and_is_its_tenants_own(
     joblane: Run, http: Http, as_other: Http
 ):
     job_id = submit(http, "true")
-    wait_for(http, job_id, "completed")
+    by = wait_for(http, job_id, "completed")["submitted_by"]
     assert 0 == joblane("delete", job_id, "--reason", "holds a name").returncode
-    (deleted,) = entries(joblane, job_id)
+    deleted, submitted = entries(joblane, job_id)
     assert ("delete", "holds a name") == (deleted["action"], deleted["reason"])
+    assert ("submit", by) == (submitted["action"], submitted["by"])
     assert 404 == as_other("GET", f"/v1/jobs/{job_id}/audit").status_code
     assert deleted["id"] not in as_other("GET", "/v1/audit", params={"limit": 100}).text
+
+
+def test_a_machine_that_may_not_is_in_the_trail_by_its_name(
+    cloud: Cloud, joblane: Run, http: Http
+):
+    """Its token lacks the scope, so the refusal must not end at API Gateway."""
+    job_id = submit(http, "true")
+    reader = Http(cloud.url, cloud.token(machine="reader"))
+    refused = reader("POST", f"/v1/jobs/{job_id}/cancel", json={"reason": "mine"})
+    unsent = reader("POST", "/v1/jobs", json={"command": ["true"]})
+    reader.close()
+    assert [403, 403] == [refused.status_code, unsent.status_code]
+    entry, _submission = entries(joblane, job_id)
+    assert ("cancel", "reader") == (entry["action"], entry["by"]["name"])
+    assert {"status": 403, "detail": refused.json()["detail"]} == entry["refused"]
+    last = entries(joblane, "-n", "1")[0]
+    assert ("submit", "reader", 403) == (
+        last["action"],
+        last["by"]["name"],
+        last["refused"]["status"],
+    )
 
 
 def test_what_was_done_to_queues_is_told_with_what_was_set(joblane: Run, http: Http):

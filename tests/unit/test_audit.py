@@ -1,7 +1,7 @@
 """Who did what: each action that changes something is in the trail, whatever became of it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, get_args
 
@@ -37,10 +37,12 @@ Make = Callable[..., Api]
 
 @pytest.fixture(name="make")
 def _make(aws: Cloud) -> Make:
-    def make(function: str, client_id: str = "client-acme") -> Api:
+    def make(
+        function: str, client_id: str = "client-acme", claims: Mapping[str, str] | None = None
+    ) -> Api:
         module: Any = {"admin": admin, "submission": submission}[function]
         settings = module.Settings.model_validate(FUNCTION_ENVIRONMENT)
-        return Api(module.build(settings, aws.clients, time.time), client_id)
+        return Api(module.build(settings, aws.clients, time.time), client_id, claims)
 
     return make
 
@@ -62,6 +64,18 @@ def of_job(api: Api, job_id: str, **query: str) -> list[dict[str, Any]]:
     assert 200 == status, page
     entries: list[dict[str, Any]] = page["entries"]
     return entries
+
+
+def pages_of_job(api: Api, job_id: str, limit: str) -> list[str]:
+    """The actions of a job's trail, read in pages."""
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        _, page = api("GET", f"/v1/jobs/{job_id}/audit", query={"limit": limit, **cursor})
+        seen += [entry["action"] for entry in page["entries"]]
+        if page["next"] is None:
+            return seen
+        cursor = {"next": page["next"]}
 
 
 def a_job(api: Api) -> str:
@@ -125,14 +139,60 @@ def test_a_job_was_submitted_when_it_was_created(aws: Cloud, path: str):
     assert api("GET", f"/v1/jobs/{job_id}")[1]["created_at"] == submitted["at"]
 
 
-def test_a_deleted_job_leaves_its_trail(make: Make, api: Api):
+def test_deleting_a_job_does_not_remove_who_submitted_it(make: Make, api: Api):
     job_id = a_job(api)
+    (before,) = of_job(api, job_id)
     answer = api.raw("DELETE", f"/v1/jobs/{job_id}", {"reason": "a mistake"})
     assert 204 == answer["statusCode"]
-    (entry,) = of_job(api, job_id)
-    assert ("delete", "a mistake") == (entry["action"], entry["reason"])
+    deleted, submitted = of_job(api, job_id)
+    assert ("delete", "a mistake") == (deleted["action"], deleted["reason"])
+    assert before == submitted
+    assert before in trail(make)
     other = make("submission", "client-other")
     assert 404 == other("GET", f"/v1/jobs/{job_id}/audit")[0]
+
+
+@pytest.mark.parametrize("limit", ["1", "2", "10"])
+def test_a_deletion_that_fails_leaves_one_submission_in_the_trail(
+    aws: Cloud, make: Make, api: Api, limit: str
+):
+    def fail(**_: object) -> None:
+        raise ClientError({"Error": {"Code": "InternalServerError"}}, "DeleteItem")
+
+    job_id = a_job(api)
+    aws.emitter().register("before-call.dynamodb.DeleteItem", fail)
+    assert 503 == make("submission")("DELETE", f"/v1/jobs/{job_id}")[0]
+    assert ["delete", "submit"] == pages_of_job(api, job_id, limit)
+
+
+@pytest.mark.parametrize(
+    "route",
+    [*AUDITED, *(route for route in ROUTES if route.key in SUBMISSIONS)],
+    ids=lambda route: route.key,
+)
+def test_a_change_refused_for_the_role_is_in_the_trail_of_the_callers_tenant(
+    make: Make, route: Route
+):
+    names = {"job_id": JOB, "queue": "default", "agent": "nobody", "condition": "app:up"}
+    api = make(route.function, "client-people", {"cognito:groups": "[acme:reader]"})
+    status, problem = api(route.method, route.path.format(**names), {"reason": 5})
+    assert 403 == status
+    (entry,) = trail(make)
+    assert (route.action or "submit", 403, problem["detail"], "client-people") == (
+        entry["action"],
+        entry["refused"]["status"],
+        entry["refused"]["detail"],
+        entry["by"]["subject"],
+    )
+    assert {name: value for name, value in names.items() if f"{{{name}}}" in route.path} == (
+        entry["target"]
+    )
+
+
+def test_a_refusal_is_answered_even_if_it_cannot_be_recorded(aws: Cloud, make: Make):
+    aws.clients.make("dynamodb").delete_table(TableName=AUDIT_TABLE)
+    api = make("submission", "client-people", {"cognito:groups": "[acme:reader]"})
+    assert 403 == api("POST", f"/v1/jobs/{JOB}/cancel")[0]
 
 
 @pytest.mark.parametrize("job_id", ["x", "01ARZ3NDEKTSV4RRFFQ69G5FAV"])
@@ -220,15 +280,7 @@ def test_the_trail_of_a_job_is_read_in_pages_to_its_submission(api: Api):
     job_id = a_job(api)
     for _ in range(3):
         api("POST", f"/v1/jobs/{job_id}/retry")
-    seen: list[str] = []
-    cursor: dict[str, str] = {}
-    while True:
-        _, page = api("GET", f"/v1/jobs/{job_id}/audit", query={"limit": "1", **cursor})
-        seen += [entry["action"] for entry in page["entries"]]
-        if page["next"] is None:
-            break
-        cursor = {"next": page["next"]}
-    assert ["retry", "retry", "retry", "submit"] == seen
+    assert ["retry", "retry", "retry", "submit"] == pages_of_job(api, job_id, "1")
 
 
 def test_moments_and_actions_narrow_the_trail(make: Make, api: Api):

@@ -1,8 +1,8 @@
 """Records of the audit trail: who did what and why, and refusals.
 
 A record is written before its action, and a second one when the action is refused; neither is ever
-changed (docs/decisions/0513). A submission has no record: the job's head names its submitter,
-because a record would cost every job two more write units.
+changed (docs/decisions/0513). A submission has no record until its job is deleted: the job's head
+names its submitter, because a record would cost every job two more write units.
 """
 
 import json

@@ -66,6 +66,15 @@ class Route:
         return f"{self.method} {self.path}"
 
     @property
+    def changes(self) -> bool:
+        """Whether it changes something, so that a refusal is in the audit trail.
+
+        API Gateway therefore lets any token of this API through to these routes: the function
+        refuses those without the scope, and records that.
+        """
+        return self.scope is not None and self.method != "GET"
+
+    @property
     def function(self) -> FunctionName:
         """The function behind it: `submission` has the jobs, `admin` all other paths."""
         return "submission" if self.path.startswith("/v1/jobs") else "admin"

@@ -5,11 +5,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from http import HTTPStatus
 from traceback import extract_tb
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from aws_lambda_powertools.event_handler.api_gateway import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.logging import Logger
@@ -138,7 +138,7 @@ class Application:
             @wraps(handler)
             def admitted(*args: Params.args, **kwargs: Params.kwargs) -> Response[str]:
                 if route.scope is not None:
-                    self._admit(route.scope)
+                    self._admit(route, route.scope, kwargs)
                 self._query = self._parameters(route.query)
                 return self._recorded(route, kwargs, lambda: handler(*args, **kwargs))
 
@@ -153,11 +153,18 @@ class Application:
     ) -> Response[str]:
         """Record an action in the audit trail, then do it; record a refusal as well.
 
-        Raises what `call` raises. See decision 0513.
+        Raises what `call` raises, and Problem 400 and 413 for the body. See decision 0513.
         """
         if route.action is None:
             return call()
-        record = self._record(route, route.action, target)
+        without = route.body in {None, Because} and not self.body()
+        body = Because() if without else self.read(route.body or Because)
+        query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
+        record = replace(
+            self._record(route.action, target),
+            reason=getattr(body, "reason", None) or None,
+            asked_json=asked_json(query | body.model_dump(mode="json", exclude={"reason"})),
+        )
         self.trail.begin(record)
         try:
             return call()
@@ -168,11 +175,8 @@ class Application:
             self._refused(record, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
             raise
 
-    def _record(self, route: Route, action: Action, target: Mapping[str, object]) -> Record:
-        """The request as the audit trail records it. Raises Problem 400 and 413 for its body."""
-        without = route.body in {None, Because} and not self.body()
-        body = Because() if without else self.read(route.body or Because)
-        query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
+    def _record(self, action: Action | Literal["submit"], target: Mapping[str, object]) -> Record:
+        """The request as the audit trail records it, without its body and parameters."""
         by = self.principal()
         return Record(
             record_id=self.trail.new_id(),
@@ -180,8 +184,6 @@ class Application:
             action=action,
             who=by.who,
             target=tuple(sorted((name, printable(str(value))) for name, value in target.items())),
-            reason=getattr(body, "reason", None) or None,
-            asked_json=asked_json(query | body.model_dump(mode="json", exclude={"reason"})),
             request_id=self._request_id(),
         )
 
@@ -191,16 +193,26 @@ class Application:
         except (ClientError, BotoCoreError) as error:
             self._log_trouble(error)  # the record itself stands
 
-    def _admit(self, scope: Scope) -> None:
-        """Raise Problem 403 unless the caller has the scope.
+    def _admit(self, route: Route, scope: Scope, target: Mapping[str, object]) -> None:
+        """Raise Problem 403 unless the caller has the scope; a refused change is recorded.
 
-        API Gateway has checked the scopes of the token; the caller's role is checked here only
-        (`joblane.contract.principal`).
+        API Gateway has checked the scopes of the token for routes that only read; the caller's
+        role is checked here only (`joblane.contract.principal`).
         """
         who = self.principal()
-        if scope not in who.scopes:
-            has = f"the role {who.role}" if who.role else "the token"
-            raise Problem(HTTPStatus.FORBIDDEN, f"this needs the scope {scope}; {has} lacks it")
+        if scope in who.scopes:
+            return
+        has = f"the role {who.role}" if who.role else "the token"
+        detail = f"this needs the scope {scope}; {has} lacks it"
+        if route.changes:
+            record = self._record(route.action or "submit", target)
+            try:
+                self.trail.begin(record)
+            except (ClientError, BotoCoreError) as error:
+                self._log_trouble(error)  # nothing is done, so the refusal need not wait
+            else:
+                self._refused(record, HTTPStatus.FORBIDDEN, detail)
+        raise Problem(HTTPStatus.FORBIDDEN, detail)
 
     def principal(self) -> Principal:
         """The caller. Raises Problem 403 if the token belongs to no tenant."""

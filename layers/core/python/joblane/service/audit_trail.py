@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from ulid import ULID
 
-from joblane.audit.records import Record, Refusal
+from joblane.audit.records import Record, Refusal, submission_record
 from joblane.aws.audit import AuditStore, Wanted
-from joblane.job.head import short_reason
+from joblane.job.head import Head, short_reason
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,13 @@ class Trail:
         refusal = Refusal(status, short_reason(detail))
         self.store.add_refusal(record, refusal, self._expires_at())
 
+    def keep_submission(self, head: Head) -> None:
+        """Record who submitted a job that is about to be deleted with its head. Safe to repeat.
+
+        Raises ClientError and BotoCoreError; then do not delete the job.
+        """
+        self.begin(submission_record(head.job_id, head.tenant, head.submitted_by))
+
     def of_tenant(self, tenant: str, wanted: Wanted) -> tuple[list[Record], str | None]:
         """Read a page of a tenant's trail, newest first, and where to continue."""
         return self.store.of_tenant(tenant, wanted)
@@ -42,6 +49,8 @@ class Trail:
         found, following = self.store.of_job(tenant, job_id, wanted)
         if following is not None or submitted is None:
             return found, following
+        if found and found[-1].record_id == submitted.record_id:
+            return found, None  # kept for a deletion that was then refused
         if wanted.before is not None and submitted.record_id >= wanted.before:
             return found, None
         if len(found) == wanted.limit:
