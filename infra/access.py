@@ -5,7 +5,7 @@ them without a cross-stack export that would block it.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import CfnOutput, Duration
@@ -16,8 +16,17 @@ from infra.outputs import client_output
 from infra.policies import removal
 from infra.resources import JoblaneStack
 from joblane.config import DEFAULT_MACHINE, Config, Issuer
-from joblane.contract.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, SCOPES, Role, Scope
+from joblane.contract.access import (
+    ALL_ROLES,
+    API_AUDIENCE,
+    LOGIN_CALLBACKS,
+    PLATFORM_SCOPES,
+    SCOPES,
+    AnyRole,
+    Scope,
+)
 from joblane.contract.route import Route
+from joblane.deployment.names import PLATFORM
 
 TOKEN_VALIDITY = Duration.hours(1)
 
@@ -40,9 +49,9 @@ class Gate:
 
     def scopes(self, route: Route) -> list[str] | None:
         """Return the scopes of which the authorizer requires one for a route."""
-        if self.scope_prefix is None or route.scope is None:
+        if self.scope_prefix is None or not route.scopes:
             return None
-        scopes = SCOPES if route.changes else (route.scope,)
+        scopes = SCOPES if route.changes else route.scopes
         return [f"{self.scope_prefix}{scope}" for scope in scopes]
 
 
@@ -56,7 +65,8 @@ def issuer_gate(config: Config, issuer: Issuer) -> Gate:
         "role_claim": issuer.role_claim,
     }
     # An issuer gives a refresh token for offline_access.
-    scopes = ["openid", "offline_access", *(SCOPES if by_scopes else ())]
+    asked = [scope for scope in SCOPES if by_scopes and scope not in PLATFORM_SCOPES]
+    scopes = ["openid", "offline_access", *asked]
     return Gate(
         issuer=issuer.issuer,
         audience=issuer.audience,
@@ -70,17 +80,17 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
     """Create the clients of the user pool in `stack`, each with an output; accept their tokens."""
     people = _people(stack, identity).user_pool_client_id
     CfnOutput(stack, "LoginClientId", value=people, description="Public client for people")
-    machines: dict[str, tuple[str, Role, str]] = {}
-    for tenant, settings in stack.config.tenants.items():
-        for machine, role in settings.machines.items():
-            client = _machine(stack, identity, (tenant, machine), role).user_pool_client_id
-            machines[client] = tenant, role, machine
-            CfnOutput(
-                stack,
-                f"ClientId-{tenant}-{machine}",
-                value=client,
-                description=f"Machine {machine} of the tenant {tenant}, role {role}",
-            ).override_logical_id(client_output(tenant, machine))
+    machines: dict[str, tuple[str, AnyRole, str]] = {}
+    for tenant, machine, role in _declared(stack.config):
+        client = _machine(stack, identity, (tenant, machine), role).user_pool_client_id
+        machines[client] = tenant, role, machine
+        of = "" if tenant == PLATFORM else f" of the tenant {tenant}"
+        CfnOutput(
+            stack,
+            f"ClientId-{tenant}-{machine}",
+            value=client,
+            description=f"Machine {machine}{of}, role {role}",
+        ).override_logical_id(client_output(tenant, machine))
     issuer = f"https://cognito-idp.{stack.region}.{stack.url_suffix}/{identity.pool.user_pool_id}"
     access = {
         "kind": "pool",
@@ -96,6 +106,15 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
         access=json.dumps(access),
         login=_login(issuer, people, scopes, None),
     )
+
+
+def _declared(config: Config) -> Iterator[tuple[str, str, AnyRole]]:
+    """Tenant, name and role of each machine in joblane.toml."""
+    for tenant, settings in config.tenants.items():
+        for machine, role in settings.machines.items():
+            yield tenant, machine, role
+    for machine in config.platform.machines:
+        yield PLATFORM, machine, PLATFORM
 
 
 def _people(stack: JoblaneStack, identity: IdentityStack) -> cognito.UserPoolClient:
@@ -129,7 +148,7 @@ def _people(stack: JoblaneStack, identity: IdentityStack) -> cognito.UserPoolCli
 
 
 def _machine(
-    stack: JoblaneStack, identity: IdentityStack, name: tuple[str, str], role: Role
+    stack: JoblaneStack, identity: IdentityStack, name: tuple[str, str], role: AnyRole
 ) -> cognito.UserPoolClient:
     """Create a confidential client that can get only the scopes of its role."""
     tenant, machine = name
@@ -144,7 +163,7 @@ def _machine(
         prevent_user_existence_errors=True,
         o_auth=cognito.OAuthSettings(
             flows=cognito.OAuthFlows(client_credentials=True),
-            scopes=_scopes(scope for scope in SCOPES if scope in ROLES[role]),
+            scopes=_scopes(scope for scope in SCOPES if scope in ALL_ROLES[role]),
         ),
     )
     client.apply_removal_policy(removal(stack.config))

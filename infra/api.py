@@ -235,9 +235,9 @@ class ApiStack(FunctionStack):
                 path=route.path,
                 methods=[apigatewayv2.HttpMethod[route.method]],
                 integration=behind[route.function],
-                authorizer=authorizer if route.scope else apigatewayv2.HttpNoneAuthorizer(),
+                authorizer=authorizer if route.scopes else apigatewayv2.HttpNoneAuthorizer(),
                 authorization_scopes=self._gate.scopes(route),
             )
-            if route.scope is None:
+            if not route.scopes:
                 acknowledge(added[0], "AwsSolutions-APIG4", OPEN)
             stage.node.add_dependency(*added)  # it refers to each route that it throttles

@@ -8,6 +8,7 @@ from infra.policies import acknowledge, removal
 from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.contract.access import API_AUDIENCE, MEANING, ROLES, SCOPES, group_name
+from joblane.deployment.names import PLATFORM
 
 
 class IdentityStack(JoblaneStack):
@@ -61,6 +62,13 @@ class IdentityStack(JoblaneStack):
                     group_name=group_name(tenant, role),
                     description=f"People with the role {role} in the tenant {tenant}",
                 )
+        cognito.UserPoolGroup(
+            self,
+            f"Group-{PLATFORM}",
+            user_pool=self.pool,
+            group_name=PLATFORM,
+            description="People with the role platform, which belongs to no tenant",
+        )
         domain = self.pool.add_domain(
             "Domain",
             # Domain names are unique in a region over all accounts, hence the account id.

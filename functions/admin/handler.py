@@ -34,6 +34,7 @@ from joblane.http.dead_letter_routes import bulk_routes, dead_letter_routes
 from joblane.http.deployment_routes import deployment_routes
 from joblane.http.queue_routes import queue_routes
 from joblane.job.retention import Retention
+from joblane.service.affected import AffectedTenants
 from joblane.service.agents import Agents
 from joblane.service.audit_trail import Trail
 from joblane.service.bulk import BulkOperations
@@ -72,12 +73,13 @@ def build(
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
-    app = Application(settings.access, Logger(), trail, clock)
+    jobs = JobStore(dynamodb, settings.jobs_table)
+    agents = AgentStore(dynamodb, settings.agents_table)
+    affected = AffectedTenants(settings.access.tenants, settings.queues, agents, jobs)
+    app = Application(settings.access, Logger(), trail, clock, affected)
     trail_route(app, trail)
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)
-    jobs = JobStore(dynamodb, settings.jobs_table)
-    agents = AgentStore(dynamodb, settings.agents_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     operations = Operations(jobs, lanes, settings.retention)
     agent_routes(app, Agents(agents, jobs, lanes, app.now_ms))
@@ -89,6 +91,7 @@ def build(
     queue_settings = SettingsStore(dynamodb, settings.settings_table)
     queues = Queues(
         settings.queues,
+        settings.access.tenants,
         settings.threads,
         queue_settings,
         ThreadShares(queue_settings, agents),

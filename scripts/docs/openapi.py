@@ -18,7 +18,7 @@ from pydantic.json_schema import models_json_schema
 
 from joblane import __version__
 from joblane.contract import routes
-from joblane.contract.access import API_AUDIENCE, ROLES, SCOPES
+from joblane.contract.access import ALL_ROLES, API_AUDIENCE, SCOPES
 from joblane.contract.audit import Because
 from joblane.contract.job import LogEnd
 from joblane.contract.route import Route
@@ -91,7 +91,7 @@ def document() -> Json:
 
 def _security() -> Json:
     issuer = "https://example.auth.eu-west-1.amazoncognito.com/oauth2"
-    held = {scope: ", ".join(r for r in ROLES if scope in ROLES[r]) for scope in SCOPES}
+    held = {scope: ", ".join(r for r in ALL_ROLES if scope in ALL_ROLES[r]) for scope in SCOPES}
     scopes = {f"{API_AUDIENCE}/{scope}": f"Held by: {held[scope]}" for scope in SCOPES}
     return {
         "type": "oauth2",
@@ -122,7 +122,7 @@ def _operation(route: Route, schemas: Json, refs: Refs) -> Json:
         str(int(status)): {"$ref": f"#/components/responses/{_response(status)}"}
         for status in route.problems
     }
-    scopes = [] if route.scope is None else [{"token": [f"{API_AUDIENCE}/{route.scope}"]}]
+    scopes = [{"token": [f"{API_AUDIENCE}/{scope}"]} for scope in route.scopes]
     return {
         **operation,
         "responses": {**_answers(route, refs), **problems},

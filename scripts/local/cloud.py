@@ -22,7 +22,7 @@ from infra.outputs import client_output
 from joblane.aws.lanes import LaneQueue
 from joblane.config import DEFAULT_MACHINE
 from joblane.contract.access import API_AUDIENCE, Scope
-from joblane.deployment.names import lane_name
+from joblane.deployment.names import PLATFORM, lane_name
 from joblane.job.message import Message
 from scripts.local.agent import (
     AGENT,
@@ -72,11 +72,16 @@ class Cloud:
         """
         return f"{self.endpoint}/_aws/execute-api/{self.outputs['ApiId']}"
 
-    def environment(self, tenant: str = TENANT) -> dict[str, str]:
-        """Return the variables that make the command line and AWS clients use this cloud."""
+    def environment(
+        self, tenant: str = TENANT, *, machine: str = DEFAULT_MACHINE
+    ) -> dict[str, str]:
+        """Return the variables that make the command line and AWS clients use this cloud.
+
+        They act as a machine of a tenant, or as the role platform's for `PLATFORM`.
+        """
         return {
             "JOBLANE_URL": self.url,
-            "JOBLANE_TOKEN": self.token(tenant),
+            "JOBLANE_TOKEN": self.token(tenant, machine=machine),
             **self.ministack.environment(),
         }
 
@@ -87,7 +92,7 @@ class Cloud:
         *,
         machine: str = DEFAULT_MACHINE,
     ) -> str:
-        """Return a bearer token of a tenant's machine, from the pool's token endpoint.
+        """Return a bearer token of a tenant's machine, or of the role platform's for `PLATFORM`.
 
         `scopes` None asks for all that the machine's role has.
         """
@@ -149,7 +154,7 @@ class Cloud:
 
     def wait_for_agent(self, name: str) -> None:
         """Return when the API lists an agent as alive, and the polls of killed agents are over."""
-        wait_until_listed(self.agents[name], name, self.url, self.token())
+        wait_until_listed(self.agents[name], name, self.url, self.token(PLATFORM))
         time.sleep(max(0.0, self.polls_over_at - time.monotonic()))
 
     def stop_agent(self, name: str = "local") -> None:

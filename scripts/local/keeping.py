@@ -3,8 +3,10 @@
 import os
 import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
+from joblane.deployment.names import PLATFORM
 from scripts.local.agent import END_GRACE_S
 from scripts.local.cloud import Cloud
 from scripts.local.deploy import BIN
@@ -15,6 +17,9 @@ LOCAL = ROOT / ".local"
 RUN_DIR = LOCAL / "up"
 PROCESSES = RUN_DIR / "processes.json"
 ENV_FILE = LOCAL / "env"
+"""For shells of a developer in the tenant demo."""
+PLATFORM_ENV_FILE = LOCAL / "env-platform"
+"""For shells that act in the role platform: agents, and queues that tenants share."""
 
 
 def run_folder(what: str) -> Path:
@@ -34,19 +39,22 @@ def running() -> list[Process]:
 
 
 def keep(cloud: Cloud) -> None:
-    """Store the running processes, and the environment for shells."""
+    """Store the running processes, and the environments for shells."""
     save(cloud.processes(), PROCESSES)
+    _write_environment(ENV_FILE, cloud.environment())
+    _write_environment(PLATFORM_ENV_FILE, cloud.environment(PLATFORM))
+
+
+def _write_environment(file: Path, environment: Mapping[str, str]) -> None:
     path = shlex.quote(str(BIN))
     lines = [
-        "# Written by scripts/up; `. .local/env` makes a shell use the local Joblane.",
+        f"# Written by scripts/up; `. .local/{file.name}` makes a shell use the local Joblane.",
         # Sourcing it again does not extend PATH.
         f'case ":$PATH:" in *:{path}:*) ;; *) export PATH={path}:"$PATH" ;; esac',
     ]
-    lines += [
-        f"export {name}={shlex.quote(value)}" for name, value in sorted(cloud.environment().items())
-    ]
-    ENV_FILE.touch(mode=0o600)  # it holds a bearer token
-    ENV_FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
+    file.touch(mode=0o600)  # it holds a bearer token
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def end() -> bool:
@@ -58,4 +66,5 @@ def end() -> bool:
     found = RUN_DIR.exists() or ENV_FILE.exists()
     shutil.rmtree(RUN_DIR, ignore_errors=True)
     ENV_FILE.unlink(missing_ok=True)
+    PLATFORM_ENV_FILE.unlink(missing_ok=True)
     return found

@@ -1,9 +1,10 @@
-"""Users of the local user pool, one for each role."""
+"""Users of the local user pool, one for each role and one with the role platform."""
 
 import secrets
 from dataclasses import dataclass, field
 
-from joblane.contract.access import ROLES, Role, group_name
+from joblane.contract.access import ALL_ROLES, AnyRole, group_name
+from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import TENANT, Cloud
 
 
@@ -13,12 +14,11 @@ class Person:
 
     name: str
     password: str = field(repr=False)
-    tenant: str
-    role: Role
+    role: AnyRole
 
 
-def add_person(cloud: Cloud, name: str, role: Role, tenant: str = TENANT) -> Person:
-    """Create a user with a role, as an administrator would."""
+def add_person(cloud: Cloud, name: str, role: AnyRole) -> Person:
+    """Create a user with a role in the tenant demo, or the role platform."""
     # One character of each kind that the password policy requires, then random ones.
     password = f"aA1-{secrets.token_urlsafe()}"
     cognito, pool = cloud.cognito(), cloud.outputs["UserPoolId"]
@@ -28,12 +28,11 @@ def add_person(cloud: Cloud, name: str, role: Role, tenant: str = TENANT) -> Per
     cognito.admin_set_user_password(
         UserPoolId=pool, Username=name, Password=password, Permanent=True
     )
-    cognito.admin_add_user_to_group(
-        UserPoolId=pool, Username=name, GroupName=group_name(tenant, role)
-    )
-    return Person(name, password, tenant, role)
+    group = PLATFORM if role == PLATFORM else group_name(TENANT, role)
+    cognito.admin_add_user_to_group(UserPoolId=pool, Username=name, GroupName=group)
+    return Person(name, password, role)
 
 
 def add_people(cloud: Cloud) -> list[Person]:
     """Create one user for each role, named after it."""
-    return [add_person(cloud, role, role) for role in ROLES]
+    return [add_person(cloud, role, role) for role in ALL_ROLES]

@@ -16,7 +16,12 @@ Joblane runs on {endpoint}. Next:
   joblane run -- sh -c 'echo hello from $(hostname); id'
   joblane ls
 
-That shell acts as the machine `default` of the tenant demo, role admin. To log in as a person:
+That shell acts as the machine `default` of the tenant demo, role developer. Agents, and queues that
+tenants share, are for the role platform:
+
+  (. .local/env-platform; joblane agents)
+
+To log in as a person:
 
   env -u JOBLANE_TOKEN joblane login
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from joblane.aws.clients import Clients
+from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.deploy import BIN
 from tests.support.permissions import record
@@ -65,8 +66,12 @@ def _quiet(cloud: Cloud) -> Cloud:
 
 @pytest.fixture(name="environment", scope="session")
 def _environment(cloud: Cloud) -> dict[str, str]:
-    """What a person who sourced .local/env has."""
-    return {"PATH": f"{BIN}:{os.environ['PATH']}", "LANG": "C.UTF-8", **cloud.environment()}
+    """What the command line needs, as the tenant `demo` in the role admin."""
+    return {
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "LANG": "C.UTF-8",
+        **cloud.environment(machine="admin"),
+    }
 
 
 @pytest.fixture(name="joblane", scope="session")
@@ -104,16 +109,24 @@ class Http:
 
 @pytest.fixture(name="http")
 def _http(cloud: Cloud) -> Iterator[Http]:
-    """The API, as tenant `demo`."""
-    http = Http(cloud.url, cloud.token())
+    """The API, as tenant `demo` in the role admin."""
+    http = Http(cloud.url, cloud.token(machine="admin"))
     yield http
     http.close()
 
 
 @pytest.fixture(name="as_other")
 def _as_other(cloud: Cloud) -> Iterator[Http]:
-    """The API, as tenant `other`."""
-    http = Http(cloud.url, cloud.token("other"))
+    """The API, as tenant `other` in the role admin."""
+    http = Http(cloud.url, cloud.token("other", machine="admin"))
+    yield http
+    http.close()
+
+
+@pytest.fixture(name="platform")
+def _platform(cloud: Cloud) -> Iterator[Http]:
+    """The API, as the role platform, which belongs to no tenant."""
+    http = Http(cloud.url, cloud.token(PLATFORM))
     yield http
     http.close()
 

@@ -10,19 +10,21 @@ from tests.e2e.conftest import Http
 from tests.support.deployed import agents, send_again, submit, wait_for
 
 
-def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(quiet: Cloud, http: Http):
+def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(
+    quiet: Cloud, http: Http, platform: Http
+):
     leaving = quiet.start_agent("leaving")
     # It would run for longer than the leaving agent waits, and has nothing left to do after.
     until = f"while [ $(date +%s) -lt {int(time.time()) + 15} ]; do sleep 0.1; done"
     job_id = submit(http, "sh", "-c", until, retry={"max_attempts": 1})
     wait_for(http, job_id, "active")
-    assert 202 == http("POST", "/v1/agents/leaving/drain").status_code
+    assert 202 == platform("POST", "/v1/agents/leaving/drain").status_code
     assert 0 == leaving.wait(45)
     quiet.agents.pop("leaving")
     job = wait_for(http, job_id, "pending")
     assert 0 == job["attempt"]
     assert "interrupted" in job["reason"]
-    assert {} == agents(http, "leaving")
+    assert {} == agents(platform, "leaving")
     quiet.start_agent("next")
     job = wait_for(http, job_id, "completed")
     assert (1, 2, "next") == (job["attempt"], job["epoch"], job["agent"])

@@ -55,9 +55,7 @@ def test_a_deleted_jobs_trail_stays_and_is_its_tenants_own(
     assert deleted["id"] not in as_other("GET", "/v1/audit", params={"limit": 100}).text
 
 
-def test_a_machine_that_may_not_is_in_the_trail_by_its_name(
-    cloud: Cloud, joblane: Run, http: Http
-):
+def test_a_machine_that_may_not_is_in_the_trail_by_its_name(cloud: Cloud, joblane: Run, http: Http):
     """Its token lacks the scope, so the refusal must not end at API Gateway."""
     job_id = submit(http, "true")
     reader = Http(cloud.url, cloud.token(machine="reader"))
@@ -76,9 +74,9 @@ def test_a_machine_that_may_not_is_in_the_trail_by_its_name(
     )
 
 
-def test_what_was_done_to_queues_is_told_with_what_was_set(joblane: Run, http: Http):
+def test_what_was_done_to_queues_is_told_with_what_was_set(joblane: Run, platform: Http):
     body = {"run_jobs": True, "threads": 4, "cluster_threads": None, "reason": "as it was"}
-    answer = http("PUT", "/v1/queues/bulk/settings", json=body, headers={"If-Match": "*"})
+    answer = platform("PUT", "/v1/queues/bulk/settings", json=body, headers={"If-Match": "*"})
     assert 200 == answer.status_code, answer.text
     assert 0 == joblane("requeue", "bulk", "--reason", "after the outage").returncode
     requeue, settings = entries(joblane, "-n", "2")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from joblane.aws.clients import Clients
+from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import agents, assert_once, send_again, submit, wait_for
@@ -38,7 +39,9 @@ def test_a_host_whose_clock_jumps_neither_loses_nor_doubles_a_job(
     early.write_text("3600")
     time.sleep(1.5)  # each has beaten since
     send_again(clients, jobs)  # for `early`: the other has no slot left
-    rows = agents(http, "late", "early")
+    platform = Http(quiet.url, quiet.token(PLATFORM))
+    rows = agents(platform, "late", "early")
+    platform.close()
     assert {"late": True, "early": True} == {name: row["alive"] for name, row in rows.items()}
     for job_id in jobs:
         job = assert_once(http, job_id)

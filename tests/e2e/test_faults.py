@@ -51,7 +51,7 @@ def read(http: Http, job_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(len(FAULTS) * (FAULT_S + 5) + RESTED_S + 60)
-def test_no_job_is_lost_or_doubled_and_the_agent_recovers(cloud: Cloud, http: Http):
+def test_no_job_is_lost_or_doubled_and_the_agent_recovers(cloud: Cloud, http: Http, platform: Http):
     cloud.stop_agents()
     jobs: dict[str, tuple[Fault, bool]] = {}
     with witness() as heard, proxy(cloud.endpoint, seed=1) as road:
@@ -74,7 +74,7 @@ def test_no_job_is_lost_or_doubled_and_the_agent_recovers(cloud: Cloud, http: Ht
         ended = settle(cloud, http, jobs)
         last = submit(http, "true")
         assert "completed" == wait_for(http, last, "completed", timeout_s=30)["state"]
-        row = agents(http, "remote")["remote"]
+        row = agents(platform, "remote")["remote"]
         assert (True, None) == (row["alive"], row["trouble"])
         get = partial(http, "GET")
         cases = {

@@ -66,7 +66,9 @@ def test_an_outcome_that_aws_never_heard_of_is_delivered_by_the_agents_next_life
     wait_for_words(quiet.agents["scribe"].log, "no outcome waits")
 
 
-def test_jobs_end_once_while_the_state_service_is_killed_again_and_again(quiet: Cloud, http: Http):
+def test_jobs_end_once_while_the_state_service_is_killed_again_and_again(
+    quiet: Cloud, http: Http, platform: Http
+):
     agent = quiet.start_agent("local", threads=4)
     jobs = [submit(http, "sleep", "0.2") for _ in range(12)]
     killed: set[int] = set()
@@ -77,7 +79,7 @@ def test_jobs_end_once_while_the_state_service_is_killed_again_and_again(quiet: 
         time.sleep(0.3)
     for job_id in jobs:
         assert 1 == wait_for(http, job_id, "completed")["epoch"]
-    assert agents(http, "local")["local"]["trouble"] is None
+    assert agents(platform, "local")["local"]["trouble"] is None
 
 
 def test_the_table_keeps_records_as_the_contract_says(cloud: Cloud, clients: Clients):

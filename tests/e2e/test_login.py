@@ -69,7 +69,7 @@ def test_a_person_logs_in_reads_is_refused_the_rest_and_logs_out(
     assert 0 == ask("ls").returncode
     refused = ask("submit", "--", "true")
     assert 77 == refused.returncode
-    assert "needs the scope jobs.submit; the role reader lacks it" in refused.stderr
+    assert "needs the role developer; the caller has the role reader" in refused.stderr
 
     assert 0 == ask("logout").returncode
     assert 77 == ask("ls").returncode
@@ -80,8 +80,9 @@ def test_a_machine_needs_its_id_and_secret_only(cloud: Cloud, ask: Ask):
     who = {"JOBLANE_URL": cloud.url, "JOBLANE_CLIENT_ID": client_id}
     done = ask("submit", "--", "true", **who, JOBLANE_CLIENT_SECRET=secret)
     assert 0 == done.returncode, done.stderr
-    refused = ask("queues", **who, JOBLANE_CLIENT_SECRET=secret)
+    refused = ask("agents", **who, JOBLANE_CLIENT_SECRET=secret)
     assert 77 == refused.returncode
+    assert "needs the role platform" in refused.stderr  # API Gateway's own refusal names none
     wrong = ask("ls", **{**who, "HOME": "/nonexistent"}, JOBLANE_CLIENT_SECRET="x" + secret)
     assert wrong.returncode != 0
     assert secret not in done.stderr + refused.stderr + wrong.stderr

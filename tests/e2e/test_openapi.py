@@ -29,15 +29,15 @@ BUDGET_S = 60
 
 
 @pytest.fixture(name="quiet")
-def _quiet(cloud: Cloud, clients: Clients, as_other: Http) -> object:
+def _quiet(cloud: Cloud, clients: Clients, platform: Http) -> object:
     """No agent runs what is made up; afterwards no lane holds it and no queue is paused."""
     cloud.stop_agents()
     yield
-    queues = [queue["name"] for queue in as_other("GET", "/v1/queues").json()["entries"]]
+    queues = [queue["name"] for queue in platform("GET", "/v1/queues").json()["entries"]]
     for queue in queues:
         default = {"run_jobs": True, "threads": None, "cluster_threads": None}
         path = f"/v1/queues/{queue}/settings"
-        answer = as_other("PUT", path, json=default, headers={"If-Match": "*"})
+        answer = platform("PUT", path, json=default, headers={"If-Match": "*"})
         assert 200 == answer.status_code
         for lane in LANES:
             sqs = clients.make("sqs")

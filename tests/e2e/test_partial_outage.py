@@ -36,13 +36,13 @@ def _road(quiet: Cloud) -> Iterator[Proxy]:
 
 
 def test_a_part_of_aws_that_fails_holds_up_nothing_else_until_the_journal_is_full(
-    quiet: Cloud, http: Http, road: Proxy
+    quiet: Cloud, http: Http, platform: Http, road: Proxy
 ):
     agent = start_paced(quiet, "patient", threads=8, endpoint=road.url, journal_room=ROOM)
     _logs_hang(http, road)
     _sqs_hangs(http, road)
     _dynamodb_hangs(http, road, agent)
-    _fills_its_journal(http, road, agent)
+    _fills_its_journal(http, platform, road, agent)
     quiet.stop_agent("patient")
 
 
@@ -94,7 +94,7 @@ def _dynamodb_hangs(http: Http, road: Proxy, agent: Process) -> None:
     assert ["seen"] == output(http, job_id)["stdout"]
 
 
-def _fills_its_journal(http: Http, road: Proxy, agent: Process) -> None:
+def _fills_its_journal(http: Http, platform: Http, road: Proxy, agent: Process) -> None:
     """No more jobs are taken than outcomes may wait, and none while as many do."""
     marks = [marker() for _ in range(ROOM)]
     jobs = [submit(http, "sh", "-c", f"{STOPS} # {mark}") for mark in marks]
@@ -105,8 +105,8 @@ def _fills_its_journal(http: Http, road: Proxy, agent: Process) -> None:
     for mark in marks:
         go_on(mark)
     wait_for_words(agent.log, "takes no new jobs: the journal is full")
-    wait_for_trouble(http, "patient", "outcome(s) wait since")
-    wait_for_trouble(http, "patient", "takes no jobs: the journal is full")
+    wait_for_trouble(platform, "patient", "outcome(s) wait since")
+    wait_for_trouble(platform, "patient", "takes no jobs: the journal is full")
     assert len(jobs) - ROOM == sum(state_of(http, job_id) == "pending" for job_id in jobs)
     road.fault = None
     for job_id in jobs:

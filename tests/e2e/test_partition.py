@@ -228,10 +228,10 @@ def test_who_lost_its_job_reports_nothing_for_it(stories: dict[str, Story], name
 
 
 @pytest.mark.parametrize("name", [*LOST, "healed"])
-def test_who_was_away_works_on(stories: dict[str, Story], cloud: Cloud, http: Http, name: str):
+def test_who_was_away_works_on(stories: dict[str, Story], cloud: Cloud, platform: Http, name: str):
     assert stories
     assert cloud.agents[name].is_alive()
-    assert agents(http, name)[name]["alive"]
+    assert agents(platform, name)[name]["alive"]
 
 
 def test_a_road_that_heals_in_time_costs_the_job_nothing(stories: dict[str, Story]):

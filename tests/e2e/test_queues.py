@@ -16,10 +16,10 @@ SEEN_S = 30
 
 
 @pytest.fixture(name="unset")
-def _unset(http: Http) -> Iterator[Http]:
-    """The API; no settings are left afterwards."""
-    yield http
-    set_queue(http)
+def _unset(platform: Http) -> Iterator[Http]:
+    """The API as the role platform; no settings are left afterwards."""
+    yield platform
+    set_queue(platform)
 
 
 def set_queue(http: Http, **changes: object) -> None:
@@ -29,33 +29,72 @@ def set_queue(http: Http, **changes: object) -> None:
 
 
 def test_two_operators_do_not_overwrite_each_other(unset: Http, as_other: Http):
+    """Two holders of the role platform, since the queue belongs to all tenants."""
     seen = unset("GET", SETTINGS)
     assert 200 == seen.status_code
     body = {"run_jobs": True, "threads": 3, "cluster_threads": None}
     first = unset("PUT", SETTINGS, json=body, headers={"If-Match": seen.headers["etag"]})
-    late = as_other("PUT", SETTINGS, json=body, headers={"If-Match": seen.headers["etag"]})
+    late = unset("PUT", SETTINGS, json=body, headers={"If-Match": seen.headers["etag"]})
     assert (200, 412) == (first.status_code, late.status_code)
     assert "application/problem+json" == late.headers["content-type"]
     assert 428 == unset("PUT", SETTINGS, json=body).status_code
     assert first.json() == unset("GET", SETTINGS).json()
-    assert as_other("GET", SETTINGS).json()["changed_by"] is None
+    assert "machine default (platform)" == as_other("GET", SETTINGS).json()["changed_by"]
 
 
-def test_a_pause_holds_jobs_and_a_cap_lets_them_go_two_at_a_time(cloud: Cloud, unset: Http):
+@pytest.mark.parametrize("machine", ["operator", "admin"])
+def test_a_tenant_cannot_pause_a_queue_that_tenants_share(cloud: Cloud, unset: Http, machine: str):
+    """Nor see or drain an agent, which runs the jobs of all."""
+    operator = Http(cloud.url, cloud.token(machine=machine))
+    body = {"run_jobs": False, "threads": 0, "cluster_threads": 0}
+    refused = operator("PUT", SETTINGS, json=body, headers={"If-Match": "*"})
+    drained = operator("POST", "/v1/agents/local/drain")
+    listed = operator("GET", "/v1/agents")
+    operator.close()
+    assert [403, 403, 403] == [refused.status_code, drained.status_code, listed.status_code]
+    for answer in (refused, drained):
+        assert "needs the role platform" in answer.json()["detail"]
+    assert unset("GET", SETTINGS).json()["run_jobs"]
+
+
+def test_what_the_role_platform_does_is_told_to_every_tenant(
+    unset: Http, http: Http, as_other: Http
+):
+    reason = f"maintenance {time.monotonic_ns()}"
+    set_queue(unset, reason=reason)
+    for caller in (unset, http, as_other):
+        found = [
+            (entry["action"], entry["by"]["name"], entry["by_platform"])
+            for entry in caller("GET", "/v1/audit", params={"limit": 50}).json()["entries"]
+            if entry["reason"] == reason
+        ]
+        assert [("settings", "default", True)] == found
+
+
+def test_a_developer_reads_the_queues_that_jobs_wait_in(cloud: Cloud):
+    developer = Http(cloud.url, cloud.token())
+    paths = ("/v1/queues", "/v1/queues/bulk", SETTINGS)
+    assert [200, 200, 200] == [developer("GET", path).status_code for path in paths]
+    developer.close()
+
+
+def test_a_pause_holds_jobs_and_a_cap_lets_them_go_two_at_a_time(
+    cloud: Cloud, unset: Http, http: Http
+):
     set_queue(unset, run_jobs=False)
     cloud.stop_agents()
     cloud.start_agent("alone", threads=8)
-    ids = [submit(unset, "sleep", "1", queue="bulk") for _ in range(6)]
-    wait_for(unset, submit(unset, "true"), "completed")  # the other queue goes on
+    ids = [submit(http, "sleep", "1", queue="bulk") for _ in range(6)]
+    wait_for(http, submit(http, "true"), "completed")  # the other queue goes on
     for job_id in ids:
-        job = unset("GET", f"/v1/jobs/{job_id}").json()
+        job = http("GET", f"/v1/jobs/{job_id}").json()
         assert "pending" == job["state"]
         assert "queue bulk is paused since" in job["reason"]
     set_queue(unset, threads=2)
     resumed = time.monotonic()
-    wait_for(unset, ids[0], "active", "completed", timeout_s=SEEN_S)
+    wait_for(http, ids[0], "active", "completed", timeout_s=SEEN_S)
     print(f"the agent saw it after {time.monotonic() - resumed:.1f} s")
-    jobs = [wait_for(unset, job_id, "completed") for job_id in ids]
+    jobs = [wait_for(http, job_id, "completed") for job_id in ids]
     times = [(job["started_at"], job["ended_at"]) for job in jobs]
     at_once = [sum(s <= start < e for s, e in times) for start, _ in times]
     assert 2 == max(at_once)

@@ -94,7 +94,7 @@ def _both(agent: Process) -> Weight:
 
 
 @as_root
-def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Http):
+def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Http, platform: Http):
     state = quiet.run_dir / STATE / DEPLOYMENT / "full"
     with disk(state, "size=100m,mode=0700"):
         agent = start_paced(quiet, "full")
@@ -105,7 +105,7 @@ def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Htt
         wait_for_words(agent.log, "takes no new jobs")
         for job_id in running:
             assert 0 == assert_once(http, job_id)["exit_code"]
-        wait_for_trouble(http, "full", "MB left")
+        wait_for_trouble(platform, "full", "MB left")
         assert {"pending"} == {wait_for(http, j, "pending", timeout_s=1)["state"] for j in later}
         (state / "ballast").unlink()
         for job_id in later:

@@ -15,9 +15,10 @@ import httpx
 import pytest
 from ulid import ULID
 
-from joblane.contract.access import API_AUDIENCE, LOGIN_CALLBACKS, ROLES, Role
+from joblane.contract.access import ALL_ROLES, API_AUDIENCE, LOGIN_CALLBACKS, ROLES, AnyRole
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
+from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
 from scripts.local.people import Person, add_people, add_person
 from tests.e2e.conftest import Http
@@ -25,7 +26,7 @@ from tests.support.browser import log_in
 
 ABSENT = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
-GUARDED = [route for route in ROUTES if route.scope is not None]
+GUARDED = [route for route in ROUTES if route.scopes]
 
 
 def person_token(cloud: Cloud, person: Person) -> str:
@@ -61,16 +62,18 @@ def person_token(cloud: Cloud, person: Person) -> str:
 
 
 @pytest.fixture(name="people", scope="session")
-def _people(cloud: Cloud) -> dict[Role, str]:
+def _people(cloud: Cloud) -> dict[AnyRole, str]:
     """A token of a person in each role."""
     return {person.role: person_token(cloud, person) for person in add_people(cloud)}
 
 
 @pytest.fixture(name="machines", scope="session")
-def _machines(cloud: Cloud) -> dict[Role, str]:
+def _machines(cloud: Cloud) -> dict[AnyRole, str]:
     """A token of a machine in each role."""
-    named = {role: "default" if role == "admin" else role for role in ROLES}
-    return {role: cloud.token(machine=name) for role, name in named.items()}
+    return {
+        **{role: cloud.token(machine=role) for role in ROLES},
+        "platform": cloud.token(PLATFORM),
+    }
 
 
 def ask(http: Http, route: Route, job_id: str = ABSENT) -> httpx.Response:
@@ -88,16 +91,16 @@ def with_token(cloud: Cloud, token: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("kind", ["people", "machines"])
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ALL_ROLES)
 def test_a_role_opens_its_routes_and_no_others(
     cloud: Cloud,
-    people: dict[Role, str],
-    machines: dict[Role, str],
+    people: dict[AnyRole, str],
+    machines: dict[AnyRole, str],
     kind: Literal["people", "machines"],
-    role: Role,
+    role: AnyRole,
 ):
     found = with_token(cloud, {"people": people, "machines": machines}[kind][role])
-    allowed = {r.key for r in ROUTES if r.scope is None or r.scope in ROLES[role]}
+    allowed = {r.key for r in ROUTES if not r.scopes or ALL_ROLES[role] & set(r.scopes)}
     assert {key for key, status in found.items() if status not in (401, 403)} == allowed
     assert {status for key, status in found.items() if key not in allowed} <= {403}
     assert all(status < 500 for status in found.values()), found
@@ -220,7 +223,7 @@ def test_every_kind_of_parameter_is_known_to_belong_to_a_tenant_or_to_none():
 
 
 def test_timelines_name_the_person_and_the_machine(
-    cloud: Cloud, http: Http, people: dict[Role, str]
+    cloud: Cloud, http: Http, people: dict[AnyRole, str]
 ):
     person = Http(cloud.url, people["developer"])
     reasons = []
@@ -231,4 +234,4 @@ def test_timelines_name_the_person_and_the_machine(
         reasons.append(caller("GET", f"/v1/jobs/{job_id}").json()["reason"])
     person.close()
     assert "cancelled by developer at" in reasons[0]
-    assert "cancelled by machine default at" in reasons[1]
+    assert "cancelled by machine admin at" in reasons[1]

@@ -80,14 +80,14 @@ def found_in(places: Iterator[tuple[str, str]]) -> set[str]:
     return {place for place, text in places if any(value in text for value in VALUES)}
 
 
-def answers(http: Http, job_id: str) -> Iterator[tuple[str, str]]:
+def answers(http: Http, platform: Http, job_id: str) -> Iterator[tuple[str, str]]:
     """What the API says, of this job and around it."""
+    yield "/v1/agents", platform("GET", "/v1/agents").text
     paths = (
         f"/v1/jobs/{job_id}",
         f"/v1/jobs/{job_id}/logs",
         "/v1/jobs?limit=100",
         "/v1/dlq?limit=100",
-        "/v1/agents",
         "/v1/queues",
     )
     for path in paths:
@@ -96,7 +96,9 @@ def answers(http: Http, job_id: str) -> Iterator[tuple[str, str]]:
     yield "retry", http("POST", f"/v1/jobs/{job_id}/retry").text
 
 
-def test_values_are_found_nowhere_but_in_the_job(cloud: Cloud, clients: Clients, http: Http):
+def test_values_are_found_nowhere_but_in_the_job(
+    cloud: Cloud, clients: Clients, http: Http, platform: Http
+):
     mark = marker()
     script = f"echo ${{#TOKEN}} ${{#PASSWORD}}; {STOPS} # {mark}"
     job_id = submit(http, "sh", "-c", script, secret_env=SECRET_ENV)
@@ -116,7 +118,7 @@ def test_values_are_found_nowhere_but_in_the_job(cloud: Cloud, clients: Clients,
         *tables(clients),
         *streams(clients),
         *files(cloud.run_dir),
-        *answers(http, job_id),
+        *answers(http, platform, job_id),
         ("messages", messages),
     ]
     assert len(everywhere) > 20

@@ -43,20 +43,20 @@ def _instance(cloud: Cloud) -> Iterator[Instance]:
         yield Instance(machine, f"{BIN}/python", environment, threads=JOBS)
 
 
-def wait_for_beat(instance: Instance, http: Http) -> None:
+def wait_for_beat(instance: Instance, platform: Http) -> None:
     """Wait for a heartbeat that is later than now."""
     after = instance("date -u +%FT%T.%3NZ").strip()
     deadline = time.monotonic() + SLOW_S
     while time.monotonic() < deadline:
-        if any(row["last_seen_at"] > after for row in agents(http, NAME).values()):
+        if any(row["last_seen_at"] > after for row in agents(platform, NAME).values()):
             return
         time.sleep(0.5)
     raise AssertionError(instance("cat /run/agent.log"))
 
 
-def test_no_restart_interrupts_a_job(instance: Instance, http: Http):
-    settings = http("GET", "/v1/queues/default/settings")
-    changed = http(
+def test_no_restart_interrupts_a_job(instance: Instance, http: Http, platform: Http):
+    settings = platform("GET", "/v1/queues/default/settings")
+    changed = platform(
         "PUT",
         "/v1/queues/default/settings",
         json={"run_jobs": True, "threads": JOBS, "cluster_threads": None},
@@ -64,7 +64,7 @@ def test_no_restart_interrupts_a_job(instance: Instance, http: Http):
     )
     assert changed.status_code == 200, changed.text
     instance.install("one")
-    wait_for_beat(instance, http)
+    wait_for_beat(instance, platform)
     jobs = [
         submit(
             http,
@@ -85,10 +85,10 @@ def test_no_restart_interrupts_a_job(instance: Instance, http: Http):
     ):
         began = time.monotonic()
         instance(how)
-        wait_for_beat(instance, http)
+        wait_for_beat(instance, platform)
         print(f"{how}: a heartbeat after {time.monotonic() - began:.0f} s")
     instance.install("two")
-    wait_for_beat(instance, http)
+    wait_for_beat(instance, platform)
     assert len(instance.rooms()) == 2
 
     instance.tell_jobs_to_stop()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from cdk_nag import AwsSolutionsChecks
 
-from joblane.config import Config, Domain, Issuer, Tenant
-from joblane.contract.access import LOGIN_CALLBACKS, ROLES, SCOPES, Role
+from joblane.config import Config, Domain, Issuer, Platform, Tenant
+from joblane.contract.access import ALL_ROLES, LOGIN_CALLBACKS, ROLES, SCOPES, AnyRole, Role
 from joblane.contract.principal import IssuerAccess, Machine, PoolAccess
 from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment, synthesize
@@ -32,6 +32,7 @@ def _machines(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
             "team-2": Tenant(machines={role: role for role in ROLES}),
             "quiet": Tenant(machines={}),
         },
+        platform=Platform(machines=("ops",)),
         domain=Domain(
             name="jobs.acme.example",
             certificate_arn=CERTIFICATE,
@@ -92,15 +93,18 @@ def environment(deployment: Deployment, function: str, variable: str) -> Any:
     )
 
 
-def scopes(role: Role) -> list[str]:
-    return [f"joblane/{scope}" for scope in SCOPES if scope in ROLES[role]]
+EVERY = [f"joblane/{scope}" for scope in SCOPES]
+
+
+def scopes(role: AnyRole) -> list[str]:
+    return [f"joblane/{scope}" for scope in SCOPES if scope in ALL_ROLES[role]]
 
 
 def test_tokens_come_from_our_pool_for_our_clients_people_among_them(machines: Deployment):
     authorizer = machines.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
     known = machines.resources("AWS::Cognito::UserPoolClient")
 
-    assert len(ROLES) + 1 == len(known)
+    assert len(ALL_ROLES) + 1 == len(known)
     assert sorted(known) == sorted(audience["Ref"] for audience in authorizer["Audience"])
     assert authorizer["Issuer"]["Fn::Join"][1][0] == "https://cognito-idp."
     pool = authorizer["Issuer"]["Fn::Join"][1][-1]["Fn::ImportValue"]
@@ -116,9 +120,15 @@ def test_a_machine_gets_the_scopes_of_its_role_and_no_other_flow(machines: Deplo
     assert scopes(role) == client["AllowedOAuthScopes"]
 
 
+def test_machines_of_the_role_platform_get_its_scopes_and_no_others(machines: Deployment):
+    client = clients(machines)["joblane-platform-ops"]
+    assert ["joblane/platform.read", "joblane/platform.mutate"] == client["AllowedOAuthScopes"]
+
+
 def test_a_tenant_has_one_machine_unless_it_says_otherwise(laptop: Deployment):
     for tenant in ("demo", "other"):
-        assert scopes("admin") == clients(laptop)[f"joblane-{tenant}"]["AllowedOAuthScopes"]
+        assert scopes("developer") == clients(laptop)[f"joblane-{tenant}"]["AllowedOAuthScopes"]
+    assert {"default": "developer"} == Tenant().machines
 
 
 def test_people_log_in_by_code_without_a_secret_and_come_back_to_their_own_machine(
@@ -128,7 +138,7 @@ def test_people_log_in_by_code_without_a_secret_and_come_back_to_their_own_machi
     assert client["GenerateSecret"] is False
     assert client["AllowedOAuthFlows"] == ["code"]
     assert client["CallbackURLs"] == list(LOGIN_CALLBACKS)
-    assert client["AllowedOAuthScopes"] == ["openid", *scopes("admin")]
+    assert client["AllowedOAuthScopes"] == ["openid", *EVERY]
     assert client["SupportedIdentityProviders"] == ["COGNITO"]
     assert (60, 7 * 24 * 60) == (client["AccessTokenValidity"], client["RefreshTokenValidity"])
     assert client["EnableTokenRevocation"] is True
@@ -145,7 +155,8 @@ def test_people_are_invited_and_have_a_second_factor(production: Deployment):
 
 
 def test_there_is_a_group_for_each_role_of_each_tenant(machines: Deployment):
-    assert {f"{tenant}:{role}" for tenant in ("team-2", "quiet") for role in ROLES} == {
+    groups = {f"{tenant}:{role}" for tenant in ("team-2", "quiet") for role in ROLES}
+    assert groups | {"platform"} == {
         group["GroupName"] for group in machines.properties("AWS::Cognito::UserPoolGroup")
     }
 
@@ -162,7 +173,8 @@ def test_functions_know_the_bearers_of_tokens(machines: Deployment, function: st
     assert {"team-2", "quiet"} == access.tenants
     assert access.people == "<joblane-people>"
     assert {
-        f"<joblane-team-2-{role}>": Machine("team-2", role, role) for role in ROLES
+        **{f"<joblane-team-2-{role}>": Machine("team-2", role, role) for role in ROLES},
+        "<joblane-platform-ops>": Machine("platform", "platform", "ops"),
     } == access.machines
 
 
@@ -170,7 +182,7 @@ def test_where_to_log_in_is_known(machines: Deployment, foreign: Deployment):
     login = environment(machines, "admin", "JOBLANE_LOGIN")
     assert login["openid_configuration"].endswith("/.well-known/openid-configuration")
     assert login["client_id"] == "<joblane-people>"
-    assert ["openid", *scopes("admin")] == login["scopes"]
+    assert ["openid", *EVERY] == login["scopes"]
     assert {
         "openid_configuration": (
             "https://id.acme.example/realms/acme/.well-known/openid-configuration"
@@ -183,7 +195,8 @@ def test_where_to_log_in_is_known(machines: Deployment, foreign: Deployment):
 
 def test_outputs_name_each_machine(machines: Deployment):
     outputs = machines.templates["joblane-api"]["Outputs"]
-    assert {f"ClientIdTeamDash2Machine{role.capitalize()}" for role in ROLES} == {
+    named = {f"ClientIdTeamDash2Machine{role.capitalize()}" for role in ROLES}
+    assert named | {"ClientIdPlatformMachineOps"} == {
         name for name in outputs if name.startswith("ClientId")
     }
 
@@ -210,9 +223,9 @@ def test_scopes_of_another_issuer_are_checked_at_the_door_where_it_gives_any(
         for deployment in (foreign, scoped)
     ]
     guarded = {
-        route.key: list(SCOPES) if route.changes else [route.scope]
+        route.key: list(SCOPES) if route.changes else list(route.scopes)
         for route in ROUTES
-        if route.scope
+        if route.scopes
     }
     assert [dict.fromkeys(guarded), guarded] == found
     claims = [

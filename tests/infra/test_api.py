@@ -11,18 +11,18 @@ from tests.infra.synthesis import Deployment
 
 def admitted(route: Route) -> list[str]:
     """Scopes of which a token needs one at the gateway; changes are refused by the function."""
-    return [f"joblane/{scope}" for scope in (SCOPES if route.changes else [route.scope])]
+    return [f"joblane/{scope}" for scope in (SCOPES if route.changes else route.scopes)]
 
 
 def test_every_route_but_two_asks_for_a_token_with_its_scope(production: Deployment) -> None:
     routes = production.properties("AWS::ApiGatewayV2::Route")
     (authorizer,) = production.resources("AWS::ApiGatewayV2::Authorizer")
 
-    open_to_all = {route.key for route in ROUTES if route.scope is None}
+    open_to_all = {route.key for route in ROUTES if not route.scopes}
     assert {"GET /v1/health", "GET /v1/login", "GET /v1/openapi.json"} == open_to_all
     assert {
         route.key: ("JWT", admitted(route), {"Ref": authorizer})
-        if route.scope
+        if route.scopes
         else ("NONE", None, None)
         for route in ROUTES
     } == {
@@ -154,8 +154,11 @@ def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
         "TokenUrl",
         "LoginClientId",
         "ClientIdDemo",
+        "ClientIdDemoMachineAdmin",
         "ClientIdDemoMachineDeveloper",
         "ClientIdDemoMachineOperator",
         "ClientIdDemoMachineReader",
         "ClientIdOther",
+        "ClientIdOtherMachineAdmin",
+        "ClientIdPlatform",
     } == set(laptop.templates["joblane-api"]["Outputs"])

@@ -57,7 +57,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "colour = 1\n" + GOOD,
             (
                 "colour: unknown key; allowed here: access, default_queue, domain, fleets, "
-                "functions, name, queues, recovery, removal, retention, tenants"
+                "functions, name, platform, queues, recovery, removal, retention, tenants"
             ),
         ),
         (
@@ -96,7 +96,30 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
                 "[tenants.main]",
                 "[tenants.main.machines]\n" + "".join(f"m{n} = 'reader'\n" for n in range(50)),
             ),
-            "tenants have 50 machines; 49 are allowed",
+            "there are 50 machines; 49 are allowed",
+        ),
+        (
+            GOOD.replace(
+                "[tenants.main]",
+                "[platform]\nmachines = ['ops']\n[tenants.main.machines]\n"
+                + "".join(f"m{n} = 'reader'\n" for n in range(49)),
+            ),
+            "there are 50 machines; 49 are allowed",
+        ),
+        (
+            GOOD + "[tenants.platform]\n",
+            "tenants.platform: is the name of a role; use another name",
+        ),
+        (
+            GOOD.replace("[tenants.main]", "[tenants.main.machines]\nci = 'platform'"),
+            (
+                "tenants.main.machines.ci: input should be 'reader', 'developer', 'operator' or "
+                "'admin'; it is 'platform'"
+            ),
+        ),
+        (
+            GOOD + "[platform]\nmachines = ['ops']\n" + ISSUER,
+            "platform.machines: clients are made at the issuer of [access]",
         ),
         (GOOD + ISSUER.replace("https:", "http:"), "access.issuer: string should match"),
         (

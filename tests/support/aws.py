@@ -80,6 +80,7 @@ FUNCTION_ENVIRONMENT = {
             "machines": {
                 "client-acme": ["acme", "admin", "ci"],
                 "client-other": ["other", "admin", "ci"],
+                "client-platform": ["platform", "platform", "ops"],
             },
         }
     ),

@@ -128,6 +128,15 @@ def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
         assert [1, 5, 60] == [window["minutes"] for window in queue["activity"]]
 
 
+def test_the_role_platform_is_told_the_sum_of_all_tenants(projector: Counting, aws: Cloud):
+    now = int(time.time())
+    projector.handle([record(1, head("a"), None, now), record(2, head("b", "other"), None, now)])
+    settings = AdminSettings.model_validate(FUNCTION_ENVIRONMENT)
+    platform = Api(build_admin(settings, aws.clients, time.time), "client-platform")
+    (queue, _bulk) = platform("GET", "/v1/queues")[1]["entries"]
+    assert [{"jobs": 2, "items": 2}] * 3 == [w["submitted"] for w in queue["activity"]]
+
+
 @given(data=st.data())
 def test_however_a_batch_is_cut_and_repeated_each_change_counts_once(data: st.DataObject):
     """Every delivery begins where an earlier one began, or where it ended."""

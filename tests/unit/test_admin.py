@@ -1,4 +1,4 @@
-"""The admin function: agents and queues as an operator sees them."""
+"""The admin function: agents as the role platform sees them, queues as tenants do."""
 
 import time
 
@@ -7,10 +7,11 @@ import pytest
 from functions.admin.handler import Settings, build
 from joblane import __version__
 from joblane.aws.lanes import LaneQueue
+from joblane.job.head import submitted
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.message import Command, Message
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
 
 
@@ -19,23 +20,29 @@ def _api(aws: Cloud) -> Api:
     return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
 
 
-def beat(aws: Cloud, name: str, age_s: float = 0) -> None:
+@pytest.fixture(name="platform")
+def _platform(aws: Cloud) -> Api:
+    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    return Api(build(settings, aws.clients, time.time), "client-platform")
+
+
+def beat(aws: Cloud, name: str, age_s: float = 0, jobs: tuple[str, ...] = ()) -> None:
     now_ms = int((time.time() - age_s) * 1000)
-    aws.agents.beat(Heartbeat(name, 0, now_ms, 4, 1, ("default",), "full", "0.1.0"))
+    aws.agents.beat(Heartbeat(name, 0, now_ms, 4, 1, ("default",), "full", "0.1.0", jobs=jobs))
 
 
 def test_health_needs_nobody_and_tells_the_version_that_is_packaged(api: Api):
     assert (200, {"status": "ok", "version": __version__}) == api("GET", "/v1/health")
 
 
-def test_agents_are_listed_over_all_shards_once_each(aws: Cloud, api: Api):
+def test_agents_are_listed_over_all_shards_once_each(aws: Cloud, platform: Api):
     names = {f"i-{n:04d}" for n in range(60)}
     for name in names:
         beat(aws, name)
     seen: list[str] = []
     cursor: dict[str, str] = {}
     while True:
-        status, page = api("GET", "/v1/agents", query={"limit": "7", **cursor})
+        status, page = platform("GET", "/v1/agents", query={"limit": "7", **cursor})
         assert 200 == status
         assert len(page["entries"]) <= 7
         seen += [agent["name"] for agent in page["entries"]]
@@ -46,38 +53,46 @@ def test_agents_are_listed_over_all_shards_once_each(aws: Cloud, api: Api):
     assert names == set(seen)
 
 
-def test_an_agent_whose_lease_ended_is_shown_as_such(aws: Cloud, api: Api):
+def test_an_agent_whose_lease_ended_is_shown_as_such(aws: Cloud, platform: Api):
     beat(aws, "alive")
     beat(aws, "gone", LEASE_S + 1)
-    entries = api("GET", "/v1/agents")[1]["entries"]
+    entries = platform("GET", "/v1/agents")[1]["entries"]
     assert {"alive": True, "gone": False} == {a["name"]: a["alive"] for a in entries}
 
 
-def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, api: Api):
+def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, platform: Api):
     beat(aws, "agent-1")
     aws.agents.delete("agent-1")
-    assert [] == api("GET", "/v1/agents")[1]["entries"]
+    assert [] == platform("GET", "/v1/agents")[1]["entries"]
 
 
-def test_an_agent_is_told_to_leave(aws: Cloud, api: Api):
+def test_an_agent_is_told_to_leave(aws: Cloud, platform: Api):
     beat(aws, "agent-1")
     sqs = aws.clients.make("sqs")
     inbox = sqs.create_queue(QueueName="joblane-inbox-agent-1")["QueueUrl"]
-    status, answer = api("POST", "/v1/agents/agent-1/drain")
+    status, answer = platform("POST", "/v1/agents/agent-1/drain")
     assert (202, "agent-1") == (status, answer["name"])
     (message,) = sqs.receive_message(QueueUrl=inbox)["Messages"]
     assert Command(command="drain") == Command.decode(message["Body"])
 
 
-def test_nobody_there_to_be_told_to_leave(aws: Cloud, api: Api):
-    assert 404 == api("POST", "/v1/agents/agent-1/drain")[0]
-    assert 404 == api("POST", "/v1/agents/no%20name/drain")[0]
+def test_nobody_there_to_be_told_to_leave(aws: Cloud, platform: Api):
+    assert 404 == platform("POST", "/v1/agents/agent-1/drain")[0]
+    assert 404 == platform("POST", "/v1/agents/no%20name/drain")[0]
     beat(aws, "agent-1")
-    assert 409 == api("POST", "/v1/agents/agent-1/drain")[0]  # no inbox
+    assert 409 == platform("POST", "/v1/agents/agent-1/drain")[0]  # no inbox
     beat(aws, "agent-1", LEASE_S)
     aws.clients.make("sqs").create_queue(QueueName="joblane-inbox-agent-1")
-    status, problem = api("POST", "/v1/agents/agent-1/drain")
+    status, problem = platform("POST", "/v1/agents/agent-1/drain")
     assert (409, True) == (status, "gone" in problem["detail"])
+
+
+def test_an_agent_shows_whose_jobs_it_runs_and_nothing_of_what_they_do(aws: Cloud, platform: Api):
+    aws.jobs.put_new(submitted(JOB, "acme", submission(command=["secret-work"]), 1))
+    beat(aws, "agent-1", jobs=(JOB,))
+    status, agent = platform("GET", "/v1/agents/agent-1")
+    assert 200 == status
+    assert [{"id": JOB, "tenant": "acme", "queue": "default", "state": "pending"}] == agent["jobs"]
 
 
 def test_queues_show_their_lanes_in_serving_order(aws: Cloud, api: Api):
@@ -96,3 +111,9 @@ def test_a_tenant_sees_only_the_queues_it_may_use(aws: Cloud):
     other = build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time)
     entries = Api(other, "client-other")("GET", "/v1/queues")[1]["entries"]
     assert ["default"] == [queue["name"] for queue in entries]
+
+
+def test_the_role_platform_sees_every_queue(platform: Api):
+    entries = platform("GET", "/v1/queues")[1]["entries"]
+    assert ["default", "bulk"] == [queue["name"] for queue in entries]
+    assert 200 == platform("GET", "/v1/queues/bulk/settings")[0]

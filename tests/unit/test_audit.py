@@ -14,6 +14,8 @@ from joblane.audit.records import Action
 from joblane.contract.audit import ACTION_REASON_CHARS
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
+from joblane.job.lease import Heartbeat
+from tests.support import recovery
 from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
@@ -96,9 +98,12 @@ def test_every_action_is_in_the_trail_before_anything_is_looked_at(make: Make, r
     path = route.path.format(**names)
     headers = {"if-match": "*"}
     body = BODIES.get(route.key)
-    status = make(route.function).raw(route.method, path, body, headers=headers)["statusCode"]
+    client = "client-acme" if "admin.mutate" in route.scopes else "client-platform"
+    client = "client-acme" if route.function == "submission" else client
+    api = make(route.function, client)
+    status = api.raw(route.method, path, body, headers=headers)["statusCode"]
     assert status in range(400, 500)
-    (entry,) = trail(make)
+    (entry,) = trail(make, client)
     assert (route.action, "machine", status) == (
         entry["action"],
         entry["by"]["kind"],
@@ -189,6 +194,61 @@ def test_a_change_refused_for_the_role_is_in_the_trail_of_the_callers_tenant(
     )
 
 
+SHARED = {"run_jobs": False, "threads": None, "cluster_threads": None, "reason": "upgrade"}
+
+BY_PLATFORM = [
+    (("PUT", "/v1/queues/default/settings", SHARED), 200, ["acme", "other"]),
+    (("PUT", "/v1/queues/bulk/settings", SHARED), 200, ["acme"]),
+    (("PUT", "/v1/queues/bulk/settings", {**SHARED, "threads": -1}), 400, []),
+    (("PUT", "/v1/conditions/app:billing", {"state": "down"}), 200, ["acme", "other"]),
+    (("POST", "/v1/agents/of-default/drain", {"reason": "upgrade"}), 409, ["acme", "other"]),
+    (("POST", "/v1/agents/of-bulk/drain", {"reason": "upgrade"}), 202, ["acme"]),
+    (("POST", "/v1/agents/nobody/drain", {"reason": "upgrade"}), 404, []),
+]
+
+
+@pytest.mark.parametrize(("call", "status", "tenants"), BY_PLATFORM)
+def test_what_the_role_platform_does_is_in_the_trail_of_each_tenant_that_it_affects(
+    aws: Cloud, make: Make, call: tuple[str, str, object], status: int, tenants: list[str]
+):
+    recovery.make(aws)
+    now_ms = int(time.time() * 1000)
+    for queue in ("default", "bulk"):
+        aws.agents.beat(Heartbeat(f"of-{queue}", 0, now_ms, 4, 0, (queue,), "full", "0"))
+    aws.clients.make("sqs").create_queue(QueueName="joblane-inbox-of-bulk")
+    answer = make("admin", "client-platform").raw(*call, headers={"if-match": "*"})
+    assert status == answer["statusCode"]
+    told = trail(make, "client-platform")
+    assert (0 if status == 400 else 1) == len(told)
+    assert all(entry["by_platform"] and "ops" == entry["by"]["name"] for entry in told)
+    for tenant in ("acme", "other"):
+        assert (told if tenant in tenants else []) == trail(make, f"client-{tenant}")
+
+
+def test_an_agent_that_runs_a_tenants_job_affects_the_tenant_whatever_it_serves(
+    aws: Cloud, make: Make
+):
+    """It adopted the job when it was started again with other queues."""
+    job_id = make("submission", "client-other")("POST", "/v1/jobs", {"command": ["true"]})[1]["id"]
+    now_ms = int(time.time() * 1000)
+    aws.agents.beat(Heartbeat("a", 0, now_ms, 4, 1, ("bulk",), "full", "0", jobs=(job_id,)))
+    make("admin", "client-platform")("POST", "/v1/agents/a/drain")
+    (entry,) = trail(make, "client-other")
+    assert ("drain", True) == (entry["action"], entry["by_platform"])
+
+
+def test_without_the_trail_of_each_tenant_the_role_platform_does_nothing(aws: Cloud, make: Make):
+    def fail(params: Mapping[str, Any], **_: object) -> None:
+        if b'"tenant": {"S": "other"}' in params["body"]:
+            raise ClientError({"Error": {"Code": "InternalServerError"}}, "PutItem")
+
+    aws.emitter().register("before-call.dynamodb.PutItem", fail)
+    api = make("admin", "client-platform")
+    path = "/v1/queues/default/settings"
+    assert 503 == api.raw("PUT", path, SHARED, headers={"if-match": "*"})["statusCode"]
+    assert 0 == api("GET", path)[1]["version"]
+
+
 def test_a_refusal_is_answered_even_if_it_cannot_be_recorded(aws: Cloud, make: Make):
     aws.clients.make("dynamodb").delete_table(TableName=AUDIT_TABLE)
     api = make("submission", "client-people", {"cognito:groups": "[acme:reader]"})
@@ -216,7 +276,7 @@ def test_what_is_asked_for_is_kept_beside_the_target(make: Make):
     settings = {"run_jobs": False, "threads": None, "cluster_threads": 3}
     why = {**settings, "reason": "maintenance"}
     headers = {"if-match": "*"}
-    put = make("admin").raw("PUT", "/v1/queues/default/settings", why, headers=headers)
+    put = make("admin").raw("PUT", "/v1/queues/bulk/settings", why, headers=headers)
     assert 200 == put["statusCode"]
     assert settings == trail(make)[0]["asked"]
     body = {"state": "down", "reason": "its disk is full"}

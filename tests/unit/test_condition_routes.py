@@ -162,6 +162,23 @@ def test_an_application_of_one_tenant_is_not_that_of_another(world: World):
     assert ["pending"] == world.states(jobs)
 
 
+def test_an_application_of_no_tenant_is_declared_by_the_role_platform_for_all(world: World):
+    """A tenant's operator cannot, whatever the name looks like."""
+    platform, reason = api(world, "client-platform"), {"state": "down", "reason": "migration"}
+    assert 200 == platform("PUT", "/v1/conditions/app:billing", reason)[0]
+    jobs = world.submit_and_block(scoped("app:billing", "acme"))
+    world.machine.run(600)
+    (entry,) = entries(world)
+    assert entry["reason"].startswith("declared down: migration (declared down by machine ops (pl")
+    for client in ("client-acme", "client-other"):  # their own application is up
+        assert 200 == api(world, client)("PUT", "/v1/conditions/app:billing", {"state": "up"})[0]
+    world.machine.run(600)
+    assert ["blocked"] == world.states(jobs)
+    assert 200 == platform("PUT", "/v1/conditions/app:billing", {"state": "up"})[0]
+    world.machine.run()
+    assert ["pending"] == world.states(jobs)
+
+
 @pytest.mark.parametrize(
     ("name", "body", "field"),
     [

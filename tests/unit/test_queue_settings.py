@@ -20,6 +20,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.settings import SettingsChanged, SettingsStore
 from joblane.deployment.names import table_name
 from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.queue.access import may_change
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import SETTLE_S, share_out
 from tests.support.agents import settings as agent_settings
@@ -37,7 +38,7 @@ def _store(aws: Cloud) -> SettingsStore:
     return SettingsStore(aws.clients.make("dynamodb"), TABLE)
 
 
-def api_of(aws: Cloud, client_id: str = "client-acme") -> Api:
+def api_of(aws: Cloud, client_id: str = "client-platform") -> Api:
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, aws.clients, time.time), client_id)
 
@@ -71,7 +72,7 @@ def test_a_queue_that_nobody_has_set_says_what_the_file_says(aws: Cloud):
 def test_settings_are_kept_with_who_and_when(aws: Cloud):
     api = api_of(aws)
     status, first = put(api, {**OFF, "threads": 3}, '"0"')
-    assert (200, 1, "machine ci") == (status, first["version"], first["changed_by"])
+    assert (200, 1, "machine ops (platform)") == (status, first["version"], first["changed_by"])
     answer = api.raw("GET", PATH)
     assert first == json.loads(answer["body"])
     assert '"1"' == answer["headers"]["ETag"]
@@ -120,12 +121,43 @@ def test_a_wrong_field_is_named_and_nothing_changes(aws: Cloud, body: object, fi
     assert 0 == api("GET", PATH)[1]["version"]
 
 
+@pytest.mark.parametrize("client", ["client-acme", "client-other"])
+def test_an_operator_of_a_tenant_cannot_pause_a_queue_that_tenants_share(aws: Cloud, client: str):
+    for etag in ('"0"', "*", None):
+        status, problem = put(api_of(aws, client), OFF, etag)
+        assert 403 == status
+        assert "this needs the role platform" in problem["detail"]
+    assert 0 == api_of(aws)("GET", PATH)[1]["version"]
+
+
+def test_an_operator_changes_a_queue_that_is_the_tenants_alone(aws: Cloud):
+    acme, path = api_of(aws, "client-acme"), "/v1/queues/bulk/settings"
+    assert 200 == put(acme, OFF, '"0"', path)[0]
+    assert 200 == put(api_of(aws), OFF, '"1"', path)[0]
+    # Who changed it is no secret from those whose queue it is.
+    assert "machine ops (platform)" == acme("GET", path)[1]["changed_by"]
+
+
+@pytest.mark.parametrize(
+    ("named", "may"),
+    [
+        ([], ["platform"]),
+        (["acme"], ["acme", "platform"]),
+        (["acme", "other"], ["platform"]),
+        (["other"], ["platform"]),
+    ],
+)
+def test_a_queue_is_a_tenants_own_if_the_file_names_it_alone(named: list[str], may: list[str]):
+    assert may == [who for who in ("acme", "platform") if may_change(named, who)]
+
+
 def test_another_tenants_queue_is_no_queue_and_its_operators_have_no_names(aws: Cloud):
     other = api_of(aws, "client-other")
     assert 404 == put(other, OFF, '"0"', "/v1/queues/bulk/settings")[0]
     assert 404 == other("GET", "/v1/queues/bulk/settings")[0]
     assert 404 == other("GET", "/v1/queues/none/settings")[0]
-    put(api_of(aws), OFF, '"0"')
+    by_acme = QueueSettings(version=1, changed_ms=5, changed_by="ada", tenant="acme")
+    SettingsStore(aws.clients.make("dynamodb"), TABLE).put("default", by_acme, over=0)
     seen = other("GET", PATH)[1]
     assert (1, None) == (seen["version"], seen["changed_by"])
 

@@ -10,7 +10,7 @@ import pytest
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
-from joblane.contract.access import ROLES, SCOPES, Role
+from joblane.contract.access import ALL_ROLES, PLATFORM_SCOPES, ROLES, SCOPES, AnyRole
 from joblane.contract.route import FunctionName, Route
 from joblane.contract.routes import BY_KEY, ROUTES
 from joblane.http.application import Application
@@ -49,11 +49,17 @@ def test_each_role_has_the_scopes_of_the_one_before_and_its_own():
     assert ["reader", "developer", "operator", "admin"] == list(ROLES)
     reader, developer, operator, admin = ROLES.values()
     assert reader < developer < operator
-    assert operator == admin == frozenset(SCOPES)
+    assert operator == admin
+    assert frozenset(SCOPES) - PLATFORM_SCOPES == admin
+
+
+def test_no_role_of_a_tenant_has_a_scope_of_the_role_platform():
+    assert all(PLATFORM_SCOPES.isdisjoint(held) for held in ROLES.values())
+    assert ALL_ROLES["platform"] == PLATFORM_SCOPES
 
 
 def test_each_scope_is_needed_by_a_route():
-    assert set(SCOPES) == {route.scope for route in ROUTES} - {None}
+    assert set(SCOPES) == {scope for route in ROUTES for scope in route.scopes}
 
 
 def filled(route: Route) -> str:
@@ -61,15 +67,16 @@ def filled(route: Route) -> str:
     return re.sub(r"\{[a-z_]+\}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", route.path)
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_person_is_let_in_by_role_whatever_the_token_carries(aws: Cloud, role: Role):
-    claims = {"sub": "u-1", "username": "ada", "cognito:groups": f"[acme:{role}]"}
+@pytest.mark.parametrize("role", ALL_ROLES)
+def test_a_person_is_let_in_by_role_whatever_the_token_carries(aws: Cloud, role: AnyRole):
+    group = "platform" if role == "platform" else f"acme:{role}"
+    claims = {"sub": "u-1", "username": "ada", "cognito:groups": f"[{group}]"}
     for function in get_args(FunctionName):
         api = Api(application(function, aws), "client-people", claims)
         for route in ROUTES:
             if route.function == function:
                 status = api.raw(route.method, filled(route))["statusCode"]
-                allowed = route.scope is None or route.scope in ROLES[role]
+                allowed = not route.scopes or not ALL_ROLES[role].isdisjoint(route.scopes)
                 assert allowed == (status != HTTPStatus.FORBIDDEN), (route.key, status)
 
 
@@ -77,6 +84,6 @@ def test_a_bearer_of_no_tenant_learns_that_and_nothing_else(aws: Cloud):
     for function in get_args(FunctionName):
         api = Api(application(function, aws), "client-stranger")
         for route in ROUTES:
-            if route.function == function and route.scope is not None:
+            if route.function == function and route.scopes:
                 status, body = api(route.method, filled(route))
                 assert (403, "the token's client belongs to no tenant") == (status, body["detail"])

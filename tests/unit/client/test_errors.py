@@ -34,7 +34,7 @@ def one_line(said: str) -> str:
         ),
         (gateway(404, "Not Found"), 66, r"404 Not Found; is http://.+ a Joblane API\?"),
         (gateway(401, "Unauthorized"), 77, r"401 Unauthorized; has JOBLANE_TOKEN expired.*"),
-        (gateway(403, "Forbidden"), 77, r"403 Forbidden; .*scope\?"),
+        (gateway(403, "Forbidden"), 77, r"403 Forbidden: this needs the role reader; .*scope\?"),
         (problem(400, "Bad Request", detail="limit is wrong"), 64, r"400 Bad Request: limit is.+"),
         (problem(409, "Conflict"), 64, "409 Conflict"),
         ((418, {}, b""), 64, r"418 I'm a [Tt]eapot"),

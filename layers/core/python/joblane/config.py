@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from joblane.condition.policies import AnyPolicy
 from joblane.contract.access import Role
-from joblane.deployment.names import Name
+from joblane.deployment.names import PLATFORM, Name
 from joblane.job.retention import Retention
 from joblane.queue.access import open_queues
 
@@ -36,8 +36,15 @@ MAX_MACHINES = 49
 class Tenant(Strict):
     """A tenant, which owns jobs."""
 
-    machines: dict[Name, Role] = {DEFAULT_MACHINE: "admin"}
+    machines: dict[Name, Role] = {DEFAULT_MACHINE: "developer"}
     """Machines and their roles; each gets a client in the user pool. `{}` for none."""
+
+
+class Platform(Strict):
+    """The role platform, which belongs to the deployment and to no tenant."""
+
+    machines: tuple[Name, ...] = ()
+    """Machines with this role; each gets a client in the user pool."""
 
 
 class Issuer(Strict):
@@ -50,8 +57,8 @@ class Issuer(Strict):
     tenant_claim: Annotated[str, Field(min_length=1)]
     """Claim that holds the name of a tenant of `[tenants]`."""
     role_claim: Annotated[str, Field(min_length=1)] | None = None
-    """Claim that holds a role or a list of roles. Without it the scopes in the token
-    (`jobs.read`, ...) decide what a caller may do."""
+    """Claim that holds a role or a list of roles. Without it the scopes in the token (`jobs.read`,
+    ...) decide what a caller may do, and nobody has the role platform."""
     client_id: str | None = None
     """Public client that people log in with; without it people cannot log in."""
 
@@ -136,6 +143,7 @@ class Config(Strict):
     retention: Retention = Retention()
     functions: Functions = Functions()
     tenants: Annotated[dict[Name, Tenant], Field(min_length=1)]
+    platform: Platform = Platform()
     queues: Annotated[dict[Name, Queue], Field(min_length=1)]
     fleets: dict[Name, Fleet] = {}
     recovery: Recovery = Recovery()
@@ -149,7 +157,11 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _machines_have_clients(self) -> Self:
-        machines = 0
+        if PLATFORM in self.tenants:
+            raise ValueError(f"tenants.{PLATFORM}: is the name of a role; use another name")
+        if self.access is not None and self.platform.machines:
+            raise ValueError("platform.machines: clients are made at the issuer of [access]")
+        machines = len(self.platform.machines)
         for name, tenant in self.tenants.items():
             if self.access is not None and "machines" in tenant.model_fields_set:
                 raise ValueError(
@@ -157,7 +169,7 @@ class Config(Strict):
                 )
             machines += len(tenant.machines)
         if self.access is None and machines > MAX_MACHINES:
-            raise ValueError(f"tenants have {machines} machines; {MAX_MACHINES} are allowed")
+            raise ValueError(f"there are {machines} machines; {MAX_MACHINES} are allowed")
         return self
 
     @model_validator(mode="after")

@@ -68,6 +68,7 @@ class Record:
     record_id: str
     """A ULID, hence ordered by time."""
     tenant: str
+    """Tenant in whose trail it stands; `PLATFORM` for the trail of that role."""
     action: Action | Literal["submit"]
     who: Who | None
     """None for jobs from before this was stored."""
@@ -78,6 +79,8 @@ class Record:
     """Parameters of the request besides the target; None for none, or too many."""
     request_id: str | None = None
     refusal: Refusal | None = None
+    by_platform: bool = False
+    """Whether the caller acted in the role platform, which belongs to no tenant."""
 
     @property
     def job_id(self) -> str | None:

@@ -45,6 +45,7 @@ class AuditStore(Store):
             "asked": record.asked_json,
             "request_id": record.request_id,
             "target": dict(record.target),
+            "platform": record.by_platform or None,
         }
         self._put(record, record.record_id, row, expires_at)
 
@@ -133,4 +134,5 @@ def _record(row: Row) -> Record:
         reason=row.get("reason"),
         asked_json=row.get("asked"),
         request_id=row.get("request_id"),
+        by_platform="platform" in row,
     )

@@ -57,6 +57,8 @@ class AuditEntry(View):
     """What was done."""
     by: WhoView | None
     """Null for jobs from before this was stored."""
+    by_platform: bool
+    """Whether it was done in the role platform, which belongs to no tenant."""
     target: dict[str, str]
     """Object of the action: `job_id`, `queue`, `agent` or `condition`."""
     reason: str | None
@@ -94,6 +96,7 @@ def entry_view(record: Record) -> AuditEntry:
         at=rfc3339(record.at_ms),
         action=record.action,
         by=who_view(record.who),
+        by_platform=record.by_platform,
         target=dict(record.target),
         reason=record.reason,
         asked=None if record.asked_json is None else json.loads(record.asked_json),

@@ -12,14 +12,24 @@ only a whole value names a role or a group.
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from joblane.audit.records import Who
-from joblane.contract.access import API_AUDIENCE, ROLES, SCOPES, Role, Scope
+from joblane.contract.access import (
+    ALL_ROLES,
+    API_AUDIENCE,
+    PLATFORM_SCOPES,
+    ROLES,
+    SCOPES,
+    AnyRole,
+    Role,
+    Scope,
+)
+from joblane.deployment.names import PLATFORM
 
 Claims = Mapping[str, Any]
 
@@ -38,7 +48,8 @@ class Principal:
     name: str
     """Name of the user or machine. It may change; `subject` does not."""
     tenant: str
-    role: Role | None
+    """`PLATFORM` for the role platform, which belongs to no tenant."""
+    role: AnyRole | None
     """None if the issuer gives scopes and no role."""
     scopes: frozenset[Scope]
 
@@ -48,7 +59,8 @@ class Principal:
         return Who(self.kind, self.subject, self.name)
 
     def __str__(self) -> str:
-        return self.name if self.kind == "person" else f"machine {self.name}"
+        name = self.name if self.kind == "person" else f"machine {self.name}"
+        return f"{name} (platform)" if self.tenant == PLATFORM else name
 
 
 def with_lists(claims: Claims, authorization: str | None) -> Claims:
@@ -89,8 +101,11 @@ class Machine(NamedTuple):
     """A client of the user pool, from joblane.toml."""
 
     tenant: str
-    role: Role
+    role: AnyRole
     name: str
+
+
+BOTH = "{} the role platform and a role in a tenant; the API needs exactly one"
 
 
 class PoolAccess(BaseModel):
@@ -113,24 +128,31 @@ class PoolAccess(BaseModel):
             tenant, role = self._membership(_groups(claims.get("cognito:groups", "")))
             subject = str(claims.get("sub", ""))
             name = str(claims.get("username") or subject)
-            return Principal("person", subject, name, tenant, role, asked & ROLES[role])
+            return Principal("person", subject, name, tenant, role, asked & ALL_ROLES[role])
         machine = self.machines.get(client)
         if machine is None:
             raise NotAdmitted("the token's client belongs to no tenant")
-        scopes = asked & ROLES[machine.role]
+        scopes = asked & ALL_ROLES[machine.role]
         return Principal("machine", client, machine.name, machine.tenant, machine.role, scopes)
 
-    def _membership(self, groups: Iterable[str]) -> tuple[str, Role]:
-        """Tenant and role of a person by groups named `tenant:role`; the highest role counts."""
+    def _membership(self, groups: Collection[str]) -> tuple[str, AnyRole]:
+        """Tenant and role of a person by groups named `tenant:role`; the highest role counts.
+
+        The group `platform` gives the role of that name.
+        """
         found: dict[str, list[str]] = {}
         for group in groups:
             tenant, _, role = group.partition(":")
             if tenant in self.tenants and role in ROLES:
                 found.setdefault(tenant, []).append(role)
+        if PLATFORM in groups and not found:
+            return PLATFORM, PLATFORM
         if not found:
             raise NotAdmitted("this person has no role in any tenant; an administrator gives one")
         if len(found) > 1:
             raise NotAdmitted("this person has roles in several tenants; the API needs exactly one")
+        if PLATFORM in groups:
+            raise NotAdmitted(BOTH.format("this person has"))
         ((tenant, roles),) = found.items()
         return tenant, _highest(roles)
 
@@ -144,21 +166,26 @@ class IssuerAccess(BaseModel):
     tenants: frozenset[str]
     tenant_claim: str
     role_claim: str | None = None
-    """The claim with a role's name; None if the token's scopes are used."""
+    """The claim with a role's name; None if the token's scopes are used, which never give those of
+    the role platform."""
 
     def principal(self, claims: Claims) -> Principal:
         """Identify the bearer of a token. Raises NotAdmitted if it belongs to no tenant."""
+        values = _values(claims.get(self.role_claim, "")) if self.role_claim else frozenset[str]()
+        roles = values & ROLES.keys()
+        if PLATFORM in values and roles:
+            raise NotAdmitted(BOTH.format("the token names"))
         tenant = str(claims.get(self.tenant_claim, ""))
-        if tenant not in self.tenants:
+        role: AnyRole | None = None
+        if PLATFORM in values:
+            tenant = role = PLATFORM
+        elif tenant not in self.tenants:
             raise NotAdmitted("the token belongs to no tenant of this deployment")
-        role: Role | None = None
-        scopes = _scopes(claims, "")
-        if self.role_claim is not None:
-            roles = _values(claims.get(self.role_claim, "")) & ROLES.keys()
-            if not roles:
-                raise NotAdmitted("the token names no role of this API")
+        elif roles:
             role = _highest(roles)
-            scopes = ROLES[role]
+        elif self.role_claim is not None:
+            raise NotAdmitted("the token names no role of this API")
+        scopes = ALL_ROLES[role] if role else _scopes(claims, "") - PLATFORM_SCOPES
         client = str(claims.get("client_id") or claims.get("azp") or "")
         subject = str(claims.get("sub") or client)
         # RFC 9068: a token that a client got for itself has that client as its subject.

@@ -8,7 +8,7 @@ from pydantic import Field
 from joblane.contract.audit import Reason
 from joblane.contract.job import Job
 from joblane.contract.models import Body, View
-from joblane.deployment.names import Lane
+from joblane.deployment.names import PLATFORM, Lane
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
 from joblane.queue.activity import WINDOWS, Tally
@@ -49,11 +49,12 @@ class SettingsView(View):
     changed_at: str | None
     """Time of the last change."""
     changed_by: str | None
-    """Caller who changed them last, if of the same tenant."""
+    """Caller who changed them last, if of the same tenant or of the role platform."""
 
 
 def settings_view(settings: QueueSettings, declared: int, tenant: str) -> SettingsView:
     """The answer for a caller of `tenant`, without names of another tenant's operators."""
+    visible = tenant == PLATFORM or settings.tenant in {tenant, PLATFORM}
     return SettingsView(
         run_jobs=settings.run_jobs,
         threads=settings.threads,
@@ -61,7 +62,7 @@ def settings_view(settings: QueueSettings, declared: int, tenant: str) -> Settin
         cluster_threads=settings.cluster_threads,
         version=settings.version,
         changed_at=None if settings.changed_ms is None else rfc3339(settings.changed_ms),
-        changed_by=settings.changed_by if settings.tenant == tenant else None,
+        changed_by=settings.changed_by if visible else None,
     )
 
 
@@ -85,7 +86,7 @@ class Count(View):
 
 
 class Activity(View):
-    """Activity of the caller's tenant in a queue over the last minutes."""
+    """Activity of the caller's tenant, or of all for the role platform, over the last minutes."""
 
     minutes: int
     """Length of the window."""
@@ -136,11 +137,11 @@ class QueueView(View):
     settings: SettingsView
     """Its settings."""
     activity: tuple[Activity, ...]
-    """Of the caller's tenant, over 1, 5 and 60 minutes."""
+    """Of the caller's tenant, or of all for the role platform, over 1, 5 and 60 minutes."""
 
 
 class QueuePage(View):
-    """All queues that the caller's tenant may use."""
+    """All queues that the caller's tenant may use, or all for the role platform."""
 
     entries: tuple[QueueView, ...]
     """The entries of this page."""

@@ -31,13 +31,13 @@ SWEEPS: Final = Rate(10, 20)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path of the API, the scope a caller needs, and its contract."""
+    """A path of the API, the scopes of which a caller needs one, and its contract."""
 
     method: Method
     path: str
     """With `{parameters}` as API Gateway and OpenAPI write them; handlers take them by name."""
-    scope: Scope | None
-    """None opens the route to anyone, with or without a token."""
+    scopes: tuple[Scope, ...]
+    """A caller needs one of them; none opens the route to anyone, with or without a token."""
     summary: str
     """One line: a verb and its object."""
     answer: type[BaseModel] | None
@@ -72,7 +72,7 @@ class Route:
         API Gateway therefore lets any token of this API through to these routes: the function
         refuses those without the scope, and records that.
         """
-        return self.scope is not None and self.method != "GET"
+        return bool(self.scopes) and self.method != "GET"
 
     @property
     def function(self) -> FunctionName:
@@ -84,7 +84,7 @@ class Route:
         """Every status that this route answers besides success."""
         found = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR, *self.errors}
         found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
-        if self.scope is not None:
+        if self.scopes:
             found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
         if self.idempotent:
             found |= {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}

@@ -1,7 +1,7 @@
 """All routes of the API: gateway, functions, OpenAPI document and tests are made from this table.
 
 The stacks make API Gateway's routes from it, and `http.application.Application.route` binds a
-handler only to a route of this table, behind the route's scope.
+handler only to a route of this table, behind the route's scopes.
 """
 
 from collections.abc import Mapping
@@ -40,6 +40,8 @@ _DEAD = "/v1/dlq/{job_id}"
 _AGENT = "/v1/agents/{agent}"
 _QUEUE = "/v1/queues/{queue}"
 
+_READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
+
 
 def _change(  # noqa: PLR0913 - what such routes differ in
     path: str,
@@ -55,7 +57,7 @@ def _change(  # noqa: PLR0913 - what such routes differ in
     return Route(
         "POST",
         f"{path}/{action}",
-        scope,
+        (scope,),
         summary,
         answer,
         action=action,
@@ -71,7 +73,7 @@ def _sweep(action: Action, summary: str, answer: type[BaseModel]) -> Route:
     return Route(
         "POST",
         f"{_QUEUE}/{action}",
-        "admin.mutate",
+        ("admin.mutate",),
         summary,
         answer,
         action=action,
@@ -85,7 +87,7 @@ ROUTES: Final = (
     Route(
         "POST",
         _JOBS,
-        "jobs.submit",
+        ("jobs.submit",),
         "Submit a job",
         Job,
         body=Submission,
@@ -95,19 +97,19 @@ ROUTES: Final = (
     Route(
         "POST",
         "/v1/jobs/batch",
-        "jobs.submit",
+        ("jobs.submit",),
         "Submit up to 100 jobs",
         BatchAnswer,
         body=Batch,
         idempotent=True,
         rate=SWEEPS,
     ),
-    Route("GET", _JOBS, "jobs.read", "List jobs, newest first", JobPage, query=ListJobs),
-    Route("GET", _JOB, "jobs.read", "Show a job", Job),
+    Route("GET", _JOBS, ("jobs.read",), "List jobs, newest first", JobPage, query=ListJobs),
+    Route("GET", _JOB, ("jobs.read",), "Show a job", Job),
     Route(
         "GET",
         f"{_JOB}/logs",
-        "jobs.read",
+        ("jobs.read",),
         "Read a job's output",
         LogPage,
         query=LogQuery,
@@ -116,7 +118,7 @@ ROUTES: Final = (
     Route(
         "DELETE",
         _JOB,
-        "jobs.cancel",
+        ("jobs.cancel",),
         "Delete a job",
         None,
         action="delete",
@@ -132,7 +134,7 @@ ROUTES: Final = (
     Route(
         "POST",
         f"{_JOB}/resubmit",
-        "jobs.submit",
+        ("jobs.submit",),
         "Resubmit an ended job under a new id",
         Job,
         action="resubmit",
@@ -159,7 +161,7 @@ ROUTES: Final = (
     Route(
         "GET",
         f"{_JOB}/audit",
-        "jobs.read",
+        ("jobs.read",),
         "Read the audit trail of a job, newest first",
         AuditPage,
         query=PageQuery,
@@ -167,22 +169,24 @@ ROUTES: Final = (
     Route(
         "GET",
         "/v1/audit",
-        "admin.read",
+        ("admin.read", "platform.read"),
         "Read the audit trail, newest first",
         AuditPage,
         query=AuditQuery,
     ),
-    Route("GET", "/v1/dlq", "admin.read", "List dead jobs, newest first", JobPage, query=PageQuery),
+    Route(
+        "GET", "/v1/dlq", ("admin.read",), "List dead jobs, newest first", JobPage, query=PageQuery
+    ),
     _change(_DEAD, "replay", "admin.mutate", "Replay a dead job"),
     _change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
     _sweep("requeue", "Requeue waiting jobs, a page at a time", Requeued),
     _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted),
-    Route("GET", "/v1/agents", "admin.read", "List agents", AgentPage, query=PageQuery),
-    Route("GET", _AGENT, "admin.read", "Show an agent and its running jobs", AgentDetail),
+    Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=PageQuery),
+    Route("GET", _AGENT, ("platform.read",), "Show an agent and its running jobs", AgentDetail),
     Route(
         "GET",
         "/v1/conditions",
-        "admin.read",
+        ("admin.read",),
         "List conditions that jobs wait for",
         ConditionPage,
         query=PageQuery,
@@ -190,7 +194,7 @@ ROUTES: Final = (
     Route(
         "PUT",
         "/v1/conditions/{condition}",
-        "admin.mutate",
+        ("admin.mutate", "platform.mutate"),
         "Declare an application up or down",
         AppView,
         action="declare",
@@ -199,7 +203,7 @@ ROUTES: Final = (
     _change(
         _AGENT,
         "drain",
-        "admin.mutate",
+        "platform.mutate",
         "Drain an agent",
         answer=Drained,
         conditional=False,
@@ -207,26 +211,26 @@ ROUTES: Final = (
     Route(
         "GET",
         "/v1/queues",
-        "admin.read",
+        _READ_QUEUES,
         "Show the statistics of all queues",
         QueuePage,
         rate=SWEEPS,
     ),
-    Route("GET", _QUEUE, "admin.read", "Show queue statistics", QueueView),
-    Route("GET", f"{_QUEUE}/settings", "admin.read", "Show queue settings", SettingsView),
+    Route("GET", _QUEUE, _READ_QUEUES, "Show queue statistics", QueueView),
+    Route("GET", f"{_QUEUE}/settings", _READ_QUEUES, "Show queue settings", SettingsView),
     Route(
         "PUT",
         f"{_QUEUE}/settings",
-        "admin.mutate",
+        ("admin.mutate", "platform.mutate"),
         "Change queue settings",
         SettingsView,
         action="settings",
         body=SettingsInput,
         errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     ),
-    Route("GET", "/v1/openapi.json", None, "Read the OpenAPI document", Contract),
-    Route("GET", "/v1/health", None, "Check that the API is up", Health),
-    Route("GET", "/v1/login", None, "Show where to log in, and as which client", Login),
+    Route("GET", "/v1/openapi.json", (), "Read the OpenAPI document", Contract),
+    Route("GET", "/v1/health", (), "Check that the API is up", Health),
+    Route("GET", "/v1/login", (), "Show where to log in, and as which client", Login),
 )
 
 BY_KEY: Final[Mapping[str, Route]] = MappingProxyType({route.key: route for route in ROUTES})

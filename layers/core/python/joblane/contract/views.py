@@ -123,13 +123,26 @@ class AgentPage(View):
     """Cursor of the next page; null at the end."""
 
 
+class AgentJob(View):
+    """A job on an agent: whose it is, and nothing of what it does."""
+
+    id: str
+    """The job's id."""
+    tenant: str
+    """Its tenant."""
+    queue: str
+    """Its queue."""
+    state: State
+    """Its state."""
+
+
 class AgentDetail(AgentView):
     """An agent and the jobs that it runs."""
 
     started_at: str
     """When this process of the agent started."""
-    jobs: tuple[Job, ...]
-    """Those of the caller's tenant, as of its last heartbeat; `running` counts all."""
+    jobs: tuple[AgentJob, ...]
+    """The jobs that it runs, as of its last heartbeat."""
 
 
 class Drained(AgentView):

@@ -3,7 +3,7 @@
 Not in `joblane.config`: every cold start of a function needs them, and its models take time.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import StringConstraints
 
@@ -16,6 +16,11 @@ LANES: tuple[Lane, ...] = ("high", "default", "low")
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 """A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
+
+
+PLATFORM: Final = "platform"
+"""The role of the deployment, and the name that stands for a tenant where its holders act: in a
+`Principal`, in queue settings and in the audit trail. No tenant has this name."""
 
 
 def table_name(deployment: str, table: str) -> str:

@@ -14,11 +14,10 @@ from joblane.service.agents import Agents
 
 
 def agent_routes(app: Application, agents: Agents) -> None:
-    """Bind the routes that list, show and drain agents."""
+    """Bind the routes that list, show and drain agents, for the role platform."""
 
     @app.route("GET /v1/agents")
     def page() -> Response[str]:
-        app.tenant()
         query = app.parameters(PageQuery)
         after = page_start(query, lambda key: re.match(AGENT_NAME_PATTERN, key))
         found, following = agents.page(query.limit, after)
@@ -26,11 +25,10 @@ def agent_routes(app: Application, agents: Agents) -> None:
 
     @app.route("GET /v1/agents/{agent}")
     def one(agent: str) -> Response[str]:
-        return success(agents.one(app.tenant(), agent))
+        return success(agents.one(agent))
 
     @app.route("POST /v1/agents/{agent}/drain")
     def drain(agent: str) -> Response[str]:
-        app.tenant()
         view = agents.drain(agent)
         note = f"{agent} takes no new jobs, hands back those that do not end in time, and stops"
         return success(Drained(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)

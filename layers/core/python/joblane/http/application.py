@@ -3,7 +3,7 @@
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from joblane.audit.records import Action, Record, asked_json
 from joblane.aws.jobs import Refused
-from joblane.contract.access import Scope
+from joblane.contract.access import ALL_ROLES, roles_for
 from joblane.contract.audit import Because
 from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
 from joblane.contract.problems import Problem, invalid, parsed, wrong
@@ -26,6 +26,7 @@ from joblane.contract.queries import NoQuery, Query
 from joblane.contract.route import Route
 from joblane.contract.routes import BY_KEY
 from joblane.contract.strict_json import NotStrict, check, printable
+from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 from joblane.http.answers import etag
 from joblane.job.head import Head
@@ -33,6 +34,9 @@ from joblane.job.idempotency import IdempotencyKey, idempotency_key
 from joblane.job.moves import NotAllowed
 from joblane.service.audit_trail import Trail
 from joblane.service.operations import Gone
+
+Affected = Callable[[str, Mapping[str, str]], Collection[str]]
+"""Takes an action and its target."""
 
 Params = ParamSpec("Params")
 Model = TypeVar("Model", bound=BaseModel)
@@ -89,6 +93,8 @@ class Application:
     trail: Trail
     clock: Callable[[], float]
     """Returns Unix seconds."""
+    affected: Affected = lambda _action, _target: ()
+    """Returns the tenants that an action of the role platform affects."""
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
     bound: list[Route] = field(default_factory=list)
     """Routes that have a handler."""
@@ -137,8 +143,8 @@ class Application:
         def bind(handler: Callable[Params, Response[str]]) -> Callable[Params, Response[str]]:
             @wraps(handler)
             def admitted(*args: Params.args, **kwargs: Params.kwargs) -> Response[str]:
-                if route.scope is not None:
-                    self._admit(route, route.scope, kwargs)
+                if route.scopes:
+                    self._admit(route, kwargs)
                 self._query = self._parameters(route.query)
                 return self._recorded(route, kwargs, lambda: handler(*args, **kwargs))
 
@@ -153,7 +159,8 @@ class Application:
     ) -> Response[str]:
         """Record an action in the audit trail, then do it; record a refusal as well.
 
-        Raises what `call` raises, and Problem 400 and 413 for the body. See decision 0513.
+        An action of the role platform is recorded for each tenant that it affects, too. Raises
+        what `call` raises, and Problem 400 and 413 for the body. See decision 0513.
         """
         if route.action is None:
             return call()
@@ -165,15 +172,24 @@ class Application:
             reason=getattr(body, "reason", None) or None,
             asked_json=asked_json(query | body.model_dump(mode="json", exclude={"reason"})),
         )
-        self.trail.begin(record)
+        records = [record, *self._for_tenants(record)]
+        for each in records:
+            self.trail.begin(each)
         try:
             return call()
         except Problem as problem:
-            self._refused(record, problem.status, problem.detail)
+            self._refused(records, problem.status, problem.detail)
             raise
         except Exception:
-            self._refused(record, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
+            self._refused(records, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
             raise
+
+    def _for_tenants(self, record: Record) -> list[Record]:
+        """Return the record for the trail of each tenant that the role platform affects by it."""
+        if not record.by_platform:
+            return []
+        tenants = self.affected(record.action, dict(record.target))
+        return [replace(record, tenant=tenant) for tenant in sorted(tenants)]
 
     def _record(self, action: Action | Literal["submit"], target: Mapping[str, object]) -> Record:
         """The request as the audit trail records it, without its body and parameters."""
@@ -183,27 +199,33 @@ class Application:
             tenant=by.tenant,
             action=action,
             who=by.who,
+            by_platform=by.tenant == PLATFORM,
             target=tuple(sorted((name, printable(str(value))) for name, value in target.items())),
             request_id=self._request_id(),
         )
 
-    def _refused(self, record: Record, status: HTTPStatus, detail: str) -> None:
-        try:
-            self.trail.refuse(record, status, detail)
-        except (ClientError, BotoCoreError) as error:
-            self._log_trouble(error)  # the record itself stands
+    def _refused(self, records: Iterable[Record], status: HTTPStatus, detail: str) -> None:
+        for record in records:
+            try:
+                self.trail.refuse(record, status, detail)
+            except (ClientError, BotoCoreError) as error:
+                self._log_trouble(error)  # the record itself stands
 
-    def _admit(self, route: Route, scope: Scope, target: Mapping[str, object]) -> None:
-        """Raise Problem 403 unless the caller has the scope; a refused change is recorded.
+    def _admit(self, route: Route, target: Mapping[str, object]) -> None:
+        """Raise Problem 403 unless the caller has a scope of the route; record refused changes.
 
         API Gateway has checked the scopes of the token for routes that only read; the caller's
         role is checked here only (`joblane.contract.principal`).
         """
         who = self.principal()
-        if scope in who.scopes:
+        if not who.scopes.isdisjoint(route.scopes):
             return
-        has = f"the role {who.role}" if who.role else "the token"
-        detail = f"this needs the scope {scope}; {has} lacks it"
+        needed = f"the scope {' or '.join(route.scopes)}"
+        has = "the token lacks it"
+        if who.role and ALL_ROLES[who.role].isdisjoint(route.scopes):
+            needed = f"the role {roles_for(route.scopes)}"
+            has = f"the caller has the role {who.role}"
+        detail = f"this needs {needed}; {has}"
         if route.changes:
             record = self._record(route.action or "submit", target)
             try:
@@ -211,7 +233,7 @@ class Application:
             except (ClientError, BotoCoreError) as error:
                 self._log_trouble(error)  # nothing is done, so the refusal need not wait
             else:
-                self._refused(record, HTTPStatus.FORBIDDEN, detail)
+                self._refused([record], HTTPStatus.FORBIDDEN, detail)
         raise Problem(HTTPStatus.FORBIDDEN, detail)
 
     def principal(self) -> Principal:

@@ -32,7 +32,7 @@ def queue_routes(app: Application, queues: Queues) -> None:
     def change_settings(queue: str) -> Response[str]:
         by = app.principal()
         wanted = app.read(SettingsInput)
-        queues.require(by.tenant, queue)  # a queue that is absent is 404, whatever the version
+        queues.require_change(by.tenant, queue)  # 403 and 404 come before the version's problems
         version = _version(app.header("if-match"))
         return _tagged(queues.change_settings(by.tenant, str(by), queue, wanted, version))
 

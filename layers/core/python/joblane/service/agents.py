@@ -8,9 +8,8 @@ from http import HTTPStatus
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
-from joblane.contract.job import job_view
 from joblane.contract.problems import Problem
-from joblane.contract.views import AgentDetail, AgentView
+from joblane.contract.views import AgentDetail, AgentJob, AgentView
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
 from joblane.job.lease import Heartbeat
@@ -19,7 +18,7 @@ from joblane.job.message import Command
 
 @dataclass(frozen=True)
 class Agents:
-    """Lists, shows and drains agents, for operators."""
+    """Lists, shows and drains agents, for the role platform."""
 
     agents: AgentStore
     jobs: JobStore
@@ -32,15 +31,17 @@ class Agents:
         now_ms = self.now_ms()
         return [_view(row, now_ms) for row in rows], following
 
-    def one(self, tenant: str, name: str) -> AgentDetail:
-        """Read one agent, and those of its jobs that are this tenant's. Raises Problem 404."""
+    def one(self, name: str) -> AgentDetail:
+        """Read one agent, and whose jobs it runs. Raises Problem 404."""
         row = self._row(name)
-        heads = self.jobs.heads(row.jobs)
         now_ms = self.now_ms()
         return AgentDetail(
             **_view(row, now_ms).model_dump(),
             started_at=rfc3339(row.since_ms),
-            jobs=tuple(job_view(head) for head in heads if head.visible_to(tenant, now_ms / 1000)),
+            jobs=tuple(
+                AgentJob(id=head.job_id, tenant=head.tenant, queue=head.queue, state=head.state)
+                for head in self.jobs.heads(row.jobs)
+            ),
         )
 
     def drain(self, name: str) -> AgentView:

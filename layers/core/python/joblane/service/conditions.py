@@ -8,6 +8,7 @@ from joblane.condition.names import parse, scoped, unscoped
 from joblane.condition.policies import DEFAULT_POLICY, MOST_S, AnyPolicy
 from joblane.contract.conditions import AppView, ConditionView, Declaration
 from joblane.contract.problems import wrong
+from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 
 
@@ -28,8 +29,11 @@ class Conditions:
         return [self._view(entry) for entry in listed], following
 
     def declare(self, tenant: str, name: str, declared: Declaration, by: str) -> AppView:
-        """Declare an application of a tenant up or down; `by` says who did it, and when."""
-        app = parse(scoped(name, tenant)).parameter
+        """Declare an application of a tenant up or down; `by` says who did it, and when.
+
+        For `PLATFORM` it is the application of that name of every tenant.
+        """
+        app = parse(name if tenant == PLATFORM else scoped(name, tenant)).parameter
         why = f"{declared.reason} ({by})" if declared.reason else by
         if declared.state == "up":
             self.apps.declare_up(app)

@@ -1,10 +1,11 @@
 """Read the statistics of queues, read their settings and change them.
 
 Lengths of lanes and settings belong to the queue: every tenant that may use a shared queue sees
-them and may change the settings. Activity is counted by tenant, and a tenant sees its own.
+them. Settings are changed by the role platform, and by the operators of a tenant whose queue it is
+alone. Activity is counted by tenant: a tenant sees its own, the role platform the sum.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -25,10 +26,10 @@ from joblane.contract.queues import (
     activity,
     settings_view,
 )
-from joblane.deployment.names import LANES, Lane
+from joblane.deployment.names import LANES, PLATFORM, Lane
 from joblane.formats.times import rfc3339
-from joblane.queue.access import open_queues
-from joblane.queue.activity import oldest_minute
+from joblane.queue.access import may_change, open_queues
+from joblane.queue.activity import Tally, oldest_minute
 from joblane.queue.settings import QueueSettings
 from joblane.service.log import Log
 from joblane.service.thread_shares import ThreadShares
@@ -50,13 +51,13 @@ class QueueStatistics:
     """Makes an executor of that many workers."""
 
     def views(
-        self, tenant: str, settings: Mapping[str, SettingsView], now_ms: int
+        self, tenants: Collection[str], settings: Mapping[str, SettingsView], now_ms: int
     ) -> tuple[QueueView, ...]:
-        """Show the queues of `settings`; activity is that of the tenant's own jobs."""
+        """Show the queues of `settings`; activity is that of these tenants' jobs together."""
         ages = self._ages()
         with self.pool(AT_ONCE) as pool:
             counters = pool.map(
-                lambda queue: self.counters.read(tenant, queue, oldest_minute(now_ms)), settings
+                lambda queue: self._activity(tenants, queue, oldest_minute(now_ms)), settings
             )
             places = [(queue, lane) for queue in settings for lane in LANES]
             found = pool.map(partial(self._lane, ages), *zip(*places, strict=True))
@@ -70,6 +71,13 @@ class QueueStatistics:
                 )
                 for queue, minutes in zip(settings, counters, strict=True)
             )
+
+    def _activity(self, tenants: Collection[str], queue: str, since: int) -> Mapping[int, Tally]:
+        total: dict[int, Tally] = {}
+        for tenant in tenants:
+            for minute, tally in self.counters.read(tenant, queue, since).items():
+                total.setdefault(minute, Tally()).add(tally)
+        return total
 
     def _ages(self) -> Mapping[str, Age]:
         try:
@@ -94,10 +102,12 @@ class QueueStatistics:
 
 @dataclass(frozen=True)
 class Queues:
-    """Shows queues to a tenant, and changes their settings."""
+    """Shows queues to a tenant or the role platform, and changes their settings."""
 
     tenants: Mapping[str, tuple[str, ...]]
     """Tenants that may use each queue; none listed means all."""
+    everyone: Collection[str]
+    """All tenants."""
     threads: Mapping[str, int]
     """What joblane.toml declares for each queue."""
     store: SettingsStore
@@ -126,9 +136,9 @@ class Queues:
         """Replace a queue's settings of `version`, or of any version if that is None.
 
         `cluster_threads` is shared out at once, so that agents apply the new limit with their
-        next read. Raises Problem 404 and 412.
+        next read. Raises Problem 403, 404 and 412.
         """
-        self.require(tenant, queue)
+        self.require_change(tenant, queue)
         over = self.store.get(queue).version if version is None else version
         now_ms = self.now_ms()
         after = QueueSettings(
@@ -155,6 +165,15 @@ class Queues:
         if queue not in open_queues(self.tenants, tenant):
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
 
+    def require_change(self, tenant: str, queue: str) -> None:
+        """Raise Problem 404 as `require`, and 403 for a queue that is not the tenant's alone."""
+        self.require(tenant, queue)
+        if not may_change(self.tenants[queue], tenant):
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                f"this needs the role {PLATFORM}: other tenants may use the queue {queue}, too",
+            )
+
     def _views(self, tenant: str, queues: Sequence[str]) -> tuple[QueueView, ...]:
         if not queues:
             return ()
@@ -162,4 +181,5 @@ class Queues:
         settings = {
             queue: settings_view(found[queue], self.threads[queue], tenant) for queue in queues
         }
-        return self.statistics.views(tenant, settings, self.now_ms())
+        counted = self.everyone if tenant == PLATFORM else (tenant,)
+        return self.statistics.views(counted, settings, self.now_ms())

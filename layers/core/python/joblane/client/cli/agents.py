@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from joblane.client.answers import rows
-from joblane.client.cli import formats, job_text, tables, terminal
+from joblane.client.cli import formats, tables, terminal
 from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
 
 commands = typer.Typer(
@@ -36,7 +36,9 @@ def _agents(answer: dict[str, Any]) -> str:
 
 def _agent(answer: dict[str, Any]) -> str:
     own = {name: value for name, value in answer.items() if name != "jobs"}
-    jobs = job_text.jobs_table(answer.get("jobs", []), datetime.now(UTC), tables.screen())
+    jobs = tables.records_table(
+        answer.get("jobs", []), datetime.now(UTC), tables.screen(), "no jobs"
+    )
     return f"{formats.record(own)}\n{jobs}"
 
 

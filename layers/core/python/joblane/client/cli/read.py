@@ -161,11 +161,12 @@ def _audit_row(entry: dict[str, Any]) -> dict[str, Any]:
     """Columns of the table; --json prints all fields."""
     target = entry.get("target")
     by, refused = entry.get("by") or {}, entry.get("refused")
+    platform = entry.get("by_platform")
     return {
         "at": entry.get("at"),
         "action": entry.get("action"),
         "on": " ".join(map(str, target.values())) if isinstance(target, dict) else None,
-        "by": by.get("name"),
+        "by": by.get("name") if not platform else f"{by.get('name')} (platform)",
         "reason": entry.get("reason"),
         "refused": refused and f"{refused.get('status')} {refused.get('detail')}",
     }

@@ -50,14 +50,15 @@ class SlotsTester(Tester):
 
 @dataclass(frozen=True)
 class AppTester(Tester):
-    """Blocks while an operator has declared an application down."""
+    """Blocks while an application is declared down, for its tenant or for all tenants."""
 
     apps: AppStore
     clock: Callable[[], float]
 
     def test(self, parameter: str) -> Finding:
-        """Read the declaration."""
-        down = self.apps.down(parameter, int(self.clock()))
-        if down is not None:
-            return Finding(0, f"declared down: {down.why}")
+        """Read the declarations of the tenant's operators and of the role platform."""
+        for app in dict.fromkeys((parameter, parameter.rpartition("/")[2])):
+            down = self.apps.down(app, int(self.clock()))
+            if down is not None:
+                return Finding(0, f"declared down: {down.why}")
         return Finding(BATCH, "not declared down; trying")
