@@ -1,5 +1,6 @@
 """cgroup v2: the cgroups of sandboxes, their limits and their counters.
 
+    <parent>/joblane-<block>            memory.max of all jobs, which leaves the host its reserve
     <parent>/joblane-<block>/<slot>     limits of one job, its init included
     <parent>/shims                      shims, if the parent is configured
 
@@ -86,6 +87,7 @@ def make_launcher_cgroup(
             remove(path)
         path.mkdir()
         controllers = enable(path)
+        memory_mb = _limit_memory(path) if "memory" in controllers else 0
     except OSError as failed:
         raise SandboxRefused(f"cgroup {path} cannot be used: {failed}; {FIX}") from failed
     if not controllers >= NEEDED:
@@ -100,7 +102,23 @@ def make_launcher_cgroup(
         cores = frozenset(limits.parse_cores(effective.read_text().strip()))
     else:
         cores = frozenset(os.sched_getaffinity(0))
-    return LauncherCgroup(path, controllers, cores, disks_of(stands_on))
+    return LauncherCgroup(path, controllers, cores, disks_of(stands_on), memory_mb)
+
+
+def _limit_memory(path: Path) -> int:
+    """Limit what all jobs of a launcher may have together. Returns the limit in MiB.
+
+    Without it, jobs whose limits add up to more than the host's memory would make the kernel
+    choose what to kill among all processes of the host.
+    """
+    total_kb = _keyed(Path("/proc/meminfo").read_text().replace(":", "").replace(" kB", ""))
+    limit = limits.jobs_memory_mb(total_kb["MemTotal"] >> 10)
+    for above in path.parents:
+        outer = _number(_read(above / "memory.max"))  # "max", or no such file at the top
+        if outer is not None:
+            limit = min(limit, outer >> 20)
+    (path / "memory.max").write_text(str(limit << 20))
+    return limit
 
 
 def find_parent() -> Path:

@@ -6,6 +6,7 @@ import functools
 import os
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +24,13 @@ from ec2_agent.sandbox.model import (
     refusal,
 )
 
-DEFAULTS = Limits(pids=1024, tmp_mb=256)
+DEFAULTS = Limits(memory_mb=512, pids=1024, tmp_mb=256)
+"""With isolation namespaces, memory cannot be limited. CPU is shared by weight: every job has the
+kernel's default, so a job with many processes gets no more than one with a single process."""
+
+SLOT_MB = 4
+"""Memory of a ready slot, and of what the kernel keeps of one that was used, at most."""
+
 NO_LIMITS = Limits()
 
 ENVIRONMENT = {
@@ -44,7 +51,7 @@ class Launcher:
         *,
         isolation: Isolation,
         slots: int,
-        defaults: Limits = DEFAULTS,
+        defaults: Limits = NO_LIMITS,
         allow_host_network: bool = False,
         egress: EgressPolicy | None = None,
         state_dir: Path | None = None,
@@ -53,11 +60,11 @@ class Launcher:
     ) -> None:
         """Start the launcher process; raise SandboxRefused if `isolation` is not available.
 
-        `slots` is how many sandboxes are kept ready. Without an `egress` policy, network
-        `egress` is refused. `state_dir` is where the agent keeps its files: io_bps applies to
-        its disk and to that of /usr. `programs` are host trees that jobs may read and execute
-        beside /usr, at their own paths. `cgroup_parent` is the delegated cgroup below which jobs
-        have theirs (see cgroup.py for where they are without it).
+        `slots` is how many sandboxes are kept ready. `defaults` replace those of DEFAULTS. Without
+        an `egress` policy, network `egress` is refused. `state_dir` is where the agent keeps its
+        files: io_bps applies to its disk and to that of /usr. `programs` are host trees that jobs
+        may read and execute beside /usr, at their own paths. `cgroup_parent` is the delegated
+        cgroup below which jobs have theirs (see cgroup.py for where they are without it).
         """
         self._lock = threading.Lock()
         self._slots = slots
@@ -83,8 +90,9 @@ class Launcher:
                     if cgroup_parent is not None:
                         self.shims_cgroup = cgroup.shims_home(cgroup_parent)
                     fds.append(os.open(self._cgroup.path, os.O_RDONLY | os.O_DIRECTORY))
-                limits.check(defaults, self._cgroup)
-                self._defaults = limits.merge(DEFAULTS, defaults)
+                known = DEFAULTS if self._cgroup else replace(DEFAULTS, memory_mb=None)
+                self._defaults = limits.merge(known, defaults)
+                limits.check(self._defaults, self._cgroup)
                 if egress is not None:
                     self._egress = Egress(egress, block)
                     undo.callback(self._egress.close)
@@ -105,6 +113,13 @@ class Launcher:
         self._pool_needs = self._needs(self._defaults, "none")
         self._default_writes = self._writes(self._defaults)
         self._refill()
+
+    @property
+    def memory_mb(self) -> int | None:
+        """MiB that the limits of running jobs may add up to; None with isolation namespaces."""
+        if self._cgroup is None:
+            return None
+        return max(0, self._cgroup.memory_mb - self._slots * SLOT_MB)
 
     @property
     def pid(self) -> int:

@@ -12,6 +12,10 @@ from pathlib import Path
 
 from ec2_agent.sandbox.model import Limits, SandboxRefused
 
+HOST_RESERVE_MB = 512
+"""Memory that jobs leave to the host, or a tenth of it if that is more: for the kernel, systemd,
+the agent (80 MB) and the shims."""
+
 MEMORY_FLOOR_MB = 16
 """The init of a sandbox takes 1 to 2 MiB, and Python does not start with less than this."""
 
@@ -39,12 +43,26 @@ class LauncherCgroup:
     """Online cores that the launcher may use."""
     disks: tuple[str, ...]
     """`major:minor` of the disks that io.max applies to."""
+    memory_mb: int = 0
+    """MiB that its jobs may have together."""
 
 
 def merge(defaults: Limits, asked: Limits) -> Limits:
-    """Return `asked` with unset limits replaced by the defaults."""
+    """Return `asked` with unset limits replaced by the defaults.
+
+    The default of `tmp_mb` is at most half of the memory, of which the files are a part: a write
+    to a full /tmp then fails, and does not kill the job.
+    """
     given = {f.name: getattr(asked, f.name) for f in fields(Limits)}
-    return replace(defaults, **{name: v for name, v in given.items() if v is not None})
+    merged = replace(defaults, **{name: v for name, v in given.items() if v is not None})
+    if asked.tmp_mb is not None or merged.tmp_mb is None or merged.memory_mb is None:
+        return merged
+    return replace(merged, tmp_mb=max(1, min(merged.tmp_mb, merged.memory_mb // 2)))
+
+
+def jobs_memory_mb(total_mb: int) -> int:
+    """Return how much of a host's memory its jobs may have; on a small host, half of it."""
+    return max(total_mb - max(HOST_RESERVE_MB, total_mb // 10), total_mb // 2)
 
 
 def parse_cores(text: str) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ Natively where the host can isolate `full`; elsewhere test_machine.py runs this 
 of its own.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.launcher import DEFAULTS, Launcher
 from ec2_agent.sandbox.model import Limits, SandboxRefused, Spec
 from ec2_agent.sandbox.probe import probe
 from tests.sandbox.running import TidyLauncher, python, room, run, shell, wait_until_ready
@@ -38,7 +40,7 @@ def _shared_launcher() -> Iterator[TidyLauncher]:
 
 
 @pytest.fixture
-def launcher(shared_launcher: TidyLauncher) -> Iterator[Launcher]:
+def launcher(shared_launcher: TidyLauncher) -> Iterator[TidyLauncher]:
     """The launcher; what a test leaves running ends with the test."""
     yield shared_launcher
     shared_launcher.end_jobs()
@@ -47,18 +49,26 @@ def launcher(shared_launcher: TidyLauncher) -> Iterator[Launcher]:
 TOUCH = "x = bytearray({mb} << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('touched')"
 
 
-def test_memory_kills_the_job_and_not_its_neighbour(launcher: Launcher) -> None:
+@contextlib.contextmanager
+def beside(launcher: Launcher, script: str, asked: Limits) -> Iterator[Sandbox]:
+    """Have a job run the script before the block, and live on until its end."""
     read, write = os.pipe()
-    quiet = TOUCH.format(mb=20) + "\nimport os; os.read(3, 1); print('well')"
-    spec = Spec(("/usr/bin/python3", "-u", "-c", quiet), {}, Limits(memory_mb=64))
+    quiet = f"{script}\nimport os; os.read(3, 1); print('well')"
+    spec = Spec(("/usr/bin/python3", "-u", "-c", quiet), {}, asked)
     ours, line = socket.socketpair()
-    with ours, line:
-        neighbour = launcher.start(spec, stdout=write, stderr=write, line=line.fileno())
-        os.close(write)
-        line.close()
-        kills_the_job(launcher)
     with os.fdopen(read, "rb") as said:
-        assert said.read() == b"touched\nwell\n"
+        with ours, line:
+            job = launcher.start(spec, stdout=write, stderr=write, line=line.fileno())
+            os.close(write)
+            line.close()
+            assert said.readline() == b"touched\n"
+            yield job
+        assert said.read() == b"well\n"
+
+
+def test_memory_kills_the_job_and_not_its_neighbour(launcher: Launcher) -> None:
+    with beside(launcher, TOUCH.format(mb=20), Limits(memory_mb=64)) as neighbour:
+        kills_the_job(launcher)
     ending = neighbour.wait()
     assert (ending.exit_code, ending.oom_killed) == (0, False)
     assert 20 << 20 < (ending.usage.peak_memory_bytes or 0) < 64 << 20
@@ -73,6 +83,85 @@ def kills_the_job(launcher: Launcher) -> None:
     assert ran.ending.error is None
     assert ran.out == b""
     assert 60 << 20 < (ran.ending.usage.peak_memory_bytes or 0) <= 64 << 20
+
+
+FORKS = """
+import os, time
+children = []
+for _ in range(120):
+    child = os.fork()
+    if not child:
+        held = bytearray(12 << 20)
+        for i in range(0, len(held), 4096): held[i] = 1
+        time.sleep(600)
+    children.append(child)
+os.wait()
+print('alive')
+"""
+
+
+def test_many_small_processes_do_not_take_the_memory_of_another_job(launcher: Launcher) -> None:
+    """120 times 12 MB: more than this machine has beside the other job. No limit is asked for."""
+    with beside(launcher, TOUCH.format(mb=300), Limits(memory_mb=400)) as neighbour:
+        ran = python(launcher, FORKS)
+    assert neighbour.wait().exit_code == 0
+    assert ran.ending.oom_killed
+    assert ran.out == b""
+    assert DEFAULTS.memory_mb is not None
+    assert (ran.ending.usage.peak_memory_bytes or 0) <= DEFAULTS.memory_mb << 20
+
+
+def test_all_jobs_together_leave_the_host_its_memory() -> None:
+    """A job with a limit above the host's memory is killed by the limit of all jobs."""
+    with TidyLauncher(isolation="full", slots=0) as launcher:
+        limit = room(launcher) / "memory.max"
+        assert launcher.memory_mb is not None
+        assert int(limit.read_text()) == launcher.memory_mb << 20
+        limit.write_text(str(96 << 20))  # so that it is soon reached
+        before = global_ooms()
+        ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=1 << 20))
+        assert ran.ending.oom_killed
+        assert ran.out == b""
+        assert global_ooms() == before
+
+
+def global_ooms() -> int:
+    """How often this machine itself was short of memory, by the kernel's log."""
+    log = subprocess.run(["dmesg"], stdout=subprocess.PIPE, check=True).stdout
+    return log.count(b"constraint=CONSTRAINT_NONE")
+
+
+@pytest.mark.parametrize("asked", [Limits(), Limits(memory_mb=48)], ids=str)
+def test_a_full_tmp_says_no_space_and_kills_nothing(launcher: Launcher, asked: Limits) -> None:
+    """Its files are memory of the job, and by default they take at most half of it."""
+    script = "head -c 300000000 /dev/zero >/tmp/x; head -c 1000000 /dev/zero >/work/x; echo alive"
+    ran = shell(launcher, script, limits=asked)
+    assert b"No space left" in ran.err
+    assert ran.out == b"alive\n"
+
+
+def test_many_processes_get_no_more_cpu_than_one_of_another_job(launcher: TidyLauncher) -> None:
+    """Two jobs share a core; one has twenty processes that want all of it."""
+    spin = "echo ready; while :; do :; done"
+    many = f"for i in $(seq 20); do (while :; do :; done) & done; {spin}"
+    leaves = []
+    for script in (spin, many):
+        spec = Spec(("/bin/sh", "-c", script), {}, Limits(cores="0"))
+        read, write = os.pipe()
+        sandbox = launcher.start(spec, stdout=write, stderr=write)
+        os.close(write)
+        with os.fdopen(read, "rb") as said:
+            assert said.readline() == b"ready\n"
+        assert sandbox.leaf is not None
+        leaves.append(sandbox.leaf)
+    before = [cpu_stat(leaf)["usage_usec"] for leaf in leaves]
+    one = twenty = 0
+    while one + twenty < 1_000_000:  # of CPU time, which a busy host does not change
+        time.sleep(0.05)
+        one, twenty = (
+            cpu_stat(leaf)["usage_usec"] - began for leaf, began in zip(leaves, before, strict=True)
+        )
+    assert twenty < 2 * one
 
 
 def test_oom_of_a_child_ends_the_whole_job(launcher: Launcher) -> None:

@@ -65,6 +65,8 @@ def test_jobs_outlive_an_upgrade_and_a_crash(instance: Instance) -> None:
     assert keeper == instance.show(JOBS_UNIT, "MainPID")
     assert "joblane-0" in instance.rooms()
     assert len(instance.rooms()) == 2
+    limits = instance(f"cat {JOBS_CGROUP}/memory.max {JOBS_CGROUP}/joblane-*/memory.max").split()
+    assert all(int(limit) < int(limits[0]) for limit in limits[1:]), limits
 
     instance.tell_jobs_to_stop()
     instance(until(f"[ ! -d {JOBS_CGROUP}/joblane-0 ]"))

@@ -135,9 +135,20 @@ def test_io_needs_a_disk() -> None:
 @given(sound, sound)
 def test_what_was_asked_for_wins_over_the_default(defaults: Limits, asked: Limits) -> None:
     merged = limits.merge(defaults, asked)
-    for name in ("memory_mb", "cpus", "pids", "cores", "io_bps", "tmp_mb"):
+    for name in ("memory_mb", "cpus", "pids", "cores", "io_bps"):
         wanted = getattr(asked, name)
         assert getattr(merged, name) == (getattr(defaults, name) if wanted is None else wanted)
+    if asked.tmp_mb is not None:
+        assert merged.tmp_mb == asked.tmp_mb
+    elif defaults.tmp_mb is not None:
+        assert merged.tmp_mb == min(defaults.tmp_mb, (merged.memory_mb or 1 << 21) // 2)
+
+
+@pytest.mark.parametrize(
+    ("total_mb", "jobs_mb"), [(460, 230), (960, 480), (3800, 3288), (64_000, 57_600)]
+)
+def test_jobs_leave_the_host_a_reserve(total_mb: int, jobs_mb: int) -> None:
+    assert limits.jobs_memory_mb(total_mb) == jobs_mb
 
 
 @given(sound)
