@@ -92,6 +92,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_LOG_GROUP": log_group_name(config.name),
                 "JOBLANE_BUCKET": resources.bucket(),
                 "JOBLANE_QUEUES": self._queues(),
+                "JOBLANE_MAXIMA": self._maxima(),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_ACCESS": self._gate.access,
@@ -185,6 +186,16 @@ class ApiStack(FunctionStack):
     def _queues(self) -> str:
         """JSON of each queue with the tenants that may use it; none means all."""
         return json.dumps({name: list(queue.tenants) for name, queue in self.config.queues.items()})
+
+    def _maxima(self) -> str:
+        """JSON of each queue with the maxima of its fleets."""
+        config = self.config
+        return json.dumps(
+            {
+                queue: [maxima.model_dump(exclude_none=True) for maxima in config.maxima_of(queue)]
+                for queue in config.queues
+            }
+        )
 
     def _stage(self, api: apigatewayv2.HttpApi) -> apigatewayv2.HttpStage:
         domain = self.config.domain

@@ -27,6 +27,7 @@ from joblane.http.audit_routes import job_trail_route
 from joblane.http.job_routes import job_operation_routes, job_routes
 from joblane.http.log_routes import log_route
 from joblane.job.retention import Retention
+from joblane.queue.maxima import Maxima
 from joblane.service.admit import Admission
 from joblane.service.audit_trail import Trail
 from joblane.service.delete import JobDeleter
@@ -45,6 +46,8 @@ class Settings(Environment):
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may submit to each queue; none listed means all."""
+    maxima: Json[dict[str, tuple[Maxima, ...]]]
+    """The most that a job of each queue may ask for, by fleet."""
     default_queue: str
     settings_table: str
     access: Json[AnyAccess]
@@ -70,7 +73,11 @@ def build(
     payloads = PayloadStore(cache(lambda: clients.make("s3")), settings.bucket)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     admission = Admission(
-        settings.deployment, settings.queues, settings.default_queue, settings.retention
+        settings.deployment,
+        settings.queues,
+        settings.default_queue,
+        settings.retention,
+        settings.maxima,
     )
     reader = JobReader(jobs, clock)
     submitter = Submitter(

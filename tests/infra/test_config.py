@@ -139,6 +139,15 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "domain.truststore: string should match",
         ),
         (
+            GOOD + "[fleets.a]\nqueues = ['default']\n[fleets.b]\nqueues = ['default']\n"
+            "max = {cpus = 2, memory_mb = 1024}\n",
+            "fleets of queue 'default' differ in max.cpus; only max.memory_mb may",
+        ),
+        (
+            GOOD + "[fleets.a]\nqueues = ['default']\nmax = {memory_mb = 256}\n",
+            "fleets.a.max.memory_mb: input should be greater than or equal to 512; it is 256",
+        ),
+        (
             GOOD.replace("tiny", "my-aws-jobs"),
             (
                 "name: 'my-aws-jobs' contains 'aws'; use a name without amazon, aws, cognito "

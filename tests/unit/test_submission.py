@@ -58,6 +58,29 @@ def test_priority_and_queue_choose_the_lane(aws: Cloud, api: Api):
     assert 1 == len(messages(aws, "bulk-high"))
 
 
+@pytest.mark.parametrize(
+    ("resources", "field", "most"),
+    [
+        ({"memory_mb": 4097}, "resources.memory_mb", "4096"),
+        ({"cpus": 2.5, "memory_mb": 2048}, "resources.cpus", "2"),  # the fleet that has the memory
+    ],
+)
+def test_resources_that_no_fleet_gives_are_refused_with_the_most_that_is_allowed(
+    aws: Cloud, api: Api, resources: dict[str, object], field: str, most: str
+):
+    status, problem = api("POST", "/v1/jobs", {"command": ["x"], "resources": resources})
+    assert 400 == status
+    (error,) = problem["errors"]
+    assert field == error["field"]
+    assert error["problem"].startswith(f"must be at most {most}, the most that a fleet of queue")
+    assert 0 == rows(aws)
+
+
+def test_resources_that_one_fleet_gives_are_accepted(api: Api):
+    for resources in ({"memory_mb": 4096, "cpus": 2}, {"memory_mb": 1024, "cpus": 64}):
+        assert 202 == api("POST", "/v1/jobs", {"command": ["x"], "resources": resources})[0]
+
+
 def test_a_large_submission_goes_aside_and_comes_back_whole(aws: Cloud, api: Api):
     command = ["run", "x" * 100_000, "y" * 100_000]
     status, job = api("POST", "/v1/jobs", {"command": command})

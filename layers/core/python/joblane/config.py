@@ -10,6 +10,7 @@ from joblane.contract.access import Role
 from joblane.deployment.names import PLATFORM, Name
 from joblane.job.retention import Retention
 from joblane.queue.access import open_queues
+from joblane.queue.maxima import Maxima
 
 
 class Strict(BaseModel):
@@ -109,6 +110,8 @@ class Fleet(Strict):
     """Private IPv4 ranges that jobs with the network `egress` may reach."""
     egress_refuse: tuple[Ipv4Range, ...] = ()
     """Public IPv4 ranges that they may not reach."""
+    max: Maxima = Maxima()
+    """The most that one job may ask for here."""
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -155,6 +158,10 @@ class Config(Strict):
         """Return the queues that a tenant may use."""
         return open_queues({name: q.tenants for name, q in self.queues.items()}, tenant)
 
+    def maxima_of(self, queue: str) -> list[Maxima]:
+        """Return the maxima of the fleets that serve a queue."""
+        return [fleet.max for fleet in self.fleets.values() if queue in fleet.queues]
+
     @model_validator(mode="after")
     def _machines_have_clients(self) -> Self:
         if PLATFORM in self.tenants:
@@ -186,4 +193,18 @@ class Config(Strict):
             for queue in group.queues:
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+    @model_validator(mode="after")
+    def _maxima_agree(self) -> Self:
+        """Only memory is known before the claim, so an agent passes on what its fleet cannot give.
+
+        What another fleet of the queue gives must be given here as well for the other resources.
+        """
+        for queue in self.queues:
+            for field in ("cpus", "pids", "tmp_mb"):
+                if len({getattr(maxima, field) for maxima in self.maxima_of(queue)}) > 1:
+                    raise ValueError(
+                        f"fleets of queue {queue!r} differ in max.{field}; only max.memory_mb may"
+                    )
         return self

@@ -36,6 +36,9 @@ has the same bound, and uses the rest for its timeline.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 """Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages, its NUL included)."""
 
+DEFAULT_MEMORY_MB = 512
+"""Memory of a job that asks for none, in MiB; wake-up messages without a figure mean it too."""
+
 MAX_ENV_NAME = 256
 
 MAX_JOB_NAME = 128
@@ -149,17 +152,23 @@ class Resources(_Input):
     """Limits of one attempt; a limit that the host cannot apply fails the job before it starts."""
 
     cpus: Annotated[float, Field(gt=0, le=1024)] | None = None
-    """CPU bandwidth: 0.5 is half of one core."""
+    """CPU bandwidth: 0.5 is half of one core. Without it, running jobs share the cores equally."""
     memory_mb: Annotated[int, Field(ge=4, le=16_777_216)] | None = None
-    """Memory in MiB; a process that exceeds it is killed."""
+    """Memory in MiB, 512 by default; a job that exceeds it is killed."""
     pids: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
-    """Maximum number of processes and threads."""
+    """Maximum number of processes and threads, 1024 by default."""
     cores: Cores | None = None
     """Cores to run on, such as `0-2,5`."""
     io_bps: Annotated[int, Field(ge=1024)] | None = None
     """Bytes a second read from and written to the device behind the work directory, each."""
     tmp_mb: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
-    """Size of /tmp and of the work directory, each."""
+    """Size of /tmp and of the work directory together, a part of the memory; 256 by default, and
+    at most half of the memory."""
+
+    @property
+    def memory(self) -> int:
+        """Memory that an agent must have for the job, in MiB."""
+        return self.memory_mb or DEFAULT_MEMORY_MB
 
 
 class Retry(_Input):

@@ -12,6 +12,7 @@ from joblane.job.retention import PAYLOAD_START_DAYS, Retention
 from joblane.job.secret_names import allowed, parse
 from joblane.job.spec import Submission
 from joblane.queue.access import open_queues
+from joblane.queue.maxima import Maxima, excess
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,15 @@ class Admission:
     """Tenants that may use each queue; none listed means all."""
     default_queue: str
     retention: Retention
+    maxima: Mapping[str, tuple[Maxima, ...]]
+    """The most that a job of each queue may ask for, by fleet."""
 
     def head(self, by: Principal, spec: Submission, job_id: str, now_ms: int) -> Head:
         """Make a submission's job. Raises Problem 400 naming the field that is not allowed."""
         self._check_secrets(by.tenant, spec)
         queue = spec.queue or self.default_queue
         self.require_queue(by.tenant, queue)
+        self._check_resources(queue, spec)
         spec = spec.model_copy(update={"queue": queue})
         head = submitted(job_id, by.tenant, spec, now_ms, by.who)
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
@@ -45,6 +49,12 @@ class Admission:
         if queue not in allowed_queues:
             names = ", ".join(allowed_queues) or "none"
             raise wrong("queue", f"is unknown; this tenant may use {names}")
+
+    def _check_resources(self, queue: str, spec: Submission) -> None:
+        if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
+            field, most = found
+            problem = f"must be at most {most:.10g}, the most that a fleet of queue {queue} gives"
+            raise wrong(f"resources.{field}", problem)
 
     def _check_secrets(self, tenant: str, spec: Submission) -> None:
         names = allowed(self.deployment, tenant)

@@ -1,0 +1,41 @@
+"""The most that one job may ask for on a fleet."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from joblane.job.spec import DEFAULT_MEMORY_MB, Resources
+
+
+class Maxima(BaseModel):
+    """The most that one job may ask for; a limit that is left out is what the instance has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    memory_mb: Annotated[int, Field(ge=DEFAULT_MEMORY_MB)] | None = None
+    """Memory in MiB; at least the default of jobs, 512."""
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    """CPU bandwidth in cores."""
+    pids: Annotated[int, Field(ge=1024)] | None = None
+    """Processes and threads; at least the default of jobs, 1024."""
+    tmp_mb: Annotated[int, Field(ge=256)] | None = None
+    """Size of /tmp and of the work directory in MiB; at least the default of jobs, 256."""
+
+
+def excess(asked: Resources, fleets: Iterable[Maxima]) -> tuple[str, float] | None:
+    """Return a field that no fleet can give, and the most that is allowed; None if one can.
+
+    `fleets` are the maxima of the fleets of a queue; a queue without fleets has no maxima. Fleets
+    that lack one resource do not count for the next, so what passes fits on a single fleet.
+    """
+    able = list(fleets)
+    for field in Maxima.model_fields:
+        wanted = getattr(asked, field)
+        if wanted is None or not able:
+            continue
+        fitting = [m for m in able if (most := getattr(m, field)) is None or wanted <= most]
+        if not fitting:
+            return field, max(getattr(m, field) for m in able)
+        able = fitting
+    return None
