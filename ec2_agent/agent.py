@@ -120,6 +120,7 @@ class Agent:
 
     def _start_draining(self) -> None:
         self._parts.free_slots.closed = True
+        self._parts.slots.memory.close()
         self._draining.set()
 
     async def _drain(self) -> None:
@@ -166,7 +167,10 @@ class Agent:
         if parts.free_slots.by_queue()[delivery.queue] <= 0:
             self._track(parts.flight.give_back(delivery, 0))
             return
-        parts.slots.take(delivery.queue)
+        if parts.gate.too_large(delivery):
+            self._track(parts.gate.pass_on(delivery))
+            return
+        parts.slots.take(delivery.queue, delivery.received.memory_mb)
         parts.flight.add(delivery)
         self._track(self._serve(delivery))
 
@@ -176,11 +180,17 @@ class Agent:
         task.add_done_callback(self._work.discard)
 
     async def _serve(self, delivery: Delivery) -> None:
-        """Claim the job that a message names, and run it."""
-        parts = self._parts
+        """Claim the job that a message names once it has memory, and run it."""
+        parts, memory_mb = self._parts, delivery.received.memory_mb
         try:
+            if not await parts.gate.enter(delivery):
+                return
             head = await parts.claimer.claim(delivery)
             if head is not None:
+                # The message of an earlier version does not say what its job asks for.
+                more_mb = head.spec.resources.memory - memory_mb
+                memory_mb += more_mb
+                parts.slots.memory.take(more_mb)
                 await self._run(Attempt(parts.attempts, head, delivery))
         except AWS_ERRORS as error:
             # The claim may have been written although its answer was lost. The message is received
@@ -188,7 +198,7 @@ class Agent:
             events.claim_failed(error)
             await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
         finally:
-            parts.slots.release(delivery.queue)
+            parts.slots.release(delivery.queue, memory_mb)
 
     async def _run(self, attempt: Attempt) -> None:
         with self._parts.slots.running(attempt):
@@ -199,7 +209,7 @@ class Agent:
     async def _adopt(self, found: FoundJob) -> None:
         """Follow a job that an earlier process of this agent started to its end, or end it."""
         parts, delivery = self._parts, found.delivery
-        parts.slots.take(delivery.queue)
+        parts.slots.take(delivery.queue, delivery.received.memory_mb)
         parts.flight.add(delivery)
         try:
             reported = found.job_id in parts.journal.job_ids
@@ -222,7 +232,7 @@ class Agent:
                 await self._run(attempt)
         finally:
             parts.adoption.done(found)
-            parts.slots.release(delivery.queue)
+            parts.slots.release(delivery.queue, delivery.received.memory_mb)
         await in_thread(parts.host.launcher.remove_leftovers, "leftovers")
 
     # Signals, notices, commands.

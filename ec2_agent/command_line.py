@@ -108,6 +108,11 @@ def make_parser() -> argparse.ArgumentParser:
             help=f"{what}; may be repeated",
         )
     run.add_argument(
+        "--max-memory-mb",
+        type=_positive,
+        help="the most memory of one job, in MiB; a job that asks for more is left to other agents",
+    )
+    run.add_argument(
         "--drain-s",
         type=float,
         default=60.0,

@@ -19,6 +19,7 @@ from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
+from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.report import Report
@@ -65,7 +66,9 @@ class Parts:
         self.journal = journal = Journal(host.supervisor.client, report, clock)
         host.supervisor.client.resync_from(journal.records)
         self.adoption = Adoption(jobs, aws.jobs)
-        self.slots = slots = Slots(self.claimer, journal, self.adoption, changed)
+        memory = Memory(host.launcher.memory_mb, settings.max_memory_mb)
+        self.gate = MemoryGate(settings.name, memory, aws.jobs, flight)
+        self.slots = slots = Slots(self.claimer, journal, self.adoption, changed, memory)
         self.capacity = capacity = Capacity(
             settings.directory,
             settings.threads,

@@ -55,3 +55,5 @@ class Settings:
     """The agent's own directory for its files."""
     state: StateSettings
     pace: Pace = PACE
+    max_memory_mb: int | None = None
+    """The most that one job may ask for, in MiB; None: all that jobs may have together."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.claiming import Claimer
+from ec2_agent.lanes.memory import Memory
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Journal
@@ -44,9 +45,15 @@ class Slots:
     """Counts taken slots by queue, and knows every job that is this agent's."""
 
     def __init__(
-        self, claimer: Claimer, journal: Journal, adoption: Adoption, changed: asyncio.Event
+        self,
+        claimer: Claimer,
+        journal: Journal,
+        adoption: Adoption,
+        changed: asyncio.Event,
+        memory: Memory,
     ) -> None:
         """`changed` is set when a slot becomes free."""
+        self.memory = memory
         self._claimer = claimer
         self._journal = journal
         self._adoption = adoption
@@ -55,13 +62,15 @@ class Slots:
         self.attempts: list[RunningAttempt] = []
         """Attempts that run now, the oldest first."""
 
-    def take(self, queue: str) -> None:
-        """Take a slot for a message of a queue."""
+    def take(self, queue: str, memory_mb: int) -> None:
+        """Take a slot for a message of a queue, and the memory that its job asks for."""
         self._taken[queue] += 1
+        self.memory.take(memory_mb)
 
-    def release(self, queue: str) -> None:
-        """Free a slot of a queue."""
+    def release(self, queue: str, memory_mb: int) -> None:
+        """Free a slot of a queue, and the memory."""
         self._taken[queue] -= 1
+        self.memory.release(memory_mb)
         self._changed.set()
 
     def taken(self, queue: str) -> int:
@@ -130,7 +139,7 @@ class FreeSlots:
         """Free slots by queue; 0 or less: none."""
         if self.closed or not self.lease.held or self.supervisor.trouble:
             return dict.fromkeys(self.queues, 0)
-        left = self.capacity.left
+        left = min(self.capacity.left, self.slots.memory.jobs)
         return {
             name: min(left, self.limits.of(name) - self.slots.taken(name)) for name in self.queues
         }

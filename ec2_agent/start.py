@@ -22,8 +22,8 @@ from ec2_agent.host.clock import Clock
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.reconnect import ShimUnreachable
 from ec2_agent.logging.event import begin_log
-from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import EgressPolicy, Isolation, SandboxRefused
+from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
+from ec2_agent.sandbox.model import EgressPolicy, Isolation, Limits, SandboxRefused
 from ec2_agent.settings import CannotStart, Pace, Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused
@@ -32,6 +32,7 @@ from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from joblane.aws.clients import Clients, LazyClients
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name
+from joblane.job.spec import DEFAULT_MEMORY_MB
 
 MOST_READY_SLOTS = 16
 """Sandboxes that are kept ready for the next jobs, however many threads the agent has."""
@@ -54,6 +55,7 @@ class Options:
     egress_refuse: Sequence[str]
     drain_s: float
     fleet: str | None
+    max_memory_mb: int | None
 
 
 def run_agent(options: Options, pace: Pace) -> int:
@@ -109,6 +111,7 @@ def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
         directory=configuration.state_directory(options.deployment, options.name, os.geteuid()),
         state=configured.state,
         pace=pace,
+        max_memory_mb=options.max_memory_mb,
     )
 
 
@@ -151,6 +154,7 @@ def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
 
 def _launcher(options: Options, settings: Settings) -> Launcher:
     """Lock the state directory, and start the launcher."""
+    full = settings.isolation == "full"
     try:
         configuration.lock_state_directory(settings.directory)
         return Launcher(
@@ -160,6 +164,7 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
             egress=_egress(options),
             state_dir=settings.directory,
             cgroup_parent=options.cgroup,
+            defaults=Limits(memory_mb=DEFAULT_MEMORY_MB) if full else NO_LIMITS,
         )
     except OSError as failed:
         raise CannotStart(f"{settings.directory}: {failed.strerror or failed}") from None

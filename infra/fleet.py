@@ -107,6 +107,7 @@ class FleetStack(JoblaneStack):
                 allow_host_network=fleet.allow_host_network,
                 egress_allow=fleet.egress_allow,
                 egress_refuse=fleet.egress_refuse,
+                max_memory_mb=fleet.max.memory_mb,
                 release=asset.asset_hash,
                 bundle_url=asset.s3_object_url,
                 region=self.region,

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from joblane.aws.lanes import Received
+from joblane.job.spec import DEFAULT_MEMORY_MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,11 @@ def decode_delivery(value: dict[str, Any]) -> Delivery:
         lane_url=value["lane_url" if earlier else "lane"],
         dead_letter_url=value["dead_letters_url" if earlier else "dead_letters"],
         received=Received(
-            message["body"], message["receipt"], message["receives"], message["sent_ms"]
+            message["body"],
+            message["receipt"],
+            message["receives"],
+            message["sent_ms"],
+            message.get("memory_mb", DEFAULT_MEMORY_MB),  # absent up to version 0.2
         ),
         received_at=value["since"],
     )

@@ -60,6 +60,11 @@ def capacity_available() -> None:
     """After `no_capacity`."""
 
 
+@event(INFO, "job {job_id}: waits for {memory_mb} MB of memory; {has}")
+def waits_for_memory(job_id: str, memory_mb: int, has: str) -> None:
+    """Its message is held until running jobs end, or returned to its lane for another agent."""
+
+
 @event(WARNING, "job {job_id}: not started, returned to its lane: {why}")
 def start_failed(job_id: str, why: str) -> None:
     """The host lacked something at that moment; no part of the job has run."""

@@ -103,7 +103,7 @@ def test_state_manager_installs_on_the_fleets_instances(production: Deployment) 
             "ExecStart=/bin/sh -c 'exec /opt/joblane/bin/joblane agent "
             '--name \\"$(cat /var/lib/cloud/data/instance-id)\\" '
             "--deployment joblane --fleet main --queue default --threads 8 --isolation full "
-            "--cgroup /sys/fs/cgroup/system.slice/joblane-jobs.service'"
+            "--cgroup /sys/fs/cgroup/system.slice/joblane-jobs.service --max-memory-mb 3072'"
         ),
         "s3://",
     ):
@@ -119,6 +119,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "allow_host_network": False,
         "egress_allow": (),
         "egress_refuse": ("203.0.113.0/24",),
+        "max_memory_mb": None,
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",
         "region": "eu-west-1",

@@ -82,6 +82,7 @@ class Instance:
             allow_host_network=False,
             egress_allow=(),
             egress_refuse=(),
+            max_memory_mb=None,
             release=release,
             bundle_url="s3://bucket/bundle.zip",
             region="us-east-1",

@@ -16,6 +16,7 @@ from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.memory import Memory
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.judge import (
     AttemptResult,
@@ -181,7 +182,7 @@ class SimAgent:
         self.recorder = OutcomeRecorder(self._journal, DESCRIPTOR.retention, self.clock, world.dice)
         self._freed = asyncio.Event()
         adoption = Adoption(Path("/nonexistent"), jobs)
-        self._slots = Slots(self._claimer, self._journal, adoption, self._freed)
+        self._slots = Slots(self._claimer, self._journal, adoption, self._freed, Memory(None))
         self.lease = Lease(
             own,
             agents,
@@ -279,7 +280,7 @@ class SimAgent:
     def _admit(self, url: str, received: Received) -> None:
         """Take a slot for a message, as Agent does."""
         delivery = Delivery("default", url, f"{url}-dlq", received, self.clock())
-        self._slots.take("default")
+        self._slots.take("default", received.memory_mb)
         self.flight.add(delivery)
         self._spawn(self._serve(delivery))
 
@@ -296,7 +297,7 @@ class SimAgent:
         except AWS_ERRORS:
             await self.flight.give_back(delivery, 5)
         finally:
-            self._slots.release("default")
+            self._slots.release("default", delivery.received.memory_mb)
 
     def choose_exit_code(self) -> int:
         """How a job's process will exit."""

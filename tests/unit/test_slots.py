@@ -9,6 +9,7 @@ import pytest
 
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.lanes.memory import Memory
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.lease import Lease
@@ -20,6 +21,7 @@ from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
 from joblane.job.head import Head, submitted
+from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.settings import QueueSettings
 from tests.support.agents import Parts, settings
 from tests.support.aws import NAME, Cloud
@@ -57,7 +59,10 @@ class Host:
         self.changed = asyncio.Event()
         own = settings()
         adoption = Adoption(directory, parts.jobs)
-        self.slots = slots = Slots(parts.claimer, parts.journal, adoption, self.changed)
+        self.memory = Memory(4 * DEFAULT_MEMORY_MB)
+        self.slots = slots = Slots(
+            parts.claimer, parts.journal, adoption, self.changed, self.memory
+        )
         capacity = Capacity(
             directory, own.threads, lambda: 1000, slots.counts, time.monotonic, self.changed.set
         )
@@ -90,13 +95,13 @@ def _host(aws: Cloud, tmp_path: Path) -> Host:
 
 def test_free_slots_follow_threads_and_the_limit_of_each_queue(host: Host):
     assert {"default": 4, "bulk": 1} == host.free_slots.by_queue()
-    host.slots.take("bulk")
+    host.slots.take("bulk", DEFAULT_MEMORY_MB)
     assert {"default": 3, "bulk": 0} == host.free_slots.by_queue()
     for _ in range(3):
-        host.slots.take("default")
+        host.slots.take("default", DEFAULT_MEMORY_MB)
     assert {"default": 0, "bulk": 0} == host.free_slots.by_queue()
     assert not host.changed.is_set()
-    host.slots.release("bulk")
+    host.slots.release("bulk", DEFAULT_MEMORY_MB)
     assert host.changed.is_set()
     assert {"default": 1, "bulk": 1} == host.free_slots.by_queue()
 
@@ -116,7 +121,7 @@ def test_no_jobs_are_taken_without_lease_or_state_service_or_while_draining(host
 
 def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Host):
     attempt = Attempt(submitted(JOB, "acme", submission(), 0))
-    host.slots.take("default")
+    host.slots.take("default", DEFAULT_MEMORY_MB)
     with host.slots.running(attempt):
         assert ([JOB], JobCounts(1, 0)) == (host.slots.job_ids(), host.slots.counts())
         attempt.started = True
@@ -124,5 +129,5 @@ def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Hos
         host.slots.renew_all(1240.0)
         host.slots.abandon_all()
         assert (1240.0, True) == (attempt.until, attempt.abandoned)
-    host.slots.release("default")
+    host.slots.release("default", DEFAULT_MEMORY_MB)
     assert ([], JobCounts(0, 0)) == (host.slots.job_ids(), host.slots.counts())

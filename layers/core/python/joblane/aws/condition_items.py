@@ -3,6 +3,7 @@
 from joblane.aws.table import Row
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
+from joblane.job.spec import DEFAULT_MEMORY_MB
 
 KEPT_S = 7 * 86_400
 """How long a closed condition's row stays for operators to see."""
@@ -65,6 +66,7 @@ def waiting_row(condition: str, entry: WaitingJob) -> Row:
         "lane": entry.lane,
         "first_at": entry.first_ms,
         "blocked_at": entry.blocked_ms,
+        "memory_mb": None if entry.memory_mb == DEFAULT_MEMORY_MB else entry.memory_mb,
     }
 
 
@@ -77,4 +79,5 @@ def to_waiting(row: Row) -> WaitingJob:
         lane=row["lane"],
         first_ms=row["first_at"],
         blocked_ms=row["blocked_at"],
+        memory_mb=row.get("memory_mb", DEFAULT_MEMORY_MB),
     )

@@ -57,6 +57,15 @@ class JobClaims(JobTable):
         )
         return self._start(job_id, [woken, step], condition, rearmed(head, now_ms))
 
+    def note_wait(self, job_id: str, text: str) -> None:
+        """Write what a job waits for at its agent: one write. Raises Refused if it does not wait.
+
+        No transition: a claim that comes first is not undone, and one that comes later removes it.
+        """
+        states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
+        condition = Condition(f"#state IN ({', '.join(f':{name}' for name in states)})", states)
+        self._update(job_id, condition, lambda _: False, sets={"waits_for": text})
+
     def take_over(self, head: Head, agent: str, now_ms: int) -> Head:
         """Take a job whose agent's lease has ended. Raises Refused if the job has changed.
 
@@ -112,7 +121,7 @@ class JobClaims(JobTable):
             steps,
             condition,
             sets={"held_by": steps[-1].agent or "", **sets},
-            removes=("next_at", *removes),
+            removes=("next_at", "waits_for", *removes),
             adds=("epoch", "attempt"),
         )
         return self._complete(row)

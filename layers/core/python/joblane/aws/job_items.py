@@ -61,6 +61,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "once": head.idempotency_row,
         "resubmit_of": head.resubmit_of,
         "resubmitted_as": head.resubmitted_as,
+        "waits_for": head.waits_for,
         "spec": spec,
         # What counting needs of a submission that is in DATA.
         "queue": head.queue if spec is None else None,
@@ -114,6 +115,7 @@ def from_row(row: Row, data: Row) -> Head:
         idempotency_row=row.get("once"),
         resubmit_of=row.get("resubmit_of"),
         resubmitted_as=row.get("resubmitted_as"),
+        waits_for=row.get("waits_for"),
     )
 
 

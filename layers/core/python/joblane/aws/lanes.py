@@ -8,10 +8,11 @@ from botocore.exceptions import ClientError
 
 from joblane.deployment.names import Lane, dead_letter_name, inbox_name, lane_name
 from joblane.job.message import Command, Message
+from joblane.job.spec import DEFAULT_MEMORY_MB
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
-    from mypy_boto3_sqs.type_defs import MessageTypeDef
+    from mypy_boto3_sqs.type_defs import MessageAttributeValueTypeDef, MessageTypeDef
 
 VISIBILITY_S = 120
 """Visibility timeout: an agent must extend it within this time."""
@@ -23,6 +24,8 @@ MAX_DELAY_S = 900
 """Maximum message delay of SQS: 15 minutes."""
 
 _NO_SUCH_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
+
+_MEMORY = "memory_mb"
 
 BATCH = 10
 """Entries of one SQS batch request."""
@@ -37,6 +40,8 @@ class Received:
     receives: int
     """How often SQS has delivered it, including this delivery."""
     sent_ms: int
+    memory_mb: int = DEFAULT_MEMORY_MB
+    """Memory that its job asks for, in MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class LaneQueue:
         self._client.send_message(
             QueueUrl=self.url,
             MessageBody=message.encode(),
+            MessageAttributes=_attributes(message),
             MessageGroupId=message.tenant,
             DelaySeconds=delay_s,
         )
@@ -79,6 +85,7 @@ class LaneQueue:
                     {
                         "Id": str(n),
                         "MessageBody": message.encode(),
+                        "MessageAttributes": _attributes(message),
                         "MessageGroupId": message.tenant,
                         "DelaySeconds": delay_s,
                     }
@@ -96,6 +103,7 @@ class LaneQueue:
             WaitTimeSeconds=wait_s,
             VisibilityTimeout=VISIBILITY_S,
             MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
+            MessageAttributeNames=[_MEMORY],
         )
         return [_received(message) for message in answer.get("Messages", [])]
 
@@ -114,7 +122,8 @@ class LaneQueue:
 
         A delay above `MAX_DELAY_S` is reduced to that.
         """
-        self.send(Message.decode(received.body), min(delay_s, MAX_DELAY_S))
+        message = Message.decode(received.body).model_copy(update={"memory_mb": received.memory_mb})
+        self.send(message, min(delay_s, MAX_DELAY_S))
 
     def extend(self, receipts: Sequence[str]) -> list[str]:
         """Keep messages invisible for another `VISIBILITY_S`; returns those SQS refused."""
@@ -191,11 +200,20 @@ class Lanes:
         return True
 
 
+def _attributes(message: Message) -> "dict[str, MessageAttributeValueTypeDef]":
+    """The attributes of a message: none for a job that asks for the default."""
+    if message.memory_mb == DEFAULT_MEMORY_MB:
+        return {}
+    return {_MEMORY: {"DataType": "Number", "StringValue": str(message.memory_mb)}}
+
+
 def _received(message: "MessageTypeDef") -> Received:
     attributes = message["Attributes"]
+    memory = message.get("MessageAttributes", {}).get(_MEMORY)
     return Received(
         body=message["Body"],
         receipt=message["ReceiptHandle"],
         receives=int(attributes["ApproximateReceiveCount"]),
         sent_ms=int(attributes["SentTimestamp"]),
+        memory_mb=DEFAULT_MEMORY_MB if memory is None else int(memory["StringValue"]),
     )

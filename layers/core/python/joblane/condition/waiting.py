@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from joblane.deployment.names import Lane
 from joblane.job.head import Head, Step
 from joblane.job.lifecycle import State
+from joblane.job.spec import DEFAULT_MEMORY_MB
 
 _SAME_CYCLE = frozenset({State.PENDING, State.ACTIVE, State.BLOCKED})
 
@@ -23,6 +24,8 @@ class WaitingJob:
     counts from here, so a job that blocks again and again does not wait for ever."""
     blocked_ms: int
     """When it blocked this time."""
+    memory_mb: int = DEFAULT_MEMORY_MB
+    """Memory that it asks for."""
 
     @property
     def again(self) -> bool:
@@ -40,6 +43,7 @@ def waiting_job(head: Head) -> WaitingJob:
         lane=head.lane,
         first_ms=_first_blocked(head.timeline, blocked_ms),
         blocked_ms=blocked_ms,
+        memory_mb=head.spec.resources.memory,
     )
 
 

@@ -140,6 +140,8 @@ class Head:
     """Id of the job that this one repeats."""
     resubmitted_as: str | None = None
     """Id of the latest job that repeats this one."""
+    waits_for: str | None = None
+    """What an agent that has its message waits for before the claim; void once it is claimed."""
 
     @property
     def queue(self) -> str:
@@ -167,6 +169,13 @@ class Head:
         return self.tenant == tenant and not self.expired_row(now_s)
 
     @property
+    def reason(self) -> str:
+        """Why it waits or how it ended."""
+        if self.waits_for is not None and self.state in {State.PENDING, State.RETRY}:
+            return self.waits_for
+        return self.timeline[-1].full_reason
+
+    @property
     def deadline_ms(self) -> int | None:
         """Deadline in Unix milliseconds."""
         return None if self.spec.deadline is None else unix_ms(self.spec.deadline)
@@ -180,7 +189,7 @@ def version(head: Head) -> str:
     """Version of a job, the content of its ETag; it changes with every update."""
     steps = [step.encode() for step in head.timeline]
     rest = (head.state, head.epoch, head.next_at_ms, head.condition, head.cancel_requested)
-    seen = repr((*rest, head.hidden, head.resubmitted_as, head.wake_at_ms, steps))
+    seen = repr((*rest, head.hidden, head.resubmitted_as, head.wake_at_ms, head.waits_for, steps))
     return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -3,9 +3,17 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from joblane.deployment.names import Name
+from joblane.job.spec import DEFAULT_MEMORY_MB
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""
@@ -47,6 +55,9 @@ class Message(_Body):
 
     job_id: JobId
     tenant: Name
+    memory_mb: Annotated[int, Field(exclude=True)] = DEFAULT_MEMORY_MB
+    """Memory that the job asks for. An attribute of the SQS message and not in the body, where
+    agents of earlier versions would refuse it."""
 
 
 class Command(_Body):

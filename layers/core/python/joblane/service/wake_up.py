@@ -31,10 +31,15 @@ def message_delay_s(head: Head, now_ms: int) -> int | None:
     return delay_s if delay_s <= MAX_DELAY_S else None
 
 
+def wake_up_message(job: "Head | WaitingJob") -> Message:
+    """The message of a job."""
+    memory_mb = job.spec.resources.memory if isinstance(job, Head) else job.memory_mb
+    return Message(job_id=job.job_id, tenant=job.tenant, memory_mb=memory_mb)
+
+
 def send_wake_up(lanes: Lanes, job: "Head | WaitingJob", delay_s: int = 0) -> None:
     """Send one job's message."""
-    message = Message(job_id=job.job_id, tenant=job.tenant)
-    lanes.lane(job.queue, job.lane).send(message, delay_s)
+    lanes.lane(job.queue, job.lane).send(wake_up_message(job), delay_s)
 
 
 def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
@@ -44,7 +49,7 @@ def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
     """
     by_lane: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
     for job, delay_s in jobs:
-        message = Message(job_id=job.job_id, tenant=job.tenant)
+        message = wake_up_message(job)
         by_lane.setdefault((job.queue, job.lane), []).append((message, delay_s))
     return {
         message.job_id
