@@ -1,10 +1,12 @@
 """Memory is limited before anything runs: by the API, and by agents that claim what fits."""
 
 import time
+from typing import Any
 
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import submit, wait_for
+from tests.support.paced import start_paced
 
 
 def test_memory_that_no_fleet_gives_is_refused_with_the_most_that_is_allowed(http: Http):
@@ -17,16 +19,44 @@ def test_memory_that_no_fleet_gives_is_refused_with_the_most_that_is_allowed(htt
     assert "must be at most 65536" in error["problem"]
 
 
+def wait_for_reason(http: Http, job_id: str) -> dict[str, Any]:
+    """Wait until a job says that it waits for memory."""
+    deadline = time.monotonic() + 30
+    while "of memory" not in (job := http("GET", f"/v1/jobs/{job_id}").json())["reason"]:
+        assert time.monotonic() < deadline, job["reason"]
+        time.sleep(0.05)
+    assert ("pending", 0) == (job["state"], job["epoch"])
+    return dict(job)
+
+
+def started_at(job: dict[str, Any]) -> str:
+    """When a job was claimed, for the first and only time."""
+    (start,) = (step["at"] for step in job["timeline"] if step["state"] == "active")
+    return str(start)
+
+
+def test_small_jobs_do_not_overtake_a_large_one_that_waits_for_memory(quiet: Cloud, http: Http):
+    """Claims only: this host cannot limit memory, so the large job ends as refused."""
+    start_paced(quiet, "tight", memory_mb=1200)
+    running = submit(http, "sleep", "600")
+    wait_for(http, running, "active")
+    large = submit(http, "true", resources={"memory_mb": 1000})
+    expected = "waits for 1000 MB of memory; agent tight has 688 of 1200 MB free"
+    assert expected == wait_for_reason(http, large)["reason"]
+    small = submit(http, "true")  # fits, but what is free is reserved
+    http("POST", f"/v1/jobs/{running}/cancel")
+    last = wait_for(http, small, "completed")
+    first = wait_for(http, large, "failed", "completed")
+    assert started_at(first) < started_at(last)
+    quiet.stop_agent("tight")
+
+
 def test_a_job_that_no_agent_has_memory_for_is_not_claimed_and_says_so(quiet: Cloud, http: Http):
     quiet.start_agent("small", options=("--max-memory-mb", "600"))
     large = submit(http, "true", resources={"memory_mb": 700})
     beside = submit(http, "true")
     assert "completed" == wait_for(http, beside, "completed")["state"]
-    deadline = time.monotonic() + 30
-    while "memory" not in (job := http("GET", f"/v1/jobs/{large}").json())["reason"]:
-        assert time.monotonic() < deadline, job["reason"]
-        time.sleep(0.05)
     expected = "waits for 700 MB of memory; agent small gives a job at most 600 MB"
-    assert (expected, "pending", 0) == (job["reason"], job["state"], job["epoch"])
+    assert expected == wait_for_reason(http, large)["reason"]
     assert "cancelled" == http("POST", f"/v1/jobs/{large}/cancel").json()["state"]
     quiet.stop_agent("small")

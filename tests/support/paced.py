@@ -18,14 +18,16 @@ def start_paced(  # noqa: PLR0913 - all that tells one agent from another
     threads: int = 4,
     endpoint: str | None = None,
     journal_room: int | None = None,
+    memory_mb: int | None = None,
     options: Sequence[str] = (),
 ) -> Process:
     """Start an agent and return when it is listed; `endpoint` None means MiniStack itself."""
+    memory = () if memory_mb is None else ("--memory-mb", str(memory_mb))
     room = () if journal_room is None else ("--journal-room", str(journal_room))
     return cloud.start_agent(
         name,
         threads=threads,
         endpoint=endpoint,
         options=options,
-        program=(sys.executable, paced_agent.__file__, *room, *PACE),
+        program=(sys.executable, paced_agent.__file__, *room, *memory, *PACE),
     )

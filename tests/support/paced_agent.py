@@ -1,22 +1,30 @@
-"""An agent with a pace of its own: `paced_agent.py [--journal-room N] HEARTBEAT LEASE MARGIN ...`.
+"""An agent with a pace of its own: `paced_agent.py [OPTION] HEARTBEAT LEASE MARGIN ...`.
 
 The three are seconds; more options are those of `joblane agent`, and so is everything else. So a
 test need not wait minutes for a lease to end, nor fill a journal with a thousand outcomes.
+`--journal-room` is for how many outcomes it has room, `--memory-mb` what its jobs may have
+together, as on a host that can limit memory; a job that waits for it says so at once.
 """
 
 import argparse
 import sys
 
 from ec2_agent.command_line import main
+from ec2_agent.lanes import memory
 from ec2_agent.outcomes import journal
+from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Pace
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--journal-room", type=int, default=journal.ROOM)
+    parser.add_argument("--memory-mb", type=int)
     parser.add_argument("heartbeat_s", type=float)
     parser.add_argument("lease_s", type=int)
     parser.add_argument("margin_s", type=float)
     asked, options = parser.parse_known_args()
     journal.ROOM = asked.journal_room
+    if asked.memory_mb is not None:
+        memory.NOTE_AFTER_S = 0.0
+        setattr(Launcher, "memory_mb", asked.memory_mb)  # noqa: B010 - mypy knows a property
     sys.exit(main(["run", *options], Pace(asked.heartbeat_s, asked.lease_s, asked.margin_s)))
