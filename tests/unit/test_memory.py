@@ -141,7 +141,7 @@ def test_a_job_that_waits_for_memory_says_so_for_one_write_however_often_it_is_t
     expected = f"waits for {LARGE_MB} MB of memory; agent agent-1 has 1500 of 3000 MB free"
     assert expected == agent.reason()
     assert 1 == agent.meter.write_units
-    agent.aws.jobs.claim(JOB, "agent-2", 2000)
+    assert agent.aws.jobs.claim(JOB, "agent-2", 2000).waits_for is None
     assert "claimed" == agent.reason()
 
 
