@@ -1,7 +1,7 @@
 """An agent under systemd with AWS and many jobs: what tests/kernel/test_systemd.py does, in full.
 
 By hand, because emulated each start of the agent takes half a minute:
-`JOBLANE_SYSTEMD_JOBS=50 .venv/bin/pytest -s tests/e2e/test_systemd.py`
+`JOBLANE_SYSTEMD_JOBS=20 .venv/bin/pytest -s tests/e2e/test_systemd.py`
 """
 
 import os
@@ -72,6 +72,7 @@ def test_no_restart_interrupts_a_job(instance: Instance, http: Http, platform: H
             "-c",
             TICK,
             timeout_s=7200,
+            resources={"memory_mb": 16},
             network="none" if n % EGRESS_EVERY else "egress",
         )
         for n in range(JOBS)
