@@ -117,5 +117,6 @@ def _signal_name(number: int) -> str:
 
 
 def _memory_limit(head: Head) -> str:
-    limit = head.spec.resources.memory_mb
-    return "the agent's default limit" if limit is None else f"its limit is {limit} MB"
+    resources = head.spec.resources
+    default = ", the default" if resources.memory_mb is None else ""
+    return f"its limit is {resources.memory} MB{default}"
