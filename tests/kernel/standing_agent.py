@@ -31,7 +31,8 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     shim = shims.take()
     out, err = os.pipe(), os.pipe()
     ours, theirs = socket.socketpair()
-    spec = Spec(("/bin/sh", "-c", script), {}, Limits(memory_mb=32), network="egress")
+    limits = Limits(memory_mb=32, tmp_mb=256)
+    spec = Spec(("/bin/sh", "-c", script), {}, limits, network="egress")
     sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240
     order = {"until": until, "kill_at": None, "recovery": False}
