@@ -5,11 +5,9 @@ of its own.
 """
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -357,71 +355,3 @@ def test_a_limit_that_the_kernel_refuses_fails_the_job(launcher: Launcher) -> No
         shell(launcher, "true", limits=Limits(cpus=0.001))
     with pytest.raises(SandboxRefused, match="memory_mb"):
         shell(launcher, "true", limits=Limits(memory_mb=1))
-
-
-def run_in(group: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command line of the sandbox in a cgroup."""
-    script = f'echo $$ >{group}/cgroup.procs && exec "$@"'
-    return subprocess.run(
-        ["sh", "-c", script, "sh", *argv],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=60,
-    )  # fmt: skip
-
-
-@pytest.fixture
-def group() -> Iterator[Path]:
-    """A cgroup such as systemd makes for a service."""
-    path = Path("/sys/fs/cgroup/some.service")
-    Path("/sys/fs/cgroup/cgroup.subtree_control").write_text("+cpu +cpuset +io +memory +pids")
-    path.mkdir()
-    yield path
-    for child in (path / "others", path):
-        if child.exists():
-            child.rmdir()
-
-
-def test_a_delegated_cgroup_is_vacated_and_used(group: Path) -> None:
-    os.setxattr(group, "trusted.delegate", b"1")
-    run_ = (sys.executable, "-m", "ec2_agent.sandbox", "run", "--json", "--memory-mb", "32")
-    probe_ = "import subprocess, sys; print(open('/proc/self/cgroup').read()); "
-    probe_ += "sys.stdout.flush(); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
-    done = run_in(group, sys.executable, "-c", probe_, *run_, "--", "true")
-    assert done.returncode == 0, done.stderr
-    before, _, told = done.stdout.strip().rpartition("\n")
-    assert before.strip() == "0::/some.service"
-    assert json.loads(told)["usage"]["peak_memory_bytes"] > 0
-    assert [path.name for path in group.iterdir() if path.is_dir()] == ["others"]
-
-
-def test_a_user_with_a_delegated_cgroup_has_limits(group: Path) -> None:
-    for path in (group, *(group / f"cgroup.{name}" for name in ("procs", "subtree_control"))):
-        os.chown(path, 12345, 12345)
-    user = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/usr/bin/python3", "-B")
-    run_ = (*user, "-m", "ec2_agent.sandbox", "run", "--json", "--memory-mb", "64", "--")
-    done = run_in(group, *run_, "/usr/bin/python3", "-c", TOUCH.format(mb=300))
-    assert done.stdout, done.stderr
-    assert json.loads(done.stdout)["oom_killed"], done.stdout
-
-
-def test_what_a_crashed_agent_left_is_swept() -> None:
-    script = (
-        "import os, signal\nfrom ec2_agent.sandbox.launcher import Launcher\n"
-        "from ec2_agent.sandbox.model import Limits, Spec\n"
-        "launcher = Launcher(isolation='full', slots=2)\n"
-        "spec = Spec(('sleep', '60'), {}, Limits())\n"
-        "print(launcher.start(spec, stdout=2, stderr=2).leaf, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    crashed = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    leaf = Path(crashed.stdout.strip())
-    assert leaf.name.isdecimal()
-    events = leaf.parent / "cgroup.events"
-    while events.exists() and "populated 1" in events.read_text():
-        time.sleep(0.05)
-    with TidyLauncher(isolation="full", slots=0) as launcher:
-        launcher.remove_leftovers()  # should another launcher's block have become free meanwhile
-        assert not leaf.exists()
-        assert [path for path in room(launcher).iterdir() if path.is_dir()] == []

@@ -21,7 +21,7 @@ tests() {
     $PWD/.venv/bin/python -m pytest --quiet --color=no --durations=3 -p no:cacheprovider \
         -p pytest_timeout --confcutdir=$PWD/tests/sandbox "$@"
 }
-tests tests/kernel/test_limits.py || exit
+tests tests/kernel/test_limits.py tests/kernel/test_cgroups.py || exit
 mkdir /tmp/beside  # test_soak.py looks at /tmp
 TMPDIR=/tmp/beside tests tests/sandbox/test_endings.py tests/sandbox/test_egress.py & first=$!
 tests tests/sandbox/test_adversarial.py tests/sandbox/test_output.py tests/sandbox/test_soak.py ||
