@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from joblane.aws.job_items import DATA, RAW, change, key
-from joblane.aws.job_table import Condition, JobTable, Refused
+from joblane.aws.job_table import Condition, JobTable, Refused, unchanged
 from joblane.aws.table import ConditionFailed, Row
 from joblane.job.head import SAME_ATTEMPT, Head, Step
 from joblane.job.lifecycle import Event, State
@@ -54,8 +54,11 @@ class JobMoves(JobTable):
         """
         after = apply(head, event, step, expires_at)
         sets, removes = change(head, after)
-        condition = _as_seen(head)
-        self._transition(head.job_id, [step], condition, sets=sets, removes=removes)
+        shorter = len(after.timeline) <= len(head.timeline)
+        steps, condition = [step], _as_seen(head)
+        if shorter:
+            steps, condition = list(after.timeline), unchanged(head)
+        self._transition(head.job_id, steps, condition, sets=sets, removes=removes, instead=shorter)
         return after
 
     def request_cancel(self, job_id: str, reason: str, epoch: int | None = None) -> Head:

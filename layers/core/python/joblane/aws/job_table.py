@@ -1,12 +1,16 @@
 """Adapter for the `jobs` table: reads, and the conditional update that every write uses."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+
+from botocore.exceptions import ClientError
 
 from joblane.aws.job_items import DATA, attention, from_row, key
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.formats.ids import before_id
-from joblane.job.head import Head, Step
+from joblane.job.head import Head, Step, folded
 from joblane.job.lifecycle import State
 
 _FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
@@ -26,6 +30,14 @@ class Condition:
 
     text: str
     values: Row = field(default_factory=dict)
+
+
+def unchanged(head: Head) -> Condition:
+    """A job still has the state, the epoch and the timeline of `head`."""
+    return Condition(
+        "#state = :before AND #epoch = :epoch AND size(#timeline) = :length",
+        {"before": head.state, "epoch": head.epoch, "length": len(head.timeline)},
+    )
 
 
 class JobTable(Store):
@@ -137,12 +149,16 @@ class JobTable(Store):
         that shows our own steps at the end of the timeline is a success.
         With `instead` the steps replace the timeline; the condition must exclude that another
         writer has added a line.
+
+        Timelines written before they were folded may fill their item, so that no line can be
+        added; such a one is folded first.
         """
         lines = [step.encode() for step in steps]
         sets = {**(sets or {}), "state": steps[-1].state}
         if instead:
             sets["timeline"] = lines
-        return self._update(
+        write = partial(
+            self._update,
             job_id,
             condition,
             lambda old: old["timeline"][-len(lines) :] == lines,
@@ -151,6 +167,22 @@ class JobTable(Store):
             adds=adds,
             lines=() if instead else lines,
         )
+        try:
+            return write()
+        except ClientError as error:
+            if not _item_is_full(error):
+                raise
+        self._fold(job_id)
+        return write()
+
+    def _fold(self, job_id: str) -> None:
+        """Fold a stored timeline. If the job changes meanwhile, its next writer folds it."""
+        head = self.get(job_id)
+        if head is None:
+            return
+        lines = [step.encode() for step in folded(head.timeline)]
+        with suppress(Refused):
+            self._update(job_id, unchanged(head), lambda _: False, sets={"timeline": lines})
 
     def _update(  # noqa: PLR0913 - the parts of an UpdateItem
         self,
@@ -193,3 +225,9 @@ class JobTable(Store):
         if data is None:
             raise Refused(None)
         return from_row(row, data)
+
+
+def _item_is_full(error: ClientError) -> bool:
+    """Whether an update would make the item larger than DynamoDB allows, 400 KB."""
+    reason = error.response["Error"]
+    return reason["Code"] == "ValidationException" and "Item size" in reason["Message"]

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from joblane.deployment.names import Lane
-from joblane.job.head import Head, Step
+from joblane.job.head import BLOCK_SERIES, Head, Step
 from joblane.job.lifecycle import State
 from joblane.job.spec import DEFAULT_MEMORY_MB
-
-_SAME_CYCLE = frozenset({State.PENDING, State.ACTIVE, State.BLOCKED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def _first_blocked(timeline: Sequence[Step], blocked_ms: int) -> int:
     """When the series of blocks began that no other end of an attempt interrupts."""
     first = blocked_ms
     for step in reversed(timeline):
-        if step.state not in _SAME_CYCLE:
+        if step.state not in BLOCK_SERIES:
             break
         if step.state is State.BLOCKED:
             first = step.began_ms

@@ -76,7 +76,8 @@ class JobProgress(View):
     next_at: str | None
     """Time of the next attempt, or the earliest start."""
     timeline: tuple[Transition, ...]
-    """Every transition, oldest first."""
+    """Transitions, oldest first. Of a long timeline the first and the last; the reason of an entry
+    in between says how many it stands for."""
     abridged: bool
     """Whether `command` and `env` are cut short here; `GET /v1/jobs/{id}` shows them whole."""
 

@@ -7,7 +7,7 @@ exactly as the store makes it in the table.
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from joblane.job.head import SAME_ATTEMPT, Head, Step, waits_in_lane, with_step
+from joblane.job.head import SAME_ATTEMPT, Head, Step, folded, waits_in_lane, with_step
 from joblane.job.lifecycle import ENDED, TABLE, Event, Outcome, State
 
 _RESTARTS = frozenset({Event.RETRY, Event.REPLAY})
@@ -72,7 +72,7 @@ def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -
         head,
         state=step.state,
         attempt=attempt,
-        timeline=(*head.timeline, replace(step, attempt=attempt)),
+        timeline=folded((*head.timeline, replace(step, attempt=attempt))),
         next_at_ms=None,
         condition=None,
         expires_at=expires_at if step.state in ENDED else None,

@@ -121,7 +121,7 @@ class EpochEnd:
     """When the next transition was written."""
     records: int | None
     """Number of records; None if unknown: the agent was lost, or the line stands for several
-    blocks."""
+    attempts."""
     last: int
     """The last epoch that ended so."""
 
@@ -135,15 +135,18 @@ def epoch_attempt(head: Head, epoch: int) -> int:
 def epoch_end(head: Head, epoch: int) -> EpochEnd | None:
     """The end of an epoch, or None while it runs or has not begun.
 
-    Every claim in the timeline is one epoch; a claim before a line that stands for several blocks
-    is as many epochs.
+    Every claim in the timeline is one epoch; a claim before a line that stands for several ends
+    of attempts is as many epochs. Their numbers are taken to rise by one up to that of the line,
+    which is exact for retries and for blocks, and not where an operator restarted the job.
     """
     seen = 0
     for step, following in pairwise(head.timeline):
         if step.state is State.ACTIVE:
+            first = seen + 1
             seen += following.times
             if epoch <= seen:
-                return EpochEnd(step.attempt, following.at_ms, following.records, seen)
+                attempt = max(step.attempt, min(step.attempt + epoch - first, following.attempt))
+                return EpochEnd(attempt, following.at_ms, following.records, seen)
     return None
 
 
