@@ -131,8 +131,9 @@ def test_an_api_that_is_not_there(api: FakeApi, joblane: Joblane) -> None:
         "ftp://x",
         "http://",
         "http://[",
-        "http://x?a=b",
-        "http://x:99999",
+        "https://x?a=b",
+        "https://x:99999",
+        "https://name:password@x",
         "http://\x01",
     ],
 )
@@ -160,7 +161,7 @@ def test_no_token_is_told_when_the_api_wants_one(
     ran = joblane("ls")
     assert (ran.code, one_line(ran.said)) == (
         77,
-        "401 Unauthorized; not logged in: run `joblane login` or set JOBLANE_TOKEN",
+        "401 Unauthorized; not logged in: run `joblane login` or set JOBLANE_URL and JOBLANE_TOKEN",
     )
 
 

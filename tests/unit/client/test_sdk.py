@@ -190,15 +190,16 @@ def test_a_command_that_cannot_be_sent_is_refused_here(
 def test_proxies_are_for_others_not_for_loopback(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
     api.answers["/v1/health"] = (200, {}, b'{"status": "ok"}')
     with Client(api.url) as client:
         assert client.health()
-    with Client("http://joblane.invalid") as client:
+    with Client("https://joblane.invalid") as client:
         assert "127.0.0.1:9" not in client.url
-    monkeypatch.setenv("http_proxy", "nonsense://x")
+    monkeypatch.setenv("https_proxy", "nonsense://x")
     with pytest.raises(ConfigError, match="proxy"):
-        Client("http://joblane.invalid")
+        Client("https://joblane.invalid")
 
 
 def test_a_certificate_that_is_not_trusted_is_final(

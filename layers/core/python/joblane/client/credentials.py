@@ -2,19 +2,23 @@
 
     StaticToken    a token of the environment or the command line, used unchanged
     PersonLogin    stored by `joblane login`; refreshed before it expires, and once after a 401
-    MachineLogin   a client id and secret; the token is stored until it expires, because issuers
-                   charge for each
+    MachineLogin   a client id and secret, sent to the pinned issuer only; the token is stored until
+                   it expires, because issuers charge for each
 
 OAuth is imported when a token is requested: most commands find a valid one on disk.
 """
 
 import time
 from hashlib import sha256
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from joblane.client.errors import ConfigError, LoginError
+from joblane.client.issuers import PinnedIssuer
 from joblane.client.tokens import StoredToken, TokenFile
 from joblane.client.transport import Certificate
+
+if TYPE_CHECKING:
+    from joblane.client.oauth import Issuer
 
 MARGIN_S = 60.0
 """A token is renewed when it expires within this time."""
@@ -45,7 +49,7 @@ class StaticToken:
         self.hint = (
             "has JOBLANE_TOKEN expired, or does it lack a scope?"
             if token
-            else "not logged in: run `joblane login` or set JOBLANE_TOKEN"
+            else "not logged in: run `joblane login` or set JOBLANE_URL and JOBLANE_TOKEN"
         )
 
     def token(self) -> str | None:
@@ -119,20 +123,28 @@ class MachineLogin(RenewableToken):
 
     def __init__(
         self,
-        url: str,
+        pinned: PinnedIssuer,
         file: TokenFile,
         client_id: str,
         secret: str,
         certificate: Certificate | None,
     ) -> None:
-        super().__init__(url, file)
+        super().__init__(pinned.api_url, file)
         self._client_id, self._secret = client_id, secret
         self._certificate = certificate
+        self._pinned = pinned
 
     def _obtain(self, stored: StoredToken | None) -> StoredToken | None:  # noqa: ARG002 - it has no refresh token
         from joblane.client import oauth  # noqa: PLC0415 - see the module
 
         issuer = oauth.discover(self._url, self._certificate)
+        self._pinned.check(issuer)
+        return self.log_in(issuer)
+
+    def log_in(self, issuer: "Issuer") -> StoredToken:
+        """Obtain a token from an issuer that was checked."""
+        from joblane.client import oauth  # noqa: PLC0415 - see the module
+
         return oauth.machine_token(self._url, issuer, self._client_id, self._secret)
 
 

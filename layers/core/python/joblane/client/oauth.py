@@ -31,6 +31,8 @@ DEFAULT_LIFE_S = 300.0
 class Issuer:
     """Endpoints of an issuer, and the client id for it."""
 
+    issuer: str
+    """URL below which its discovery document is."""
     client_id: str | None
     scopes: tuple[str, ...]
     audience: str | None
@@ -69,16 +71,20 @@ def discover(api_url: str, certificate: Certificate | None = None) -> Issuer:
     Raises `UnreachableError` and `AnswerError`.
     """
     login = _json_of(f"{api_url}/v1/login", "the API", certificate)
-    found = _json_of(_url(login, "openid_configuration"), "the issuer")
+    # An API elsewhere must not direct this client to services of this machine.
+    local = is_loopback(httpx.URL(api_url).host)
+    configuration = _url(login, "openid_configuration", local=local)
+    found = _json_of(configuration, "the issuer")
     revoke = found.get("revocation_endpoint")
     client, audience = login.get("client_id"), login.get("audience")
     return Issuer(
+        issuer=configuration.removesuffix("/.well-known/openid-configuration"),
         client_id=str(client) if client else None,
         scopes=tuple(str(scope) for scope in login.get("scopes") or ()),
         audience=str(audience) if audience else None,
-        authorize_url=_url(found, "authorization_endpoint"),
-        token_url=_url(found, "token_endpoint"),
-        revoke_url=_url(found, "revocation_endpoint") if revoke else None,
+        authorize_url=_url(found, "authorization_endpoint", local=local),
+        token_url=_url(found, "token_endpoint", local=local),
+        revoke_url=_url(found, "revocation_endpoint", local=local) if revoke else None,
     )
 
 
@@ -205,13 +211,13 @@ def _object(answer: httpx.Response, server: str) -> dict[str, Any]:
     return found
 
 
-def _url(found: Mapping[str, Any], name: str) -> str:
-    """Check that a URL is safe for secrets: https, or loopback."""
+def _url(found: Mapping[str, Any], name: str, *, local: bool) -> str:
+    """Check that a URL is safe for secrets: https, or loopback if the API is `local`."""
     try:
         url = httpx.URL(str(found.get(name) or ""))
     except (httpx.InvalidURL, ValueError):
         url = httpx.URL("")
-    if url.scheme == "https" or (url.scheme == "http" and is_loopback(url.host)):
+    if url.scheme == "https" or (local and url.scheme == "http" and is_loopback(url.host)):
         return str(url)
     raise AnswerError(f"the answer of the API has no https URL for {name}")
 

@@ -10,15 +10,16 @@
     client_id = "4h57kf..."
     client_secret = "..."
 
-The first of these that names an API is used, with its token only: `--profile`, `--url`,
-JOBLANE_URL, JOBLANE_PROFILE, the profile `default`.
+The first of these that names an API is used, with its own credential only: `--profile`, `--url`,
+JOBLANE_URL, JOBLANE_PROFILE, the profile `default`. The credentials in the environment
+(JOBLANE_TOKEN, JOBLANE_CLIENT_SECRET, JOBLANE_CERTIFICATE) belong to JOBLANE_URL.
 """
 
 import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from joblane.client.credentials import (
     token_file_name,
 )
 from joblane.client.errors import ConfigError
+from joblane.client.issuers import PinnedIssuer
 from joblane.client.tokens import OTHERS, TokenFile, home
 from joblane.client.transport import Certificate, base_url
 
@@ -50,36 +52,43 @@ class Endpoint:
     token_file: TokenFile
     """Where a login is stored."""
     certificate: Certificate | None
+    pinned: PinnedIssuer
     profile: str | None
     """None when the environment or the command line named the API."""
     profile_exists: bool
     """Whether the file contains the profile."""
 
 
+def _nothing(_message: str) -> None:
+    """Show nothing: the caller is a program."""
+
+
 def find_endpoint(
     url: str | None = None,
     token: str | None = None,
     profile: str | None = None,
+    show: Callable[[str], None] = _nothing,
 ) -> Endpoint:
-    """Find the API and the credential; the arguments are the command line's options.
+    """Find the API and the credential; the first arguments are the command line's options.
 
-    Raises `ConfigError`.
+    `show` tells a person which issuer the API named at the first login. Raises `ConfigError`.
     """
     environ = os.environ
     profiles = read(config_file(environ))
     name = profile
     if name is None and url is None and not environ.get("JOBLANE_URL"):
         name = environ.get("JOBLANE_PROFILE") or DEFAULT
-    given = {key: environ.get(f"JOBLANE_{key.upper()}", "") for key in KEYS}
     if name is None:
-        found = given if url is None else {**given, "url": url}
-        token = token or environ.get("JOBLANE_TOKEN")
+        found = {"url": environ.get("JOBLANE_URL", "") if url is None else url}
+        if url is None or _is_for(environ, url):
+            found = {**_given(environ), **found}
+            token = token or environ.get("JOBLANE_TOKEN")
     elif not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not a valid profile name; use letters, digits, - and _")
     elif name in profiles:
-        found = {"client_secret": given["client_secret"], **profiles[name]}
+        found = profiles[name]
     elif url is not None:
-        found = {"client_secret": given["client_secret"], "url": url}
+        found = {"url": url}
     else:
         raise ConfigError(_missing(name, environ, profile or environ.get("JOBLANE_PROFILE")))
     api = base_url(found["url"])
@@ -88,8 +97,21 @@ def find_endpoint(
     file = TokenFile(environ, name or token_file_name(api, found.get("client_id", "")))
     path, key_path = found.get("certificate"), found.get("certificate_key")
     certificate = Certificate(path, key_path or None) if path else None
-    credential = _credential(api, token, found, file, certificate)
-    return Endpoint(api, credential, file, certificate, name, profile_exists=name in profiles)
+    pinned = PinnedIssuer(environ, api, show)
+    credential = StaticToken(token) if token else _login(found, file, certificate, pinned)
+    return Endpoint(
+        api, credential, file, certificate, pinned, name, profile_exists=name in profiles
+    )
+
+
+def _is_for(environ: Mapping[str, str], url: str) -> bool:
+    """Whether the credentials in the environment were set for the API at `url`."""
+    own = environ.get("JOBLANE_URL", "")
+    return own.strip() != "" and base_url(own) == base_url(url)
+
+
+def _given(environ: Mapping[str, str]) -> dict[str, str]:
+    return {key: environ.get(f"JOBLANE_{key.upper()}", "") for key in KEYS}
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
@@ -163,20 +185,18 @@ def _missing(name: str, environ: Mapping[str, str], wanted: str | None) -> str:
     )
 
 
-def _credential(
-    url: str,
-    token: str | None,
+def _login(
     found: Mapping[str, str],
     file: TokenFile,
     certificate: Certificate | None,
+    pinned: PinnedIssuer,
 ) -> Credential:
-    if token:
-        return StaticToken(token)
     client_id, secret = found.get("client_id"), found.get("client_secret")
     if client_id and secret:
-        return MachineLogin(url, file, client_id, secret, certificate)
+        return MachineLogin(pinned, file, client_id, secret, certificate)
     if client_id:
-        raise ConfigError(f"the client {client_id} has no secret; set JOBLANE_CLIENT_SECRET")
-    if file.path.exists():
-        return PersonLogin(url, file)
-    return StaticToken(None)
+        raise ConfigError(
+            f"the client {client_id} has no secret; put client_secret into its profile, or set "
+            "JOBLANE_URL, JOBLANE_CLIENT_ID and JOBLANE_CLIENT_SECRET"
+        )
+    return PersonLogin(pinned.api_url, file) if file.path.exists() else StaticToken(None)

@@ -81,13 +81,23 @@ def is_loopback(host: str) -> bool:
 
 
 def base_url(text: str) -> str:
-    """Check the URL of an API, and drop the slash at its end. Raises `ConfigError`."""
+    """Check the URL of an API, and drop the slash at its end.
+
+    Raises `ConfigError`, also for http to another machine: tokens are sent there.
+    """
     try:
         url = httpx.URL(text.strip())
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise ConfigError(f"JOBLANE_URL is not a URL: {error}") from error
     if url.scheme not in {"http", "https"} or not re.fullmatch(r"[\w.:-]+", url.host):
-        raise ConfigError("JOBLANE_URL must start with http:// or https:// and name a host")
+        raise ConfigError("JOBLANE_URL must start with https:// and name a host")
+    if url.scheme == "http" and not is_loopback(url.host):
+        raise ConfigError(
+            f"JOBLANE_URL must start with https://: http would send the token to {url.host} "
+            "unencrypted, and is allowed for this machine (127.0.0.1) only"
+        )
+    if url.userinfo:
+        raise ConfigError("JOBLANE_URL must not contain a user name or password")
     if url.port is not None and not 0 < url.port <= MAX_PORT:
         raise ConfigError(f"the port in JOBLANE_URL must be 1 to {MAX_PORT}")
     if url.query or url.fragment:

@@ -40,7 +40,7 @@ class Settings:
         """Find the API and the credential. Raises `ConfigError`."""
         from joblane.client.profiles import find_endpoint  # noqa: PLC0415 - help and usage errors need no HTTP
 
-        return find_endpoint(self.url, self.token, self.profile)
+        return find_endpoint(self.url, self.token, self.profile, terminal.note)
 
 
 class Commands(TyperGroup):

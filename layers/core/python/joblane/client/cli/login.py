@@ -28,25 +28,41 @@ def login(
             "--no-browser", help="Print the address of the login page instead of opening it."
         ),
     ] = False,
+    confirm_issuer: Annotated[
+        str | None,
+        typer.Option(
+            "--confirm-issuer",
+            metavar="URL",
+            help="Accept this issuer in place of the one that the deployment named before.",
+        ),
+    ] = None,
 ) -> None:
     """Log in as a person, in the browser.
+
+    The issuer that the deployment names is stored at the first login, and shown. When it names
+    another one later, nothing is sent until --confirm-issuer accepts it.
 
     `joblane --url URL login` also creates the profile `default` (or --profile NAME), so that other
     commands need no URL. On a host without a browser, open the address on any machine and paste
     the address on which the browser ends.
     """
     from joblane.client import oauth, profiles  # noqa: PLC0415 - help needs no HTTP
+    from joblane.client.credentials import MachineLogin  # noqa: PLC0415
     from joblane.client.loopback import Loopback  # noqa: PLC0415
 
     settings: Settings = ctx.obj
     profile = settings.profile or (profiles.DEFAULT if settings.url else settings.profile)
-    endpoint = profiles.find_endpoint(settings.url, settings.token, profile)
+    endpoint = profiles.find_endpoint(settings.url, settings.token, profile, terminal.note)
     url = endpoint.url
     issuer = oauth.discover(url, endpoint.certificate)
-    with Loopback() as loopback:
-        attempt = oauth.start_login(issuer, loopback.redirect_uri)
-        code = _code(loopback, attempt, no_browser=no_browser)
-    token = oauth.exchange(url, issuer, attempt, code)
+    endpoint.pinned.check(issuer, confirm_issuer)
+    if isinstance(endpoint.credential, MachineLogin):
+        token = endpoint.credential.log_in(issuer)
+    else:
+        with Loopback() as loopback:
+            attempt = oauth.start_login(issuer, loopback.redirect_uri)
+            code = _code(loopback, attempt, no_browser=no_browser)
+        token = oauth.exchange(url, issuer, attempt, code)
     with endpoint.token_file.lock():
         endpoint.token_file.remove()  # replaced even if other users could read it
         endpoint.token_file.write(token)
