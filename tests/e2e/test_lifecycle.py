@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from ulid import ULID
 
 from joblane.aws.clients import Clients
 from joblane.deployment.names import dead_letter_name, lane_name, topic_name
@@ -48,6 +49,21 @@ def test_a_scheduled_job_is_cancelled_at_once_and_only_once(http: Http):
     again = http("POST", f"/v1/jobs/{job_id}/cancel")
     assert (409, "application/problem+json") == (again.status_code, again.headers["Content-Type"])
     assert "cancelled" in again.json()["detail"]
+
+
+def test_ls_lists_one_of_the_states_and_all_of_the_labels(http: Http, joblane: Run):
+    run = str(ULID())
+    both = submit(http, "true", labels={"run": run, "tier": "gold"}, run_at=moment(3600))
+    one = submit(http, "true", labels={"run": run}, run_at=moment(3600))
+    assert "cancelled" == http("POST", f"/v1/jobs/{both}/cancel").json()["state"]
+
+    def listed(*options: str) -> list[str]:
+        page = json.loads(joblane("ls", "--json", "--label", f"run={run}", *options).stdout)
+        return [job["id"] for job in page["entries"]]
+
+    assert [one, both] == listed("--state", "scheduled", "--state", "cancelled")
+    assert [both] == listed("--state", "dead", "--state", "cancelled")
+    assert [both] == listed("--label", "tier=gold")
 
 
 def test_a_running_job_is_cancelled_with_all_that_it_started(http: Http):

@@ -1,5 +1,6 @@
 """The output of real jobs as a stream of events, read before, during and after the job."""
 
+import base64
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -68,6 +69,15 @@ def check(source: EventSource) -> None:
         json.loads(end.data)["state"],
         json.loads(end.data)["exit_code"],
     )
+
+
+@pytest.mark.parametrize("levels", [1, 6_000])
+def test_a_nested_last_event_id_does_not_crash_the_function(http: Http, levels: int):
+    job_id = submit(http, "true")
+    nested = base64.urlsafe_b64encode(b"[" * levels).decode().rstrip("=")
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": nested}
+    refused = http("GET", f"/v1/jobs/{job_id}/logs", headers=headers)
+    assert (400, "Last-Event-ID") == (refused.status_code, refused.json()["errors"][0]["field"])
 
 
 def test_a_reader_who_joins_before_the_job_is_told_all_of_it(http: Http):

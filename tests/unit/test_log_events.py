@@ -1,5 +1,6 @@
 """Output as a stream of events: every byte, once and in order, whenever a reader comes back."""
 
+import base64
 import json
 import time
 from collections.abc import Callable
@@ -323,7 +324,12 @@ def test_a_long_log_comes_in_parts_that_lambda_can_answer(aws: Cloud, running: R
     assert max(sizes) < 6_000_000
 
 
-@pytest.mark.parametrize("given_id", ["x", "\u00e9", "W10"])
+def nested(levels: int) -> str:
+    """An id whose JSON takes the parser more levels than Python's stack has."""
+    return base64.urlsafe_b64encode(b"[" * levels).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("given_id", ["x", "\u00e9", "W10", nested(7_000)])
 @pytest.mark.usefixtures("running")
 def test_an_id_that_is_not_ours_is_named(api: Api, given_id: str):
     refused = ask(api, given_id)

@@ -257,7 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: object) -> None:
         parts = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        query = {name: ",".join(values) for name, values in parse_qs(parts.query).items()}
         request = Request(self.command, parts.path, query, dict(self.headers), body)
         self.fake.requests.append(request)
         self.fake.before(request)

@@ -58,6 +58,12 @@ def test_ls_pages_until_it_has_enough(api: FakeApi, joblane: Joblane) -> None:
     assert (len(rest["entries"]), rest["next"]) == (20, None)
 
 
+def test_ls_sends_every_state_and_every_label(api: FakeApi, joblane: Joblane) -> None:
+    assert 0 == joblane("ls", "--state=dead", "--state=failed", "--label=a=1", "--label=b=2").code
+    (request,) = api.requests
+    assert {"limit": "20", "state": "dead,failed", "label": "a=1,b=2"} == request.query
+
+
 def test_ls_of_nothing_says_so(joblane: Joblane) -> None:
     assert joblane("ls").stdout == b"no jobs\n"
 

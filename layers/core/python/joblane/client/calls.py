@@ -7,7 +7,15 @@ the request that failed.
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
@@ -37,13 +45,17 @@ class Retries(Enum):
     NONE = "never: the call repeats it"
 
 
+Params: TypeAlias = Mapping[str, str | int | Sequence[str]]
+"""Parameters of a request; one with several values is repeated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request to the API; its result is the JSON of the answer, None without a body."""
 
     method: str
     path: str
-    params: Mapping[str, str | int] | None = None
+    params: Params | None = None
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     retries: Retries = Retries.READ
@@ -128,7 +140,10 @@ class ApiStream(Generic[P, T]):
 
 
 def get(
-    path: str, params: Mapping[str, str | int | None] | None = None, *, retry: bool = True
+    path: str,
+    params: Mapping[str, str | int | Sequence[str] | None] | None = None,
+    *,
+    retry: bool = True,
 ) -> Call[Any]:
     """Read, with the parameters that are not None.
 

@@ -17,7 +17,18 @@ from joblane.client.answers import (
     log_record,
     rows,
 )
-from joblane.client.calls import LIST_MAX, ApiCall, ApiStream, Call, Item, Stream, act, get, segment
+from joblane.client.calls import (
+    LIST_MAX,
+    ApiCall,
+    ApiStream,
+    Call,
+    Item,
+    Params,
+    Stream,
+    act,
+    get,
+    segment,
+)
 from joblane.client.errors import InputError, WaitTimeoutError
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime, follow_log
 from joblane.job.lifecycle import ENDED
@@ -40,11 +51,12 @@ class Filters(TypedDict, total=False):
     """Which jobs to list; all must match."""
 
     name: str | None
-    state: str | None
+    state: str | Sequence[str] | None
+    """One of these states."""
     type: str | None
     queue: str | None
-    label: str | None
-    """`key=value`."""
+    label: str | Sequence[str] | None
+    """All of these labels, each `key=value`."""
     since: str | None
     """Submitted at or after this time: RFC 3339 in UTC."""
     until: str | None
@@ -146,9 +158,10 @@ class JobCalls(ABC, Generic[J]):
 
         A page with filters may be short, even empty, and still have a `next`.
         """
-        given = {name: value for name, value in filters.items() if value not in {None, False}}
-        texts = {name: "true" if value is True else str(value) for name, value in given.items()}
-        return _page("/v1/jobs", limit, cursor, texts)
+        given = {name: value for name, value in filters.items() if value is not None}
+        hidden = given.pop("hidden", False)
+        params = {**given, "hidden": "true"} if hidden else given
+        return _page("/v1/jobs", limit, cursor, cast("Params", params))
 
     @ApiStream
     def logs(
@@ -341,7 +354,7 @@ def _records(page: LogPage) -> Iterable[LogRecord]:
     return map(log_record, page["entries"])
 
 
-def _page(path: str, limit: int, cursor: str | None, filters: Mapping[str, str]) -> Call[JobPage]:
+def _page(path: str, limit: int, cursor: str | None, filters: Params) -> Call[JobPage]:
     params = {"limit": min(limit, LIST_MAX), "next": cursor or None, **filters}
     page = as_object((yield from get(path, params)), "a list of jobs")
     page["entries"] = [job_json(row) for row in rows(page)]

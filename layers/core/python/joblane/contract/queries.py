@@ -33,9 +33,19 @@ def _truth(value: object) -> object:
     return value
 
 
+def _each(value: object) -> object:
+    """Split a repeated parameter, whose values API Gateway joins with commas."""
+    return value.split(",") if isinstance(value, str) else value
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
+Each = BeforeValidator(_each)
+"""For a parameter that may be repeated; none of its values may contain a comma."""
 TypeName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")]
+LabelFilter = Annotated[
+    str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}=[a-zA-Z0-9_.-]{0,255}$")
+]
 Place = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,400}$")]
 """A cursor, as `joblane.contract.cursors` writes it."""
 
@@ -67,18 +77,16 @@ class PageQuery(Query):
 class ListJobs(PageQuery):
     """Which jobs to list; all filters must match."""
 
-    state: State | None = None
-    """Jobs in this state."""
+    state: Annotated[tuple[State, ...], Each, Field(max_length=len(State))] = ()
+    """Jobs in one of these states; can be repeated."""
     type: TypeName | None = None
     """Jobs of this type."""
     name: JobName | None = None
     """Jobs with exactly this name."""
     queue: Name | None = None
     """Jobs of this queue."""
-    label: Annotated[
-        str | None, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}=[a-zA-Z0-9_.-]{0,255}$")
-    ] = None
-    """Jobs with this label, written `key=value`."""
+    label: Annotated[tuple[LabelFilter, ...], Each, Field(max_length=20)] = ()
+    """Jobs with all of these labels, each written `key=value`; can be repeated."""
     since: Moment | None = None
     """Jobs submitted at or after this time."""
     until: Moment | None = None
@@ -89,18 +97,18 @@ class ListJobs(PageQuery):
     @property
     def narrows(self) -> bool:
         """Whether it filters by something other than state and time."""
-        return not self.type is self.name is self.queue is self.label is None
+        return bool(self.label) or not self.type is self.name is self.queue is None
 
     def matches(self, head: Head) -> bool:
         """Whether a job passes all filters but those of time."""
-        key, _, value = (self.label or "").partition("=")
+        labels = [label.split("=") for label in self.label]
         return (
             (self.hidden or not head.hidden)
-            and self.state in {None, head.state}
+            and (not self.state or head.state in self.state)
             and self.type in {None, head.spec.type}
             and self.name in {None, head.spec.name}
             and self.queue in {None, head.queue}
-            and (self.label is None or head.spec.labels.get(key) == value)
+            and all(head.spec.labels.get(key) == value for key, value in labels)
         )
 
 

@@ -81,7 +81,7 @@ class Cursor:
         try:
             row = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
             epoch, seq, token = row
-        except (binascii.Error, UnicodeError, ValueError, TypeError):
+        except (binascii.Error, UnicodeError, ValueError, TypeError, RecursionError):
             raise ValueError("is not a cursor of this API") from None
         sound = (
             type(epoch) is int

@@ -86,8 +86,8 @@ class JobReader:
     ) -> Callable[[int, str | None], tuple[list[Head], str | None]]:
         """The narrowest index, as a function that reads a number of rows older than an id."""
         since = None if query.since is None else first_id(unix_ms(query.since))
-        state = query.state
-        if state is not None and state in NEEDS_ATTENTION:
+        if _has_index(query):
+            (state,) = query.state
             return lambda limit, before: self.jobs.attention_page(
                 tenant, state, limit=limit, before=before, since=since
             )
@@ -126,6 +126,11 @@ class JobViews:
         ]
 
 
+def _has_index(query: ListJobs) -> bool:
+    """Whether an index has the jobs of its state: of a single one that needs attention."""
+    return len(query.state) == 1 and query.state[0] in NEEDS_ATTENTION
+
+
 def _takes_all(query: ListJobs) -> bool:
     """Whether nearly every row matches, so that a small first page is enough."""
-    return query.state in {None, *NEEDS_ATTENTION} and not query.narrows
+    return (not query.state or _has_index(query)) and not query.narrows

@@ -22,13 +22,19 @@ def ls(  # noqa: PLR0913 - the filters of the API
     limit: Annotated[int, limit_of("jobs")] = 20,
     after: Next = None,
     name: Annotated[str | None, typer.Option(help="Only jobs with exactly this name.")] = None,
-    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(help="Only jobs in this state; repeat it for jobs in one of several."),
+    ] = None,
     type_: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
     ] = None,
     queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="K=V", help="Only jobs with this label.")
+        list[str] | None,
+        typer.Option(
+            metavar="K=V", help="Only jobs with this label; repeat it for jobs with all of several."
+        ),
     ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only jobs submitted at or after this time.")
