@@ -14,7 +14,7 @@ from itertools import count
 import pytest
 
 from joblane import Client
-from joblane.client.cli.log_follower import ASK_AGAIN_S, LogFollower, Waiting
+from joblane.client.cli.log_follower import ASK_AGAIN_S, LogFollower, LogWriter, Waiting
 from tests.support.client.command import Joblane, Spawn, wait_until
 from tests.support.client.fake_api import CUT, FakeApi, FakeJob, Fault, gateway, problem
 
@@ -145,7 +145,7 @@ def test_a_job_that_waits_says_for_what_once(
     clock = map(float, count(0, ASK_AGAIN_S))  # that much passes with every page
     with Client(api.url, "secret") as client:
         job = client.submit(["cmd"])
-        LogFollower(client, give_up_s=60, clock=lambda: next(clock)).follow(job.id)
+        LogFollower(client, 60, LogWriter(raw=False), clock=lambda: next(clock)).follow(job.id)
     assert capfd.readouterr().err == "joblane: job 01J0 is pending: no agent\\x1b[31m\n"
     assert api.count("GET", "/v1/jobs/01J0") > 2  # asked again, said once
 

@@ -1,7 +1,7 @@
 """Jobs as text: a table of jobs, and one job with its timeline."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,8 +33,10 @@ def jobs_table(entries: Sequence[Mapping[str, Any]], now: datetime, screen: Scre
     return table(list(columns), rows, screen, cuttable=len(columns) - fixed)
 
 
-def job_details(data: Mapping[str, Any], now: datetime) -> str:
-    """All fields of a job, one per line, and its timeline."""
+def job_details(
+    data: Mapping[str, Any], now: datetime, show: Callable[[object], str] = printable
+) -> str:
+    """All fields of a job, one per line, and its timeline; `show` makes text of a value."""
     shown = [
         ("id", data.get("id")),
         ("name", data.get("name")),
@@ -58,20 +60,26 @@ def job_details(data: Mapping[str, Any], now: datetime) -> str:
     }
     shown += [(name, value) for name, value in data.items() if name not in done]
     lines = [
-        f"{name:<12} {printable(value)}" for name, value in shown if plain(value) not in ("", "-")
+        f"{printable(name):<12} {show(value)}"
+        for name, value in shown
+        if plain(value) not in ("", "-")
     ]
     timeline = data.get("timeline")
     if isinstance(timeline, list) and timeline:
-        lines += ["", "timeline", *(_step(step) for step in timeline if isinstance(step, dict))]
+        lines += [
+            "",
+            "timeline",
+            *(_step(step, show) for step in timeline if isinstance(step, dict)),
+        ]
     return "\n".join(lines)
 
 
-def _step(step: Mapping[str, Any]) -> str:
+def _step(step: Mapping[str, Any], show: Callable[[object], str]) -> str:
     agent = step.get("agent")
     words = [plain(step.get("at")), "", f"{plain(step.get('state')):<9}"]
     words += [f"on {agent}:"] if agent else []
     words += [str(step["reason"])] if step.get("reason") else []
-    return "  " + printable(" ".join(words))
+    return "  " + show(" ".join(words))
 
 
 def command(data: Mapping[str, Any]) -> str:

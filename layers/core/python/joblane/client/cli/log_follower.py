@@ -1,11 +1,14 @@
-"""Following a job's log: its output byte for byte, and the reason why it waits."""
+"""Following a job's log: its output, and the reason why it waits."""
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from joblane.client.answers import LogRecord, log_record
 from joblane.client.cli import terminal
+from joblane.client.cli.escapes import TerminalText
 from joblane.client.clients import Client
 from joblane.client.errors import JoblaneError
 from joblane.client.follow import FollowPolicy, Note, Runtime
@@ -47,19 +50,30 @@ class Waiting:
         return new
 
 
-def write_records(records: Sequence[LogRecord]) -> None:
-    """Write records to the streams they came from, in order; the agent's messages to stderr."""
-    data = b""
-    stderr = False
-    for piece in records:
-        to_stderr = piece.stream != "stdout"
-        if data and to_stderr != stderr:
-            terminal.write(data, stderr=stderr)
-            data = b""
-        stderr = to_stderr
-        data += piece.data
-    if data:
-        terminal.write(data, stderr=stderr)
+class LogWriter:
+    """Writes records to the streams they came from, in order; the agent's messages to stderr.
+
+    A terminal gets control characters escaped unless `raw`; files and pipes get every byte.
+    """
+
+    def __init__(self, *, raw: bool) -> None:
+        self._texts = {
+            stderr: TerminalText()
+            for stderr, stream in ((False, sys.stdout), (True, sys.stderr))
+            if terminal.is_terminal(stream) and not raw
+        }
+
+    def __call__(self, records: Sequence[LogRecord]) -> None:
+        """Write some records."""
+        for stderr, pieces in groupby(records, lambda piece: piece.stream != "stdout"):
+            data = b"".join(piece.data for piece in pieces)
+            text = self._texts.get(stderr)
+            terminal.write(data if text is None else text.feed(data), stderr=stderr)
+
+    def end(self) -> None:
+        """Write what waited for a next record that did not come."""
+        for stderr, text in self._texts.items():
+            terminal.write(text.end(), stderr=stderr)
 
 
 def as_json(records: Sequence[LogRecord]) -> None:
@@ -75,7 +89,7 @@ class LogFollower:
     client: Client
     give_up_s: float
     """Following ends after so many seconds without an answer of the API."""
-    show: Callable[[Sequence[LogRecord]], None] = write_records
+    show: Callable[[Sequence[LogRecord]], None]
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def follow(self, job_id: str) -> None:

@@ -13,6 +13,11 @@ JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="Do not escape control characters of the job on a terminal."),
+]
+
 Next = Annotated[
     str | None,
     typer.Option("--next", metavar="CURSOR", help="Continue at the cursor of the previous page."),

@@ -8,7 +8,7 @@ import typer
 
 from joblane.client.answers import rows
 from joblane.client.cli import exit_codes, formats, job_text, tables, terminal
-from joblane.client.cli.options import GiveUp, JobId, Json, Next, connect, limit_of
+from joblane.client.cli.options import GiveUp, JobId, Json, Next, Raw, connect, limit_of
 
 commands = typer.Typer()
 
@@ -77,14 +77,15 @@ def ls(  # noqa: PLR0913 - the filters of the API
 
 
 @commands.command()
-def get(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+def get(ctx: typer.Context, job_id: JobId, *, raw: Raw = False, json: Json = False) -> None:
     """Show a job and its timeline."""
     data = connect(ctx).get(job_id).data
-    terminal.show(data, lambda: job_text.job_details(data, datetime.now(UTC)), as_json=json)
+    shown = formats.plain if raw else formats.printable
+    terminal.show(data, lambda: job_text.job_details(data, datetime.now(UTC), shown), as_json=json)
 
 
 @commands.command()
-def logs(
+def logs(  # noqa: PLR0913 - the command's options
     ctx: typer.Context,
     job_id: JobId,
     *,
@@ -92,23 +93,29 @@ def logs(
         bool, typer.Option("-f", "--follow", help="Follow the output until it is complete.")
     ] = False,
     give_up_s: GiveUp = 300,
+    raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Print the output of a job, byte for byte.
+    """Print the output of a job.
 
-    Its stdout goes to stdout, its stderr to stderr. With -f, requests are retried while the API
-    does not answer, and each record is printed once. --json prints one record per line:
-    {attempt, seq, stream, time, text | base64}.
+    Its stdout goes to stdout, its stderr to stderr, byte for byte; a terminal shows control
+    characters other than colours escaped unless --raw is given. With -f, requests are retried
+    while the API does not answer, and each record is printed once. --json prints one record per
+    line: {attempt, seq, stream, time, text | base64}.
     """
-    from joblane.client.cli.log_follower import LogFollower, as_json, write_records  # noqa: PLC0415
+    from joblane.client.cli.log_follower import LogFollower, LogWriter, as_json  # noqa: PLC0415
 
-    show = as_json if json else write_records
+    writer = LogWriter(raw=raw)
+    show = as_json if json else writer
     client = connect(ctx)
-    if follow:
-        LogFollower(client, give_up_s, show).follow(job_id)
-    else:
-        for record in client.logs(job_id):
-            show([record])
+    try:
+        if follow:
+            LogFollower(client, give_up_s, show).follow(job_id)
+        else:
+            for record in client.logs(job_id):
+                show([record])
+    finally:
+        writer.end()
 
 
 @commands.command()

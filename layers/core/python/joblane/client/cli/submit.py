@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from joblane.client.cli import exit_codes, terminal
-from joblane.client.cli.options import GiveUp, IdempotencyKey, Json, connect
+from joblane.client.cli.options import GiveUp, IdempotencyKey, Json, Raw, connect
 from joblane.client.errors import AnswerError, JoblaneError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
@@ -215,11 +215,17 @@ def _with_job_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @_with_job_options
 def run(
-    ctx: typer.Context, options: JobOptions, *, json: Json = False, give_up_s: GiveUp = 300
+    ctx: typer.Context,
+    options: JobOptions,
+    *,
+    raw: Raw = False,
+    json: Json = False,
+    give_up_s: GiveUp = 300,
 ) -> None:
     """Submit a job, follow its output, exit with its exit code.
 
-    The output is printed byte for byte. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
+    The output is printed byte for byte; a terminal shows control characters other than colours
+    escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
     no terminal, leaves it running. The job has one attempt unless --attempts is given. --json
     prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}.
     """
@@ -230,7 +236,7 @@ def run(
         terminal.note("interrupted while submitting; check with: joblane ls")
         raise typer.Exit(exit_codes.INTERRUPTED) from error
     try:
-        _follow(client, job, as_json=json, give_up_s=give_up_s)
+        _follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
     except KeyboardInterrupt as error:
         _interrupted(client, job)
         raise typer.Exit(exit_codes.INTERRUPTED) from error
@@ -265,14 +271,18 @@ def _confirms_cancel(job: "Job") -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _follow(client: "Client", job: "Job", *, as_json: bool, give_up_s: float) -> None:
-    from joblane.client.cli.log_follower import LogFollower, write_records  # noqa: PLC0415
+def _follow(client: "Client", job: "Job", *, raw: bool, as_json: bool, give_up_s: float) -> None:
+    from joblane.client.cli.log_follower import LogFollower, LogWriter  # noqa: PLC0415
 
     if as_json:
         terminal.json_line({"submitted": job.data})
     elif terminal.is_terminal(sys.stderr):
         terminal.note(f"job {job.id}")
-    LogFollower(client, give_up_s, _log_lines if as_json else write_records).follow(job.id)
+    writer = LogWriter(raw=raw)
+    try:
+        LogFollower(client, give_up_s, _log_lines if as_json else writer).follow(job.id)
+    finally:
+        writer.end()
     job.wait()
     if as_json:
         terminal.json_line({"ended": job.data})

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, TextIO
 
+from joblane.client.cli.escapes import UNSAFE
 from joblane.client.cli.formats import printable
 from joblane.client.errors import ApiError, JoblaneError
 
@@ -31,7 +32,7 @@ def text(lines: str) -> None:
 
 def document(value: object) -> None:
     """Write one JSON document, indented."""
-    text(json.dumps(value, ensure_ascii=False, indent=2))
+    text(_harmless(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def show(answer: object, shown: Callable[[], str], *, as_json: bool) -> None:
@@ -44,7 +45,12 @@ def show(answer: object, shown: Callable[[], str], *, as_json: bool) -> None:
 
 def json_line(value: object) -> None:
     """Write one line of JSON lines."""
-    text(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    text(_harmless(json.dumps(value, ensure_ascii=False, separators=(",", ":"))))
+
+
+def _harmless(document: str) -> str:
+    """Escape in JSON what a terminal obeys and `json` leaves: DEL, C1 and the direction of text."""
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
 def note(message: str) -> None:
