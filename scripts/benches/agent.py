@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 
 from joblane import Client
+from joblane.deployment.names import PLATFORM
 from scripts.local import keeping
 from scripts.local.cloud import running_cloud
 from scripts.local.weight import Weight, below, weigh
@@ -57,12 +58,13 @@ def main() -> int:
         tempfile.TemporaryDirectory(dir=keeping.RUN_DIR.parent) as scratch,
         running_cloud(Path(scratch) / "run") as cloud,
         Client(cloud.url, cloud.token()) as client,
+        Client(cloud.url, cloud.token(PLATFORM)) as platform,
     ):
-        client.set_queue("default", {"run_jobs": True, "threads": jobs, "cluster_threads": None})
+        platform.set_queue("default", {"run_jobs": True, "threads": jobs, "cluster_threads": None})
         agent = cloud.start_agent("bench", threads=jobs).pid
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
         _idle(agent)
-        return _busy(client, agent, jobs)
+        return _busy(client, platform, agent, jobs)
 
 
 def _idle(agent: int) -> None:
@@ -79,7 +81,7 @@ def _idle(agent: int) -> None:
     )
 
 
-def _busy(client: Client, agent: int, count: int) -> int:
+def _busy(client: Client, platform: Client, agent: int, count: int) -> int:
     before = sum(parts(agent).values(), Weight())
     began = time.monotonic()
     body = {"command": ["sh", "-c", f"echo begin; sleep {SLEEP_S}; echo end"]}
@@ -88,7 +90,7 @@ def _busy(client: Client, agent: int, count: int) -> int:
         entries = client.submit_batch([body] * min(BATCH, count - start))
         ids += [entry["job"]["id"] for entry in entries]
     print(f"{count} jobs accepted in {time.monotonic() - began:.1f} s")
-    while (running := client.agent("bench")["running"]) < count:
+    while (running := platform.agent("bench")["running"]) < count:
         if time.monotonic() - began > SLEEP_S:
             print(f"only {running} of {count} run at once")
             return 1
