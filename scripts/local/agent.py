@@ -35,6 +35,7 @@ def environment(ministack: MiniStack, run_dir: Path) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     env = ministack.environment()
     profile = run_dir / "agent.ini"
+    profile.touch(mode=0o600)  # it holds the root key
     profile.write_text(
         "[profile agent]\n"
         f"role_arn = arn:aws:iam::{ACCOUNT}:role/{AGENT_ROLE}\n"

@@ -215,7 +215,7 @@ def start_cloud(
     """
     with bind(port or 0) as server:  # first: a port in use is reported before the folder is made
         try:
-            run_dir.mkdir(parents=True)
+            run_dir.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             raise LocalError(f"{run_dir} exists already; another run uses it") from None
         with _nothing_left_on_failure(run_dir), step("starting MiniStack"):

@@ -1,8 +1,9 @@
 """The local AWS: MiniStack on a loopback port, with its own process and folder."""
 
 import os
+import secrets
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
@@ -17,9 +18,6 @@ HOST = "127.0.0.1"
 DEFAULT_PORT = 4566
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
-ACCESS_KEY = "test"
-"""MiniStack treats any key as root's; one without twelve digits means account 000000000000."""
-
 START_TIMEOUT_S = 30.0
 
 LONGEST_POLL_S = 4
@@ -37,6 +35,26 @@ class Root(TypedDict):
 
 
 @dataclass(frozen=True)
+class RootKey:
+    """The access key with all permissions, random for each run.
+
+    Its id does not have twelve digits, so it means account 000000000000.
+    """
+
+    id: str
+    secret: str = field(repr=False)
+
+    @classmethod
+    def new(cls) -> "RootKey":
+        """Make a key."""
+        return cls(f"AKIA{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30))
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that AWS clients read it from."""
+        return {"AWS_ACCESS_KEY_ID": self.id, "AWS_SECRET_ACCESS_KEY": self.secret}
+
+
+@dataclass(frozen=True)
 class MiniStack:
     """A running MiniStack."""
 
@@ -45,6 +63,7 @@ class MiniStack:
     calls: Path
     """Log of the calls made with roles, see `scripts/local/launcher.py`."""
     longest_poll_s: int
+    key: RootKey = field(repr=False)
 
     @property
     def endpoint(self) -> str:
@@ -56,8 +75,8 @@ class MiniStack:
         return {
             "endpoint_url": self.endpoint,
             "region_name": REGION,
-            "aws_access_key_id": ACCESS_KEY,
-            "aws_secret_access_key": ACCESS_KEY,
+            "aws_access_key_id": self.key.id,
+            "aws_secret_access_key": self.key.secret,
         }
 
     def environment(self) -> dict[str, str]:
@@ -66,13 +85,16 @@ class MiniStack:
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
+            **self.key.environment(),
             # A profile or an instance role of the user must not take precedence.
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that MiniStack's own paths, below `/_ministack/`, need."""
+        return {"X-MiniStack-Key": self.key.secret}
 
     def require_alive(self) -> None:
         """Raise LocalError if it has ended, which explains later failures."""
@@ -100,6 +122,7 @@ def start_ministack(
     if not PYTHON.exists():
         raise LocalError(f"{PYTHON}: MiniStack is not installed; run scripts/setup")
     port = int(server.getsockname()[1])
+    key = RootKey.new()
     folders = {name: run_dir / "ministack" / name for name in ("tmp", "state", "s3", "home")}
     for folder in folders.values():
         folder.mkdir(parents=True)
@@ -117,6 +140,8 @@ def start_ministack(
         "SFTP_ENABLED": "0",
         # Callers other than root may do only what their role allows.
         "AUTH": "true",
+        # Functions get the keys of their roles instead.
+        **key.environment(),
     }
     launcher, calls = Path(__file__).with_name("launcher.py"), run_dir / "calls.jsonl"
     command: list[str | Path] = [
@@ -126,7 +151,7 @@ def start_ministack(
     process = Process.start(
         "ministack", command, run_dir=run_dir, env=env, pass_fds=(server.fileno(),)
     )
-    ministack = MiniStack(port, process, calls, longest_poll_s)
+    ministack = MiniStack(port, process, calls, longest_poll_s, key)
     try:
         _wait_until_it_answers(ministack)
     except BaseException:

@@ -3,12 +3,11 @@
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 from joblane.deployment.names import PLATFORM
 from scripts.local.agent import END_GRACE_S
-from scripts.local.cloud import Cloud
+from scripts.local.cloud import TENANT, Cloud
 from scripts.local.deploy import BIN
 from scripts.local.emulator import ROOT
 from scripts.local.processes import Process, end_leftovers, load, save
@@ -41,20 +40,33 @@ def running() -> list[Process]:
 def keep(cloud: Cloud) -> None:
     """Store the running processes, and the environments for shells."""
     save(cloud.processes(), PROCESSES)
-    _write_environment(ENV_FILE, cloud.environment())
-    _write_environment(PLATFORM_ENV_FILE, cloud.environment(PLATFORM))
+    for file, tenant in ((ENV_FILE, TENANT), (PLATFORM_ENV_FILE, PLATFORM)):
+        file.touch(mode=0o600)  # it holds secrets
+        file.write_text(shell_environment(cloud, tenant), encoding="utf-8")
 
 
-def _write_environment(file: Path, environment: Mapping[str, str]) -> None:
+def shell_environment(cloud: Cloud, tenant: str = TENANT) -> str:
+    """Return what a shell sources to use a cloud as a tenant's machine, for as long as it runs.
+
+    It names the machine with its secret: the client fetches tokens, which last an hour, and renews
+    them.
+    """
     path = shlex.quote(str(BIN))
+    client_id, secret = cloud.credentials(tenant)
+    variables = {
+        "JOBLANE_URL": cloud.url,
+        "JOBLANE_CLIENT_ID": client_id,
+        "JOBLANE_CLIENT_SECRET": secret,
+        **cloud.ministack.environment(),
+    }
     lines = [
-        f"# Written by scripts/up; `. .local/{file.name}` makes a shell use the local Joblane.",
+        "# Written by scripts/up; a shell that sources it uses the local Joblane.",
+        "unset JOBLANE_TOKEN",
         # Sourcing it again does not extend PATH.
         f'case ":$PATH:" in *:{path}:*) ;; *) export PATH={path}:"$PATH" ;; esac',
+        *(f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())),
     ]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
-    file.touch(mode=0o600)  # it holds a bearer token
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(lines) + "\n"
 
 
 def end() -> bool:

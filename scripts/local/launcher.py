@@ -8,13 +8,28 @@ else. It runs under `.local/ministack-venv`, not under `.venv`, hence the dynami
                  resource, whether it was allowed
         FD       the bound socket to serve on, whose port GATEWAY_PORT names
         SECONDS  longest duration of a long poll
+
+The root key and its secret are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment.
 """
 
+import hmac
 import importlib
 import json
+import os
+import re
+import secrets
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+
+Scope = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Any, Send], Awaitable[None]]
+
+_OWN_HOST = re.compile(rb"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
+_OPEN_PATHS = ("/_ministack/health", "/_ministack/cfn-response/")
+"""Of MiniStack's own paths; a token in the second one names a custom resource."""
 
 
 def _module(name: str) -> Any:  # noqa: ANN401 - MiniStack has no types and is not in .venv
@@ -104,6 +119,101 @@ def watch_permissions(record: Path) -> None:
     evaluator.enforce = enforce_as_aws
 
 
+def check_root_key(root: str) -> None:
+    """Accept one root key, and check its signature as that of every other key.
+
+    MiniStack takes `test`, a missing key and any 12 digits for root, and verifies nothing.
+    """
+    evaluator = _module("core.iam_evaluator")
+
+    def is_root(access_key_id: str) -> bool:
+        return hmac.compare_digest(access_key_id.encode(), root.encode())
+
+    def is_exempt(_access_key_id: str) -> bool:
+        return False
+
+    for module, name, replacement in (
+        (evaluator, "is_root_access_key", is_root),
+        (_module("services.sts"), "is_root_access_key", is_root),
+        (evaluator, "_is_root_key", is_exempt),  # by name: of keys whose signature is not checked
+    ):
+        getattr(module, name)  # AttributeError when it was removed
+        setattr(module, name, replacement)
+
+
+def randomize_role_keys() -> None:
+    """Derive the keys of functions from a random value too: MiniStack hashes public names."""
+    salt = secrets.token_hex(16)
+    for name in ("core.lambda_runtime", "services.lambda_svc"):
+        module = _module(name)
+        credentials = module.execution_credentials
+
+        def salted(
+            config: dict[str, Any], credentials: Callable[[dict[str, Any]], object] = credentials
+        ) -> object:
+            # A path in the ARN of a role is not part of its name.
+            role = str(config.get("Role", "")).replace(":role/", f":role/{salt}/")
+            return credentials({**config, "Role": role})
+
+        module.execution_credentials = salted
+
+
+def guard(app: App, secret: str) -> App:
+    """Refuse what a web page of another origin may send, before MiniStack sees it.
+
+    MiniStack's own paths, which need no key and can reset or configure it, take the root secret in
+    the header X-MiniStack-Key. No answer allows another origin to read it.
+    """
+
+    async def guarded(scope: Scope, receive: Any, send: Send) -> None:  # noqa: ANN401 - ASGI
+        async def without_cors(message: dict[str, Any]) -> None:
+            if "headers" in message:
+                kept = [
+                    (name, value)
+                    for name, value in message["headers"]
+                    if not name.lower().startswith(b"access-control-")
+                ]
+                message = {**message, "headers": kept}
+            await send(message)
+
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+        elif (reason := refusal(scope, secret)) is None:
+            await app(scope, receive, without_cors)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(reason))]
+            await send({"type": "http.response.start", "status": 403, "headers": headers})
+            await send({"type": "http.response.body", "body": reason.encode()})
+
+    return guarded
+
+
+def refusal(scope: Scope, secret: str) -> str | None:
+    """Return why a request is refused; None for one that is passed on."""
+    headers: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.lower(), []).append(value)
+    hosts = headers.get(b"host", [])
+    # Another name leads here when an attacker's DNS server says so.
+    if len(hosts) != 1 or not _OWN_HOST.fullmatch(hosts[0]):
+        return "the Host must be 127.0.0.1 or localhost"
+    if any(origin != b"http://" + hosts[0] for origin in headers.get(b"origin", [])):
+        return "requests of other origins are refused"
+    # Browsers send no Origin with a GET for an image or a script.
+    follows_link = scope.get("method") == "GET" and headers.get(b"sec-fetch-mode") == [b"navigate"]
+    sites = headers.get(b"sec-fetch-site", [])
+    if any(site not in {b"same-origin", b"none"} for site in sites) and not follows_link:
+        return "requests of other sites are refused"
+    path = scope["path"]
+    if path.startswith(("/_ministack/", "/_localstack/")) and not path.startswith(_OPEN_PATHS):
+        given = headers.get(b"x-ministack-key", [b""])[0]
+        if not hmac.compare_digest(given, secret.encode()):
+            return "this path needs the header X-MiniStack-Key"
+    return None
+
+
 def serve_on(descriptor: int) -> None:
     """Serve on an inherited socket instead of binding the port."""
     config = importlib.import_module("hypercorn.config").Config
@@ -121,5 +231,9 @@ if __name__ == "__main__":
     tune()
     pass_for_tls()
     check_log_streams()
+    check_root_key(os.environ["AWS_ACCESS_KEY_ID"])
+    randomize_role_keys()
     watch_permissions(Path(sys.argv.pop()))
-    _module("app").main()
+    application = _module("app")
+    application.app = guard(application.app, os.environ["AWS_SECRET_ACCESS_KEY"])
+    application.main()

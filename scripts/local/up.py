@@ -21,9 +21,9 @@ tenants share, are for the role platform:
 
   (. .local/env-platform; joblane agents)
 
-To log in as a person:
+To act as a person:
 
-  env -u JOBLANE_TOKEN joblane login
+  unset JOBLANE_CLIENT_ID; joblane login
 
 {people}
 

@@ -75,6 +75,7 @@ def _hurry(cloud: Cloud) -> Iterator[None]:
         answer = httpx.post(
             f"{cloud.endpoint}/_ministack/config",
             json={"stepfunctions._SFN_WAIT_SCALE": scale},
+            headers=cloud.ministack.headers(),
         )
         assert "stepfunctions._SFN_WAIT_SCALE" in answer.text
         if scale == SCALE:

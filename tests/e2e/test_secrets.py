@@ -113,7 +113,8 @@ def test_values_are_found_nowhere_but_in_the_job(
         assert {f"sh -c {script} "} == found_in(processes())
     go_on(mark)
     wait_for(http, job_id, "completed")
-    messages = httpx.get(f"{cloud.endpoint}/_ministack/sqs/messages").text
+    peek = f"{cloud.endpoint}/_ministack/sqs/messages"
+    messages = httpx.get(peek, headers=cloud.ministack.headers()).raise_for_status().text
     everywhere = [
         *tables(clients),
         *streams(clients),

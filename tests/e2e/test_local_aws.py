@@ -1,0 +1,145 @@
+"""The local AWS: what web pages, other programs and old tokens get from it."""
+
+import json
+import subprocess
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import boto3
+import httpx
+import pytest
+from botocore.exceptions import ClientError
+
+from scripts.local.cloud import Cloud
+from scripts.local.emulator import REGION, RootKey
+from scripts.local.keeping import shell_environment
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda.type_defs import FunctionConfigurationTypeDef
+
+FORGED = {
+    "X-Amz-Target": "DynamoDB_20120810.ListTables",
+    "Content-Type": "text/plain",  # which a page may send without asking first
+    "Authorization": "AWS4-HMAC-SHA256 Credential=test/20261122/us-east-1/dynamodb/aws4_request, "
+    "SignedHeaders=host, Signature=0",
+}
+
+
+def functions_of(cloud: Cloud, key: RootKey) -> "list[FunctionConfigurationTypeDef]":
+    ministack = replace(cloud.ministack, key=key)
+    return boto3.client("lambda", **ministack.root()).list_functions()["Functions"]
+
+
+@pytest.mark.parametrize("key", ["test", "000000000000"])
+def test_the_keys_that_everybody_knows_open_nothing(cloud: Cloud, key: str):
+    assert functions_of(cloud, cloud.ministack.key)
+    with pytest.raises(ClientError, match="security token"):
+        functions_of(cloud, RootKey(key, "test"))
+    assert not httpx.post(cloud.endpoint, headers=FORGED, content="{}").is_success
+
+
+def test_a_request_without_a_key_opens_nothing(cloud: Cloud):
+    unsigned = {name: value for name, value in FORGED.items() if name != "Authorization"}
+    assert not httpx.post(cloud.endpoint, headers=unsigned, content="{}").is_success
+
+
+def test_the_root_key_without_its_secret_opens_nothing(cloud: Cloud):
+    with pytest.raises(ClientError, match="signature we calculated does not match"):
+        functions_of(cloud, RootKey(cloud.ministack.key.id, "test"))
+
+
+def test_the_keys_of_a_function_do_not_follow_from_its_name(cloud: Cloud):
+    admin = next(
+        each
+        for each in functions_of(cloud, cloud.ministack.key)
+        if each["FunctionName"] == "joblane-admin"
+    )
+    # As MiniStack 1.5.33 derives them, in execution_credentials of core/lambda_runtime.py.
+    digest = sha256(f"{admin['FunctionArn']}:{admin['Role']}".encode()).hexdigest()
+    secret, token = (
+        sha256(f"{what}:{digest}".encode()).hexdigest() for what in ("secret", "token")
+    )
+    sts = boto3.client(
+        "sts",
+        endpoint_url=cloud.endpoint,
+        region_name=REGION,
+        aws_access_key_id=f"ASIA{digest[:16].upper()}",
+        aws_secret_access_key=secret,
+        aws_session_token=token,
+    )
+    assert httpx.get(f"{cloud.url}/v1/health").is_success  # it runs, hence it has keys
+    with pytest.raises(ClientError, match="security token"):
+        sts.get_caller_identity()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://attacker.test"},
+        {"Origin": "http://localhost:3000"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Host": "attacker.test:4566"},  # a name that the attacker's DNS server points here
+        {"Host": "127.0.0.1.attacker.test"},
+    ],
+    ids=str,
+)
+def test_a_web_page_is_refused_before_the_emulator_reads_its_request(
+    cloud: Cloud, headers: dict[str, str]
+):
+    for path in ("/", "/_ministack/health", f"{urlsplit(cloud.url).path}/v1/health"):
+        for method in ("GET", "POST", "OPTIONS"):
+            refused = httpx.request(method, f"{cloud.endpoint}{path}", headers=headers)
+            assert 403 == refused.status_code
+            assert "refused" in refused.text or "must be 127.0.0.1" in refused.text
+
+
+def test_no_answer_may_be_read_by_another_origin(cloud: Cloud):
+    for method, path in (("OPTIONS", "/"), ("GET", "/_ministack/health"), ("POST", "/")):
+        answer = httpx.request(method, f"{cloud.endpoint}{path}")
+        assert [] == [name for name in answer.headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize("path", ["reset", "config", "sqs/messages"])
+def test_the_emulators_own_paths_need_its_key(cloud: Cloud, path: str):
+    url = f"{cloud.endpoint}/_ministack/{path}"
+    for method in ("GET", "POST"):
+        assert 403 == httpx.request(method, url, json={}).status_code
+        wrong = {"X-MiniStack-Key": "test"}
+        assert 403 == httpx.request(method, url, json={}, headers=wrong).status_code
+
+
+def test_it_listens_on_one_port_of_loopback_only(cloud: Cloud):
+    process = Path(f"/proc/{cloud.ministack.process.pid}")
+    links = [str(found.readlink()) for found in (process / "fd").iterdir()]
+    tables = [(process / "net" / name).read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table]
+    listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
+    assert [f"0100007F:{cloud.ministack.port:04X}"] == listening
+
+
+def test_a_shell_that_sourced_the_environment_outlives_its_token(cloud: Cloud, tmp_path: Path):
+    file = tmp_path / "env"
+    file.write_text(shell_environment(cloud), encoding="utf-8")
+
+    def ask() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["sh", "-c", f". {file}; joblane ls --json"],
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "JOBLANE_TOKEN": "expired"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    first = ask()
+    assert 0 == first.returncode, first.stderr
+    (stored,) = tmp_path.rglob("tokens/*.json")
+    token = json.loads(stored.read_text())
+    stored.write_text(json.dumps({**token, "access": "expired", "expires_at": 0}))
+    again = ask()
+    assert (0, "") == (again.returncode, again.stderr)
+    assert "expired" != json.loads(stored.read_text())["access"]
