@@ -35,6 +35,8 @@ class Installation:
     """Identifies the bundle's content: the same release is not installed twice."""
     bundle_url: str
     """`s3://` address of the bundle, a zip with `lib/`."""
+    bundle_sha256: str
+    """SHA-256 of the bundle in hexadecimal; an instance installs no other."""
     region: str
     home: str = "/opt/joblane"
     units: str = "/etc/systemd/system"
@@ -42,6 +44,7 @@ class Installation:
     def script(self) -> list[str]:
         """Return the lines of `agent/install.sh`, filled in."""
         values = {
+            "BUNDLE_DIGEST": self.bundle_sha256,
             "BUNDLE_URL": self.bundle_url,
             "DEPLOYMENT": self.deployment,
             "HOME": self.home,

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,9 +138,42 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
 
 def _forget_old(bundles: Iterable[Path]) -> None:
     """Delete all but the newest bundles of a kind: every change of the source makes one."""
-    newest_first = sorted(bundles, key=lambda path: path.stat().st_mtime, reverse=True)
+    folders = (path for path in bundles if path.is_dir())
+    newest_first = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
     for old in newest_first[KEPT_BUNDLES:]:
+        _archive_of(old).unlink(missing_ok=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A zip file and its SHA-256 in hexadecimal."""
+
+    path: Path
+    sha256: str
+
+
+def archive(folder: Path) -> Archive:
+    """Zip a bundle into a file beside it, unless that is there.
+
+    The CDK CLI would zip a folder when it uploads it; an instance can check only what has a
+    SHA-256 when the stack is synthesized. The same content and zlib give the same bytes.
+    """
+    made = _archive_of(folder)
+    if not made.is_file():
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as aside:
+            file = Path(aside) / made.name
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle_zip:
+                for path in sorted(folder.rglob("*")):
+                    if path.is_file():
+                        entry = zipfile.ZipInfo(str(path.relative_to(folder)))  # of 1980
+                        bundle_zip.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+            file.rename(made)
+    return Archive(made, hashlib.sha256(made.read_bytes()).hexdigest())
+
+
+def _archive_of(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".zip")
 
 
 def find_uv(root: Path) -> Path:

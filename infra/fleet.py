@@ -13,7 +13,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.agent_install import Installation
-from infra.assets import Assets
+from infra.assets import Assets, archive
 from infra.policies import Grant, acknowledge, give
 from infra.resources import PAYLOADS, STREAMS, JoblaneStack
 from joblane.config import Config, Fleet
@@ -50,7 +50,8 @@ class FleetStack(JoblaneStack):
         fleet = config.fleets[name]
         full_name = fleet_name(config.name, name)
         vpc = self._network(full_name)
-        asset = s3_assets.Asset(self, "Agent", path=str(assets.agents[fleet.architecture]))
+        zipped = archive(assets.agents[fleet.architecture])
+        asset = s3_assets.Asset(self, "Agent", path=str(zipped.path))
         role = self._role(fleet, full_name, asset)
         template = self._template(full_name, fleet, vpc, role)
         group = autoscaling.AutoScalingGroup(
@@ -110,6 +111,7 @@ class FleetStack(JoblaneStack):
                 max_memory_mb=fleet.max.memory_mb,
                 release=asset.asset_hash,
                 bundle_url=asset.s3_object_url,
+                bundle_sha256=zipped.sha256,
                 region=self.region,
             ).script(),
         )

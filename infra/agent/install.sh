@@ -16,6 +16,8 @@ if [ ! -d "$release" ]; then
   aside=$(mktemp -d "$home/releases/.installing-XXXXXX")
   trap 'rm -rf "$aside"' EXIT
   aws s3 cp --only-show-errors --region '@REGION@' '@BUNDLE_URL@' "$aside/bundle.zip"
+  # Whoever may write to the bucket may not choose what runs as root here.
+  echo '@BUNDLE_DIGEST@  '"$aside/bundle.zip" | sha256sum --check --quiet
   "$python" -m venv --without-pip "$aside/release"
   "$python" -m zipfile -e "$aside/bundle.zip" "$aside/bundle"
   cp -R "$aside/bundle/lib/." "$aside/release/lib/$python/site-packages/"

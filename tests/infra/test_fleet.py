@@ -1,9 +1,11 @@
 """The fleet stack: instances without inbound access that install their agent themselves."""
 
 import configparser
+import hashlib
 import json
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
 from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
 from infra.agent_install import Installation, fill
+from infra.assets import archive
 from infra.errors import AssetError
 from tests.infra.synthesis import Deployment, synthesize
 
@@ -122,6 +125,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "max_memory_mb": None,
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",
+        "bundle_sha256": hashlib.sha256().hexdigest(),  # of the stand-in's, which is empty
         "region": "eu-west-1",
         "home": str(tmp_path / "opt"),
         "units": str(tmp_path),
@@ -185,6 +189,32 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
         .startswith(f"#!{home}/current/bin/python\n")
     )
     assert {"one", "two"} == {release.name for release in (home / "releases").iterdir()}
+
+
+def test_a_forged_bundle_is_not_installed(tmp_path: Path) -> None:
+    install(tmp_path, installation(tmp_path, "one").script())
+    forged = installation(tmp_path, "two", bundle_sha256=hashlib.sha256(b"ours").hexdigest())
+    with pytest.raises(AssertionError, match="NOT match"):
+        install(tmp_path, forged.script())
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert "systemctl" not in asked
+    assert "zipfile" not in asked
+    releases = tmp_path / "opt" / "releases"
+    assert ["one"] == [path.name for path in releases.iterdir()]
+    assert releases / "one" == (tmp_path / "opt" / "current").resolve()
+
+
+def test_the_archive_of_a_bundle_is_the_same_whenever_it_is_made(tmp_path: Path) -> None:
+    made = []
+    for name, at_s in (("one", 1e9), ("two", 1.5e9)):
+        (tmp_path / name / "lib").mkdir(parents=True)
+        for file in ("b.py", "a.py"):
+            (tmp_path / name / "lib" / file).write_text(file, encoding="utf-8")
+            os.utime(tmp_path / name / "lib" / file, (at_s, at_s))
+        made.append(archive(tmp_path / name))
+    assert made[0].sha256 == made[1].sha256
+    with zipfile.ZipFile(made[0].path) as bundle:
+        assert ["lib/a.py", "lib/b.py"] == bundle.namelist()
 
 
 def sections(unit: Path) -> configparser.ConfigParser:
