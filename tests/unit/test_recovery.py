@@ -209,11 +209,14 @@ def test_slots_let_as_many_go_as_are_free(world: World, condition: str):
 
 
 @pytest.mark.parametrize("condition", ["quota:nobody", "capacity:nowhere"])
-def test_a_tenant_or_fleet_that_is_not_there_fails_the_job(world: World, condition: str):
+def test_an_unknown_quota_or_capacity_fails_the_job_and_names_no_other(
+    world: World, condition: str
+):
     (job_id,) = world.submit_and_block(condition)
     world.machine.run()
     assert [State.FAILED] == world.states([job_id])
-    assert "there is no such" in world.reason(job_id)
+    assert "there is no" in world.reason(job_id)
+    assert not any(name in world.reason(job_id) for name in ("acme", "main"))
 
 
 def test_jobs_that_join_while_a_condition_is_well_wait_for_its_next_test(world: World):

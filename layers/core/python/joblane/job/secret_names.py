@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+Store = Literal["secretsmanager", "ssm"]
+
 MAX_REFERENCE = 512
 """Characters: the limit of Secrets Manager for a name."""
 
@@ -25,7 +27,7 @@ _SSM = re.compile(r"ssm:(?P<name>(/[\w.-]+)+)", re.ASCII)
 class SecretName:
     """A parsed reference."""
 
-    store: Literal["secretsmanager", "ssm"]
+    store: Store
     name: str
     key: str | None = None
     """Member of the JSON object in the secret; None for the whole text."""
@@ -36,15 +38,20 @@ class SecretName:
 
 
 def parse(reference: str) -> SecretName:
-    """Parse a reference. Raises ValueError that shows the allowed forms."""
+    """Parse a reference. Raises ValueError that shows the allowed forms.
+
+    `.` and `..` are refused as parts of a name: whoever resolves them would find another tenant's
+    secret below a prefix of this one's.
+    """
     if len(reference) <= MAX_REFERENCE:
-        if found := _SECRETS_MANAGER.fullmatch(reference):
-            return SecretName("secretsmanager", found["name"], found["key"])
-        if found := _SSM.fullmatch(reference):
-            return SecretName("ssm", found["name"])
+        found = _SECRETS_MANAGER.fullmatch(reference) or _SSM.fullmatch(reference)
+        if found and not {".", ".."}.intersection(found["name"].split("/")):
+            members = found.groupdict()
+            store: Store = "secretsmanager" if "key" in members else "ssm"
+            return SecretName(store, found["name"], members.get("key"))
     raise ValueError(
         "must be secretsmanager:NAME, secretsmanager:NAME#JSON-KEY or ssm:/PATH, "
-        f"of at most {MAX_REFERENCE} characters"
+        f"of at most {MAX_REFERENCE} characters, without the parts . and .."
     )
 
 

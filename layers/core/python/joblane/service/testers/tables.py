@@ -43,8 +43,8 @@ class SlotsTester(Tester):
         """Count the free slots for a tenant or a fleet."""
         queues = self.queues_of.get(parameter)
         if not queues:
-            known = ", ".join(self.queues_of) or "none"
-            raise BadParameters(f"there is no such {self.what} with a queue; there are: {known}")
+            # Not which there are: the reason is shown to the job's tenant, and they are others'.
+            raise BadParameters(f"there is no {self.what} of this name with a queue")
         return self.slots.free(queues)
 
 
