@@ -26,6 +26,7 @@ FUNCTIONS = (
     "requeue",
     "dead_letter",
     "recovery",
+    "tester",
     "instance_end",
     "projector",
 )

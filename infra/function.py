@@ -53,24 +53,30 @@ class Function(Construct):
         stack: FunctionStack,
         name: str,
         *,
-        tables: Sequence[str],
         environment: Mapping[str, str],
-        grants: Sequence[Grant],
+        grants: Sequence[Grant] | None,
+        tables: Sequence[str] = (),
         timeout_s: int = TIMEOUT_S,
     ) -> None:
-        """Create it; the environment names `tables`, the role has `grants` and its log group."""
+        """Create it; the environment names `tables`, the role has `grants` and its log group.
+
+        Without `grants` (None) the role has no permission at all: the function writes no log and
+        no trace.
+        """
         super().__init__(stack, name.capitalize())
         config = stack.config
         function_name = f"{config.name}-{name}"
-        own_logs = log_group(self, "Logs", config, f"/aws/lambda/{function_name}")
         role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"Permissions of the function {function_name}",
         )
-        log = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (own_logs.log_group_arn,))
-        give(role, (log, *grants))
+        own_logs = None
+        if grants is not None:
+            own_logs = log_group(self, "Logs", config, f"/aws/lambda/{function_name}")
+            log = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (own_logs.log_group_arn,))
+            give(role, (log, *grants))
         code = str(stack.handlers / name)
         self.function = lambda_.Function(
             self,
@@ -85,7 +91,7 @@ class Function(Construct):
             timeout=Duration.seconds(timeout_s),
             role=role,
             log_group=own_logs,
-            tracing=lambda_.Tracing.ACTIVE,
+            tracing=lambda_.Tracing.DISABLED if own_logs is None else lambda_.Tracing.ACTIVE,
             environment={
                 "POWERTOOLS_SERVICE_NAME": name,
                 # Without it pydantic searches every installed package for plugins at a cold start.
@@ -99,11 +105,12 @@ class Function(Construct):
                 **environment,
             },
         )
-        acknowledge(
-            role,
-            "AwsSolutions-IAM5[Resource::*]",
-            "xray:PutTraceSegments and PutTelemetryRecords know no resources.",
-        )
+        if own_logs is not None:
+            acknowledge(
+                role,
+                "AwsSolutions-IAM5[Resource::*]",
+                "xray:PutTraceSegments and PutTelemetryRecords know no resources.",
+            )
         acknowledge(
             self.function,
             "AwsSolutions-L1",

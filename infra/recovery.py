@@ -17,17 +17,34 @@ from infra.recovery_machine import definition
 from joblane.config import Config
 from joblane.deployment.names import recovery_name, recovery_rule_name
 
+TESTER_TIMEOUT_S = 10
+"""A test takes up to 4 s, and the look-up of its host's name before it has no limit of its own."""
+
 
 class RecoveryStack(FunctionStack):
     """The resources that return blocked jobs to their lanes."""
 
     def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
         super().__init__(scope, config, assets, "recovery", "recovery of blocked jobs")
-        function = self._function()
+        function = self._function(self._tester())
         self._machine(function)
         self._successor(function)
 
-    def _function(self) -> Function:
+    def _tester(self) -> Function:
+        """Connect to the addresses of conditions where nothing can be gained by it."""
+        recovery = self.config.recovery
+        return Function(
+            self,
+            "tester",
+            environment={
+                "JOBLANE_ALLOW_HOSTS": json.dumps(recovery.allow_hosts),
+                "JOBLANE_ALLOW_NETWORKS": json.dumps(list(map(str, recovery.allow_networks))),
+            },
+            grants=None,
+            timeout_s=TESTER_TIMEOUT_S,
+        )
+
+    def _function(self, tester: Function) -> Function:
         config, resources = self.config, self.resources
         return Function(
             self,
@@ -42,9 +59,7 @@ class RecoveryStack(FunctionStack):
                     {name: list(fleet.queues) for name, fleet in config.fleets.items()}
                 ),
                 "JOBLANE_POLICIES": policies(config),
-                "JOBLANE_ALLOW_NETWORKS": json.dumps(
-                    [str(network) for network in config.recovery.allow_networks]
-                ),
+                "JOBLANE_TESTER_FUNCTION": tester.function.function_name,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
             },
             grants=[
@@ -64,6 +79,7 @@ class RecoveryStack(FunctionStack):
                     (*resources.lanes(config.queues), resources.alternate()),
                 ),
                 Grant(("states:StartExecution",), (resources.recovery_machine(),)),
+                Grant(("lambda:InvokeFunction",), (tester.function.function_arn,)),
             ],
         )
 

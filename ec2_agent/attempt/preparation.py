@@ -16,8 +16,9 @@ from ec2_agent.outcomes.judge import (
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
 from ec2_agent.sandbox.model import Limits, Spec
+from joblane.aws.functions import NoAnswer
 from joblane.aws.payload_store import PayloadLost, PayloadStore
-from joblane.aws.requirements import NoAnswer, Requirements
+from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import scoped

@@ -72,7 +72,9 @@ class JobStarter:
             why = f"its directory could not be made: {failed}"
             raise refusal(failed.errno, why) from failed
         try:
-            shim, sandbox = await in_thread(lambda: self.start_in(directory, spec, until), "start")
+            shim, sandbox = await in_thread(
+                lambda: self.start_in(directory, head, spec, until), "start"
+            )
         except NoThread as none:
             directory.remove()
             raise HostShort(str(none)) from none
@@ -83,7 +85,11 @@ class JobStarter:
         return RunningJob(directory, ShimConnection(shim), sandbox)
 
     def start_in(
-        self, directory: JobDirectory, spec: Spec, until: Callable[[], float] | None = None
+        self,
+        directory: JobDirectory,
+        head: Head,
+        spec: Spec,
+        until: Callable[[], float] | None = None,
     ) -> tuple[socket.socket, Sandbox]:
         """Start a job that has a directory, and hand it to a shim. Blocking.
 
@@ -110,7 +116,12 @@ class JobStarter:
                 raise refusal(failed.errno, str(failed)) from failed
             late = None if spec.timeout_s is None else spec.timeout_s + spec.grace_s + LATE_S
             kill_at = None if late is None else time.monotonic() + late
-            order = {"until": until(), "kill_at": kill_at, "recovery": self.recovery}
+            waits = {"tenant": head.tenant, "requires": head.spec.requires}
+            order = {
+                "until": until(),
+                "kill_at": kill_at,
+                "waits": waits if self.recovery else None,
+            }
             try:
                 fds = (out[0], err[0], ours.fileno(), self.launcher.lock)
                 hand_over(shim, directory.fd, sandbox, fds, order)

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
-from joblane.condition.names import default_condition, scoped, unscoped
+from joblane.condition.names import default_condition, named_by_job, scoped, unscoped
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, outcome_of
 
@@ -49,7 +49,8 @@ def judge(
     if stop is not None and ending.stopped:
         outcome, reason = _stopped(head, stop, at_ms, f"ended after {wall}")
         return AttemptResult(outcome, reason, at_ms, ending=ending, records=ending.records)
-    names = (ending.condition, *head.spec.requires, default_condition(head.queue))
+    named = _named(head, ending)
+    names = (named, *head.spec.requires, default_condition(head.queue))
     condition = scoped(next(name for name in names if name), head.tenant) if recovery else None
     outcome = outcome_of(
         exit_code=ending.exit_code,
@@ -60,8 +61,8 @@ def judge(
     blocked_by = condition if outcome is Outcome.BLOCKED else None
     match outcome:
         case Outcome.BLOCKED if condition is not None:
-            named = "the job named what it waits for:" if ending.condition else "waits for"
-            reason = f"exit code 75: {named} {unscoped(condition)}"
+            says = "the job named what it waits for:" if named else "waits for"
+            reason = f"exit code 75: {says} {unscoped(condition)}"
         case Outcome.TIMED_OUT:
             reason = f"exceeded its timeout_s of {head.spec.timeout_s:g}"
         case Outcome.OOM_KILLED:
@@ -73,6 +74,14 @@ def judge(
         case _:
             reason = f"exit code {ending.exit_code} after {wall}"
     return AttemptResult(outcome, reason, at_ms, blocked_by, ending, ending.records)
+
+
+def _named(head: Head, ending: Ending) -> str | None:
+    """The condition that the job named; shims of earlier versions let it name any."""
+    try:
+        return ending.condition and named_by_job(ending.condition, head.tenant, head.spec.requires)
+    except ValueError:
+        return None
 
 
 def not_started(

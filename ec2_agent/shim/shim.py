@@ -13,6 +13,7 @@ another agent may soon take it over.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import select
@@ -27,7 +28,7 @@ from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.shim import files
 from ec2_agent.shim.line import Line
 from ec2_agent.shim.log import Cutter, Writer
-from joblane.condition.names import requested
+from joblane.condition.names import named_by_job
 
 READ_BYTES = 64 * 1024
 """One read: a pipe's usual size, so that no pipe waits long while another is flooded."""
@@ -49,6 +50,7 @@ EMPTY_S = 5.0
 
 TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -88,7 +90,9 @@ class Shim:
         self._pipes = {out: ("stdout", Cutter()), err: ("stderr", Cutter())}
         for fd in self._pipes:
             os.set_blocking(fd, False)
-        check = requested if order["recovery"] else _no_recovery
+        check: Callable[[str], object] = _no_recovery
+        if (waits := order["waits"]) is not None:
+            check = functools.partial(named_by_job, **waits)
         self._line = Line(socket.socket(fileno=line), check, time.monotonic())
         self._line_paused_until = 0.0
         self._flush_at: float | None = None

@@ -11,10 +11,11 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 from joblane.aws.agents import AgentStore
-from joblane.aws.clients import Clients
+from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.directory import AppStore
 from joblane.aws.executions import Executions
+from joblane.aws.functions import CalledFunction
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.condition.policies import AnyPolicy
@@ -23,7 +24,7 @@ from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.condition_tests import ConditionTests
 from joblane.service.recover import MAX_STEPS, Recovery
 from joblane.service.testers import Tester
-from joblane.service.testers.net import Guard, HttpTester, IpNetwork, TcpTester
+from joblane.service.testers.remote import RemoteTester
 from joblane.service.testers.tables import AppTester, Slots, SlotsTester
 
 
@@ -40,7 +41,8 @@ class Settings(Environment):
     """Queues that each fleet serves."""
     policies: Json[dict[str, AnyPolicy]]
     """Policy of each kind that does not have the default one."""
-    allow_networks: Json[tuple[IpNetwork, ...]]
+    tester_function: str
+    """Tests conditions that name an address."""
     retention: Json[Retention]
 
 
@@ -56,11 +58,11 @@ def build(
     `testers` replace those of their kinds.
     """
     dynamodb = clients.make("dynamodb")
-    guard = Guard(settings.allow_networks)
+    tester = CalledFunction(clients.make("lambda", LONG_POLL), settings.tester_function)
     slots = Slots(AgentStore(dynamodb, settings.agents_table), clock)
     by_kind: dict[str, Tester] = {
-        "http": HttpTester(guard),
-        "tcp": TcpTester(guard),
+        "http": RemoteTester("http", tester),
+        "tcp": RemoteTester("tcp", tester),
         "quota": SlotsTester(slots, "tenant", settings.tenant_queues),
         "capacity": SlotsTester(slots, "fleet", settings.fleet_queues),
         "app": AppTester(AppStore(dynamodb, settings.conditions_table), clock),

@@ -70,7 +70,7 @@ _ENVIRONMENT = {
 FUNCTIONS = {
     "submission": ("dynamodb", "sqs"),
     "admin": ("dynamodb", "sqs"),
-    "recovery": ("dynamodb", "sqs", "stepfunctions"),
+    "recovery": ("dynamodb", "sqs", "stepfunctions", "lambda"),
     "requeue": ("dynamodb", "sqs"),
     "dead_letter": ("dynamodb", "sqs", "sns"),
     "instance_end": ("dynamodb", "sqs"),

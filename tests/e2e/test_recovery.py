@@ -37,12 +37,15 @@ class Service:
     def __init__(self) -> None:
         self.well = False
         self.asked = 0
+        self.well_at_first = 0
+        """How many requests find it well before it is not."""
         service = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 service.asked += 1
-                self.send_response(200 if service.well else 503)
+                well = service.well or service.asked <= service.well_at_first
+                self.send_response(200 if well else 503)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
@@ -266,10 +269,12 @@ def test_a_real_job_waits_for_the_condition_that_it_names(
     cloud: Cloud, http: Http, service: Service
 ):
     cloud.start_agent("named")
+    service.well_at_first = 1  # when it is tested before the start
     late = int(time.time()) + 3
     said = f"""echo '{{"block": "{service.condition}"}}' >&3; read answer <&3; echo "$answer" """
     script = f"test $(date +%s) -ge {late} && exit; {said}; exit 75"
-    job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
+    once = {"max_attempts": 1}
+    job_id = submit(http, "sh", "-c", script, retry=once, requires=[service.condition])
     job = wait_for(http, job_id, "blocked")
     assert service.condition == job["condition"]
     assert f"the job named what it waits for: {service.condition}" in job["reason"]
@@ -280,3 +285,30 @@ def test_a_real_job_waits_for_the_condition_that_it_names(
     assert (1, 0) == (job["attempt"], job["exit_code"])
     page = http("GET", f"/v1/jobs/{job_id}/logs").json()
     assert ['{"ok": true}\n'] == [entry["text"] for entry in page["entries"]]
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_job_without_network_has_no_address_of_its_choice_fetched(
+    cloud: Cloud, clients: Clients, http: Http, service: Service
+):
+    """Its secret would leave with the test of the condition that it names."""
+    before = {execution["name"] for execution in executions(clients, cloud)}
+    cloud.start_agent("silent")
+    name = f"{service.condition}?token=$SECRET"
+    said = f"""echo "{{\\"block\\": \\"{name}\\"}}" >&3; read answer <&3; echo "$answer" """
+    once = {"max_attempts": 1}
+    job_id = submit(
+        http, "sh", "-c", f"{said}; exit 75", env={"SECRET": "s3cret"}, network="none", retry=once
+    )
+    job = wait_for(http, job_id, "blocked")
+    assert ("app:default", "none") == (job["condition"], job["network"])
+    # Its list is tested and lets it go, so whatever was to be fetched has been.
+    wait_until(
+        lambda: len(http("GET", f"/v1/jobs/{job_id}").json()["timeline"]) > len(job["timeline"])
+    )
+    assert 0 == service.asked
+    new = {execution["name"] for execution in executions(clients, cloud)} - before
+    assert ["app"] == [name.partition("-")[0] for name in new]
+    page = http("GET", f"/v1/jobs/{job_id}/logs").json()
+    assert "must be listed in the job's requires" in page["entries"][0]["text"]
+    http("POST", f"/v1/jobs/{job_id}/cancel")

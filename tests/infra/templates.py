@@ -14,6 +14,7 @@ STACK_OF = {
     "Submission": "api",
     "Admin": "api",
     "Recovery": "recovery",
+    "Tester": "recovery",
     "Machine": "recovery",
     "Requeue": "upkeep",
     "Deadletter": "upkeep",

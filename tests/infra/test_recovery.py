@@ -114,15 +114,26 @@ def test_the_rule_sees_the_failures_of_this_machine_alone(production: Deployment
     assert resolved(arn).endswith(":stateMachine:joblane-recovery")
 
 
+def environment(deployment: Deployment, name: str) -> dict[str, Any]:
+    """The variables of a function of this stack."""
+    (function,) = [
+        each
+        for each in deployment.properties("AWS::Lambda::Function", "recovery")
+        if each["FunctionName"] == f"joblane-{name}"
+    ]
+    variables: dict[str, Any] = function["Environment"]["Variables"]
+    return variables
+
+
 def test_the_function_is_told_what_the_deployment_says(
     production: Deployment, laptop: Deployment
 ) -> None:
-    variables = production.one("AWS::Lambda::Function", "recovery")["Environment"]["Variables"]
+    variables, tester = (environment(production, name) for name in ("recovery", "tester"))
     assert variables["JOBLANE_FLEET_QUEUES"] == '{"main": ["default"]}'
     assert variables["JOBLANE_TENANT_QUEUES"] == '{"main": ["default"]}'
-    assert variables["JOBLANE_ALLOW_NETWORKS"] == "[]"
-    local = laptop.one("AWS::Lambda::Function", "recovery")["Environment"]["Variables"]
-    assert local["JOBLANE_ALLOW_NETWORKS"] == '["127.0.0.0/8"]'
+    assert tester["JOBLANE_ALLOW_NETWORKS"] == tester["JOBLANE_ALLOW_HOSTS"] == "[]"
+    local, tester = (environment(laptop, name) for name in ("recovery", "tester"))
+    assert tester["JOBLANE_ALLOW_NETWORKS"] == '["127.0.0.0/8"]'
     assert local["JOBLANE_FLEET_QUEUES"] == '{"main": ["default", "bulk"]}'
 
 
@@ -131,12 +142,15 @@ def test_policies_and_networks_are_checked_with_the_rest_of_the_configuration() 
     recovery = {
         "policies": {"http": {"policy": "constant", "every_s": 5}},
         "allow_networks": ["10.0.0.0/8"],
+        "allow_hosts": ["api.example.com", "192.0.2.1", "2001:db8::1"],
     }
     config = Config.model_validate({**base, "recovery": recovery})
     assert config.recovery.policies["http"].delay_s(3) == 5
     for wrong in (
         {"policies": {"moon": {"policy": "constant"}}},
         {"allow_networks": ["10.0.0.1/8"]},
+        {"allow_hosts": ["https://api.example.com"]},
+        {"allow_hosts": ["API.example.com"]},
     ):
         with pytest.raises(ValueError, match="recovery"):
             Config.model_validate({**base, "recovery": wrong})

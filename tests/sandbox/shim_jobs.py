@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from joblane.aws.lanes import Received
 from joblane.job.head import submitted
 from tests.sandbox.running import strongest
 from tests.support.jobs import JOB, submission
+
+HEAD = submitted(JOB, "acme", submission(), 0)
 
 
 def job_starter(launcher: Launcher, shims: Shims, jobs: Path, lease_s: float = 3600) -> JobStarter:
@@ -54,7 +57,7 @@ class Room:
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s)
         spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
-        shim, sandbox = starter.start_in(directory, spec)
+        shim, sandbox = starter.start_in(directory, HEAD, spec)
         self._open.append((shim, sandbox))
         return directory, shim, sandbox
 
@@ -76,12 +79,7 @@ def output(directory: JobDirectory) -> bytes:
 def make_directory(jobs: Path, epoch: int) -> JobDirectory:
     """The directory of a claim."""
     delivery = Delivery("q", "lane", "dead", Received("{}", "r", 1, 2), 3.0)
-    head = submitted(JOB, "acme", submission(), 0)
-    return JobDirectory.make(jobs, type(head)(**{**_fields(head), "epoch": epoch}), delivery)
-
-
-def _fields(head: Any) -> dict[str, Any]:
-    return {name: getattr(head, name) for name in head.__slots__}
+    return JobDirectory.make(jobs, replace(HEAD, epoch=epoch), delivery)
 
 
 def ended(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending | None:

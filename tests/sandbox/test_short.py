@@ -19,7 +19,7 @@ from ec2_agent.sandbox.model import HostShort, Limits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from tests.sandbox.running import TidyLauncher, strongest, wait_until_ready
-from tests.sandbox.shim_jobs import ended, job_starter, make_directory, wait_for
+from tests.sandbox.shim_jobs import HEAD, ended, job_starter, make_directory, wait_for
 from tests.support.scarcity import disk, fill, only, opened, soft_limit
 
 JOBS = 200
@@ -42,7 +42,7 @@ class Host:
         directory = make_directory(self.starter.jobs, self.epoch)
         try:
             spec = Spec(command, {}, Limits())
-            shim, sandbox = self.starter.start_in(directory, spec)
+            shim, sandbox = self.starter.start_in(directory, HEAD, spec)
         except BaseException:
             directory.remove()
             raise
@@ -132,7 +132,7 @@ def test_a_job_that_starts_on_a_disk_just_full_runs_and_is_found_once_there_is_s
         directory = make_directory(jobs, 1)
         fill(jobs / "ballast")
         spec = Spec(("/bin/sh", "-c", "echo lost; read a <&3; echo kept"), {}, Limits())
-        shim, sandbox = here.starter.start_in(directory, spec)
+        shim, sandbox = here.starter.start_in(directory, HEAD, spec)
         time.sleep(0.3)
         assert directory.read(files.SHIM) is None
         (jobs / "ballast").unlink()

@@ -36,7 +36,7 @@ ENVIRONMENT = {
     "JOBLANE_TENANT_QUEUES": '{"acme": ["default", "bulk"]}',
     "JOBLANE_FLEET_QUEUES": '{"main": ["default"]}',
     "JOBLANE_POLICIES": "{}",
-    "JOBLANE_ALLOW_NETWORKS": "[]",
+    "JOBLANE_TESTER_FUNCTION": f"{NAME}-tester",
     "JOBLANE_RETENTION": "{}",
 }
 
@@ -80,6 +80,7 @@ class Switch(Tester):
 
     allow: int = 0
     bad: str | None = None
+    why: str | None = None
     asked: int = 0
 
     def test(self, parameter: str) -> Finding:
@@ -87,7 +88,7 @@ class Switch(Tester):
         self.asked += 1
         if self.bad is not None:
             raise BadParameters(self.bad)
-        return Finding(self.allow, f"{parameter} allows {self.allow}")
+        return Finding(self.allow, self.why or f"{parameter} allows {self.allow}")
 
 
 @dataclass

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.outcomes.judge import StopReason
+from ec2_agent.outcomes.judge import StopReason, judge
 from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Ending, Usage
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.output import Cursor
 from joblane.service.log_pages import log_page
 from tests.support import recovery
 from tests.support.attempts import begin, lengths, output, run, wait_for_output
 from tests.support.aws import Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, submission
 from tests.support.machine import Clock
 
 SLEEPER = "echo ready; exec sleep 60"
@@ -217,12 +218,20 @@ def say(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> tuple[Hea
     return head, "".join(text or "" for _, text in output(aws, head))
 
 
-NAMED = """echo '{"block": "http:https://x.example/health"}' >&3; read a <&3; echo "$a"; """
+HEALTH = "http:https://x.example/health"
+
+
+def name(condition: str) -> str:
+    """A script that names a condition and writes the answer to its output."""
+    return f"""echo '{{"block": "{condition}"}}' >&3; read a <&3; echo "$a"; """
+
+
+NAMED = name(HEALTH)
 
 
 def test_a_job_waits_for_the_condition_that_it_named(aws: Cloud, launcher: Launcher):
-    head, out = say(aws, launcher, NAMED + "exit 75", requires=[])
-    assert (State.BLOCKED, "http:https://x.example/health") == (head.state, head.condition)
+    head, out = say(aws, launcher, NAMED + "exit 75", requires=["app:billing", HEALTH])
+    assert (State.BLOCKED, HEALTH) == (head.state, head.condition)
     assert head.timeline[-1].reason == (
         "exit code 75: the job named what it waits for: http:https://x.example/health"
     )
@@ -255,8 +264,51 @@ def test_another_exit_code_wins_over_what_was_named(
 
 
 def test_what_the_job_names_goes_before_what_it_requires(aws: Cloud, launcher: Launcher):
-    head, _ = say(aws, launcher, NAMED + "exit 75", requires=["app:billing"])
-    assert "http:https://x.example/health" == head.condition
+    head, _ = say(aws, launcher, NAMED + "exit 75", requires=["app:billing", HEALTH])
+    assert HEALTH == head.condition
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"{HEALTH}?token=s3cret",
+        "http:http://s3cret.example/",
+        "tcp:s3cret.example:53",
+        "capacity:main",
+        "quota:other",
+    ],
+)
+def test_a_job_has_nothing_tested_that_its_submission_does_not_list(
+    aws: Cloud, launcher: Launcher, condition: str
+):
+    """An address of the job's choice can carry a secret out of a job without a network."""
+    head, out = say(aws, launcher, name(condition) + "exit 75", requires=[HEALTH])
+    assert HEALTH == head.condition
+    assert "must be listed in the job's requires" in out
+    assert "s3cret" not in head.timeline[-1].reason
+
+
+def test_a_job_may_wait_for_its_own_tenants_quota(aws: Cloud, launcher: Launcher):
+    head, out = say(aws, launcher, name("quota:acme") + "exit 75")
+    assert ("quota:acme", '{"ok": true}\n') == (head.condition, out)
+
+
+def test_what_an_earlier_shim_let_a_job_name_is_not_tested():
+    """Jobs outlive their agent, and shims of earlier versions accept every condition."""
+    ending = Ending(
+        exit_code=75,
+        signal=None,
+        timed_out=False,
+        oom_killed=False,
+        stopped=False,
+        error=None,
+        usage=Usage(cpu_s=0, wall_s=0),
+        condition="tcp:s3cret.example:53",
+    )
+    head = submitted(JOB, "acme", submission(), 0)
+    result = judge(head, ending, None, 0, recovery=True)
+    assert (Outcome.BLOCKED, "app:acme/default") == (result.outcome, result.condition)
+    assert "s3cret" not in result.reason
 
 
 def test_a_condition_that_is_none_is_answered_and_not_waited_for(aws: Cloud, launcher: Launcher):

@@ -230,6 +230,19 @@ def test_jobs_that_join_while_a_condition_is_well_wait_for_its_next_test(world: 
     assert 2 == world.http.asked
 
 
+@pytest.mark.parametrize("bad", [None, "forbidden"])
+def test_nothing_logs_the_parameters_of_a_condition(
+    world: World, caplog: pytest.LogCaptureFixture, bad: str | None
+):
+    world.http.bad, world.http.why = bad, "answers 503"
+    world.submit_and_block(f"{URL}?token=s3cret")
+    world.machine.run(600)
+    logged = str([vars(record) for record in caplog.records])
+    assert "http-" in logged  # the execution's name, which has a hash of the condition's
+    assert "s3cret" not in logged
+    assert "api.example.com" not in logged
+
+
 def test_an_execution_that_fails_is_followed_by_another(world: World):
     jobs = world.submit_and_block(URL)
     real = world.http.test

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from joblane.aws.requirements import NoAnswer, Requirements
+from joblane.aws.functions import NoAnswer
+from joblane.aws.requirements import Requirements
 from joblane.condition.blocking import Blocking
 
 

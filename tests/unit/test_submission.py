@@ -53,6 +53,17 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")
 
 
+@pytest.mark.parametrize("tenant", ["other", "nobody"])
+def test_a_job_cannot_require_another_tenants_quota(aws: Cloud, api: Api, tenant: str):
+    """The answer is the same for a tenant that exists, and how busy it is stays its own."""
+    requires = ["quota:acme", f"quota:{tenant}"]
+    status, problem = api("POST", "/v1/jobs", {"command": ["true"], "requires": requires})
+    assert 400 == status
+    problem_of = {each["field"]: each["problem"] for each in problem["errors"]}
+    assert {"requires.1": "may name this tenant's quota only, quota:acme"} == problem_of
+    assert 0 == rows(aws)
+
+
 def test_priority_and_queue_choose_the_lane(aws: Cloud, api: Api):
     api("POST", "/v1/jobs", {"command": ["x"], "queue": "bulk", "priority": "high"})
     assert 1 == len(messages(aws, "bulk-high"))

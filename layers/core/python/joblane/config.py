@@ -122,6 +122,8 @@ class Fleet(Strict):
 
 Network = IPv4Network | IPv6Network
 
+Host = Annotated[str, Field(pattern=r"^[a-z0-9:]([a-z0-9.:-]{0,251}[a-z0-9])?$")]
+
 
 class Recovery(Strict):
     """How conditions are tested."""
@@ -129,9 +131,12 @@ class Recovery(Strict):
     policies: dict[Literal["http", "tcp", "quota", "capacity", "app"], AnyPolicy] = {}
     """Policies by kind of condition (`http`, `tcp`, `quota`, `capacity`, `app`); the default is
     stepwise."""
+    allow_hosts: tuple[Host, ...] = ()
+    """Hosts that `http` and `tcp` conditions may reach at public addresses: names, or addresses,
+    in lower case. Without `allow_networks` no others are reached."""
     allow_networks: tuple[Network, ...] = ()
-    """Private networks that `http` and `tcp` conditions may reach. Public addresses are always
-    allowed, link-local ones never."""
+    """Networks that they may reach under any name, such as private ones; link-local addresses are
+    never reached."""
 
 
 class Config(Strict):

@@ -4,26 +4,21 @@ The function tests rather than the agent, so that every condition is tested in o
 one network (docs/decisions/0302).
 """
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from joblane.aws.functions import CalledFunction
 from joblane.condition.blocking import Blocking, decode
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda.client import LambdaClient
 
 
-class NoAnswer(Exception):
-    """The recovery function failed; ask again later."""
-
-
 class Requirements:
     """Asks the recovery function. Its client must wait for up to 30 s."""
 
     def __init__(self, client: "LambdaClient", function: str) -> None:
-        self._client = client
-        self._function = function
+        self._recovery = CalledFunction(client, function)
 
     def first_blocking(self, conditions: Sequence[str]) -> Blocking | None:
         """Test conditions in order; returns the first that blocks, None if none does.
@@ -33,11 +28,4 @@ class Requirements:
         """
         if not conditions:
             return None
-        answer = self._client.invoke(
-            FunctionName=self._function,
-            Payload=json.dumps({"do": "check", "conditions": list(conditions)}).encode(),
-        )
-        text = answer["Payload"].read()
-        if answer.get("FunctionError"):
-            raise NoAnswer(f"{self._function} failed with {answer['FunctionError']}")
-        return decode(json.loads(text))
+        return decode(self._recovery({"do": "check", "conditions": list(conditions)}))

@@ -4,7 +4,7 @@ Standard library only: every job's shim imports it.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -125,6 +125,21 @@ def requested(name: str) -> str:
     if unscoped(name) != name:
         raise ValueError(f"must name an application, which looks like {_APP.pattern}")
     return name
+
+
+def named_by_job(name: str, tenant: str, requires: Collection[str]) -> str:
+    """Return a name that a running job may use for what it waits for. Raises ValueError.
+
+    A job without a network must not have an address of its choice tested: the address can carry
+    its secrets. So it may use what its submission lists in `requires`, and what is tested in
+    Joblane's own tables for its own tenant.
+    """
+    requested(name)
+    if name in requires or name.startswith("app:") or name == f"quota:{tenant}":
+        return name
+    raise ValueError(
+        f"must be listed in the job's requires, or be app: and a name, or quota:{tenant}"
+    )
 
 
 def scoped(name: str, tenant: str) -> str:

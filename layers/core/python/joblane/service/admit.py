@@ -30,6 +30,7 @@ class Admission:
     def head(self, by: Principal, spec: Submission, job_id: str, now_ms: int) -> Head:
         """Make a submission's job. Raises Problem 400 naming the field that is not allowed."""
         self._check_secrets(by.tenant, spec)
+        _check_conditions(by.tenant, spec)
         queue = spec.queue or self.default_queue
         self.require_queue(by.tenant, queue)
         self._check_resources(queue, spec)
@@ -67,3 +68,10 @@ class Admission:
         if foreign:
             detail = f"{foreign[0].field} {problem}"
             raise Problem(HTTPStatus.BAD_REQUEST, detail, foreign)
+
+
+def _check_conditions(tenant: str, spec: Submission) -> None:
+    """Refuse other tenants' quotas, in the same words whether or not there is such a tenant."""
+    for index, name in enumerate(spec.requires):
+        if name.startswith("quota:") and name != f"quota:{tenant}":
+            raise wrong(f"requires.{index}", f"may name this tenant's quota only, quota:{tenant}")

@@ -131,10 +131,15 @@ class Recovery:
         try:
             finding = self.tests.test(row.condition)
         except BadParameters as error:
-            self.log.warning("untestable", condition=row.condition, why=str(error))
+            # Not its name: an address can contain what only its tenant may read.
+            self.log.warning("untestable", execution=row.execution_name, why=str(error))
             return progress.model_copy(update={"next": "give_up", "untestable": str(error)})
         self.log.info(
-            "tested", condition=row.condition, allow=finding.allow, why=finding.why, tests=row.tests
+            "tested",
+            execution=row.execution_name,
+            allow=finding.allow,
+            why=finding.why,
+            tests=row.tests,
         )
         found = replace(row, allow=finding.allow, why=finding.why)
         if finding.allow > 0:

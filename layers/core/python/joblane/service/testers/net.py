@@ -1,15 +1,15 @@
-"""Testers `http` and `tcp`, and the guard that keeps them from connecting to private networks.
+"""Testers `http` and `tcp`, and the guard that keeps them to what the deployment allows.
 
-Submitters choose the address, so without a guard they could probe hosts inside the account. The
-guard checks the addresses that a name resolves to, and the connection uses the checked address:
-the name is not resolved a second time.
+Submitters choose the address, so without a guard they could probe hosts inside the account, and
+have anybody's address called with what they like. The guard checks the host and the addresses that
+it resolves to, and the connection uses the checked address: the name is not resolved a second time.
 """
 
 import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
@@ -42,31 +42,43 @@ def resolve(address: Address) -> list[str]:
 
 @dataclass(frozen=True)
 class Guard:
-    """Decides which addresses may be connected to: public ones, and allowed networks."""
+    """Decides what may be connected to: the listed hosts, and the listed networks."""
 
-    allowed: Sequence[IpNetwork] = ()
+    hosts: Collection[str] = ()
+    """Names and addresses, in lower case, that may be reached at public addresses."""
+    networks: Sequence[IpNetwork] = ()
+    """Addresses that any host may be reached at."""
     resolve: Callable[[Address], list[str]] = resolve
 
     def addresses(self, address: Address) -> list[str]:
         """Return the addresses of a host that may be connected to.
 
-        Raises OSError when the name does not resolve, BadParameters when all are forbidden.
+        Raises OSError when the name does not resolve, BadParameters when all are forbidden. A
+        host that is forbidden whatever it resolves to is not resolved: a look-up reaches its
+        domain's servers.
         """
-        found = self.resolve(address)
-        fine = [text for text in found if self._may(_inner(ip_address(text.partition("%")[0])))]
+        listed = address.host.lower() in self.hosts
+        fine: list[str] = []
+        if listed or self.networks:
+            try:
+                found = self.resolve(address)
+            except UnicodeError:  # a name that DNS cannot express: a label is empty or too long
+                raise BadParameters("its host is not a valid name") from None
+            fine = [text for text in found if self._may(text, listed=listed)]
         if not fine:
             raise BadParameters(
-                f"{address.host} resolves to an address that this deployment does not allow "
-                "conditions to reach (recovery.allow_networks in joblane.toml)"
+                "this deployment does not allow conditions to reach its host or its address "
+                "(recovery.allow_hosts and recovery.allow_networks in joblane.toml)"
             )
         return fine
 
-    def _may(self, ip: IpAddress) -> bool:
+    def _may(self, address: str, *, listed: bool) -> bool:
+        ip = _inner(ip_address(address.partition("%")[0]))
         if any(ip in network for network in _NEVER):
             return False
-        if any(ip in network for network in self.allowed):
+        if any(ip in network for network in self.networks):
             return True
-        return ip.is_global and not ip.is_multicast
+        return listed and ip.is_global and not ip.is_multicast
 
 
 def _inner(ip: IpAddress) -> IpAddress:

@@ -1,0 +1,1 @@
+"""The tester function: tests http and tcp conditions, without any permission."""

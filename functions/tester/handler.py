@@ -1,0 +1,39 @@
+"""Lambda function that connects to the addresses of conditions.
+
+Its role has no permission at all, not even to log: whoever takes it over by an answer that it
+reads, or has it connect to where functions get their credentials, gains nothing.
+"""
+
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+
+# isort: split
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Json
+
+from joblane.service.testers.net import Guard, HttpTester, IpNetwork, TcpTester
+from joblane.service.testers.remote import Answering
+
+
+class Settings(Environment):
+    """The function's environment."""
+
+    allow_hosts: Json[frozenset[str]]
+    allow_networks: Json[tuple[IpNetwork, ...]]
+
+
+def build(settings: Settings) -> Answering:
+    """Compose the function from its settings."""
+    guard = Guard(settings.allow_hosts, settings.allow_networks)
+    return Answering({"http": HttpTester(guard), "tcp": TcpTester(guard)})
+
+
+@once
+def _application() -> Answering:
+    return build(Settings.read())
+
+
+def main(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """Test one condition."""
+    return _application().answer(event)

@@ -1,0 +1,28 @@
+"""Adapter for Lambda functions that are called for their answer."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda.client import LambdaClient
+
+
+class NoAnswer(Exception):
+    """The function failed or took too long; ask again later."""
+
+
+class CalledFunction:
+    """A function. Its client must wait for as long as the function may take."""
+
+    def __init__(self, client: "LambdaClient", name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def __call__(self, event: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Call the function; returns its answer. Raises NoAnswer, ClientError, BotoCoreError."""
+        answer = self._client.invoke(FunctionName=self._name, Payload=json.dumps(event).encode())
+        text = answer["Payload"].read()
+        if answer.get("FunctionError"):
+            raise NoAnswer(f"{self._name} failed with {answer['FunctionError']}")
+        return json.loads(text)
