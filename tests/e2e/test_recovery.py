@@ -258,8 +258,12 @@ def test_an_application_that_is_declared_down_holds_a_real_job(cloud: Cloud, htt
     job = wait_for(http, job_id, "blocked")
     assert "app:ledger" == job["condition"]
     assert "waits for app:ledger: declared down: migration" in job["reason"]
-    listed = {c["name"]: c for c in http("GET", "/v1/conditions?limit=100").json()["entries"]}
-    assert 1 == listed["app:ledger"]["waiting"]
+
+    def waiting() -> list[int]:
+        listed = http("GET", "/v1/conditions?limit=100").json()["entries"]
+        return [entry["waiting"] for entry in listed if entry["name"] == "app:ledger"]
+
+    wait_until(lambda: waiting() == [1])  # a job is in the list a moment after it is blocked
     http("PUT", path, json={"state": "up"})
     wait_for(http, job_id, "completed")
 
@@ -312,3 +316,21 @@ def test_a_job_without_network_has_no_address_of_its_choice_fetched(
     page = http("GET", f"/v1/jobs/{job_id}/logs").json()
     assert "must be listed in the job's requires" in page["entries"][0]["text"]
     http("POST", f"/v1/jobs/{job_id}/cancel")
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_job_does_not_wait_behind_all_jobs_of_another_tenant(
+    clients: Clients, http: Http, as_other: Http, service: Service
+):
+    """A test releases ten: nine of the ten that blocked first, and the one of the other tenant."""
+    ten = [submit(http, "true") for _ in range(10)]
+    by_hand = Blocking(clients)
+    by_hand.block(service.condition, *ten)
+    late = submit(as_other, "true")
+    by_hand.block(service.condition, late)
+    service.well = True
+    released = [
+        wait_for(tenant, job_id, "pending")["timeline"][-1]["at"]
+        for tenant, job_id in [(as_other, late), *((http, each) for each in ten)]
+    ]
+    assert released[0] < max(released)

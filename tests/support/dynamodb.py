@@ -275,6 +275,9 @@ class Tables:
             start = request["ExclusiveStartKey"]
             after = (_order(start[sort]), _id(start, keys))
             found = [i for i in found if ((_order(i[sort]), _id(i, keys)) > after) != backwards]
+        if text := request.get("FilterExpression"):
+            assert "Limit" not in request, "DynamoDB filters after it has cut the page"
+            found = [item for item in found if _condition(text)(_names(request, item))]
         limit = request.get("Limit", len(found) + 1)
         shown = {*keys, *INDEXES[index]} if index else None  # indexes are KEYS_ONLY
         page = [

@@ -106,7 +106,7 @@ class Promises:
         for condition in {str(e.input["condition"]) for e in self.world.pace.executions.values()}:
             row = self.world.conditions.get(condition)
             if row is not None and row.phase is not Phase.CLOSED:
-                for entry in self.world.conditions.oldest(condition, 1000):
+                for entry in self.world.conditions.waiting(condition, 1000):
                     listed.setdefault(entry.job_id, set()).add(condition)
         return listed
 

@@ -143,13 +143,13 @@ class World:
         """A lane of the queue `default`."""
         return LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", lane))
 
-    def submit(self, number: int, **spec: object) -> str:
+    def submit(self, number: int, tenant: str = "acme", **spec: object) -> str:
         """Submit a job; a later number is a later id."""
         job_id = f"{JOB[:22]}{number:04d}"
-        head = submitted(job_id, "acme", submission(**spec), self.now_ms)
+        head = submitted(job_id, tenant, submission(**spec), self.now_ms)
         url = DESCRIPTOR.lane_url("default", head.spec.priority)
         queue = LaneQueue(self.aws.clients.make("sqs"), url)
-        queue.send(Message(job_id=job_id, tenant="acme"))
+        queue.send(Message(job_id=job_id, tenant=tenant))
         self.aws.jobs.put_new(head)
         return job_id
 
@@ -171,9 +171,11 @@ class World:
             self.supervisor.join(head.condition, head, self.now_ms)
         self.lane(head.spec.priority).delete(received.receipt)
 
-    def submit_and_block(self, condition: str, count: int = 1, first: int = 0) -> list[str]:
+    def submit_and_block(
+        self, condition: str, count: int = 1, first: int = 0, tenant: str = "acme"
+    ) -> list[str]:
         """Jobs that wait for a condition."""
-        ids = [self.submit(first + number) for number in range(count)]
+        ids = [self.submit(first + number, tenant) for number in range(count)]
         for received in self.received():
             self.block(received, condition)
         return ids

@@ -77,7 +77,7 @@ def nothing_lost(world: World, jobs: list[str]) -> None:
         assert 1 == states.count(State.BLOCKED)
         assert 5 >= len(states)
     conditions = store(world.aws.clients)
-    assert [] == conditions.oldest(URL, 1)
+    assert [] == conditions.waiting(URL, 1)
     row = conditions.get(URL)
     assert row is not None
     assert Phase.CLOSED is row.phase
@@ -190,7 +190,7 @@ def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
         world.http.allow = 10
         world.machine.run()
         assert [State.PENDING] * len(jobs) == world.states(jobs)
-        assert [] == store(world.aws.clients).oldest(URL, 1)
+        assert [] == store(world.aws.clients).waiting(URL, 1)
 
 
 def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_behind():

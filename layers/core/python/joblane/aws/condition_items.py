@@ -14,15 +14,32 @@ OWN = "CONDITION"
 JOB = "JOB#"
 """Begins the sort keys of the jobs that wait for it."""
 
+AFTER_JOBS = "JOB$"
+"""Sorts behind all of them: `$` follows `#`."""
+
 
 def row_key(condition: str, sk: str) -> Row:
     """Key of a row."""
     return {"condition": condition, "sk": sk}
 
 
+def tenant_start(tenant: str) -> str:
+    """Begins the sort keys of a tenant's jobs."""
+    return f"{JOB}{tenant}#"
+
+
+def after_tenant(sk: str) -> str:
+    """Sorts behind all jobs of the tenant that a job's sort key names, and before all others."""
+    return f"{JOB}{sk.split('#')[1]}$"
+
+
 def sort_key(entry: WaitingJob) -> str:
-    """Where a job is in the list: first come first served, however often it joins."""
-    return f"{JOB}{entry.first_ms:015d}#{entry.job_id}"
+    """Where a job is in the list: among its tenant's, behind those that blocked before it.
+
+    A job that comes back is behind those that have not had a turn. Versions before 0922 wrote
+    the time in place of the tenant: each such row counts as a tenant of its own.
+    """
+    return f"{tenant_start(entry.tenant)}{entry.blocked_ms:015d}#{entry.job_id}"
 
 
 def state_values(state: ConditionState) -> Row:
@@ -71,7 +88,7 @@ def waiting_row(condition: str, entry: WaitingJob) -> Row:
 
 
 def to_waiting(row: Row) -> WaitingJob:
-    """Inverse of `waiting_row`."""
+    """Inverse of `waiting_row`, for rows of earlier versions as well."""
     return WaitingJob(
         job_id=row["sk"].rpartition("#")[2],
         tenant=row["tenant"],
@@ -80,4 +97,5 @@ def to_waiting(row: Row) -> WaitingJob:
         first_ms=row["first_at"],
         blocked_ms=row["blocked_at"],
         memory_mb=row.get("memory_mb", DEFAULT_MEMORY_MB),
+        place=row["sk"],
     )

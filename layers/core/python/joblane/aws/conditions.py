@@ -1,24 +1,28 @@
 """Adapter for the `conditions` table: conditions, and the jobs that wait for each.
 
-A condition's partition holds its own row (`CONDITION`) and a row for each waiting job (`JOB#...`,
-oldest first). Joining writes a row of its own and only reads the condition's, so a thousand jobs
-that block at once do not contend for one item.
+A condition's partition holds its own row (`CONDITION`) and a row for each waiting job
+(`JOB#<tenant>#...`, of each tenant those first that blocked first). Joining writes a row of its own
+and only reads the condition's, so a thousand jobs that block at once do not contend for one item.
 """
 
 from contextlib import suppress
+from itertools import chain, islice, zip_longest
 
 from joblane.aws.condition_items import (
+    AFTER_JOBS,
     JOB,
     OWN,
+    after_tenant,
     row_key,
     sort_key,
     state_values,
+    tenant_start,
     to_state,
     to_waiting,
     waiting_row,
 )
 from joblane.aws.directory import directory_key, directory_row
-from joblane.aws.table import ConditionFailed, Store
+from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
 
@@ -31,17 +35,12 @@ class ConditionStore(Store):
         self._table.put(waiting_row(condition, entry))
 
     def drop(self, condition: str, entry: WaitingJob) -> None:
-        """Remove an entry, unless its job has blocked again and joined since it was read.
+        """Remove an entry. Safe to repeat.
 
-            recovery                     list                 agent
-            reads the entry, unblocks    blocked_at 1
-                                                              claims, blocks again
-                                         blocked_at 2  <----  join: the same key
-            drop if blocked_at 1  ---->  refused
-
-        Safe to repeat.
+        A job that has blocked again since it was read has another one, except in a list that an
+        agent of a version before 0922 writes: its key was the same then, and `blocked_at` differs.
         """
-        key = row_key(condition, sort_key(entry))
+        key = row_key(condition, entry.place or sort_key(entry))
         with suppress(ConditionFailed):
             self._table.delete(key, "blocked_at = :seen", seen=entry.blocked_ms)
 
@@ -50,15 +49,48 @@ class ConditionStore(Store):
         row = self._table.get(row_key(condition, OWN))
         return None if row is None else to_state(row)
 
-    def oldest(self, condition: str, limit: int) -> list[WaitingJob]:
-        """Read the jobs that have waited longest, strongly consistent: at most `limit`."""
-        rows, _ = self._table.query(
+    def waiting(self, condition: str, limit: int) -> list[WaitingJob]:
+        """Read up to `limit` of the jobs that wait, strongly consistent."""
+        return [to_waiting(row) for row in self._between(condition, JOB, AFTER_JOBS, limit)]
+
+    def in_turn(self, condition: str, limit: int, last: str) -> list[WaitingJob]:
+        """Read up to `limit` of the jobs that wait, one of each tenant after another.
+
+        Begins with the tenant that follows `last`, so that tenants go in turn however many jobs
+        each has. One query a tenant, at most `limit`; strongly consistent.
+        """
+        here = after_tenant(tenant_start(last))
+        lists: list[list[WaitingJob]] = []
+        for start, end in ((here, AFTER_JOBS), (JOB, here)):
+            after = start
+            while len(lists) < limit and (rows := self._between(condition, after, end, limit)):
+                after = after_tenant(rows[0]["sk"])
+                lists.append([to_waiting(row) for row in rows if row["sk"] < after])
+        rounds = chain.from_iterable(zip_longest(*lists))
+        return [entry for entry in rounds if entry is not None][:limit]
+
+    def overdue(self, condition: str, before_ms: int, limit: int) -> list[WaitingJob]:
+        """Read up to `limit` of the jobs that blocked first at `before_ms` or earlier.
+
+        Examines the whole list for them: some twenty rows for each unit of read capacity.
+        """
+        rows = self._table.query_all(
             "#condition = :condition AND begins_with(sk, :job)",
-            {"condition": condition, "job": JOB},
+            {"condition": condition, "job": JOB, "before": before_ms},
+            FilterExpression="first_at <= :before",
+            ConsistentRead=True,
+        )
+        return [to_waiting(row) for row in islice(rows, limit)]
+
+    def _between(self, condition: str, start: str, end: str, limit: int) -> list[Row]:
+        """Read up to `limit` rows between two sort keys that no row has."""
+        rows, _ = self._table.query(
+            "#condition = :condition AND sk BETWEEN :start AND :end",
+            {"condition": condition, "start": start, "end": end},
             ConsistentRead=True,
             Limit=limit,
         )
-        return [to_waiting(row) for row in rows]
+        return rows
 
     def write(
         self, old: ConditionState | None, new: ConditionState, tenant: str | None = None

@@ -8,12 +8,12 @@ Both compare `since`, the time of the opening: a row of another opening is ignor
 
 from dataclasses import dataclass
 
-from joblane.aws.condition_items import JOB, OWN, row_key, to_state
+from joblane.aws.condition_items import OWN, row_key, tenant_start, to_state
 from joblane.aws.table import Row, Store
 from joblane.condition.state import ConditionState, Phase
 
 COUNTED = 100
-"""Rows of a condition's list that are examined to count how many jobs wait."""
+"""Most jobs of a tenant that are counted for a condition."""
 
 
 def directory_key(tenant: str, condition: str) -> Row:
@@ -36,11 +36,11 @@ class Listed:
 
     row: ConditionState
     waiting: int
-    """How many of the tenant's jobs are among the first `COUNTED` of the list."""
+    """How many of the tenant's jobs wait, at most `COUNTED`."""
     more: bool
-    """Whether the list is longer than that."""
+    """Whether more wait."""
     first_ms: int
-    """When the tenant's job that waits longest blocked."""
+    """When the one of these that waits longest blocked."""
 
 
 class Directory(Store):
@@ -68,18 +68,18 @@ class Directory(Store):
             and row.since_ms == entry["since"]
         ]
         return (
-            [listed for listed in found if listed.waiting or listed.more],
+            [listed for listed in found if listed.waiting],
             None if following is None else following["sk"],
         )
 
     def _listed(self, tenant: str, row: ConditionState, joined_ms: int) -> Listed:
         entries, following = self._table.query(
             "#condition = :condition AND begins_with(sk, :job)",
-            {"condition": row.condition, "job": JOB},
-            ProjectionExpression="#tenant, first_at",
+            {"condition": row.condition, "job": tenant_start(tenant)},
+            ProjectionExpression="first_at",
             Limit=COUNTED,
         )
-        firsts = [entry["first_at"] for entry in entries if entry["tenant"] == tenant]
+        firsts = [entry["first_at"] for entry in entries]
         return Listed(
             row=row,
             waiting=len(firsts),

@@ -1,7 +1,7 @@
 """A job in the list of a condition that it waits for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from joblane.deployment.names import Lane
 from joblane.job.head import BLOCK_SERIES, Head, Step
@@ -24,6 +24,8 @@ class WaitingJob:
     """When it blocked this time."""
     memory_mb: int = DEFAULT_MEMORY_MB
     """Memory that it asks for."""
+    place: str | None = field(default=None, compare=False)
+    """The key of an entry that was read from a list."""
 
     @property
     def again(self) -> bool:

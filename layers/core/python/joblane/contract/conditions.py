@@ -26,9 +26,9 @@ class ConditionView(View):
     since_at: str
     """When the tenant's longest-waiting job was blocked."""
     waiting: int
-    """Number of waiting jobs of the tenant, among the hundred that have waited longest."""
+    """Number of waiting jobs of the tenant, at most a hundred."""
     more: bool
-    """Whether more than a hundred jobs wait, so that `waiting` is a lower bound."""
+    """Whether more of its jobs wait."""
     reason: str
     """Result of the last test."""
     tests: int

@@ -71,7 +71,7 @@ class ConditionSupervisor:
             closed = self.conditions.write(state, state.closed(now_ms))
         if closed is None:
             return None
-        if not self.conditions.oldest(state.condition, 1):
+        if not self.conditions.waiting(state.condition, 1):
             self.conditions.leave_directory(closed)
             return None
         return self.conditions.write(closed, closed.reopened())

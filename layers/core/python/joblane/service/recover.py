@@ -19,7 +19,7 @@ from joblane.condition.names import unscoped
 from joblane.condition.policies import DEFAULT_POLICY, AnyPolicy
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
-from joblane.job.head import Step
+from joblane.job.head import Head, Step
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from joblane.job.retention import Retention
@@ -50,6 +50,8 @@ class Progress(BaseModel):
     delay_s: int = 0
     allow: int = 0
     """How many jobs may still be resubmitted in this round."""
+    turn: str = ""
+    """The tenant of the job that was resubmitted last: the next one's turn follows."""
     fresh: bool = False
     """Whether any of the resubmitted jobs was blocked for the first time."""
     untestable: str | None = None
@@ -118,15 +120,14 @@ class Recovery:
             if row.phase is Phase.OPENING:
                 self.supervisor.start(row)
             return
-        if row.phase is not Phase.CLOSED or self.conditions.oldest(condition, 1):
+        if row.phase is not Phase.CLOSED or self.conditions.waiting(condition, 1):
             self.supervisor.renew(row, self.now_ms())
 
     def _begin(self, progress: Progress, row: ConditionState) -> Progress:
         return self._wait(progress, row, row, self._delay_s(row))
 
     def _test(self, progress: Progress, row: ConditionState) -> Progress:
-        first = self._first(row)
-        if first is None:
+        if not self._any_waits(row):
             return self._close(progress, row)
         try:
             finding = self.tests.test(row.condition)
@@ -150,30 +151,45 @@ class Recovery:
             )
         found = replace(found, tests=row.tests + 1)
         after = self._wait(progress, row, found, self._delay_s(found))
-        if after.next == "wait" and self._too_long(found, self.now_ms() - first.first_ms):
+        if after.next == "wait" and self._overdue(row, 1):
             return after.model_copy(update={"next": "give_up"})
         return after
 
-    def _first(self, row: ConditionState) -> WaitingJob | None:
-        """The job that has waited longest.
+    def _any_waits(self, row: ConditionState) -> bool:
+        """Whether a job waits for the condition.
 
         Entries before it whose jobs do not wait any more (cancelled, expired, deleted) are
         dropped, and nothing is tested for them.
         """
-        while page := self.conditions.oldest(row.condition, 1):
+        while page := self.conditions.waiting(row.condition, 1):
             head = self.jobs.get(page[0].job_id)
             if head is not None and head.condition == row.condition:
-                return page[0]
-            if head is not None and head.state is State.PENDING:
-                send_wake_up(self.lanes, page[0])  # killed after unblocking it
-            self.conditions.drop(row.condition, page[0])
-        return None
+                return True
+            self._drop_outdated(row, page[0], head)
+        return False
+
+    def _drop_outdated(self, row: ConditionState, entry: WaitingJob, head: Head | None) -> None:
+        """Drop the entry of a job that does not wait for this condition any more."""
+        if head is not None and head.state is State.PENDING:
+            send_wake_up(self.lanes, entry)  # killed after unblocking it
+        self.conditions.drop(row.condition, entry)
+
+    def _overdue(self, row: ConditionState, limit: int) -> list[WaitingJob]:
+        """Jobs that have waited for as long as the policy lets them."""
+        before_ms = self.now_ms() - self._policy(row).most_s * 1000
+        return self.conditions.overdue(row.condition, before_ms, limit)
 
     def _resubmit(self, progress: Progress, row: ConditionState) -> Progress:
-        """Resubmit a page of jobs; the round ends after as many as the test allowed."""
-        page = self.conditions.oldest(row.condition, min(PAGE, progress.allow))
+        """Resubmit a page of jobs, of each tenant in turn, and of a tenant first come first served.
+
+        The round ends after as many as the test allowed.
+        """
+        limit = min(PAGE, progress.allow)
+        page = self.conditions.in_turn(row.condition, limit, progress.turn)
         left = progress.allow - sum(self._resubmit_one(row, entry) for entry in page)
         fresh = progress.fresh or not all(entry.again for entry in page)
+        if page:
+            progress = progress.model_copy(update={"turn": page[-1].tenant})
         if page and left > 0:
             return progress.model_copy(update={"next": "resubmit", "allow": left, "fresh": fresh})
         # If every resubmitted job has blocked again right after an earlier release, the test passes
@@ -183,22 +199,19 @@ class Recovery:
 
     def _give_up(self, progress: Progress, row: ConditionState) -> Progress:
         """Fail a page of jobs: those that waited too long, or all if it is untestable."""
-        page = self.conditions.oldest(row.condition, PAGE)
-        now_ms = self.now_ms()
-        overdue = [
-            entry
-            for entry in page
-            if progress.untestable is not None or self._too_long(row, now_ms - entry.first_ms)
-        ]
-        for entry in overdue:
+        if progress.untestable is None:
+            page = self._overdue(row, PAGE)
+        else:
+            page = self.conditions.waiting(row.condition, PAGE)
+        for entry in page:
             self._fail(row, entry, progress.untestable or row.why)
-        if overdue and overdue == page:
+        if len(page) == PAGE:
             return progress.model_copy(update={"next": "give_up"})
         return self._leave(progress, row, row)
 
     def _leave(self, progress: Progress, row: ConditionState, after: ConditionState) -> Progress:
         """End a round: wait for the next one, or close a condition that no job waits for."""
-        if self.conditions.oldest(row.condition, 1):
+        if self.conditions.waiting(row.condition, 1):
             return self._wait(progress, row, after, self._delay_s(after))
         return self._close(progress, after)
 
@@ -254,17 +267,17 @@ class Recovery:
         """End one job with the condition as its reason, if it still waits for it."""
         now_ms = self.now_ms()
         head = self.jobs.get(entry.job_id)
-        if head is not None and head.condition == row.condition:
-            waited = _span((now_ms - entry.first_ms) // 1000)
-            reason = (
-                f"gave up after {waited} of waiting: {why}; condition {unscoped(row.condition)}"
-            )
-            step = plan(head, Event.GIVE_UP, now_ms, reason)
-            expires_at = self.retention.expires_at(step.state, now_ms)
-            try:
-                self.jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
-            except Refused:  # cancelled or expired meanwhile, or failed before
-                self.log.info("job changed before it could be failed", job=entry.job_id)
+        if head is None or head.condition != row.condition:
+            self._drop_outdated(row, entry, head)
+            return
+        waited = _span((now_ms - entry.first_ms) // 1000)
+        reason = f"gave up after {waited} of waiting: {why}; condition {unscoped(row.condition)}"
+        step = plan(head, Event.GIVE_UP, now_ms, reason)
+        expires_at = self.retention.expires_at(step.state, now_ms)
+        try:
+            self.jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
+        except Refused:  # cancelled or expired meanwhile, or failed before
+            self.log.info("job changed before it could be failed", job=entry.job_id)
         self.conditions.drop(row.condition, entry)
 
     def _policy(self, row: ConditionState) -> AnyPolicy:
