@@ -35,6 +35,7 @@ def _road(quiet: Cloud) -> Iterator[Proxy]:
         yield road
 
 
+@pytest.mark.timeout(240)  # the product's own time-outs alone take 40 s of it
 def test_a_part_of_aws_that_fails_holds_up_nothing_else_until_the_journal_is_full(
     quiet: Cloud, http: Http, platform: Http, road: Proxy
 ):
