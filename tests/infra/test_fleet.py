@@ -4,6 +4,7 @@ import configparser
 import hashlib
 import json
 import os
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -218,7 +219,8 @@ def test_the_archive_of_a_bundle_is_the_same_whenever_it_is_made(tmp_path: Path)
 
 
 def sections(unit: Path) -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None)
+    # systemd adds up the values of a setting that is given twice.
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
     parser.optionxform = str  # type: ignore[method-assign, assignment]
     parser.read_string(unit.read_text(encoding="utf-8"))
     return parser
@@ -281,7 +283,7 @@ def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
     assert asked[-1] == "systemctl restart joblane-agent"
     unit = (tmp_path / "joblane-agent.service").read_text(encoding="utf-8")
     assert "joblane-jobs.service --allow-host-network --egress-refuse 203.0.113.0/24'\n" in unit
-    assert "@" not in unit
+    assert not re.search(r"@[A-Z_]+@", unit)  # groups of system calls begin with one
 
 
 def test_a_place_without_a_value_is_refused() -> None:

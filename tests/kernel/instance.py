@@ -5,11 +5,12 @@ would: a release is whatever command runs in place of its Python.
 """
 
 import hashlib
+import sys
 from collections.abc import Mapping
 
 from infra.agent_install import AGENT_UNIT, JOBS_CGROUP, Installation
 from infra.assets import AGENT_PYTHON
-from tests.kernel.vm import Machine
+from tests.kernel.vm import REPOSITORY, Machine
 
 NAME = "i-0123456789abcdef0"
 
@@ -22,6 +23,7 @@ mount --bind /run/resolv.conf /etc/resolv.conf
 cat >/etc/systemd/system/{agent}.d/local.conf <<END
 [Service]
 {environment}
+BindReadOnlyPaths={places}
 StandardOutput=append:/run/agent.log
 StandardError=append:/run/agent.log
 END
@@ -61,6 +63,8 @@ class Instance:
                 agent=AGENT_UNIT,
                 name=NAME,
                 environment=variables,
+                # A checkout and its Python may be below /tmp or a home.
+                places=f"{REPOSITORY} {sys.base_prefix}",
                 version=AGENT_PYTHON,
                 command=command,
             )

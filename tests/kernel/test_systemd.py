@@ -4,6 +4,8 @@ tests/e2e/test_systemd.py is the same with the real agent, AWS and many jobs, by
 """
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.kernel import vm
 from tests.kernel.instance import Instance
 
 STATE = "/var/lib/joblane"
+UNITS = vm.REPOSITORY / "infra" / "agent"
 COMMAND = f"{vm.REPOSITORY}/.venv/bin/python -B -m tests.kernel.standing_agent"
 
 LONGEST_S = 60
@@ -35,6 +38,25 @@ def until(condition: str) -> str:
     return (
         f"until {condition}; do [ $SECONDS -lt {LONGEST_S} ] || exit 1; sleep 0.2; done 2>/dev/null"
     )
+
+
+OPEN = {
+    AGENT_UNIT: {
+        *("CapabilityBoundingSet", "DeviceAllow", "IPAddressDeny", "LockPersonality"),
+        *("MemoryDenyWriteExecute", "PrivateNetwork", "PrivateUsers", "ProcSubset"),
+        *("ProtectControlGroups", "ProtectHome", "ProtectHostname", "ProtectKernelTunables"),
+        *("ProtectProc", "RestrictAddressFamilies", "RestrictNamespaces", "RestrictSUIDSGID"),
+        *("RootDirectory", "SystemCallFilter", "UMask", "User"),
+    },
+    JOBS_UNIT: {
+        *("Delegate", "DeviceAllow", "IPAddressDeny", "PrivateDevices", "PrivateUsers"),
+        *("ProtectClock", "RootDirectory", "User"),
+    },
+}
+"""Settings that are open, if only in part; docs/decisions/0942-hardened-units.md says why."""
+
+MOST_EXPOSED = {AGENT_UNIT: 47, JOBS_UNIT: 13}
+"""By the scale of systemd-analyze. A unit without any of these settings has 96."""
 
 
 def wait_until_ready(instance: Instance, before: int = 0) -> int:
@@ -77,6 +99,23 @@ def test_jobs_outlive_an_upgrade_and_a_crash(instance: Instance) -> None:
     assert len(instance.rooms()) == instance("nft list tables").count("joblane-") == 1
     assert "jl0-" not in instance("ip -br link")
     assert instance.show(JOBS_UNIT, "ActiveState") == "active"  # an OOM of a job is not its own
+
+
+@pytest.mark.parametrize("unit", [AGENT_UNIT, JOBS_UNIT])
+def test_a_unit_has_only_the_rights_that_it_needs(unit: str) -> None:
+    """The test above is what needs them."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.fail("systemd-analyze is not installed; run scripts/kernel-deps")
+    analyze = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--json=short"]
+    done = subprocess.run(
+        [*analyze, f"--threshold={MOST_EXPOSED[unit]}", str(UNITS / unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert OPEN[unit] == {row["name"].partition("=")[0] for row in rows if row["exposure"]}
 
 
 def end(instance: Instance, name: str) -> dict[str, Any]:
