@@ -134,6 +134,7 @@ class NetworkClients(Clients):
             "sqs": Sqs(world.queues, network, world.faults),
             "stepfunctions": _StepFunctions(world, network),
             "sns": _Sns(network),
+            "lambda": None,  # the world tests conditions itself
         }
 
     def make(self, service: str, config: Any = None) -> Any:  # noqa: ARG002 - botocore's
