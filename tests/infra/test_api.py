@@ -104,6 +104,9 @@ def test_functions_run_as_configured(production: Deployment, laptop: Deployment)
 def test_functions_log_to_groups_of_their_own_with_retention(production: Deployment) -> None:
     groups = production.resources("AWS::Logs::LogGroup")
     for function in production.properties("AWS::Lambda::Function"):
+        if function["FunctionName"].endswith("-tester"):  # it may not even log: decision 0921
+            assert "LoggingConfig" not in function
+            continue
         group = groups[function["LoggingConfig"]["LogGroup"]["Ref"]]["Properties"]
         assert (f"/aws/lambda/{function['FunctionName']}", 90) == (
             group["LogGroupName"],

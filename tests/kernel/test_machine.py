@@ -23,7 +23,8 @@ tests() {
 }
 tests tests/kernel/test_limits.py tests/kernel/test_cgroups.py || exit
 mkdir /tmp/beside  # test_soak.py looks at /tmp
-TMPDIR=/tmp/beside tests tests/sandbox/test_endings.py tests/sandbox/test_egress.py & first=$!
+TMPDIR=/tmp/beside tests tests/sandbox/test_endings.py tests/sandbox/test_keepers.py \
+    tests/sandbox/test_egress.py & first=$!
 tests tests/sandbox/test_adversarial.py tests/sandbox/test_output.py tests/sandbox/test_soak.py ||
     code=$?
 wait $first && exit ${code:-0}

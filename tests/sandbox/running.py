@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,6 +131,19 @@ def strongest() -> Isolation:
     isolation = probe().isolation
     assert isolation is not None, probe().as_json()
     return isolation
+
+
+@contextlib.contextmanager
+def started(
+    launcher: Launcher, *argv: str, line: socket.socket | None = None, **changes: object
+) -> Iterator[Sandbox]:
+    """Start a job whose output nobody reads; it is given the line."""
+    with contextlib.ExitStack() as ends:
+        null = ends.enter_context(open(os.devnull, "wb"))  # noqa: PTH123 - a device
+        fields = {"env": {}, "limits": NO_LIMITS, **changes}
+        spec = Spec(argv, **fields)  # type: ignore[arg-type]
+        given = None if line is None else ends.enter_context(line).fileno()
+        yield launcher.start(spec, stdout=null.fileno(), stderr=null.fileno(), line=given)
 
 
 def run(launcher: Launcher, spec: Spec) -> Ran:
