@@ -312,7 +312,7 @@ def test_a_job_without_network_has_no_address_of_its_choice_fetched(
     )
     assert 0 == service.asked
     new = {execution["name"] for execution in executions(clients, cloud)} - before
-    assert ["app"] == [name.partition("-")[0] for name in new]
+    assert {"app"} == {name.partition("-")[0] for name in new}  # it may have blocked again
     page = http("GET", f"/v1/jobs/{job_id}/logs").json()
     assert "must be listed in the job's requires" in page["entries"][0]["text"]
     http("POST", f"/v1/jobs/{job_id}/cancel")
