@@ -34,7 +34,6 @@ PASS_ON_S, LONGEST_PASS_ON_S = 60, 900
 NOTED = 1000
 """Jobs whose wait is remembered as written."""
 
-
 UNLIMITED_MB = 1 << 40
 """More than any jobs ask for."""
 

@@ -5,6 +5,7 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 # isort: split
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
@@ -58,7 +59,9 @@ def build(
     `testers` replace those of their kinds.
     """
     dynamodb = clients.make("dynamodb")
-    tester = CalledFunction(clients.make("lambda", LONG_POLL), settings.tester_function)
+    tester = CalledFunction(
+        cache(lambda: clients.make("lambda", LONG_POLL)), settings.tester_function
+    )
     slots = Slots(AgentStore(dynamodb, settings.agents_table), clock)
     by_kind: dict[str, Tester] = {
         "http": RemoteTester("http", tester),

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Json
 
 from joblane.service.testers.net import Guard, HttpTester, IpNetwork, TcpTester
-from joblane.service.testers.remote import Answering
+from joblane.service.testers.remote import TesterFunction
 
 
 class Settings(Environment):
@@ -23,14 +23,14 @@ class Settings(Environment):
     allow_networks: Json[tuple[IpNetwork, ...]]
 
 
-def build(settings: Settings) -> Answering:
+def build(settings: Settings) -> TesterFunction:
     """Compose the function from its settings."""
     guard = Guard(settings.allow_hosts, settings.allow_networks)
-    return Answering({"http": HttpTester(guard), "tcp": TcpTester(guard)})
+    return TesterFunction({"http": HttpTester(guard), "tcp": TcpTester(guard)})
 
 
 @once
-def _application() -> Answering:
+def _application() -> TesterFunction:
     return build(Settings.read())
 
 

@@ -65,9 +65,8 @@ def deploy(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
     return values
 
 
-def local_config() -> str:
-    """Return the local joblane.toml with this machine's architecture and Python version."""
-    machine = platform.machine()
+def local_config(machine: str) -> str:
+    """Return the local joblane.toml for a machine, as `platform` names it, and for this Python."""
     if machine not in _ARCHITECTURES:
         raise LocalError(f"the architecture {machine} has no Lambda; use x86_64 or arm64")
     text = Path(__file__).with_name("joblane.toml").read_text(encoding="utf-8")
@@ -83,7 +82,7 @@ def local_config() -> str:
 def _synthesized(ministack: MiniStack, run_dir: Path) -> Path:
     """Return the folder of the synthesized stacks; two processes at once synthesize once."""
     config = run_dir / "joblane.toml"
-    text = local_config()
+    text = local_config(platform.machine())
     config.write_text(text, encoding="utf-8")
     BUILD.mkdir(exist_ok=True)
     sources = [ROOT / name for name in (*SOURCES, *LOCKED)]

@@ -157,6 +157,7 @@ def make_secrets(aws: Cloud) -> None:
         Name="joblane/acme/json",
         SecretString=json.dumps({"user": "u", "password": VALUE, "port": 5432, "list": [1]}),
     )
+    manager.create_secret(Name="joblane/acme/nested", SecretString="[" * 20_000)
     manager.create_secret(Name="joblane/acme/bytes", SecretBinary=b"\xff")
     manager.create_secret(Name="joblane/acme/gone", SecretString=VALUE)
     manager.delete_secret(SecretId="joblane/acme/gone")
@@ -185,6 +186,7 @@ def test_values_are_read_from_both_stores(aws: Cloud, store: SecretStore):
         ("secretsmanager:joblane/acme/plain#x", "not a JSON object"),
         ("secretsmanager:joblane/acme/json#none", "not a JSON object"),
         ("secretsmanager:joblane/acme/json#list", "not a JSON object"),
+        ("secretsmanager:joblane/acme/nested#x", "not a JSON object"),
         ("secretsmanager:joblane/other/plain", "not a name of tenant acme"),
         ("ssm:/joblane/acme/none", "there is no such parameter"),
         ("ssm:/joblane/other/db", "not a name of tenant acme"),

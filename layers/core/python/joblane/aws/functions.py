@@ -1,7 +1,7 @@
 """Adapter for Lambda functions that are called for their answer."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,15 +13,18 @@ class NoAnswer(Exception):
 
 
 class CalledFunction:
-    """A function. Its client must wait for as long as the function may take."""
+    """A function. `client` makes the client when it is first needed.
 
-    def __init__(self, client: "LambdaClient", name: str) -> None:
+    It must wait for as long as the function may take.
+    """
+
+    def __init__(self, client: "Callable[[], LambdaClient]", name: str) -> None:
         self._client = client
         self._name = name
 
     def __call__(self, event: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         """Call the function; returns its answer. Raises NoAnswer, ClientError, BotoCoreError."""
-        answer = self._client.invoke(FunctionName=self._name, Payload=json.dumps(event).encode())
+        answer = self._client().invoke(FunctionName=self._name, Payload=json.dumps(event).encode())
         text = answer["Payload"].read()
         if answer.get("FunctionError"):
             raise NoAnswer(f"{self._name} failed with {answer['FunctionError']}")

@@ -18,7 +18,7 @@ class Requirements:
     """Asks the recovery function. Its client must wait for up to 30 s."""
 
     def __init__(self, client: "LambdaClient", function: str) -> None:
-        self._recovery = CalledFunction(client, function)
+        self._recovery = CalledFunction(lambda: client, function)
 
     def first_blocking(self, conditions: Sequence[str]) -> Blocking | None:
         """Test conditions in order; returns the first that blocks, None if none does.

@@ -92,7 +92,7 @@ def _member(text: str, key: str) -> str:
     """Return a member of a JSON object: a string unchanged, a number or boolean as JSON text."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested too deeply
         found = None
     value = found.get(key) if isinstance(found, dict) else None
     if isinstance(value, str):

@@ -30,8 +30,8 @@ class RemoteTester(Tester):
 
 
 @dataclass(frozen=True)
-class Answering:
-    """The function that tests."""
+class TesterFunction:
+    """What the function `tester` does."""
 
     testers: Mapping[str, Tester]
 
