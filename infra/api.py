@@ -93,6 +93,9 @@ class ApiStack(FunctionStack):
                 "JOBLANE_BUCKET": resources.bucket(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_MAXIMA": self._maxima(),
+                "JOBLANE_LIMITS": config.limits_by_tenant.compact(
+                    "jobs_waiting", "output_mb_per_day"
+                ),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_ACCESS": self._gate.access,

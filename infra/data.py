@@ -158,7 +158,10 @@ def describe(config: Config, resources: Resources) -> str:
             name: QueueDescriptor(threads=queue.threads) for name, queue in config.queues.items()
         },
         recovery_arn=resources.recovery_machine(),
-    ).model_dump_json()
+        limits=config.limits_by_tenant.only(
+            "jobs_running", "output_mb_per_job", "recovery_executions"
+        ),
+    ).model_dump_json(exclude_none=True)
 
 
 def _attribute(key: Key) -> dynamodb.Attribute:

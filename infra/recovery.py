@@ -59,6 +59,7 @@ class RecoveryStack(FunctionStack):
                     {name: list(fleet.queues) for name, fleet in config.fleets.items()}
                 ),
                 "JOBLANE_POLICIES": policies(config),
+                "JOBLANE_LIMITS": config.limits_by_tenant.compact("recovery_executions"),
                 "JOBLANE_TESTER_FUNCTION": tester.function.function_name,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
             },

@@ -134,7 +134,13 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
 
     assert {
         "joblane-submission": shared
-        | {"JOBLANE_BUCKET", "JOBLANE_DEFAULT_QUEUE", "JOBLANE_LOG_GROUP", "JOBLANE_MAXIMA"},
+        | {
+            "JOBLANE_BUCKET",
+            "JOBLANE_DEFAULT_QUEUE",
+            "JOBLANE_LIMITS",
+            "JOBLANE_LOG_GROUP",
+            "JOBLANE_MAXIMA",
+        },
         "joblane-admin": shared
         | {
             "JOBLANE_AGENTS_TABLE",

@@ -57,7 +57,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "colour = 1\n" + GOOD,
             (
                 "colour: unknown key; allowed here: access, default_queue, domain, fleets, "
-                "functions, name, platform, queues, recovery, removal, retention, tenants"
+                "functions, limits, name, platform, queues, recovery, removal, retention, tenants"
             ),
         ),
         (
@@ -142,6 +142,24 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             GOOD + "[fleets.a]\nqueues = ['default']\n[fleets.b]\nqueues = ['default']\n"
             "max = {cpus = 2, memory_mb = 1024}\n",
             "fleets of queue 'default' differ in max.cpus; only max.memory_mb may",
+        ),
+        (
+            GOOD + "[limits]\njobs_waiting = 0\n",
+            "limits.jobs_waiting: input should be greater than or equal to 1; it is 0",
+        ),
+        (
+            GOOD + "[tenants.main.limits]\nrunning_jobs = 5\n",
+            (
+                "tenants.main.limits.running_jobs: unknown key; allowed here: jobs_running, "
+                "jobs_waiting, output_mb_per_day, output_mb_per_job, recovery_executions"
+            ),
+        ),
+        (
+            GOOD + "[tenants.main.limits]\noutput_mb_per_job = 'much'\n",
+            (
+                "tenants.main.limits.output_mb_per_job: input should be a valid integer, unable to "
+                "parse string as an integer; it is 'much'"
+            ),
         ),
         (
             GOOD + "[fleets.a]\nqueues = ['default']\nmax = {memory_mb = 256}\n",

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from joblane.condition.policies import AnyPolicy
 from joblane.contract.access import Role
+from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.deployment.names import PLATFORM, Name
 from joblane.job.retention import Retention
 from joblane.queue.access import open_queues
@@ -39,6 +40,8 @@ class Tenant(Strict):
 
     machines: dict[Name, Role] = {DEFAULT_MACHINE: "developer"}
     """Machines and their roles; each gets a client in the user pool. `{}` for none."""
+    limits: LimitOverrides = LimitOverrides()
+    """Limits of this tenant that differ from those of `[limits]`."""
 
 
 class Platform(Strict):
@@ -150,6 +153,7 @@ class Config(Strict):
     """Queue of jobs that name none."""
     retention: Retention = Retention()
     functions: Functions = Functions()
+    limits: TenantLimits = TenantLimits()
     tenants: Annotated[dict[Name, Tenant], Field(min_length=1)]
     platform: Platform = Platform()
     queues: Annotated[dict[Name, Queue], Field(min_length=1)]
@@ -162,6 +166,12 @@ class Config(Strict):
     def queues_of(self, tenant: str) -> list[str]:
         """Return the queues that a tenant may use."""
         return open_queues({name: q.tenants for name, q in self.queues.items()}, tenant)
+
+    @property
+    def limits_by_tenant(self) -> Limits:
+        """The limits of all tenants."""
+        own = {name: tenant.limits for name, tenant in self.tenants.items()}
+        return Limits(default=self.limits, tenants=own)
 
     def maxima_of(self, queue: str) -> list[Maxima]:
         """Return the maxima of the fleets that serve a queue."""

@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, Name, dead_letter_name, lane_name
 from joblane.job.retention import Retention
 
@@ -35,6 +36,8 @@ class Descriptor(BaseModel):
     queues: dict[Name, QueueDescriptor]
     recovery_arn: str | None = None
     """State machine that tests conditions; None only in descriptors from before it existed."""
+    limits: Limits = Limits()
+    """Those that agents keep: `jobs_running`, `output_mb_per_job`, `recovery_executions`."""
 
     def lane_url(self, queue: str, lane: Lane) -> str:
         """URL of the SQS queue behind a lane."""

@@ -1,0 +1,81 @@
+"""Limits by tenant: what one tenant may use of the deployment that all share."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from joblane.deployment.names import Name
+
+Limit = Literal[
+    "jobs_running", "jobs_waiting", "recovery_executions", "output_mb_per_job", "output_mb_per_day"
+]
+
+Jobs = Annotated[int, Field(ge=1, le=100_000_000)]
+Executions = Annotated[int, Field(ge=1, le=10_000)]
+Megabytes = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class TenantLimits(BaseModel):
+    """Limits of each tenant; `[tenants.NAME.limits]` overrides them for one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    jobs_running: Jobs = 10_000
+    """Jobs that run at once."""
+    jobs_waiting: Jobs = 100_000
+    """Jobs that wait: scheduled, pending, between two attempts, or blocked."""
+    recovery_executions: Executions = 20
+    """Conditions of the tenant's jobs that are tested at once."""
+    output_mb_per_job: Megabytes = 200
+    """Output of all attempts of a job, in MiB."""
+    output_mb_per_day: Megabytes = 10_240
+    """Output of all jobs of a day (UTC), in MiB."""
+
+
+class LimitOverrides(BaseModel):
+    """Limits of this tenant; a key that is left out is as in `[limits]`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    jobs_running: Jobs | None = None
+    """As in `[limits]`, for this tenant."""
+    jobs_waiting: Jobs | None = None
+    """As in `[limits]`, for this tenant."""
+    recovery_executions: Executions | None = None
+    """As in `[limits]`, for this tenant."""
+    output_mb_per_job: Megabytes | None = None
+    """As in `[limits]`, for this tenant."""
+    output_mb_per_day: Megabytes | None = None
+    """As in `[limits]`, for this tenant."""
+
+
+class Limits(BaseModel):
+    """The limits of all tenants, as functions and agents read them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    default: TenantLimits = TenantLimits()
+    tenants: Mapping[Name, LimitOverrides] = {}
+
+    def of(self, tenant: str) -> TenantLimits:
+        """Return the limits of a tenant; one that is not listed has the defaults."""
+        if (own := self.tenants.get(tenant)) is None:
+            return self.default
+        return self.default.model_copy(update=own.model_dump(exclude_none=True))
+
+    def only(self, *keys: Limit) -> "Limits":
+        """Return these keys alone: an environment and a descriptor hold 4 KB each."""
+        kept: set[str] = {*keys}
+        tenants = {
+            name: own.model_dump(include=kept, exclude_none=True)
+            for name, own in self.tenants.items()
+        }
+        default = self.default.model_dump(include=kept, exclude_defaults=True)
+        listed = {name: own for name, own in tenants.items() if own}
+        return Limits.model_validate({"default": default, "tenants": listed})
+
+    def compact(self, *keys: Limit) -> str:
+        """Return the JSON of these keys, without what is left out and what is as by default."""
+        return json.dumps(self.only(*keys).model_dump(exclude_defaults=True), separators=(",", ":"))
