@@ -30,6 +30,9 @@ def compose(app: App, config: Config, assets: Assets) -> None:
     for stack in (api, upkeep, *fleets):
         stack.add_stack_dependency(data)
         stack.add_stack_dependency(lanes)
+    for fleet in fleets:
+        # The role of a fleet reaches a new tenant before the API accepts that tenant's jobs.
+        api.add_stack_dependency(fleet)
     recovery = RecoveryStack(app, config, assets)
     projection = ProjectionStack(app, config, assets, data.jobs)
     for stack in (recovery, projection):

@@ -13,26 +13,15 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.agent_install import Installation
+from infra.agent_role import agent_role
 from infra.assets import Assets, archive
-from infra.policies import Grant, acknowledge, give
-from infra.resources import PAYLOADS, STREAMS, JoblaneStack
+from infra.policies import acknowledge
+from infra.resources import JoblaneStack
 from joblane.config import Config, Fleet
 from joblane.deployment.names import LEAVING_HOOK, fleet_name
 
 FLEET_TAG = "joblane:fleet"
 """Tag of a fleet's instances, by which State Manager finds them."""
-
-INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
-"""Reason for a policy with a pattern of inboxes."""
-
-GROUP = "The name is exact; the id before it is AWS's and not known before the group is made."
-"""Reason for a policy with a pattern of groups."""
-
-SECRETS = (
-    "Tenants create secrets at run time, below the deployment's name; keys are of any name, and "
-    "conditions hold them to these secrets."
-)
-"""Reason for a policy with a pattern of secrets, parameters or keys."""
 
 ROOT_VOLUME_GB = 30
 
@@ -52,7 +41,7 @@ class FleetStack(JoblaneStack):
         vpc = self._network(full_name)
         zipped = archive(assets.agents[fleet.architecture])
         asset = s3_assets.Asset(self, "Agent", path=str(zipped.path))
-        role = self._role(fleet, full_name, asset)
+        role = agent_role(self, name, asset)
         template = self._template(full_name, fleet, vpc, role)
         group = autoscaling.AutoScalingGroup(
             self,
@@ -148,104 +137,6 @@ class FleetStack(JoblaneStack):
             "cost more than the fleet's control plane. Switch them on by account policy.",
         )
         return vpc
-
-    def _role(self, fleet: Fleet, full_name: str, asset: s3_assets.Asset) -> iam.Role:
-        resources = self.resources
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
-            description="What an agent may do; its jobs never see these credentials",
-            managed_policies=[
-                iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSSMManagedInstanceCore")
-            ],
-        )
-        grants = (
-            Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
-            Grant(
-                ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
-                (resources.table("agents"),),
-            ),
-            Grant(
-                (
-                    "sqs:ChangeMessageVisibility",
-                    "sqs:DeleteMessage",
-                    "sqs:ReceiveMessage",
-                    "sqs:SendMessage",
-                ),
-                resources.lanes(fleet.queues),
-            ),
-            Grant(
-                ("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
-                (resources.inboxes(),),
-                INBOX,
-            ),
-            Grant(
-                ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-                (resources.table("conditions"),),
-            ),
-            Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
-            Grant(("states:StartExecution",), (resources.recovery_machine(),)),
-            Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
-            Grant(("sqs:SendMessage",), resources.dead_letters(fleet.queues)),
-            Grant(
-                ("logs:CreateLogStream", "logs:PutLogEvents"),
-                (resources.job_log_streams(),),
-                STREAMS,
-            ),
-            # The descriptor, and the secrets of secret_env.
-            Grant(("ssm:GetParameter",), (resources.parameters(),), SECRETS),
-            Grant(("secretsmanager:GetSecretValue",), (resources.secrets(),), SECRETS),
-            *self._key_grants(),
-            Grant(("autoscaling:CompleteLifecycleAction",), (resources.group(full_name),), GROUP),
-            Grant(("s3:GetObject",), (resources.payloads(),), PAYLOADS),
-            Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),
-        )
-        give(role, grants)
-        # AWS's policy for Session Manager allows reading every parameter of the account.
-        role.add_to_policy(
-            iam.PolicyStatement(
-                effect=iam.Effect.DENY,
-                actions=[
-                    "ssm:GetParameter",
-                    "ssm:GetParameterHistory",
-                    "ssm:GetParameters",
-                    "ssm:GetParametersByPath",
-                ],
-                not_resources=[resources.parameters(), resources.public_parameters()],
-            )
-        )
-        acknowledge(
-            role,
-            "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
-            "AmazonSSMManagedInstanceCore]",
-            "What Session Manager and State Manager need changes with the SSM agent; AWS keeps "
-            "this policy up to date with it.",
-        )
-        return role
-
-    def _key_grants(self) -> list[Grant]:
-        """Allow any KMS key, for these secrets only and only through their services.
-
-        AWS managed keys allow that by default, customer managed keys do not.
-        """
-        return [
-            Grant(
-                ("kms:Decrypt",),
-                (self.resources.keys(),),
-                SECRETS,
-                {
-                    "StringEquals": {
-                        "kms:ViaService": f"{service}.{self.region}.{self.url_suffix}"
-                    },
-                    "StringLike": {f"kms:EncryptionContext:{context}": secrets},
-                },
-            )
-            for service, context, secrets in (
-                ("secretsmanager", "SecretARN", self.resources.secrets()),
-                ("ssm", "PARAMETER_ARN", self.resources.parameters()),
-            )
-        ]
 
     def _template(
         self, full_name: str, fleet: Fleet, vpc: ec2.Vpc, role: iam.Role

@@ -16,6 +16,7 @@ from joblane.deployment.names import (
     alternate_name,
     bucket_name,
     dead_letter_name,
+    descriptor_name,
     inbox_name,
     lane_name,
     log_group_name,
@@ -91,13 +92,14 @@ class Resources:
         """Name of the bucket that holds large submissions."""
         return bucket_name(self._name, self._stack.account, self._stack.region)
 
-    def payloads(self) -> str:
-        """ARN pattern of the objects of large submissions, one for each job."""
-        return f"arn:{self._stack.partition}:s3:::{self.bucket()}/*"
+    def payloads(self, tenant: str | None = None) -> str:
+        """ARN pattern of the objects of large submissions, of one tenant or all."""
+        return f"arn:{self._stack.partition}:s3:::{self.bucket()}/{_below(tenant)}*"
 
-    def job_log_streams(self) -> str:
-        """ARN pattern of the log streams of jobs, one for each claim."""
-        return self._arn("logs", f"log-group:{log_group_name(self._name)}:log-stream:*")
+    def job_log_streams(self, tenant: str | None = None) -> str:
+        """ARN pattern of the log streams of jobs, of one tenant or all."""
+        group = log_group_name(self._name)
+        return self._arn("logs", f"log-group:{group}:log-stream:{_below(tenant)}*")
 
     def recovery_machine(self) -> str:
         """ARN of the state machine that tests conditions."""
@@ -115,13 +117,17 @@ class Resources:
         """ARN pattern of a fleet's group: AWS puts an id before the name."""
         return self._arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{full_name}")
 
-    def secrets(self) -> str:
-        """ARN pattern of the secrets that tenants may name; AWS adds six letters to each."""
-        return self._arn("secretsmanager", f"secret:{self._name}/*")
+    def secrets(self, tenant: str | None = None) -> str:
+        """ARN pattern of the secrets of one tenant or all; AWS adds six letters to each."""
+        return self._arn("secretsmanager", f"secret:{self._name}/{_below(tenant)}*")
 
-    def parameters(self) -> str:
-        """ARN pattern of the descriptor, and of the parameters that tenants may name."""
-        return self._arn("ssm", f"parameter/{self._name}/*")
+    def parameters(self, tenant: str | None = None) -> str:
+        """ARN pattern of the parameters of one tenant, or of all and the descriptor."""
+        return self._arn("ssm", f"parameter/{self._name}/{_below(tenant)}*")
+
+    def descriptor(self) -> str:
+        """ARN of the parameter with the descriptor."""
+        return self._arn("ssm", f"parameter{descriptor_name(self._name)}")
 
     def public_parameters(self) -> str:
         """ARN pattern of the public parameters of AWS, which have no account."""
@@ -139,3 +145,8 @@ class Resources:
     def _arn(self, service: str, resource: str) -> str:
         stack = self._stack
         return f"arn:{stack.partition}:{service}:{stack.region}:{stack.account}:{resource}"
+
+
+def _below(tenant: str | None) -> str:
+    """The part of a name that says whose it is: secrets, objects and log streams begin with it."""
+    return "" if tenant is None else f"{tenant}/"

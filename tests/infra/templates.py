@@ -1,6 +1,7 @@
 """Reads policies and joined values of synthesized templates, and runs cfn-lint over them."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,13 +25,16 @@ STACK_OF = {
 }
 
 
-def statements(deployment: Deployment, owner: str) -> Iterator[dict[str, Any]]:
-    """Every statement of every inline policy of one role."""
-    roles = deployment.resources("AWS::IAM::Role", STACK_OF[owner])
+def statements(
+    deployment: Deployment, owner: str, stack: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Every statement of every inline policy of one role; agents of each fleet have one."""
+    stack = stack or STACK_OF[owner]
+    roles = deployment.resources("AWS::IAM::Role", stack)
     prefix = "Role" if owner == "Agent" else f"{owner}Role"
     (role_id,) = [logical_id for logical_id in roles if logical_id.startswith(prefix)]
     assert "Policies" not in roles[role_id]["Properties"]
-    for policy in deployment.properties("AWS::IAM::Policy", STACK_OF[owner]):
+    for policy in deployment.properties("AWS::IAM::Policy", stack):
         if {"Ref": role_id} in policy["Roles"]:
             yield from policy["PolicyDocument"]["Statement"]
 
@@ -52,6 +56,8 @@ def resolved(value: Any) -> str:
         return value
     if "Fn::GetAtt" in value:
         return f"arn:aws:lambda:eu-west-1:111122223333:function:{value['Fn::GetAtt'][0]}"
+    if "Fn::Sub" in value:
+        return re.sub(r"\$\{(.+?)\}", lambda name: known[name[1]], value["Fn::Sub"])
     if "Ref" in value:
         return known[value["Ref"]]
     separator, parts = value["Fn::Join"]

@@ -20,7 +20,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.settings import SettingsChanged, SettingsStore
 from joblane.deployment.names import table_name
 from joblane.job.lease import LEASE_S, Heartbeat
-from joblane.queue.access import may_change
+from joblane.queue.access import may_change, owner
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import SETTLE_S, share_out
 from tests.support.agents import settings as agent_settings
@@ -149,6 +149,23 @@ def test_an_operator_changes_a_queue_that_is_the_tenants_alone(aws: Cloud):
 )
 def test_a_queue_is_a_tenants_own_if_the_file_names_it_alone(named: list[str], may: list[str]):
     assert may == [who for who in ("acme", "platform") if may_change(named, who)]
+
+
+@pytest.mark.parametrize(
+    ("queues", "tenant"),
+    [
+        ([["acme"]], "acme"),
+        ([["acme"], ["acme", "acme"]], "acme"),
+        ([["acme"], []], None),  # the second is open to all
+        ([["acme"], ["other"]], None),
+        ([["acme", "other"]], None),
+        ([[]], None),
+    ],
+)
+def test_queues_have_an_owner_if_they_name_one_tenant_alone(
+    queues: list[list[str]], tenant: str | None
+) -> None:
+    assert tenant == owner(queues)
 
 
 def test_another_tenants_queue_is_no_queue_and_its_operators_have_no_names(aws: Cloud):

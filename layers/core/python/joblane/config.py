@@ -10,7 +10,7 @@ from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.deployment.names import PLATFORM, Name
 from joblane.job.retention import Retention
-from joblane.queue.access import open_queues
+from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 
 
@@ -98,7 +98,8 @@ class Fleet(Strict):
     """An Auto Scaling group of agents."""
 
     queues: Annotated[tuple[Name, ...], Field(min_length=1)]
-    """Queues that the agents serve."""
+    """Queues that the agents serve. If every one of them names the same tenant alone, the role of
+    the instances reaches the secrets, payloads and output of that tenant only."""
     instance_types: Annotated[tuple[str, ...], Field(min_length=1)] = ("c7g.large",)
     """EC2 instance types, in order of preference."""
     architecture: Literal["arm64", "x86_64"] = "arm64"
@@ -172,6 +173,10 @@ class Config(Strict):
         """The limits of all tenants."""
         own = {name: tenant.limits for name, tenant in self.tenants.items()}
         return Limits(default=self.limits, tenants=own)
+
+    def tenant_of(self, fleet: str) -> str | None:
+        """Return the tenant that a fleet serves; None if its queues are open to others."""
+        return owner(self.queues[queue].tenants for queue in self.fleets[fleet].queues)
 
     def maxima_of(self, queue: str) -> list[Maxima]:
         """Return the maxima of the fleets that serve a queue."""

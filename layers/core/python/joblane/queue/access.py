@@ -24,3 +24,12 @@ def may_change(named: Iterable[str], tenant: str) -> bool:
     `named` are its tenants in joblane.toml: a queue is a tenant's own if it names that one alone.
     """
     return tenant == PLATFORM or {tenant} == set(named)
+
+
+def owner(queues: Iterable[Iterable[str]]) -> str | None:
+    """The tenant that every one of these queues names alone; None if there is no such tenant."""
+    named = {tuple(sorted(set(tenants))) for tenants in queues}
+    match list(named):
+        case [(tenant,)]:
+            return tenant
+    return None

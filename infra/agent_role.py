@@ -1,0 +1,162 @@
+"""The role of a fleet's instances: what an agent may do, and whoever takes the instance over.
+
+A fleet that serves one tenant gets a role for that tenant alone, wherever names say whose a thing
+is (docs/decisions/0955). What each of the two roles reaches stands in docs/explanation/security.md,
+which tests/infra compares with the template.
+"""
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as s3_assets
+
+from infra.policies import Grant, acknowledge, give
+from infra.resources import PAYLOADS, STREAMS, JoblaneStack
+from joblane.deployment.names import fleet_name
+
+INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
+"""Reason for a policy with a pattern of inboxes."""
+
+GROUP = "The name is exact; the id before it is AWS's and not known before the group is made."
+"""Reason for a policy with a pattern of groups."""
+
+SECRETS = (
+    "Tenants create secrets at run time, below the deployment's name; keys are of any name, and "
+    "conditions hold them to these secrets."
+)
+"""Reason for a policy with a pattern of secrets, parameters or keys."""
+
+_SHARED_CONDITIONS = ("app:*", "capacity:*", "http:*", "tcp:*")
+"""Conditions that jobs of any tenant may wait for."""
+
+
+def agent_role(stack: JoblaneStack, fleet: str, asset: s3_assets.Asset) -> iam.Role:
+    """Create the role of a fleet's instances, which install the agent of `asset`."""
+    role = iam.Role(
+        stack,
+        "Role",
+        assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+        description="What an agent may do; its jobs never see these credentials",
+        managed_policies=[
+            iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSSMManagedInstanceCore")
+        ],
+    )
+    resources, tenant = stack.resources, stack.config.tenant_of(fleet)
+    give(role, (*_calls(stack, fleet), *_data(stack, tenant)))
+    give(role, (Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),))
+    # AWS's policy for Session Manager allows reading every parameter of the account.
+    role.add_to_policy(
+        iam.PolicyStatement(
+            effect=iam.Effect.DENY,
+            actions=[
+                "ssm:GetParameter",
+                "ssm:GetParameterHistory",
+                "ssm:GetParameters",
+                "ssm:GetParametersByPath",
+            ],
+            not_resources=[*_parameters(stack, tenant), resources.public_parameters()],
+        )
+    )
+    acknowledge(
+        role,
+        "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
+        "AmazonSSMManagedInstanceCore]",
+        "What Session Manager and State Manager need changes with the SSM agent; AWS keeps "
+        "this policy up to date with it.",
+    )
+    return role
+
+
+def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
+    """Take jobs from the fleet's lanes, run them, and hand on those that wait or die.
+
+    Keys of the tables of jobs and agents name no tenant, so IAM cannot keep tenants apart there.
+    """
+    resources, tenant = stack.resources, stack.config.tenant_of(fleet)
+    queues = stack.config.fleets[fleet].queues
+    conditions = settings = None
+    if tenant is not None:
+        own = (f"TENANT#{tenant}", f"quota:{tenant}")
+        conditions = _keys("ForAllValues:StringLike", *_SHARED_CONDITIONS, *own)
+        settings = _keys("ForAllValues:StringEquals", *queues)
+    return [
+        Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
+        Grant(
+            ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
+            (resources.table("agents"),),
+        ),
+        Grant(
+            (
+                "sqs:ChangeMessageVisibility",
+                "sqs:DeleteMessage",
+                "sqs:ReceiveMessage",
+                "sqs:SendMessage",
+            ),
+            resources.lanes(queues),
+        ),
+        Grant(
+            ("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
+            (resources.inboxes(),),
+            INBOX,
+        ),
+        Grant(
+            ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+            (resources.table("conditions"),),
+            conditions=conditions,
+        ),
+        Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),), conditions=settings),
+        Grant(("states:StartExecution",), (resources.recovery_machine(),)),
+        Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
+        Grant(("sqs:SendMessage",), resources.dead_letters(queues)),
+        Grant(
+            ("autoscaling:CompleteLifecycleAction",),
+            (resources.group(fleet_name(stack.config.name, fleet)),),
+            GROUP,
+        ),
+    ]
+
+
+def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
+    """Write output, and read secrets, payloads and the descriptor: of one tenant, or of all."""
+    resources = stack.resources
+    secrets, parameters = resources.secrets(tenant), _parameters(stack, tenant)
+    return [
+        Grant(
+            ("logs:CreateLogStream", "logs:PutLogEvents"),
+            (resources.job_log_streams(tenant),),
+            STREAMS,
+        ),
+        # The descriptor, and the secrets of secret_env.
+        Grant(("ssm:GetParameter",), parameters, SECRETS),
+        Grant(("secretsmanager:GetSecretValue",), (secrets,), SECRETS),
+        _decryption(stack, "secretsmanager", "SecretARN", secrets),
+        _decryption(stack, "ssm", "PARAMETER_ARN", resources.parameters(tenant)),
+        Grant(("s3:GetObject",), (resources.payloads(tenant),), PAYLOADS),
+    ]
+
+
+def _parameters(stack: JoblaneStack, tenant: str | None) -> tuple[str, ...]:
+    """The descriptor, and the parameters that jobs may name: of one tenant, or of all."""
+    resources = stack.resources
+    if tenant is None:
+        return (resources.parameters(),)
+    return (resources.descriptor(), resources.parameters(tenant))
+
+
+def _decryption(stack: JoblaneStack, service: str, context: str, secrets: str) -> Grant:
+    """Allow any KMS key, for these secrets only and only through their service.
+
+    AWS managed keys allow that by default, customer managed keys do not.
+    """
+    return Grant(
+        ("kms:Decrypt",),
+        (stack.resources.keys(),),
+        SECRETS,
+        {
+            "StringEquals": {"kms:ViaService": f"{service}.{stack.region}.{stack.url_suffix}"},
+            "StringLike": {f"kms:EncryptionContext:{context}": secrets},
+        },
+    )
+
+
+def _keys(operator: str, *keys: str) -> dict[str, dict[str, object]]:
+    """Condition of a statement: items of a table with these partition keys only."""
+    return {operator: {"dynamodb:LeadingKeys": sorted(keys)}}
