@@ -94,7 +94,15 @@ class Parts:
         recovery = aws.conditions is not None
         self.attempts = AttemptParts(
             Preparation(aws.requirements, aws.payloads, aws.secrets, clock),
-            JobStarter(host.launcher, host.shims, jobs, lambda: lease.until, recovery, capacity),
+            JobStarter(
+                host.launcher,
+                host.shims,
+                jobs,
+                lambda: lease.until,
+                recovery,
+                capacity,
+                descriptor.limits,
+            ),
             OutcomeRecorder(journal, descriptor.retention, clock, dice),
             aws.logs,
             flight,

@@ -117,7 +117,9 @@ class Attempt:
             events.output_late(head.job_id)
         now_ms = self.parts.recorder.now_ms()
         result = (
-            AttemptResult(Outcome.LOST, "its shim was killed", now_ms)
+            AttemptResult(
+                Outcome.LOST, "its shim was killed", now_ms, stored_bytes=job.directory.log_bytes
+            )
             if ending is None
             else judge(head, ending, self._stop, now_ms, recovery=self.parts.recovery)
         )

@@ -5,13 +5,14 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.jobs.output_cap import output_cap
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.lanes.delivery import Delivery
@@ -20,6 +21,7 @@ from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import HostShort, Spec, refusal
 from ec2_agent.shim.pool import Shims, hand_over
+from joblane.deployment.limits import Limits
 from joblane.job.head import Head
 
 LATE_S = 15.0
@@ -47,6 +49,8 @@ class JobStarter:
     recovery: bool
     """Whether jobs may name conditions."""
     capacity: Capacity
+    limits: Limits
+    """Of all tenants."""
 
     async def start(
         self, head: Head, delivery: Delivery, spec: Spec, until: Callable[[], float]
@@ -117,10 +121,12 @@ class JobStarter:
             late = None if spec.timeout_s is None else spec.timeout_s + spec.grace_s + LATE_S
             kill_at = None if late is None else time.monotonic() + late
             waits = {"tenant": head.tenant, "requires": head.spec.requires}
+            per_job_mb = self.limits.of(head.tenant).output_mb_per_job
             order = {
                 "until": until(),
                 "kill_at": kill_at,
                 "waits": waits if self.recovery else None,
+                "output": asdict(output_cap(head.output_bytes, per_job_mb)),
             }
             try:
                 fds = (out[0], err[0], ours.fileno(), self.launcher.lock)

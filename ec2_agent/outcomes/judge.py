@@ -36,6 +36,15 @@ class AttemptResult:
     """Log records that the job has written; None when that is unknown."""
     started: bool = True
     """Whether the job may have run."""
+    stored_bytes: int | None = None
+    """Bytes of output, if its shim was killed before it could report them."""
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of output that were stored."""
+        if self.stored_bytes is not None:
+            return self.stored_bytes
+        return 0 if self.ending is None else self.ending.output_bytes
 
 
 def judge(

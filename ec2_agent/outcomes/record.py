@@ -118,6 +118,7 @@ def transition_of(
             usage_json=_usage_json(ending.usage) if ending else None,
             next_at_ms=at_ms + int(settlement.delay_s * 1000) if retry else None,
             expires_at=retention.expires_at(settlement.state, at_ms) if ended else None,
+            output_bytes=result.output_bytes,
         ),
         condition=result.condition if blocked else None,
         hide_s=None if ended or blocked else int(settlement.delay_s),
@@ -132,9 +133,12 @@ def _usage_json(usage: Usage) -> str:
 
 
 def _encode(transition: Transition) -> dict[str, Any]:
+    facts = asdict(transition.facts)
     return {
         "step": transition.step.encode(),
-        "facts": asdict(transition.facts),
+        # Beside the facts, where agents up to version 0.2 refuse unknown keys.
+        "output_bytes": facts.pop("output_bytes"),
+        "facts": facts,
         "condition": transition.condition,
         "hide_s": transition.hide_s,
     }
@@ -144,7 +148,10 @@ def _decode(value: dict[str, Any]) -> Transition:
     facts = value["facts"]
     return Transition(
         step=Step.decode(value["step"]),
-        facts=AttemptFacts(**{**facts, "outcome": Outcome(facts["outcome"])}),
+        facts=AttemptFacts(
+            **{**facts, "outcome": Outcome(facts["outcome"])},
+            output_bytes=value.get("output_bytes", 0),
+        ),
         condition=value["condition"],
         hide_s=value["hide_s"],
     )

@@ -98,7 +98,7 @@ class Usage:
 class Ending:
     """How the job's process ended. At most one of `exit_code` and `signal` is set.
 
-    `condition`, `records` and `lease_lost` are what a shim adds (`ec2_agent/shim`).
+    `condition`, `records`, `output_bytes` and `lease_lost` are what a shim adds (`ec2_agent/shim`).
     """
 
     exit_code: int | None
@@ -113,6 +113,8 @@ class Ending:
     """The condition that the job named last."""
     records: int | None = None
     """Log records that the job has written."""
+    output_bytes: int = 0
+    """Bytes of output in them."""
     lease_lost: bool = False
     """Killed because its agent's lease was not renewed: another agent may run it now."""
     killed: bool = False
@@ -128,11 +130,12 @@ class Ending:
     def decode(cls, record: dict[str, Any]) -> Self:
         """Inverse of `encode`."""
         fields = record["ending"]
-        added = {name: record[name] for name in _ADDED}
+        # Shims of earlier versions write no `output_bytes`.
+        added = {name: record[name] for name in _ADDED if name in record}
         return cls(**{**fields, "usage": Usage(**fields["usage"]), **added})
 
 
-_ADDED = ("condition", "records", "lease_lost", "killed")
+_ADDED = ("condition", "records", "output_bytes", "lease_lost", "killed")
 
 
 @dataclass(frozen=True, slots=True)

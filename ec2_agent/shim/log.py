@@ -18,6 +18,8 @@ as six bytes: 32 KB stays below in the worst case."""
 CAP_BYTES = 50 * 1024 * 1024
 """Output stored of one attempt; a marker stands for the rest."""
 
+CAP_MARK = "output beyond 50 MB is dropped"
+
 FRAME = struct.Struct("<QBQI")
 """seq, stream, time in Unix milliseconds, length."""
 
@@ -61,11 +63,17 @@ class Cutter:
 class Writer:
     """Appends records to the log; errors of the disk are not raised."""
 
-    def __init__(self, fd: int, cap: int = CAP_BYTES) -> None:
-        """Take over `fd`, open for writing on an empty file."""
+    def __init__(self, fd: int, cap: int = CAP_BYTES, mark: str = CAP_MARK) -> None:
+        """Take over `fd`, open for writing on an empty file.
+
+        Output up to `cap` bytes is stored; `mark` says what happens to the rest.
+        """
         self._fd = fd
-        self._room = cap
         self._cap = cap
+        self._mark = mark
+        self._marked = False
+        self.output = 0
+        """Bytes of output that were stored; the last record may go beyond the cap."""
         self._time_ms = 0
         self.size = 0
         """Bytes of the file."""
@@ -76,13 +84,14 @@ class Writer:
 
     def write(self, stream: str, data: bytes, time_ms: int) -> None:
         """Append a record; above the cap, one marker is written and the rest is discarded."""
-        if self._room <= 0:
+        if self._marked:
             return
-        self._room -= len(data)
-        self._append(stream, data, time_ms)
-        if self._room <= 0:
-            mark = f"[output beyond {self._cap // 1024 // 1024} MB is dropped]\n".encode()
-            self._append("joblane", mark, time_ms)
+        if self.output < self._cap:
+            self.output += len(data)
+            self._append(stream, data, time_ms)
+        if self.output >= self._cap:
+            self._marked = True
+            self._append("joblane", f"[{self._mark}]\n".encode(), time_ms)
 
     def _append(self, stream: str, data: bytes, time_ms: int) -> None:
         # CloudWatch orders a stream by time: a clock that is set back must not reorder it.

@@ -97,7 +97,7 @@ class Shim:
         self._line_paused_until = 0.0
         self._flush_at: float | None = None
         log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
-        self._log = Writer(log)
+        self._log = Writer(log, **order["output"])
         self._wanted: int | None = None
         self._exit: dict[str, Any] | None = None
         self._agent: socket.socket | None = agent
@@ -284,6 +284,7 @@ class Shim:
             ending,
             condition=self._line.condition,
             records=self._log.seq,
+            output_bytes=self._log.output,
             lease_lost=self._lease_lost,
         ).encode()
 

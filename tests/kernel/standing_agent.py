@@ -35,7 +35,7 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     spec = Spec(("/bin/sh", "-c", script), {}, limits, network="egress")
     sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240
-    order = {"until": until, "kill_at": None, "waits": None}
+    order: dict[str, object] = {"until": until, "kill_at": None, "waits": None, "output": {}}
     hand_over(shim, folder, sandbox, (out[0], err[0], ours.fileno(), launcher.lock), order)
     return shim
 

@@ -17,6 +17,7 @@ from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Limits, Spec
 from ec2_agent.shim.pool import Shims
 from joblane.aws.lanes import Received
+from joblane.deployment.limits import Limits as TenantLimits
 from joblane.job.head import submitted
 from tests.sandbox.running import strongest
 from tests.support.jobs import JOB, submission
@@ -29,7 +30,13 @@ def job_starter(launcher: Launcher, shims: Shims, jobs: Path, lease_s: float = 3
     none = JobCounts(taken=0, started=0)
     capacity = Capacity(jobs, 4, lambda: 1000, lambda: none, time.monotonic, lambda: None)
     return JobStarter(
-        launcher, shims, jobs, lambda: boottime() + lease_s, recovery=True, capacity=capacity
+        launcher,
+        shims,
+        jobs,
+        lambda: boottime() + lease_s,
+        recovery=True,
+        capacity=capacity,
+        limits=TenantLimits(),
     )
 
 

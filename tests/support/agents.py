@@ -37,6 +37,7 @@ from joblane.aws.logs import LogStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
+from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
@@ -128,6 +129,7 @@ class Parts:
     """Of the journal; a new one by default."""
     jobs_dir: Path | None = None
     grace_s: float = GRACE_S
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
         dynamodb = self.clients.make("dynamodb")
@@ -203,6 +205,7 @@ class Parts:
                 lambda: boottime() + 240,
                 recovery,
                 self.capacity,
+                self.limits,
             ),
             OutcomeRecorder(self.journal, DESCRIPTOR.retention, self.clock, random.Random(1)),
             LogStore(make("logs"), DESCRIPTOR.log_group),

@@ -62,6 +62,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "resubmit_of": head.resubmit_of,
         "resubmitted_as": head.resubmitted_as,
         "waits_for": head.waits_for,
+        "output_bytes": head.output_bytes or None,
         "spec": spec,
         # What counting needs of a submission that is in DATA.
         "queue": head.queue if spec is None else None,
@@ -116,6 +117,7 @@ def from_row(row: Row, data: Row) -> Head:
         resubmit_of=row.get("resubmit_of"),
         resubmitted_as=row.get("resubmitted_as"),
         waits_for=row.get("waits_for"),
+        output_bytes=row.get("output_bytes", 0),
     )
 
 

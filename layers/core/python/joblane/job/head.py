@@ -151,6 +151,8 @@ class Head:
     """Id of the latest job that repeats this one."""
     waits_for: str | None = None
     """What an agent that has its message waits for before the claim; void once it is claimed."""
+    output_bytes: int = 0
+    """Output that its attempts have stored, without those whose agent was lost."""
 
     @property
     def queue(self) -> str:

@@ -133,6 +133,8 @@ class AttemptFacts:
     """When a job in `retry` is tried again."""
     expires_at: int | None = None
     """Unix seconds; set when the job ended."""
+    output_bytes: int = 0
+    """Output that the attempt has stored."""
 
 
 def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | None) -> Head:
@@ -148,6 +150,7 @@ def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | 
         condition=condition,
         wake_at_ms=None if step.state in ENDED else head.wake_at_ms,
         cancel_requested=None,
+        output_bytes=head.output_bytes + facts.output_bytes,
     )
 
 
