@@ -11,8 +11,10 @@ import pytest
 
 from joblane.aws.clients import Clients
 from joblane.deployment.names import PLATFORM
-from scripts.local.cloud import Cloud, running_cloud
+from joblane.job.lifecycle import ENDED
+from scripts.local.cloud import TENANT, Cloud, running_cloud
 from scripts.local.deploy import BIN
+from tests.support.deployed import unfinished, wait_for
 from tests.support.permissions import record
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -41,6 +43,24 @@ def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         yield cloud
         if (folder := os.environ.get("JOBLANE_E2E_CALLS")) is not None:  # see test_permissions.py
             record(cloud, Path(folder), str(os.getpid()))
+
+
+@pytest.fixture(autouse=True)
+def _leaves_no_job(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Cancel the jobs that a test leaves, before an agent of the next one runs them."""
+    if "cloud" not in request.fixturenames:
+        yield
+        return
+    cloud: Cloud = request.getfixturevalue("cloud")
+    clients: Clients = request.getfixturevalue("clients")
+    yield
+    for tenant in (TENANT, "other"):
+        if left := unfinished(clients, tenant):
+            http = Http(cloud.url, cloud.token(tenant, machine="admin"))
+            for job_id in left:
+                http("POST", f"/v1/jobs/{job_id}/cancel")
+                wait_for(http, job_id, *ENDED)
+            http.close()
 
 
 @pytest.fixture(name="clients", scope="session")

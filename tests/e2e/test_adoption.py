@@ -13,6 +13,7 @@ from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, alive, go_on, marker
 from tests.support.deployed import output, starts, submit, wait_for, wait_until_started
+from tests.support.paced import start_paced
 
 COUNT = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); echo line $i; echo err $i >&2; sleep 0.1; done"
 
@@ -107,7 +108,7 @@ def test_a_job_that_was_cancelled_while_no_agent_was_there_ends_when_it_comes(
 
 
 def test_a_job_that_somebody_else_has_taken_over_is_killed_and_not_reported(
-    cloud: Cloud, http: Http
+    cloud: Cloud, http: Http, platform: Http
 ):
     cloud.start_agent("phoenix")
     mark = marker()
@@ -120,13 +121,16 @@ def test_a_job_that_somebody_else_has_taken_over_is_killed_and_not_reported(
     (folder,) = cloud.run_dir.glob("state/*/phoenix/jobs/*")
     spec = folder / "spec"
     spec.write_text(spec.read_text().replace('"epoch":1', '"epoch":7'))
-    cloud.start_agent("phoenix")
+    start_paced(cloud, "phoenix")
     deadline = time.monotonic() + 10
     while alive(mark):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert "active" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
-    http("POST", f"/v1/jobs/{job_id}/cancel")
+    while platform("GET", "/v1/agents/phoenix").json()["jobs"]:
+        time.sleep(0.05)  # until a heartbeat has said that it does not run the job
+    cloud.show_again([job_id])
+    assert 2 == wait_for(http, job_id, "completed")["attempt"]
 
 
 def jobs_on_disk(cloud: Cloud) -> list[Path]:

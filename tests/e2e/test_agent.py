@@ -1,12 +1,16 @@
 """Agents that drain or are lost while jobs run, on the deployed stacks."""
 
+import os
 import shutil
+import signal
 import time
+from contextlib import suppress
 
 from joblane.aws.clients import Clients
 from scripts.local.cloud import Cloud
 from scripts.local.processes import end_shims
 from tests.e2e.conftest import Http
+from tests.sandbox.running import alive, marker
 from tests.support.deployed import agents, send_again, submit, wait_for
 
 
@@ -14,9 +18,9 @@ def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(
     quiet: Cloud, http: Http, platform: Http
 ):
     leaving = quiet.start_agent("leaving")
-    # It would run for longer than the leaving agent waits, and has nothing left to do after.
-    until = f"while [ $(date +%s) -lt {int(time.time()) + 15} ]; do sleep 0.1; done"
-    job_id = submit(http, "sh", "-c", until, retry={"max_attempts": 1})
+    mark = marker()
+    script = f"trap 'exit 0' USR1; sleep {mark} & wait"
+    job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
     wait_for(http, job_id, "active")
     assert 202 == platform("POST", "/v1/agents/leaving/drain").status_code
     assert 0 == leaving.wait(45)
@@ -26,6 +30,12 @@ def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(
     assert "interrupted" in job["reason"]
     assert {} == agents(platform, "leaving")
     quiet.start_agent("next")
+    wait_for(http, job_id, "active")
+    while len(shell_and_sleep := alive(mark)) < 2:
+        time.sleep(0.01)
+    for pid in shell_and_sleep:
+        with suppress(ProcessLookupError):  # the sleep ends with its shell
+            os.kill(pid, signal.SIGUSR1)
     job = wait_for(http, job_id, "completed")
     assert (1, 2, "next") == (job["attempt"], job["epoch"], job["agent"])
 

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from joblane.aws.clients import Clients
 from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
+from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import agents, assert_once, send_again, submit, wait_for
 from tests.support.paced import start_paced
 
@@ -31,23 +33,45 @@ def test_a_host_whose_clock_jumps_neither_loses_nor_doubles_a_job(
         return jump
 
     late = begin("late")
-    jobs = [submit(http, "sleep", "7", restartable=n == 0) for n in range(2)]
+    marks = [marker() for _ in range(2)]
+    jobs = [
+        submit(http, "sh", "-c", f"{STOPS} # {mark}", restartable=n == 0)
+        for n, mark in enumerate(marks)
+    ]
     for job_id in jobs:
         wait_for(http, job_id, "active")
     early = begin("early")
     late.write_text("-3600")
     early.write_text("3600")
-    time.sleep(1.5)  # each has beaten since
-    send_again(clients, jobs)  # for `early`: the other has no slot left
     platform = Http(quiet.url, quiet.token(PLATFORM))
-    rows = agents(platform, "late", "early")
+    for _ in range(2):  # the first may have begun before the jump
+        rows = next_heartbeats(platform)
+    send_again(clients, jobs)
+    while visible(http):  # until `early` has taken them: the other has no slot left
+        time.sleep(0.05)
     platform.close()
     assert {"late": True, "early": True} == {name: row["alive"] for name, row in rows.items()}
-    for job_id in jobs:
+    for job_id, mark in zip(jobs, marks, strict=True):
+        go_on(mark)
         job = assert_once(http, job_id)
         assert "late" == job["agent"]
     for name in ("early", "late"):
         quiet.stop_agent(name)
+
+
+def next_heartbeats(platform: Http) -> dict[str, dict[str, Any]]:
+    """Both agents' rows, as soon as each has sent another heartbeat."""
+    before = rows = agents(platform, "late", "early")
+    while any(rows[name]["last_seen_at"] == before[name]["last_seen_at"] for name in before):
+        time.sleep(0.05)
+        rows = agents(platform, "late", "early")
+    return rows
+
+
+def visible(http: Http) -> int:
+    """How many messages nobody has taken."""
+    lanes = http("GET", "/v1/queues/default").json()["lanes"]
+    return sum(lane["visible"] for lane in lanes)
 
 
 _JUMPS = """

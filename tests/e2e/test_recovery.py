@@ -1,5 +1,6 @@
 """Recovery on the deployed stacks: a real HTTP condition that goes down and comes back."""
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.service.condition_supervisor import ConditionSupervisor
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
+from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import submit, wait_for
 
 SCALE = 0.05
@@ -240,10 +242,13 @@ def test_a_real_job_does_not_start_before_what_it_requires_is_there(
 @pytest.mark.usefixtures("hurry")
 def test_a_real_job_that_exits_75_comes_back_until_it_can_run(cloud: Cloud, http: Http):
     cloud.start_agent("blocked")
-    script = f"test $(date +%s) -ge {int(time.time()) + 4} || exit 75"
+    mark = marker()
+    script = f"trap 'exit 75' USR1; {STOPS} # {mark}"
     job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
+    go_on(mark, signal.SIGUSR1)
     job = wait_for(http, job_id, "blocked")
     assert "exit code 75: waits for app:default" in job["reason"]
+    go_on(mark)
     job = wait_for(http, job_id, "completed")
     assert (1, 0) == (job["attempt"], job["exit_code"])
 
@@ -274,17 +279,19 @@ def test_a_real_job_waits_for_the_condition_that_it_names(
 ):
     cloud.start_agent("named")
     service.well_at_first = 1  # when it is tested before the start
-    late = int(time.time()) + 3
+    mark = marker()
     said = f"""echo '{{"block": "{service.condition}"}}' >&3; read answer <&3; echo "$answer" """
-    script = f"test $(date +%s) -ge {late} && exit; {said}; exit 75"
+    script = f"blocks() {{ {said}; exit 75; }}; trap blocks USR1; {STOPS} # {mark}"
     once = {"max_attempts": 1}
     job_id = submit(http, "sh", "-c", script, retry=once, requires=[service.condition])
+    go_on(mark, signal.SIGUSR1)
     job = wait_for(http, job_id, "blocked")
     assert service.condition == job["condition"]
     assert f"the job named what it waits for: {service.condition}" in job["reason"]
-    wait_until(lambda: service.asked >= 2 and time.time() >= late)
+    wait_until(lambda: service.asked >= 2)
     assert "blocked" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
     service.well = True
+    go_on(mark)
     job = wait_for(http, job_id, "completed")
     assert (1, 0) == (job["attempt"], job["exit_code"])
     page = http("GET", f"/v1/jobs/{job_id}/logs").json()

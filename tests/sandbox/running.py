@@ -93,11 +93,16 @@ STOPS = "kill -STOP $$; "
 """A shell that runs this waits for `go_on`."""
 
 
-def go_on(marker: str) -> None:
-    """Wait until a shell with the marker in its command line has stopped, and let it go on."""
+def go_on(marker: str, first: int | None = None) -> None:
+    """Wait until a shell with the marker in its command line has stopped, and let it go on.
+
+    A signal that it is to handle `first` is waiting for it then.
+    """
     while not (stopped := [pid for pid in alive(marker) if _is_stopped(pid)]):
         time.sleep(0.01)
     for pid in stopped:
+        if first is not None:
+            os.kill(pid, first)
         os.kill(pid, signal.SIGCONT)
 
 

@@ -9,7 +9,8 @@ import httpx
 
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
-from joblane.deployment.names import lane_name
+from joblane.deployment.names import lane_name, table_name
+from joblane.job.lifecycle import ENDED
 from joblane.job.message import Message
 from scripts.local.cloud import DEPLOYMENT, TENANT
 
@@ -84,6 +85,19 @@ def send_again(clients: Clients, job_ids: Iterable[str], queue: str = "default")
     url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, queue, "default"))["QueueUrl"]
     for job_id in job_ids:
         LaneQueue(sqs, url).send(Message(job_id=job_id, tenant=TENANT))
+
+
+def unfinished(clients: Clients, tenant: str) -> list[str]:
+    """Ids of a tenant's jobs that have not ended."""
+    pages = clients.make("dynamodb").get_paginator("scan")
+    rows = pages.paginate(
+        TableName=table_name(DEPLOYMENT, "jobs"),
+        ProjectionExpression="job_id, #state",
+        FilterExpression="#tenant = :tenant AND attribute_exists(#state)",
+        ExpressionAttributeNames={"#state": "state", "#tenant": "tenant"},
+        ExpressionAttributeValues={":tenant": {"S": tenant}},
+    ).search("Items[]")
+    return [row["job_id"]["S"] for row in rows if row["state"]["S"] not in ENDED]
 
 
 def state_of(http: Call, job_id: str) -> str:
