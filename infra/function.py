@@ -57,8 +57,12 @@ class Function(Construct):
         grants: Sequence[Grant] | None,
         tables: Sequence[str] = (),
         timeout_s: int = TIMEOUT_S,
+        reserved: int | None = None,
     ) -> None:
         """Create it; the environment names `tables`, the role has `grants` and its log group.
+
+        `reserved` calls can run at once whatever other functions do, and no more than these; None:
+        as many as the others leave.
 
         Without `grants` (None) the role has no permission at all: the function writes no log and
         no trace.
@@ -89,6 +93,9 @@ class Function(Construct):
             layers=[stack.layer],
             memory_size=MEMORY_MB,
             timeout=Duration.seconds(timeout_s),
+            reserved_concurrent_executions=(
+                reserved if config.functions.reserved_concurrency else None
+            ),
             role=role,
             log_group=own_logs,
             tracing=lambda_.Tracing.DISABLED if own_logs is None else lambda_.Tracing.ACTIVE,

@@ -20,6 +20,10 @@ from joblane.deployment.names import recovery_name, recovery_rule_name
 TESTER_TIMEOUT_S = 10
 """A test takes up to 4 s, and the look-up of its host's name before it has no limit of its own."""
 
+RECOVERY_RESERVED = 50
+"""Calls of recovery, and of the tester, at once: recovery calls the tester for one test at a time.
+A test takes 4 s at most and all other steps some 0.1 s, so these are 500 steps a second."""
+
 
 class RecoveryStack(FunctionStack):
     """The resources that return blocked jobs to their lanes."""
@@ -42,6 +46,7 @@ class RecoveryStack(FunctionStack):
             },
             grants=None,
             timeout_s=TESTER_TIMEOUT_S,
+            reserved=RECOVERY_RESERVED,
         )
 
     def _function(self, tester: Function) -> Function:
@@ -49,6 +54,7 @@ class RecoveryStack(FunctionStack):
         return Function(
             self,
             "recovery",
+            reserved=RECOVERY_RESERVED,
             tables=("jobs", "agents", "conditions"),
             environment={
                 "JOBLANE_RECOVERY_ARN": resources.recovery_machine(),

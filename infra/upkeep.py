@@ -22,12 +22,19 @@ from joblane.deployment.names import LANES, alternate_name, topic_name
 REQUEUE_TIMEOUT_S = 55
 """Less than the minute between two runs."""
 
+REQUEUE_RESERVED = 2
+"""One run, and the next if EventBridge is early."""
+
 DEAD_LETTER_TIMEOUT_S = 20
 """A sixth of the queues' visibility timeout, as Lambda recommends, so a throttled batch is not
 received twice."""
 
 LETTERS_AT_ONCE = 2
 """Maximum concurrency of the reader of one queue: dead letters are rare, and many can wait."""
+
+LETTERS_RESERVED = 4
+"""Calls at once for all queues. Above it Lambda throttles, and the letters come back after their
+visibility timeout: a dead-letter queue has no limit of receives that they could exceed."""
 
 
 class UpkeepStack(FunctionStack):
@@ -72,6 +79,7 @@ class UpkeepStack(FunctionStack):
                 ),
             },
             timeout_s=REQUEUE_TIMEOUT_S,
+            reserved=REQUEUE_RESERVED,
             grants=[
                 Grant(("dynamodb:Query",), (resources.table("agents"),)),
                 Grant(
@@ -159,6 +167,7 @@ class UpkeepStack(FunctionStack):
             tables=("jobs",),
             environment={**self._retention, "JOBLANE_TOPIC": topic.topic_arn},
             timeout_s=DEAD_LETTER_TIMEOUT_S,
+            reserved=LETTERS_RESERVED,
             grants=[
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),

@@ -32,7 +32,7 @@ from joblane.service.admit import Admission
 from joblane.service.audit_trail import Trail
 from joblane.service.delete import JobDeleter
 from joblane.service.operations import Operations
-from joblane.service.output import JobOutput
+from joblane.service.output import JobOutput, WaitWindow
 from joblane.service.read import JobReader, JobViews
 from joblane.service.submit import Submitter
 
@@ -96,7 +96,8 @@ def build(
     deleter = JobDeleter(jobs, payloads, keys, trail, clock)
     job_operation_routes(app, submitter, reader, operations, deleter)
     logs = cache(lambda: LogStore(clients.make("logs"), settings.log_group))
-    output = JobOutput(jobs, logs, clock, app.logger)
+    window = WaitWindow(random_bits(32) / 2**32)
+    output = JobOutput(jobs, logs, clock, app.logger, window.left_s)
     log_route(app, reader, output)
     job_trail_route(app, trail, reader)
     return app

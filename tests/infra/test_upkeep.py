@@ -1,8 +1,12 @@
 """Scheduled functions and the dead-letter reader: triggers, sources, failure destinations."""
 
+import re
+from pathlib import Path
 from typing import Any
 
-from tests.infra.synthesis import Deployment
+from tests.infra.synthesis import ROOT, Deployment, synthesize
+
+CONFIGURATION = ROOT / "docs/reference/configuration.md"
 
 DEAD_LETTERS = {
     f"joblane-{queue}-{lane}-dlq"
@@ -143,3 +147,35 @@ def test_alternate_is_kept_and_refuses_plain_http_and_strangers(production: Depl
             events["Action"],
         )
         assert "ArnEquals" in events["Condition"]
+
+
+def reserved(deployment: Deployment) -> dict[str, int]:
+    """Functions with concurrency of their own, and how much each has."""
+    return {
+        function["FunctionName"].removeprefix("joblane-"): function["ReservedConcurrentExecutions"]
+        for function in deployment.properties("AWS::Lambda::Function")
+        if "ReservedConcurrentExecutions" in function
+    }
+
+
+def test_requests_that_use_up_the_accounts_concurrency_do_not_stop_what_must_run(
+    production: Deployment,
+) -> None:
+    found = reserved(production)
+    assert {"requeue": 2, "dead_letter": 4, "recovery": 50, "tester": 50} == found
+    # Each call of recovery waits for at most one of the tester.
+    assert found["tester"] >= found["recovery"]
+    # No queue alone can make Lambda throttle the reader; those of several can, for a while.
+    for mapping in production.properties("AWS::Lambda::EventSourceMapping", "upkeep"):
+        assert mapping["ScalingConfig"]["MaximumConcurrency"] <= found["dead_letter"]
+    # Lambda leaves the unreserved functions 100, and the key says how much an account needs.
+    (said,) = re.findall(r"`reserved_concurrency`.*", CONFIGURATION.read_text(encoding="utf-8"))
+    assert [str(sum(found.values())), str(sum(found.values()) + 100)] == re.findall(r"\d+", said)
+
+
+def test_a_new_account_can_reserve_nothing_and_deploys(
+    production: Deployment, tmp_path: Path
+) -> None:
+    functions = production.config.functions.model_copy(update={"reserved_concurrency": False})
+    config = production.config.model_copy(update={"functions": functions, "fleets": {}})
+    assert {} == reserved(synthesize(config, tmp_path))

@@ -251,7 +251,7 @@ class Clock:
 
 def output(aws: Cloud, clock: Clock) -> JobOutput:
     """Read output while `clock` passes."""
-    return JobOutput(aws.jobs, lambda: aws.logs, clock, Logger(), clock.sleep)
+    return JobOutput(aws.jobs, lambda: aws.logs, clock, Logger(), lambda _: 60, clock.sleep)
 
 
 def answer(aws: Cloud, head: Head, clock: Clock, source: EventSource) -> int:

@@ -3,6 +3,10 @@
 A Lambda function behind an HTTP API cannot stream its response. `EventSource` reconnects when a
 response ends and sends the id of the last event it received. Each response contains the records
 available; if there are none it waits for a few seconds, because another request costs more.
+
+A request that waits holds an environment of the function, and an account has a limited number. So
+each environment waits during half of the time only (`WaitWindow`), and the others are free for
+submissions however many readers there are.
 """
 
 import time
@@ -20,11 +24,20 @@ from joblane.service.log import Log
 from joblane.service.log_pages import LogPage, log_page
 
 WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
-"""Pauses between reads while there are no new records, 4.5 s in total. For a job without output
-a function of 512 MB costs about $0.025 per hour and reader."""
+"""Pauses between reads while there are no new records, 4.5 s in total."""
+
+PERIOD_S = 9.0
+"""Seconds from one window of an environment to the next."""
+
+SHARE = 0.5
+"""Part of the time in which an environment may wait. Alone, the reader of a job without output
+costs about $0.012 per hour, for a function of 512 MB."""
 
 RETRY_MS = 500
 """When a reader reconnects. Agents ship the output of a busy job every half second."""
+
+UNWAITED_MS = 2000
+"""When a reader reconnects for whom the function could not wait."""
 
 AT_ONCE_MS = 10
 """When a reader reconnects if more records are available."""
@@ -32,6 +45,25 @@ AT_ONCE_MS = 10
 TROUBLE_MS = 3000
 """When the reader of a stream reconnects while CloudWatch is unavailable. An error would end its
 stream: `EventSource` gives up at any status but 200."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitWindow:
+    """When an environment of the function may wait: during a part of each period.
+
+        environment A, phase 0      |wwwwwwww........|wwwwwwww........|
+        environment B, phase 0.3    |wwww........wwww|wwww........wwww|
+
+    Phases are random, so at any moment some half of all environments may wait, also when all
+    readers come at the same moment. Nothing is counted, so that there is nothing to save up.
+    """
+
+    phase: float
+    """0 to 1, random for each environment."""
+
+    def left_s(self, now: float) -> float:
+        """Seconds for which a request may wait at `now`, in Unix seconds; 0 outside the window."""
+        return max(0.0, SHARE * PERIOD_S - (now + self.phase * PERIOD_S) % PERIOD_S)
 
 
 @dataclass(frozen=True)
@@ -43,6 +75,8 @@ class JobOutput:
     """Makes a client when the first output is read: most cold starts never need it."""
     clock: Callable[[], float]
     log: Log
+    may_wait: Callable[[float], float]
+    """Seconds for which a request may wait at a time of the clock: `WaitWindow.left_s`."""
     sleep: Callable[[float], None] = time.sleep
 
     def page(self, head: Head, cursor: Cursor, limit: int) -> LogPage:
@@ -52,8 +86,9 @@ class JobOutput:
     def events(self, head: Head, start: Cursor, limit: int) -> str:
         """Encode the output after `start`, up to `limit` records and a little over 1 MB.
 
-        Returns at once if there are records, otherwise after `WAITS_S` at the latest. If AWS is
-        unavailable, the response asks the reader to reconnect. Raises ValueError as `page`.
+        Returns at once if there are records, otherwise after `WAITS_S` or at the end of the window
+        at the latest. If AWS is unavailable, the response asks the reader to reconnect. Raises
+        ValueError as `page`.
         """
         try:
             return self._events(head, start, limit)
@@ -62,13 +97,17 @@ class JobOutput:
             return reconnect_after(TROUBLE_MS)
 
     def _events(self, head: Head, start: Cursor, limit: int) -> str:
-        cursor = start
+        cursor, retry_ms = start, RETRY_MS
         for wait_s in (*WAITS_S, None):
             page = self.page(head, cursor, limit)
             cursor = page.cursor
             if page.entries or page.complete or page.full or wait_s is None:
                 break
-            self.sleep(wait_s)
+            left_s = self.may_wait(self.clock())
+            if left_s == 0:
+                retry_ms = UNWAITED_MS
+                break
+            self.sleep(min(wait_s, left_s))
             fresh = self.jobs.get(head.job_id)
             if fresh is None:
                 break  # deleted: the next request is answered 404
@@ -78,4 +117,4 @@ class JobOutput:
             events.append(end_event(head))
         elif cursor != (page.entries[-1].cursor if page.entries else start):
             events.append(position_event(cursor))
-        return "".join([reconnect_after(AT_ONCE_MS if page.full else RETRY_MS), *events])
+        return "".join([reconnect_after(AT_ONCE_MS if page.full else retry_ms), *events])
