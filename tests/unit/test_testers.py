@@ -242,7 +242,16 @@ def test_a_host_that_dns_cannot_express_is_refused_and_breaks_nothing(host: str)
         HttpTester(Guard(networks=LOOPBACK)).test(f"http://{host}/")
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "::ffff:169.254.169.254"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "fe80::1",
+        "fd00:ec2::254",
+        "::ffff:169.254.169.254",
+        "2001:0:4142:4344::5601:5601",  # Teredo: the same address inverted at its end
+    ],
+)
 def test_no_configuration_opens_the_credentials_of_an_instance(address: str):
     everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
     with pytest.raises(BadParameters):
