@@ -108,6 +108,12 @@ def make_parser() -> argparse.ArgumentParser:
             help=f"{what}; may be repeated",
         )
     run.add_argument(
+        "--egress-mbps",
+        type=_positive,
+        help="megabits a second that a job with network egress may send, and as many that it may "
+        "receive (default: no bound)",
+    )
+    run.add_argument(
         "--max-memory-mb",
         type=_positive,
         help="the most memory of one job, in MiB; a job that asks for more is left to other agents",

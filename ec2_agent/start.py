@@ -53,6 +53,7 @@ class Options:
     allow_host_network: bool
     egress_allow: Sequence[str]
     egress_refuse: Sequence[str]
+    egress_mbps: int | None
     drain_s: float
     fleet: str | None
     max_memory_mb: int | None
@@ -175,8 +176,13 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
 def _egress(options: Options) -> EgressPolicy | None:
     """The policy, or None on a host that cannot enforce it: jobs with network egress are refused.
 
-    A policy with ranges is kept, so that the launcher says what the host lacks.
+    A policy that was asked for is kept, so that the launcher says what the host lacks.
     """
-    policy = EgressPolicy(tuple(options.egress_allow), tuple(options.egress_refuse))
+    policy = EgressPolicy(
+        allow=tuple(options.egress_allow),
+        refuse=tuple(options.egress_refuse),
+        jobs=options.threads,
+        mbps=options.egress_mbps,
+    )
     enforceable = os.geteuid() == 0 and shutil.which("nft") is not None
-    return policy if enforceable or policy != EgressPolicy() else None
+    return policy if enforceable or policy != EgressPolicy(jobs=options.threads) else None

@@ -29,6 +29,7 @@ class Installation:
     allow_host_network: bool
     egress_allow: tuple[str, ...]
     egress_refuse: tuple[str, ...]
+    egress_mbps: int | None
     max_memory_mb: int | None
     """The most memory of one job, in MiB; None: what the instance has for jobs."""
     release: str
@@ -69,6 +70,7 @@ class Installation:
                 *(["--allow-host-network"] if self.allow_host_network else []),
                 *(f"--egress-allow {network}" for network in self.egress_allow),
                 *(f"--egress-refuse {network}" for network in self.egress_refuse),
+                *([f"--egress-mbps {self.egress_mbps}"] if self.egress_mbps else []),
                 *([f"--max-memory-mb {self.max_memory_mb}"] if self.max_memory_mb else []),
             )
         )

@@ -97,6 +97,7 @@ class FleetStack(JoblaneStack):
                 allow_host_network=fleet.allow_host_network,
                 egress_allow=fleet.egress_allow,
                 egress_refuse=fleet.egress_refuse,
+                egress_mbps=fleet.egress_mbps,
                 max_memory_mb=fleet.max.memory_mb,
                 release=asset.asset_hash,
                 bundle_url=asset.s3_object_url,

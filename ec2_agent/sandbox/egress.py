@@ -4,7 +4,8 @@
     eth0 198.18.b.n+1/31 ---- veth ---- jl<block>-<n> 198.18.b.n/31 -- nftables -- uplink
 
 Jobs hold no capability, so none can change its address, route or link. The rules are loaded
-once, for all links of a launcher; a new link needs no new rule.
+once, for all links of a launcher; a new link needs no new rule. They also bound what each link has
+of the host's connection table, and its bandwidth (docs/decisions/0952-bounds-of-a-link.md).
 """
 
 import collections
@@ -15,6 +16,7 @@ import socket
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from ec2_agent.sandbox import netlink
 from ec2_agent.sandbox.model import EgressPolicy, SandboxRefused
@@ -52,6 +54,24 @@ REFUSED = (
     ),
 )
 
+_BLOCK = 2048
+"""Addresses of a block."""
+
+_CONNTRACK_MAX = Path("/proc/sys/net/netfilter/nf_conntrack_max")
+
+_PORTS = 1 << 16
+"""Ports of the host's address: NAT gives each connection to the same destination one."""
+
+_MOST = 8192
+"""Most entries of one job: for each new connection the kernel looks up those that it counts."""
+
+_CLOSED_S, _COLLECTED_S = 10, 60
+"""How long a closed connection has its entry, by our rules, and then until the kernel removes it
+(GC_SCAN_INTERVAL_MAX of net/netfilter/nf_conntrack_core.c)."""
+
+MAX_MBPS = 10_000
+"""More than EC2 gives a single flow; joblane.toml has the same bound."""
+
 _RESOLV = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 """systemd-resolved's own list first: /etc/resolv.conf then names only its loopback stub."""
 
@@ -66,8 +86,33 @@ def host_resolvers(files: Iterable[Path] = _RESOLV) -> tuple[str, ...]:
     return ()
 
 
+class Connections(NamedTuple):
+    """What a job may have of the connection table: `share` entries, in thirds."""
+
+    share: int
+    open: int
+    """Connections at once, also half-open ones and flows of UDP."""
+    burst: int
+    """Connections that it may open without a pause."""
+    per_minute: int
+    """Connections that it may open after those."""
+
+
+def connections(policy: EgressPolicy, table: int) -> Connections:
+    """Divide three quarters of a table of so many entries; the rest is the host's own.
+
+    The kernel counts open connections only, but a closed one keeps its entry for some time. A
+    share is never exceeded: what is in the table was open then, or has been opened since.
+    """
+    share = min(_MOST, min(table, _PORTS) * 3 // 4 // min(policy.jobs, LINKS_EACH))
+    third = max(1, share // 3)
+    return Connections(share, third, third, max(1, third * 60 // (_CLOSED_S + _COLLECTED_S)))
+
+
 def parse(policy: EgressPolicy) -> tuple[list[Network], list[Network]]:
-    """Return the (allowed, refused) networks; raises SandboxRefused for an invalid one."""
+    """Return the (allowed, refused) networks; raises SandboxRefused for an invalid policy."""
+    if policy.mbps is not None and not 1 <= policy.mbps <= MAX_MBPS:
+        raise SandboxRefused(f"egress: {policy.mbps} Mbit/s is not between 1 and {MAX_MBPS}")
     try:
         allowed = [ipaddress.IPv4Network(text) for text in policy.allow]
         refused = [*REFUSED, *(ipaddress.IPv4Network(text) for text in policy.refuse)]
@@ -84,8 +129,13 @@ def parse(policy: EgressPolicy) -> tuple[list[Network], list[Network]]:
     return allowed, refused
 
 
-def rules(policy: EgressPolicy, resolvers: tuple[str, ...], block: int) -> str:
-    """Return the nftables script for the links of a launcher; it replaces an older one."""
+def rules(policy: EgressPolicy, resolvers: tuple[str, ...], block: int, most: Connections) -> str:
+    """Return the nftables script for the links of a launcher; it replaces an older one.
+
+    A connection that is refused leaves no entry, which the kernel makes when the packet leaves.
+    The count follows the rate, because the kernel forgets what it has counted and the rules have
+    refused only slowly. Its key is the interface's index, which no other link has had.
+    """
     allowed, refused = parse(policy)
     table, ours = f"inet joblane-{block}", f'"jl{block}-*"'
     return f"""
@@ -95,15 +145,34 @@ table {table} {{
   {_set("refused", ipaddress.collapse_addresses(refused))}
   {_set("allowed", ipaddress.collapse_addresses(allowed))}
   {_set("resolvers", resolvers)}
+  set opened {{ type iface_index; size 65535; flags dynamic,timeout; timeout 1m; }}
+  set open {{ type iface_index; size 65535; flags dynamic; }}
+  ct timeout closed {{
+    protocol tcp; l3proto ip; policy = {{ time_wait : {_CLOSED_S}, close : {_CLOSED_S} }};
+  }}
   chain judge {{
     ct state established,related accept
-    ip daddr @resolvers meta l4proto {{ tcp, udp }} th dport 53 accept
+    ip daddr @resolvers meta l4proto {{ tcp, udp }} th dport 53 goto admit
     meta nfproto ipv6 drop
     oifname "jl*" drop
-    ip daddr @allowed accept
+    ip daddr @allowed goto admit
     ip daddr @refused reject with icmp admin-prohibited
+    goto admit
+  }}
+  chain admit {{
+    ct state invalid drop
+    update @opened {{ iif limit rate over {most.per_minute}/minute burst {most.burst} packets }} \
+      goto refuse
+    add @open {{ iif ct count over {most.open} }} goto refuse
+    ct mark set {_first(block)}
+    meta l4proto tcp ct timeout set "closed"
     accept
   }}
+  chain refuse {{
+    meta l4proto tcp reject with tcp reset
+    reject with icmp admin-prohibited
+  }}
+{_bandwidth(policy, ours)}
   chain forward {{
     type filter hook forward priority filter - 10
     iifname {ours} jump judge
@@ -112,8 +181,8 @@ table {table} {{
   }}
   chain input {{
     type filter hook input priority filter - 10
-    iifname {ours} ip daddr @resolvers meta l4proto {{ tcp, udp }} th dport 53 accept
     iifname {ours} ct state established,related accept
+    iifname {ours} ip daddr @resolvers meta l4proto {{ tcp, udp }} th dport 53 goto admit
     iifname {ours} drop
   }}
   chain postrouting {{
@@ -121,6 +190,31 @@ table {table} {{
     ip saddr {LINKS} oifname != "jl*" masquerade
   }}
 }}
+"""  # noqa: S608 - nftables, not SQL
+
+
+def _bandwidth(policy: EgressPolicy, ours: str) -> str:
+    """Return the chains that drop what is above the bandwidth.
+
+    The kernel's bucket holds what may pass in a second: a packet here may be 64 KiB, until it is
+    divided for the network, and TCP sends in bursts.
+    """
+    if policy.mbps is None:
+        return ""
+    rate = policy.mbps * 1_000_000 // 8
+    each = f"limit rate over {rate} bytes/second"
+    links = "type iface_index; size 65535; flags dynamic,timeout; timeout 1m;"
+    return f"""
+  set sent {{ {links} }}
+  set received {{ {links} }}
+  chain prerouting {{
+    type filter hook prerouting priority raw
+    iifname {ours} update @sent {{ iif {each} }} drop
+  }}
+  chain leaving {{
+    type filter hook postrouting priority filter
+    oifname {ours} update @received {{ oif {each} }} drop
+  }}
 """
 
 
@@ -141,12 +235,14 @@ def tables() -> set[int]:
 
 
 def forget(block: int) -> None:
-    """Remove the rules of a block, and its links.
+    """Remove the rules of a block, its links and their connections.
 
     A link is removed with its job's namespace, but connections that were not closed keep that
     alive for some minutes.
     """
     delete_links(block)
+    with contextlib.suppress(OSError):
+        netlink.delete_connections(_first(block))
     _nft(f"delete table inet joblane-{block}")
 
 
@@ -156,6 +252,11 @@ def delete_links(block: int) -> None:
         if name.startswith(f"jl{block}-"):
             with contextlib.suppress(OSError):  # it was removed with its namespace
                 netlink.delete_link(name)
+
+
+def _first(block: int) -> int:
+    """Return the first address of a block, which also marks its connections."""
+    return int(LINKS.network_address) + block * _BLOCK
 
 
 def _nft(script: str) -> str:
@@ -188,7 +289,16 @@ class Egress:
         self._links: dict[int, int] = {}
         """By the number of the slot."""
         delete_links(block)
-        _nft(rules(policy, self.resolvers, block))
+        try:
+            netlink.delete_connections(
+                _first(block)
+            )  # this also loads the module that has the table
+            most = connections(policy, int(_CONNTRACK_MAX.read_text()))
+        except OSError as failed:
+            raise SandboxRefused(
+                f"egress: the table of connections: {failed} (needs nf_conntrack_netlink)"
+            ) from failed
+        _nft(rules(policy, self.resolvers, block, most))
         forwarding = Path("/proc/sys/net/ipv4/ip_forward")
         try:
             if forwarding.read_text().strip() != "1":
@@ -201,8 +311,7 @@ class Egress:
         if not self._free:
             raise SandboxRefused("egress: every link of this launcher is in use")
         link = self._links[slot] = self._free.popleft()
-        base = int(LINKS.network_address) + self._block * 2048 + link * 2
-        gateway, own = str(ipaddress.IPv4Address(base)), str(ipaddress.IPv4Address(base + 1))
+        gateway, own = self._addresses(link)
         name = f"jl{self._block}-{link}"
         try:
             netlink.add_veth(name, "eth0", pid)
@@ -211,12 +320,22 @@ class Egress:
             raise SandboxRefused(f"egress: {failed}") from failed
         return own, gateway
 
+    def _addresses(self, link: int) -> tuple[str, str]:
+        base = _first(self._block) + link * 2
+        return str(ipaddress.IPv4Address(base)), str(ipaddress.IPv4Address(base + 1))
+
     def release(self, slot: int) -> None:
-        """Remove the link of a slot, unless the end of the job's namespace has removed it."""
+        """Remove the link of a slot, unless the end of the job's namespace has removed it.
+
+        Connections that the job has not closed would have their entries for days, and jobs one
+        after another would fill the table.
+        """
         link = self._links.pop(slot, None)
         if link is not None:
             with contextlib.suppress(OSError):
                 netlink.delete_link(f"jl{self._block}-{link}")
+            with contextlib.suppress(OSError):
+                netlink.delete_connections(_first(self._block), self._addresses(link)[1])
             self._free.append(link)
 
     def close(self) -> None:

@@ -140,7 +140,7 @@ _ADDED = ("condition", "records", "output_bytes", "lease_lost", "killed")
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """Where a job with network `egress` may go.
+    """Where a job with network `egress` may go, and how much it may use.
 
     Link-local (the metadata services among them), loopback, private, shared, multicast and
     reserved ranges are refused from the start. Each item is an IPv4 network, as `10.1.0.0/16`.
@@ -152,6 +152,10 @@ class EgressPolicy:
     """More refused ranges: the VPC's own, when they are not private ones."""
     resolvers: tuple[str, ...] = ()
     """DNS servers, reachable on port 53 alone; empty means those of the host."""
+    jobs: int = 1
+    """Jobs that may run at once: they share the host's table of connections."""
+    mbps: int | None = None
+    """Bandwidth of each job in Mbit/s, for what it sends and for what it receives; None: any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,29 @@
-"""The rtnetlink requests that set up a job's network link.
+"""The netlink requests that set up a job's network link, and remove what the kernel keeps of it.
 
 Every function raises OSError when the kernel refuses the request.
-Numbers are those of include/uapi/linux/{netlink,rtnetlink,if_link,veth}.h. Used on both sides
-of the fork, so it has few imports.
+Numbers are those of include/uapi/linux/{netlink,rtnetlink,if_link,veth}.h, and of nfnetlink.h and
+nfnetlink_conntrack.h in its netfilter directory. Used on both sides of the fork, so it has few
+imports.
 """
 
 import os
 import socket
 import struct
 
-_NETLINK_ROUTE = 0
+_NETLINK_ROUTE, _NETLINK_NETFILTER = 0, 12
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_EXCL, _NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400
 _NLMSG_ERROR = 2
 _RTM_NEWLINK, _RTM_DELLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 17, 20, 24
+_CONNTRACK_DELETE = 1 << 8 | 2
+"""Message 2 of the subsystem 1."""
 _IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 3, 18, 19
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_GATEWAY, _RTA_OIF = 5, 4
+_CTA_TUPLE_ORIG, _CTA_MARK, _CTA_MARK_MASK, _CTA_FILTER = 1, 8, 21, 25
+_CTA_TUPLE_IP, _CTA_IP_V4_SRC, _CTA_FILTER_ORIG_FLAGS = 1, 1, 1
+_FILTER_BY_SOURCE = 1 << 0
+_NESTED = 0x8000
 _IFF_UP = 1
 _RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
 _HEADER = struct.Struct("=IHHII")
@@ -60,11 +67,25 @@ def add_default_route(index: int, gateway: str) -> None:
     _request(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, body, "default route")
 
 
-def _request(kind: int, flags: int, body: bytes, what: str) -> None:
+def delete_connections(mark: int, source: str | None = None) -> None:
+    """Delete the entries of the connection table with this mark, and opened by this address."""
+    body = struct.pack("=BBH", socket.AF_INET, 1, 0)
+    body += _attribute(_CTA_MARK, struct.pack("!I", mark))
+    body += _attribute(_CTA_MARK_MASK, struct.pack("!I", 0xFFFFFFFF))
+    if source is not None:
+        address = _attribute(_CTA_IP_V4_SRC, socket.inet_aton(source))
+        addresses = _attribute(_CTA_TUPLE_IP | _NESTED, address)
+        body += _attribute(_CTA_TUPLE_ORIG | _NESTED, addresses)
+        flags = _attribute(_CTA_FILTER_ORIG_FLAGS, struct.pack("=I", _FILTER_BY_SOURCE))
+        body += _attribute(_CTA_FILTER | _NESTED, flags)
+    _request(_CONNTRACK_DELETE, 0, body, "delete connections", _NETLINK_NETFILTER)
+
+
+def _request(kind: int, flags: int, body: bytes, what: str, protocol: int = _NETLINK_ROUTE) -> None:
     """Send one request and wait for the acknowledgement; raises OSError with `what`."""
     flags |= _NLM_F_REQUEST | _NLM_F_ACK
     message = _HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_ROUTE) as sock:
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as sock:
         sock.bind((0, 0))
         sock.send(message)
         answer = sock.recv(4096)

@@ -166,6 +166,10 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "fleets.a.max.memory_mb: input should be greater than or equal to 512; it is 256",
         ),
         (
+            GOOD + "[fleets.a]\nqueues = ['default']\negress_mbps = 0\n",
+            "fleets.a.egress_mbps: input should be greater than or equal to 1; it is 0",
+        ),
+        (
             GOOD.replace("tiny", "my-aws-jobs"),
             (
                 "name: 'my-aws-jobs' contains 'aws'; use a name without amazon, aws, cognito "

@@ -123,6 +123,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "allow_host_network": False,
         "egress_allow": (),
         "egress_refuse": ("203.0.113.0/24",),
+        "egress_mbps": None,
         "max_memory_mb": None,
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",

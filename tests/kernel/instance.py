@@ -88,6 +88,7 @@ class Instance:
             allow_host_network=False,
             egress_allow=(),
             egress_refuse=(),
+            egress_mbps=None,
             max_memory_mb=None,
             release=release,
             bundle_url="s3://bucket/bundle.zip",

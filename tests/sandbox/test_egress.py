@@ -6,24 +6,32 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ec2_agent.sandbox.egress import host_resolvers, parse, rules
+from ec2_agent.sandbox.egress import LINKS_EACH, connections, host_resolvers, parse, rules
 from ec2_agent.sandbox.model import EgressPolicy, SandboxRefused
 
-
-@pytest.mark.skipif(
+needs_a_world = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("nft"),
     reason="needs root, iproute2 and nftables (scripts/kernel-deps)",
 )
-def test_a_job_reaches_the_world_and_nothing_else() -> None:
+
+
+def try_in_the_world(what: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "world.py")],
+        [sys.executable, str(Path(__file__).parent / "world.py"), what],
         capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+@needs_a_world
+def test_a_job_reaches_the_world_and_nothing_else() -> None:
+    seen = try_in_the_world("reach")
     assert seen.pop("error") == ""
     reached = {name for name, outcome in seen.items() if outcome == "reached"}
     assert reached == {"the world", "private address that is allowed"}, seen
@@ -31,6 +39,46 @@ def test_a_job_reaches_the_world_and_nothing_else() -> None:
     assert seen["two jobs"].endswith(", nobody came"), seen
     assert seen["rules left"] == ""
     assert seen["links left"] == []
+
+
+@needs_a_world
+def test_a_job_that_opens_connections_without_end_leaves_the_others_theirs() -> None:
+    seen = try_in_the_world("exhaust")
+    most = seen["most"]
+    assert seen["open"]["opened"] == most["open"], seen  # it may have these, and no more
+    for attack in ("open", "open and close", "UDP"):
+        assert 0 < seen[attack]["entries"] <= most["share"], seen
+    assert seen["UDP"]["entries"] <= most["open"], seen
+    for attack in ("open", "open and close"):  # refused at once, not left without an answer
+        assert seen[attack]["refused"], seen
+        assert seen[attack]["others"] == [], seen
+    assert seen["another job"]["the world"] == "reached", seen
+    assert seen["another job"]["name"] == "8.8.8.8", seen
+    assert seen["entries after their end"] == 0, seen
+
+
+@needs_a_world
+def test_a_job_uses_no_more_than_its_bandwidth() -> None:
+    seen = try_in_the_world("transfer")
+    a_second = 125_000  # of 1 Mbit/s
+    for moved, took_s in (("sent", "sending_s"), ("received", "receiving_s")):
+        assert a_second / 2 < seen[moved] <= a_second * (1 + seen[took_s]), seen
+
+
+@pytest.mark.parametrize("table", [65_536, 262_144])
+@pytest.mark.parametrize("jobs", [1, 8, 96, LINKS_EACH, 5000])
+def test_all_jobs_together_leave_the_host_a_quarter_of_the_table(table: int, jobs: int) -> None:
+    most = connections(EgressPolicy(jobs=jobs), table)
+    seconds_in_the_table = 10 + 60
+    assert most.open + most.burst + most.per_minute * seconds_in_the_table / 60 <= most.share
+    assert most.share * min(jobs, LINKS_EACH) <= table * 3 / 4
+    assert most.per_minute > 0
+
+
+@pytest.mark.parametrize("mbps", [0, -1, 10_001])
+def test_what_is_no_bandwidth_is_refused(mbps: int) -> None:
+    with pytest.raises(SandboxRefused, match=f"egress: {mbps} Mbit/s is not between 1 and 10000"):
+        parse(EgressPolicy(mbps=mbps))
 
 
 @pytest.mark.parametrize("network", ["169.254.169.254/32", "0.0.0.0/0", "127.0.0.0/16"])
@@ -54,6 +102,7 @@ def test_the_stub_of_systemd_resolved_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_adjacent_ranges_are_merged_for_nftables() -> None:
-    script = rules(EgressPolicy(refuse=("11.0.0.0/8", "10.2.0.0/16")), ("10.0.0.2",), 3)
+    policy = EgressPolicy(refuse=("11.0.0.0/8", "10.2.0.0/16"))
+    script = rules(policy, ("10.0.0.2",), 3, connections(policy, 65536))
     assert "10.0.0.0/7" in script
     assert "10.2.0.0/16" not in script

@@ -4,10 +4,12 @@
       | 198.51.100.0/24
     host: this process, the launcher ---- jobs
 
-Prints as JSON what jobs with network `egress` reached. Run by test_egress.py as a program.
+Prints as JSON what jobs with network `egress` reached, or how much they could use. Run by
+test_egress.py as a program, with the name of what to try.
 """
 
 import contextlib
+import ipaddress
 import json
 import os
 import signal
@@ -15,11 +17,16 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from ec2_agent.sandbox import kernel
+from ec2_agent.sandbox.egress import LINKS, connections
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
 from tests.sandbox.running import PYTHON, run, strongest
@@ -66,6 +73,67 @@ except TimeoutError: print("nobody came")
 """
 
 
+CROWDED = replace(POLICY, jobs=48)
+"""A small share of the table, which a job soon uses up."""
+
+SLOW = replace(POLICY, mbps=1)
+
+_ATTACK = """
+import json, signal, socket, time
+WORLD = "8.8.8.8"
+done = dict(opened=0, refused=0, others=[])
+def connect(port):
+    s = socket.socket()
+    s.settimeout(20)  # an attempt that gets no answer is an error that the test shows
+    try: s.connect((WORLD, port))
+    except ConnectionRefusedError: done["refused"] += 1; s.close(); return None
+    except OSError as failed: done["others"].append(repr(failed)); s.close(); return None
+    done["opened"] += 1
+    return s
+ATTACK
+print(json.dumps(done), flush=True)
+signal.pause()
+"""
+
+ATTACKS = {
+    # New ones are allowed all the time, but not beside those that are open.
+    "open": """
+held, began = [], time.monotonic()
+last = began
+while time.monotonic() < min(last + 2, began + 40) and len(held) < 1000 and not done["others"]:
+    if s := connect(81): held.append(s); last = time.monotonic()
+""",
+    "open and close": """
+for _ in range(1500):
+    if s := connect(80): s.close()
+""",
+    "UDP": """
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for port in range(20000, 21500): s.sendto(b"x", (WORLD, port))
+""",
+}
+"""Each uses up the table of connections, and keeps it used up."""
+
+_TRANSFER = """
+import json, socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(1500): s.sendto(bytes(1400), ("8.8.8.8", 9))
+def received():
+    (line,) = [line for line in open("/proc/self/net/dev") if "eth0:" in line]
+    size, packets = map(int, line.partition(":")[2].split()[:2])
+    return size - 14 * packets  # without Ethernet's header, which the rules do not see
+began, before, got = time.monotonic(), received(), b""
+s.settimeout(0.1)
+while not got:  # the bandwidth is used up: this is dropped at first
+    s.sendto(b"send", ("8.8.8.8", 82))
+    try: got = s.recv(1500)
+    except TimeoutError: pass
+s.settimeout(20)
+while len(got) > 1: got = s.recv(1500)
+print(json.dumps(dict(received=received() - before, receiving_s=time.monotonic() - began)))
+"""
+
+
 def _ip(command: str) -> None:
     subprocess.run(["ip", *command.split()], check=True)
 
@@ -84,19 +152,39 @@ def _serve_world(ready: int) -> None:
     web = socket.create_server(("0.0.0.0", 80))  # noqa: S104 - a namespace of its own
     names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     names.bind((DNS, 53))
+    lasting = socket.create_server(("0.0.0.0", 81), backlog=100)  # noqa: S104
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind(("8.8.8.8", 82))  # NAT knows this answer
     os.write(ready, b"2")
 
-    def answer_names() -> None:
-        while True:
-            query, peer = names.recvfrom(512)
-            question = query[12 : query.index(b"\0", 12) + 5]
-            a_record = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04" + socket.inet_aton("8.8.8.8")
-            head = query[:2] + b"\x81\x80\0\x01\0\x01\0\0\0\0"
-            names.sendto(head + question + a_record, peer)
-
-    threading.Thread(target=answer_names, daemon=True).start()
+    for serve, sock in ((_answer_names, names), (_keep_open, lasting), (_send_much, sender)):
+        threading.Thread(target=serve, args=(sock,), daemon=True).start()
     while True:
         web.accept()[0].close()
+
+
+def _answer_names(names: socket.socket) -> None:
+    while True:
+        query, peer = names.recvfrom(512)
+        question = query[12 : query.index(b"\0", 12) + 5]
+        a_record = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04" + socket.inet_aton("8.8.8.8")
+        head = query[:2] + b"\x81\x80\0\x01\0\x01\0\0\0\0"
+        names.sendto(head + question + a_record, peer)
+
+
+def _keep_open(server: socket.socket) -> None:
+    kept = []
+    while True:
+        kept.append(server.accept())
+
+
+def _send_much(sender: socket.socket) -> None:
+    _, peer = sender.recvfrom(1500)
+    for _ in range(1500):
+        sender.sendto(bytes(1400), peer)
+    while True:  # until it arrives
+        sender.sendto(b"x", peer)
+        time.sleep(0.05)
 
 
 def _world() -> int:
@@ -122,32 +210,98 @@ def _world() -> int:
 
 
 def main() -> None:
-    """Build the world, run the jobs, say what they saw."""
+    """Build the world, have the jobs try what the command line names, say what came of it."""
     kernel.unshare(kernel.CLONE_NEWNET)
     world = _world()
-    seen: dict[str, object] = {}
     try:
-        with (
-            socket.create_server(("0.0.0.0", 0)) as mine,  # noqa: S104 - a namespace of its own
-            Launcher(isolation=strongest(), slots=1, egress=POLICY) as launcher,
-        ):
-            port = mine.getsockname()[1]
-            script = _TRY.replace("TARGETS", repr(IN_THE_WORLD)).replace("HOST_PORT", str(port))
-            ran = run(launcher, _spec(script))
-            seen.update(json.loads(ran.out or b"{}"))
-            seen["error"] = ran.err.decode()
-            seen["two jobs"] = _two_jobs(launcher)
-        left = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
-        seen["rules left"] = left.stdout
-        seen["links left"] = [name for _, name in socket.if_nameindex() if name.startswith("jl")]
+        seen = TRIALS[sys.argv[1]]()
     finally:
         os.kill(world, signal.SIGKILL)
         os.waitpid(world, 0)
     print(json.dumps(seen))
 
 
+def _reach() -> dict[str, object]:
+    seen: dict[str, object] = {}
+    with (
+        socket.create_server(("0.0.0.0", 0)) as mine,  # noqa: S104 - a namespace of its own
+        _launcher(POLICY) as launcher,
+    ):
+        port = mine.getsockname()[1]
+        script = _TRY.replace("TARGETS", repr(IN_THE_WORLD)).replace("HOST_PORT", str(port))
+        ran = run(launcher, _spec(script))
+        seen.update(json.loads(ran.out or b"{}"))
+        seen["error"] = ran.err.decode()
+        seen["two jobs"] = _two_jobs(launcher)
+    left = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
+    seen["rules left"] = left.stdout
+    seen["links left"] = [name for _, name in socket.if_nameindex() if name.startswith("jl")]
+    return seen
+
+
+def _exhaust() -> dict[str, object]:
+    """Let three jobs use up connections, and see what each has and what a fourth gets."""
+    most = connections(CROWDED, int(Path("/proc/sys/net/netfilter/nf_conntrack_max").read_text()))
+    seen: dict[str, object] = {"most": most._asdict()}
+    with _launcher(CROWDED) as launcher, contextlib.ExitStack() as ends:
+        for name, attack in ATTACKS.items():
+            before = _entries()
+            said = ends.enter_context(_begun(launcher, _ATTACK.replace("ATTACK", attack)))
+            (used,) = (_entries() - before).values()
+            seen[name] = {**json.loads(said), "entries": used}
+        script = _TRY.replace("TARGETS", repr({"the world": "8.8.8.8"})).replace("HOST_PORT", "1")
+        seen["another job"] = json.loads(run(launcher, _spec(script)).out)
+        ends.close()
+        seen["entries after their end"] = _entries().total()
+    return seen
+
+
+def _transfer() -> dict[str, object]:
+    """Let a job send and receive 2.1 MB; the host counts what it sends."""
+    with _launcher(SLOW) as launcher:
+        began = time.monotonic()
+        ran = run(launcher, _spec(_TRANSFER))
+        seconds = time.monotonic() - began
+    assert ran.out, ran.err.decode()
+    # Of each interface: bytes and packets received, six others, bytes and packets sent.
+    (line,) = [line for line in Path("/proc/net/dev").read_text().splitlines() if "up0:" in line]
+    count = [int(number) for number in line.partition(":")[2].split()]
+    ethernet = 14 * count[9]
+    return {"sent": count[8] - ethernet, "sending_s": seconds, **json.loads(ran.out)}
+
+
+TRIALS: dict[str, Callable[[], dict[str, object]]] = {
+    "reach": _reach,
+    "exhaust": _exhaust,
+    "transfer": _transfer,
+}
+
+
+def _launcher(policy: EgressPolicy) -> Launcher:
+    return Launcher(isolation=strongest(), slots=1, egress=policy)
+
+
 def _spec(script: str) -> Spec:
-    return Spec((*PYTHON, script), {}, Limits(), network="egress", timeout_s=30)
+    return Spec((*PYTHON, script), {}, Limits(), network="egress", timeout_s=60)
+
+
+def _entries() -> Counter[str]:
+    """Count the entries of the table of connections by the link that they are of."""
+    lines = Path("/proc/net/nf_conntrack").read_text().splitlines()
+    sources = (line.partition(" src=")[2].split()[0] for line in lines)
+    return Counter(source for source in sources if ipaddress.ip_address(source) in LINKS)
+
+
+@contextlib.contextmanager
+def _begun(launcher: Launcher, script: str) -> Iterator[str]:
+    """Start a job that says one line and goes on, until the end of the block."""
+    read, write = os.pipe()
+    job = launcher.start(_spec(script), stdout=write, stderr=write)
+    os.close(write)
+    with os.fdopen(read) as said:
+        yield said.readline().strip()
+        job.kill()
+        job.wait()
 
 
 def _two_jobs(launcher: Launcher) -> str:

@@ -117,6 +117,9 @@ class Fleet(Strict):
     """Private IPv4 ranges that jobs with the network `egress` may reach."""
     egress_refuse: tuple[Ipv4Range, ...] = ()
     """Public IPv4 ranges that they may not reach."""
+    egress_mbps: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Megabits a second that each job with the network `egress` may send, and as many that it may
+    receive; without it there is no bound."""
     max: Maxima = Maxima()
     """The most that one job may ask for here."""
 
