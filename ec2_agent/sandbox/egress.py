@@ -23,7 +23,7 @@ from ec2_agent.sandbox.model import EgressPolicy, SandboxRefused
 
 Network = ipaddress.IPv4Network
 
-LINKS = ipaddress.ip_network("198.18.0.0/15")
+LINKS = Network("198.18.0.0/15")
 """Addresses of links: reserved for benchmarks (RFC 2544), never routed."""
 
 LINKS_EACH = 1000
@@ -132,12 +132,15 @@ def parse(policy: EgressPolicy) -> tuple[list[Network], list[Network]]:
 def rules(policy: EgressPolicy, resolvers: tuple[str, ...], block: int, most: Connections) -> str:
     """Return the nftables script for the links of a launcher; it replaces an older one.
 
-    A connection that is refused leaves no entry, which the kernel makes when the packet leaves.
+    A connection that is refused leaves no entry, which the kernel inserts when the packet leaves;
+    from then on it is confirmed, but its packets are new until there is an answer.
     The count follows the rate, because the kernel forgets what it has counted and the rules have
     refused only slowly. Its key is the interface's index, which no other link has had.
     """
     allowed, refused = parse(policy)
     table, ours = f"inet joblane-{block}", f'"jl{block}-*"'
+    addresses = (_address_of(block, link) for link in range(LINKS_EACH))
+    marks = ", ".join(f"{address} : {int(address)}" for address in addresses)
     return f"""
 table {table} {{}}
 delete table {table}
@@ -145,6 +148,7 @@ table {table} {{
   {_set("refused", ipaddress.collapse_addresses(refused))}
   {_set("allowed", ipaddress.collapse_addresses(allowed))}
   {_set("resolvers", resolvers)}
+  map marks {{ type ipv4_addr : mark; elements = {{ {marks} }} }}
   set opened {{ type iface_index; size 65535; flags dynamic,timeout; timeout 1m; }}
   set open {{ type iface_index; size 65535; flags dynamic; }}
   ct timeout closed {{
@@ -161,10 +165,11 @@ table {table} {{
   }}
   chain admit {{
     ct state invalid drop
+    ct status confirmed accept
     update @opened {{ iif limit rate over {most.per_minute}/minute burst {most.burst} packets }} \
       goto refuse
     add @open {{ iif ct count over {most.open} }} goto refuse
-    ct mark set {_first(block)}
+    ct mark set ip saddr map @marks
     meta l4proto tcp ct timeout set "closed"
     accept
   }}
@@ -242,7 +247,7 @@ def forget(block: int) -> None:
     """
     delete_links(block)
     with contextlib.suppress(OSError):
-        netlink.delete_connections(_first(block))
+        _delete_connections(block)
     _nft(f"delete table inet joblane-{block}")
 
 
@@ -254,9 +259,14 @@ def delete_links(block: int) -> None:
                 netlink.delete_link(name)
 
 
-def _first(block: int) -> int:
-    """Return the first address of a block, which also marks its connections."""
-    return int(LINKS.network_address) + block * _BLOCK
+def _address_of(block: int, link: int) -> ipaddress.IPv4Address:
+    """Return a job's address. As a number it is the mark of the job's connections."""
+    return LINKS[block * _BLOCK + link * 2 + 1]
+
+
+def _delete_connections(block: int) -> None:
+    """Remove what the links of a block have in the table of connections."""
+    netlink.delete_connections(int(LINKS[block * _BLOCK]), 2**32 - _BLOCK)
 
 
 def _nft(script: str) -> str:
@@ -290,9 +300,7 @@ class Egress:
         """By the number of the slot."""
         delete_links(block)
         try:
-            netlink.delete_connections(
-                _first(block)
-            )  # this also loads the module that has the table
+            _delete_connections(block)  # also loads the module that has the table
             most = connections(policy, int(_CONNTRACK_MAX.read_text()))
         except OSError as failed:
             raise SandboxRefused(
@@ -311,7 +319,8 @@ class Egress:
         if not self._free:
             raise SandboxRefused("egress: every link of this launcher is in use")
         link = self._links[slot] = self._free.popleft()
-        gateway, own = self._addresses(link)
+        address = _address_of(self._block, link)
+        own, gateway = str(address), str(address - 1)
         name = f"jl{self._block}-{link}"
         try:
             netlink.add_veth(name, "eth0", pid)
@@ -319,10 +328,6 @@ class Egress:
         except OSError as failed:
             raise SandboxRefused(f"egress: {failed}") from failed
         return own, gateway
-
-    def _addresses(self, link: int) -> tuple[str, str]:
-        base = _first(self._block) + link * 2
-        return str(ipaddress.IPv4Address(base)), str(ipaddress.IPv4Address(base + 1))
 
     def release(self, slot: int) -> None:
         """Remove the link of a slot, unless the end of the job's namespace has removed it.
@@ -335,7 +340,8 @@ class Egress:
             with contextlib.suppress(OSError):
                 netlink.delete_link(f"jl{self._block}-{link}")
             with contextlib.suppress(OSError):
-                netlink.delete_connections(_first(self._block), self._addresses(link)[1])
+                mark = int(_address_of(self._block, link))
+                netlink.delete_connections(mark, 2**32 - 1)
             self._free.append(link)
 
     def close(self) -> None:

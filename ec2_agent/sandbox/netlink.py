@@ -20,10 +20,7 @@ _IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 3, 18, 19
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _VETH_INFO_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_GATEWAY, _RTA_OIF = 5, 4
-_CTA_TUPLE_ORIG, _CTA_MARK, _CTA_MARK_MASK, _CTA_FILTER = 1, 8, 21, 25
-_CTA_TUPLE_IP, _CTA_IP_V4_SRC, _CTA_FILTER_ORIG_FLAGS = 1, 1, 1
-_FILTER_BY_SOURCE = 1 << 0
-_NESTED = 0x8000
+_CTA_MARK, _CTA_MARK_MASK = 8, 21
 _IFF_UP = 1
 _RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
 _HEADER = struct.Struct("=IHHII")
@@ -67,17 +64,14 @@ def add_default_route(index: int, gateway: str) -> None:
     _request(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, body, "default route")
 
 
-def delete_connections(mark: int, source: str | None = None) -> None:
-    """Delete the entries of the connection table with this mark, and opened by this address."""
-    body = struct.pack("=BBH", socket.AF_INET, 1, 0)
+def delete_connections(mark: int, mask: int) -> None:
+    """Delete the entries of the connection table whose mark, with the mask applied, is `mark`.
+
+    Kernels before 6.8 delete by no other property.
+    """
+    body = struct.pack("=BBH", socket.AF_UNSPEC, 0, 0)
     body += _attribute(_CTA_MARK, struct.pack("!I", mark))
-    body += _attribute(_CTA_MARK_MASK, struct.pack("!I", 0xFFFFFFFF))
-    if source is not None:
-        address = _attribute(_CTA_IP_V4_SRC, socket.inet_aton(source))
-        addresses = _attribute(_CTA_TUPLE_IP | _NESTED, address)
-        body += _attribute(_CTA_TUPLE_ORIG | _NESTED, addresses)
-        flags = _attribute(_CTA_FILTER_ORIG_FLAGS, struct.pack("=I", _FILTER_BY_SOURCE))
-        body += _attribute(_CTA_FILTER | _NESTED, flags)
+    body += _attribute(_CTA_MARK_MASK, struct.pack("!I", mask))
     _request(_CONNTRACK_DELETE, 0, body, "delete connections", _NETLINK_NETFILTER)
 
 
