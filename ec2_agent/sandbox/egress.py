@@ -133,9 +133,9 @@ def rules(policy: EgressPolicy, resolvers: tuple[str, ...], block: int, most: Co
     """Return the nftables script for the links of a launcher; it replaces an older one.
 
     A connection that is refused leaves no entry, which the kernel inserts when the packet leaves.
-    From then on it is confirmed, but its packets are new until there is an answer. The count follows
-    the rate, because the kernel forgets only slowly what it has counted and the rules have refused.
-    Its key is the interface's index, which no other link has had.
+    From then on it is confirmed, but its packets are new until there is an answer. The count
+    follows the rate, because the kernel forgets only slowly what it has counted and the rules have
+    refused. Its key is the interface's index, which no other link has had.
     """
     allowed, refused = parse(policy)
     table, ours = f"inet joblane-{block}", f'"jl{block}-*"'
