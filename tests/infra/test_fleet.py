@@ -278,12 +278,14 @@ def test_an_instance_ends_when_its_agent_has_left(production: Deployment) -> Non
 def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
     install(tmp_path, installation(tmp_path, "one").script())
 
-    asked = install(tmp_path, installation(tmp_path, "one", allow_host_network=True).script())
+    changed = installation(tmp_path, "one", allow_host_network=True, egress_mbps=50)
+    asked = install(tmp_path, changed.script())
 
     assert "systemctl daemon-reload" in asked
     assert asked[-1] == "systemctl restart joblane-agent"
     unit = (tmp_path / "joblane-agent.service").read_text(encoding="utf-8")
-    assert "joblane-jobs.service --allow-host-network --egress-refuse 203.0.113.0/24'\n" in unit
+    options = "--allow-host-network --egress-refuse 203.0.113.0/24 --egress-mbps 50"
+    assert f"joblane-jobs.service {options}'\n" in unit
     assert not re.search(r"@[A-Z_]+@", unit)  # groups of system calls begin with one
 
 
