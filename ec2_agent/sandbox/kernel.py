@@ -110,9 +110,9 @@ def unmount(target: str) -> None:
     _checked(_umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
-def open_tree(source: str) -> int:
-    """Take a detached copy of a mount, with the mounts below it."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
+def open_tree(source: str, *, submounts: bool = True) -> int:
+    """Take a detached copy of a mount, with or without the mounts below it."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | (_AT_RECURSIVE if submounts else 0)
     tree = _path1(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags, 0, 0)
     return _checked(tree, f"open_tree {source}")
 

@@ -101,6 +101,8 @@ class Launcher:
                     "slots": slots,
                     "own_uids": os.geteuid() == 0,
                     "uids": tuple(uids.uids_of(block)),
+                    "own_inodes": isolation == "full" and os.geteuid() == 0,
+                    "devices": plan.DEVICES,
                     "seccomp": filters,
                     "top_capability": int(Path("/proc/sys/kernel/cap_last_cap").read_text()),
                     "time_ns": Path("/proc/self/ns/time").exists(),
@@ -120,6 +122,11 @@ class Launcher:
         if self._cgroup is None:
             return None
         return max(0, self._cgroup.memory_mb - self._slots * SLOT_MB)
+
+    @property
+    def shares_inodes(self) -> str:
+        """Why jobs share the inodes of what they read; empty if each has inodes of its own."""
+        return self._process.shares_inodes
 
     @property
     def pid(self) -> int:

@@ -31,11 +31,13 @@ class LauncherProcess:
         self._control, self._process = start_zygote("ec2_agent.sandbox")
         wire.send(self._control, (config,), tuple(fds))
         answer = wire.receive_answer(self._control)
-        if answer != wire.READY:
+        if not answer.startswith(wire.READY):
             self._control.close()
             self._process.wait()
             died = "it died; see its message on standard error"
             raise refused("the launcher process could not be started", answer, died)
+        self.shares_inodes = answer.removeprefix(wire.READY).decode("utf-8", "replace")
+        """Why slots share the inodes of what they read; empty if each has its own."""
 
     @property
     def pid(self) -> int:

@@ -6,11 +6,13 @@ A pure function of a few facts about the host returns a list of steps, executed 
     ("dir", path, mode)
     ("file", path, content)
     ("link", path, target)
+    ("copy", path, source)               a copy of the host's file or directory
     ("bind", path, source, attributes)   a copy of the host's mounts at `source`, attributes
                                          (kernel.ATTR_*) put on every mount of it
 
-Jobs see only the host files that are a "bind" here, all read-only. Each slot mounts its own /proc
-and writable directories (/tmp, /work, /dev/shm).
+Jobs see only the host files that are a "bind" or a "copy" here, all read-only. Each slot mounts its
+own /proc and writable directories (/tmp, /work, /dev/shm). Files of /etc are copied, since a file
+that is bound could not be given to each slot as an inode of its own (overlay.py).
 """
 
 import os
@@ -45,7 +47,7 @@ ETC = (
 )
 """Files that programs need on Debian, Ubuntu and Amazon Linux; none identifies the host."""
 
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 OWN_DIRECTORIES = ("/dev/shm", "/etc", "/proc", "/tmp", "/var/tmp", "/work")  # noqa: S108
 """Directories of the sandbox itself, empty in the shared root."""
@@ -100,7 +102,7 @@ class _Plan:
     """The steps so far, and the paths they created."""
 
     def __init__(self, host: Host) -> None:
-        self.steps: list[Step] = [("tmpfs", "/", "size=1m,mode=755")]
+        self.steps: list[Step] = [("tmpfs", "/", "size=64m,mode=755")]
         self._host = host
         self._made = {"/", *host.links}
         self._shown = list(host.links)  # what lies behind a link is shown where it points
@@ -112,17 +114,18 @@ class _Plan:
                 self._made.add(str(place))
                 self.steps.append(("dir", str(place), 0o755))
 
-    def show(self, path: str, attributes: int = _READ_ONLY) -> None:
-        """Bind the host's `path`, unless a tree that is already bound contains it."""
+    def show(self, path: str) -> None:
+        """Bind the host's directory `path`, unless a tree that is already bound contains it."""
         if any(PurePosixPath(path).is_relative_to(tree) for tree in self._shown):
             return
-        if path in self._host.directories:
-            self.directory(path)
-            self._shown.append(path)
-        else:
-            self.directory(str(PurePosixPath(path).parent))
-            self.steps.append(("file", path, b""))
-        self.steps.append(("bind", path, path, attributes))
+        self.directory(path)
+        self._shown.append(path)
+        self.steps.append(("bind", path, path, _READ_ONLY))
+
+    def copy(self, path: str) -> None:
+        """Copy the host's file or directory `path`."""
+        self.directory(str(PurePosixPath(path).parent))
+        self.steps.append(("copy", path, path))
 
 
 def make_plan(
@@ -144,11 +147,14 @@ def make_plan(
     if not privileged:
         plan.steps.append(("bind", "/proc", "/proc", _READ_ONLY | kernel.ATTR_NOEXEC))
     plan.steps.extend(("link", path, target) for path, target in host.links.items())
-    for path in ("/usr", *HOST_LINKS, *ETC):
-        if path in host.directories or path in host.files:
+    for path in ("/usr", *HOST_LINKS):
+        if path in host.directories:
             plan.show(path)
+    for path in ETC:
+        if path in host.directories or path in host.files:
+            plan.copy(path)
     for device in DEVICES:
-        plan.show("/dev/" + device, _READ_ONLY_DEVICE)
+        plan.steps += (("file", device, b""), ("bind", device, device, _READ_ONLY_DEVICE))
     plan.steps.extend(("link", "/dev/" + name, target) for name, target in _STANDARD.items())
     plan.steps.extend(("file", path, content) for path, content in _OWN_ETC.items())
     lines = "".join(f"nameserver {address}\n" for address in resolvers)

@@ -24,30 +24,48 @@ def probe() -> HostReport:
 
     Namespaces are tested by running a command in a sandbox, which takes about 0.1 s.
     """
-    namespaces = _namespaces()
+    namespaces, own_inodes = _namespaces()
     cgroups = _cgroups()
     isolation: Isolation | None = None
     if namespaces.available:
-        isolation = "full" if cgroups[0].available else "namespaces"
-    return HostReport(isolation, (namespaces, _own_uids(), *cgroups, _egress()))
+        full = cgroups[0].available and (own_inodes.available or os.geteuid() != 0)
+        isolation = "full" if full else "namespaces"
+    return HostReport(isolation, (namespaces, _own_uids(), own_inodes, *cgroups, _egress()))
 
 
-def _namespaces() -> Feature:
+def _namespaces() -> tuple[Feature, Feature]:
+    """Return whether a sandbox can be made, and whether it has inodes of its own."""
+    shares_inodes = "no sandbox can be made"
     began = time.monotonic()
     try:
         with (
             Launcher(isolation="namespaces", slots=0) as launcher,
             Path(os.devnull).open("r+b") as null,
         ):
+            shares_inodes = launcher.shares_inodes
             spec = Spec(("/usr/bin/true",), {}, NO_LIMITS, timeout_s=10)
             ending = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno()).wait()
     except (SandboxRefused, OSError) as refused:
-        return Feature("namespaces", False, str(refused), _namespaces_fix())
+        namespaces = Feature("namespaces", False, str(refused), _namespaces_fix())
+        return namespaces, _own_inodes(shares_inodes)
     if ending.exit_code != 0:
         detail = f"/usr/bin/true in a sandbox ended as {ending}"
-        return Feature("namespaces", False, detail, "report this with the output of dmesg")
-    took = round((time.monotonic() - began) * 1000)
-    return Feature("namespaces", True, f"a sandbox was made and ran a command, in {took} ms", "")
+        namespaces = Feature("namespaces", False, detail, "report this with the output of dmesg")
+    else:
+        took = round((time.monotonic() - began) * 1000)
+        detail = f"a sandbox was made and ran a command, in {took} ms"
+        namespaces = Feature("namespaces", True, detail, "")
+    return namespaces, _own_inodes(shares_inodes)
+
+
+def _own_inodes(shares_inodes: str) -> Feature:
+    if not shares_inodes:
+        detail = "no job sees which files another opens, or its locks on them"
+        return Feature("own inodes", True, detail, "")
+    if os.geteuid() != 0:
+        return Feature("own inodes", False, f"no inotify: {shares_inodes}", "run as root")
+    detail = f"no inotify, and no isolation full: {shares_inodes}"
+    return Feature("own inodes", False, detail, "modprobe overlay")
 
 
 def _namespaces_fix() -> str:

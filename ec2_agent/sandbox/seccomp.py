@@ -1,9 +1,9 @@
 """The system call filter: the documented list, compiled by libseccomp.
 
-Two programs, both of which must agree. The first allows calls by name and answers all others:
-EPERM to those in REFUSED, ENOSYS to unlisted ones, so that a libc that tries a newer call falls
-back to an older one. The second looks at arguments. (One program cannot do
-both: libseccomp can say "this bit pattern" but not "anything except it".)
+Two programs, both of which must agree, and a third where slots share inodes. The first allows calls
+by name and answers all others: EPERM to those in REFUSED, ENOSYS to unlisted ones, so that a libc
+that tries a newer call falls back to an older one. The second looks at arguments. (One program
+cannot do both: libseccomp can say "this bit pattern" but not "anything except it".)
 
 libseccomp knows each architecture's numbers, kills a process that uses another architecture's
 entry (int 0x80, x32), and is part of Debian, Ubuntu and Amazon Linux.
@@ -11,6 +11,7 @@ entry (int 0x80, x32), and is part of Debian, Ubuntu and Amazon Linux.
 
 import ctypes
 import errno
+import fcntl
 import os
 import socket
 from typing import NamedTuple
@@ -88,6 +89,13 @@ ARGUMENTS: tuple[ArgumentRule, ...] = (
 )
 """The second program."""
 
+SHARED_INODES: tuple[ArgumentRule, ...] = (
+    ArgumentRule("inotify_init", (), errno.ENOSYS),
+    ArgumentRule("inotify_init1", (), errno.ENOSYS),
+    ArgumentRule("fcntl", (_low(1, fcntl.F_NOTIFY),), errno.EINVAL),
+)
+"""A third program, where slots share inodes: a job would see which programs others start."""
+
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 """Linux as it is, with a 2.6 version, with 32-bit uname, and the question; as in moby's profile."""
 
@@ -151,8 +159,8 @@ class Library:
             raise SandboxRefused(f"libseccomp refused a rule: {os.strerror(-result)}")
 
 
-def compile_filters() -> tuple[bytes, bytes]:
-    """Return the two programs; raises SandboxRefused where libseccomp is missing.
+def compile_filters() -> tuple[bytes, bytes, bytes]:
+    """Return the programs; raises SandboxRefused where libseccomp is missing.
 
     Names this libseccomp does not know yet are left out: an unknown call is answered ENOSYS.
     """
@@ -166,8 +174,14 @@ def compile_filters() -> tuple[bytes, bytes]:
     for value in PERSONALITIES:
         condition = Compare(0, _CMP_EQ, value)
         library.add(names, _ALLOW, library.number("personality"), condition)
-    arguments = library.begin(_ALLOW)
-    for rule in ARGUMENTS:
+    by_rules = _compile_rules(library, ARGUMENTS), _compile_rules(library, SHARED_INODES)
+    return library.finish(names), *by_rules
+
+
+def _compile_rules(library: Library, rules: tuple[ArgumentRule, ...]) -> bytes:
+    """Return a program that allows all calls but those that a rule refuses."""
+    program = library.begin(_ALLOW)
+    for rule in rules:
         if (number := library.number(rule.call)) >= 0:
-            library.add(arguments, _ERRNO | rule.error, number, *rule.conditions)
-    return library.finish(names), library.finish(arguments)
+            library.add(program, _ERRNO | rule.error, number, *rule.conditions)
+    return library.finish(program)

@@ -17,7 +17,7 @@ import socket
 import struct
 import time
 
-from ec2_agent.sandbox import kernel, netlink, wire
+from ec2_agent.sandbox import kernel, netlink, overlay, wire
 
 SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
 """The descriptors of the launcher process and of every slot; all others are closed here."""
@@ -59,15 +59,22 @@ class Needs:
 class Template:
     """Properties that all slots of a launcher process share."""
 
-    __slots__ = ("own_uids", "seccomp", "top_capability")
+    __slots__ = ("overlays", "own_uids", "seccomp", "top_capability")
 
     def __init__(
-        self, seccomp: tuple[kernel.Filter, ...], top_capability: int, *, own_uids: bool
+        self,
+        seccomp: tuple[kernel.Filter, ...],
+        top_capability: int,
+        *,
+        own_uids: bool,
+        overlays: overlay.Overlays | None,
     ) -> None:
         self.seccomp = seccomp
         self.top_capability = top_capability
         self.own_uids = own_uids
         """Whether each slot has a host uid of its own; otherwise all use the launcher's uid."""
+        self.overlays = overlays
+        """None: slots share the inodes of all files that they do not write."""
 
 
 def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
@@ -123,6 +130,8 @@ def _build(template: Template, needs: Needs, uid: int) -> None:
     """Make the private part of the root and the network, before privileges are dropped."""
     os.setsid()  # kill(0) of a job without this would reach the launcher's process group
     kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
+    if template.overlays:
+        template.overlays.enter()
     proc_flags = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
     kernel.mount("proc", "/proc", "proc", proc_flags, "subset=pid")
     # One file system mounted at three paths: tmp_mb is their total size.

@@ -18,7 +18,7 @@ import select
 import signal
 import socket
 
-from ec2_agent.sandbox import kernel, slot, wire
+from ec2_agent.sandbox import kernel, overlay, slot, wire
 
 _MAKES_NAMESPACES = (
     kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
@@ -33,7 +33,6 @@ _NEEDED = (
     kernel.CAP_NET_ADMIN,  # bring the loopback interface up
     kernel.CAP_SYS_ADMIN,  # namespaces and mounts
 )
-_NEW_ROOT = "/tmp"
 _REHEARSALS = 16
 """CPython 3.11 specializes a function's code during its first 8 to 16 runs. Done here once, slots
 share the specialized code."""
@@ -63,7 +62,7 @@ def main() -> None:
     except OSError as refused:
         wire.send_raw(control, wire.REFUSED + wire.ERRNO.pack(0) + str(refused).encode())
         return
-    wire.send_raw(control, wire.READY)
+    wire.send_raw(control, wire.READY + zygote.shares_inodes.encode())
     zygote.serve()
 
 
@@ -107,14 +106,28 @@ class Zygote:
         with contextlib.suppress(OSError):  # the kernel may be built without keyrings
             kernel.forget_keys()
         _limit_self()
-        _build_root(config)
+        devices = _build_root(config)
+        overlays = None
+        self.shares_inodes = ""
+        """Why slots share the inodes of what they read; empty if each has its own."""
+        try:
+            overlays = _prepare_overlays(config, devices)
+        except OSError as lacking:
+            self.shares_inodes = str(lacking)
+            if config["own_inodes"]:
+                raise
         if config["own_uids"]:
             os.setgroups([])
         kernel.drop_bounding(config["top_capability"], _NEEDED)
         kernel.set_capabilities(_NEEDED)
-        programs = tuple(kernel.Filter(program) for program in config["seccomp"])
+        *programs, for_shared_inodes = map(kernel.Filter, config["seccomp"])
+        if self.shares_inodes:
+            programs.append(for_shared_inodes)
         self._template = slot.Template(
-            programs, config["top_capability"], own_uids=config["own_uids"]
+            tuple(programs),
+            config["top_capability"],
+            own_uids=config["own_uids"],
+            overlays=overlays,
         )
         for _ in range(_REHEARSALS):
             slot.rehearse()
@@ -251,8 +264,11 @@ def _unlimited_last(value: int) -> tuple[bool, int]:
     return value == _INFINITY, value
 
 
-def _build_root(config: "dict[str, Any]") -> None:
-    """Execute the mount plan in a new mount namespace, and pivot into the new root."""
+def _build_root(config: "dict[str, Any]") -> int:
+    """Execute the mount plan in a new mount namespace, and pivot into the new root.
+
+    Returns the host's /dev, detached; -1 without root, which the kernel lets see it only whole.
+    """
     flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS
     uid, gid = os.getuid(), os.getgid()
     if not config["own_uids"]:
@@ -262,11 +278,12 @@ def _build_root(config: "dict[str, Any]") -> None:
         slot.map_ids(uid, gid)
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     plan = config["plan"]
+    devices = kernel.open_tree("/dev", submounts=False) if config["own_uids"] else -1
     # All mounts are copied before the new root hides a directory of the old one.
     trees = {step[1]: kernel.open_tree(step[2]) for step in plan if step[0] == "bind"}
     for step in plan:
         _carry_out(step, trees)
-    kernel.pivot_root(_NEW_ROOT)
+    kernel.pivot_root(overlay.ROOT)
     kernel.mount(
         "none",
         "/",
@@ -274,12 +291,31 @@ def _build_root(config: "dict[str, Any]") -> None:
         kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV,
     )
     socket.sethostname("job")
+    return devices
+
+
+def _prepare_overlays(config: "dict[str, Any]", devices: int) -> overlay.Overlays:
+    """Prepare the overlays of slots; raises OSError if this host has none for this process."""
+    if devices < 0:
+        raise OSError(errno.EPERM, "only root can give jobs inodes of their own")
+    try:
+        with open(os.open("self/mountinfo", os.O_RDONLY, dir_fd=slot.HOST_PROC), "rb") as file:
+            mounted = sorted({_unescaped(line.split()[4]) for line in file})
+        return overlay.Overlays(devices, config["devices"], mounted)
+    finally:
+        os.close(devices)
+
+
+def _unescaped(path: bytes) -> str:
+    """Decode a path of mountinfo, which has spaces and the like as three octal digits."""
+    first, *others = path.split(b"\\")
+    return os.fsdecode(first + b"".join(bytes((int(o[:3], 8),)) + o[3:] for o in others))
 
 
 def _carry_out(step: "tuple[Any, ...]", trees: dict[str, int]) -> None:
     """Execute one step of the plan (the kinds of steps: plan.py)."""
     kind, path, *rest = step
-    target = _NEW_ROOT + path
+    target = overlay.ROOT + path
     try:
         if kind == "tmpfs":
             kernel.mount("tmpfs", target, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, rest[0])
@@ -290,6 +326,8 @@ def _carry_out(step: "tuple[Any, ...]", trees: dict[str, int]) -> None:
         elif kind == "file":
             with open(target, "wb") as file:
                 file.write(rest[0])
+        elif kind == "copy":
+            _copy(rest[0], target)
         else:
             tree = trees[path]
             kernel.set_mount_attributes(tree, rest[1])
@@ -297,3 +335,22 @@ def _carry_out(step: "tuple[Any, ...]", trees: dict[str, int]) -> None:
             os.close(tree)
     except OSError as failed:
         raise OSError(failed.errno, f"{kind} {path}: {failed.strerror}") from failed
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file, or a directory with all that is in it, without following links below it."""
+    if os.path.isdir(source):
+        os.mkdir(target)
+        with os.scandir(source) as entries:
+            for entry in entries:
+                inner = f"{target}/{entry.name}"
+                if entry.is_symlink():
+                    os.symlink(os.readlink(entry.path), inner)
+                elif entry.is_dir() or entry.is_file():
+                    _copy(entry.path, inner)
+    elif os.access(source, os.R_OK):
+        with open(source, "rb") as original, open(target, "wb") as copy:
+            copy.write(original.read())
+    else:  # a launcher without root copies what its user may read
+        return
+    os.chmod(target, os.stat(source).st_mode & 0o777)

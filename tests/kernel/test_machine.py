@@ -25,7 +25,8 @@ tests tests/kernel/test_limits.py tests/kernel/test_cgroups.py || exit
 mkdir /tmp/beside  # test_soak.py looks at /tmp
 TMPDIR=/tmp/beside tests tests/sandbox/test_endings.py tests/sandbox/test_keepers.py \
     tests/sandbox/test_egress.py & first=$!
-tests tests/sandbox/test_adversarial.py tests/sandbox/test_output.py tests/sandbox/test_soak.py ||
+tests tests/sandbox/test_adversarial.py tests/sandbox/test_own_inodes.py \
+    tests/sandbox/test_output.py tests/sandbox/test_soak.py ||
     code=$?
 wait $first && exit ${code:-0}
 """

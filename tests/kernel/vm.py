@@ -30,7 +30,7 @@ VIRTIOFSD = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")
 
 _BOOT_MODULES = ("virtio_pci", "virtiofs")
 _GUEST_MODULES = (
-    "virtio_blk ext4 veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat "
+    "virtio_blk ext4 overlay veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat "
     "nft_connlimit nft_limit nft_objref nf_conntrack_netlink"
 )
 HOST = "10.0.2.2"

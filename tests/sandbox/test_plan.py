@@ -62,8 +62,8 @@ def test_every_plan_can_be_carried_out_in_order(
 @given(st.data())
 def test_nothing_of_the_host_is_shown_but_the_list(data: st.DataObject) -> None:
     host = data.draw(hosts(()))
-    allowed = {"/usr", *plan.HOST_LINKS, *plan.ETC, *(f"/dev/{name}" for name in plan.DEVICES)}
-    shown = {step[1] for step in plan.make_plan(host) if step[0] == "bind"}
+    allowed = {"/usr", *plan.HOST_LINKS, *plan.ETC, *plan.DEVICES}
+    shown = {step[2] for step in plan.make_plan(host) if step[0] in ("bind", "copy")}
     assert shown <= allowed
 
 

@@ -1,0 +1,63 @@
+"""Gives each slot inodes of its own: read-only overlay file systems over the root that slots share.
+
+File locks, inotify and dnotify belong to an inode. On an inode that two jobs share, each sees which
+programs the other starts, and both can signal by locks. An overlay has inodes of its own for the
+files of its lower layers; their pages stay shared.
+
+    launcher's root (tmpfs: /etc, empty directories)  --overlay--  /
+      /usr and other trees, bound                     --overlay--  /usr and so on
+      the host's /dev, bound where no slot sees it    --overlay--  five files of it, bound in /dev
+"""
+
+import os
+
+from ec2_agent.sandbox import kernel
+
+ROOT = "/tmp"  # noqa: S108 - the launcher's own, empty
+"""Where a new root is put together."""
+
+_SECOND, _DEVICES = "/dev/shm", "/work"  # noqa: S108 - as above
+"""Mounts in the launcher's root, which slots unmount. The first is empty: without a writable layer,
+the kernel wants two lower ones. The second is the host's /dev."""
+
+_READ_ONLY = kernel.MS_RDONLY | kernel.MS_NOSUID
+_TREE = _READ_ONLY | kernel.MS_NODEV
+
+
+class Overlays:
+    """What slots need to mount their overlays."""
+
+    __slots__ = ("_devices", "_trees")
+
+    def __init__(self, devices_tree: int, devices: tuple[str, ...], mounted: list[str]) -> None:
+        """Prepare the launcher's root; raises OSError if the kernel has no overlay file system.
+
+        `devices_tree` is a detached copy of the host's /dev, `devices` are the paths of those that
+        jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
+        """
+        self._devices = devices
+        # A mount on a single file cannot be covered; it is left out, since it would be shared.
+        self._trees = [path for path in mounted if path != "/" and os.path.isdir(path)]  # noqa: PTH112 - no pathlib in the launcher process
+        kernel.mount("none", _SECOND, "tmpfs", _TREE)
+        self._cover()
+        kernel.unmount(ROOT)
+        kernel.attach(devices_tree, _DEVICES)
+
+    def _cover(self) -> None:
+        _overlay("/", ROOT, _TREE)
+        for tree in self._trees:
+            _overlay(tree, ROOT + tree, _TREE)
+
+    def enter(self) -> None:
+        """Make this process's root one with inodes that nobody else has; unmounts the old one."""
+        self._cover()
+        _overlay(_DEVICES, _DEVICES, _READ_ONLY | kernel.MS_NOEXEC)
+        for device in self._devices:
+            kernel.mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
+        kernel.pivot_root(ROOT)
+
+
+def _overlay(lower: str, target: str, flags: int) -> None:
+    # A colon separates layers, a comma options.
+    escaped = lower.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+    kernel.mount("overlay", target, "overlay", flags, f"lowerdir={escaped}:{_SECOND}")
