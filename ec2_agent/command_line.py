@@ -82,7 +82,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--isolation",
         choices=("full", "namespaces"),
         default="full",
-        help="full needs cgroup v2; namespaces cannot limit memory, CPU and disk",
+        help="full needs cgroup v2, and overlays as root; "
+        "namespaces cannot limit memory, CPU and disk",
     )
     run.add_argument(
         "--cgroup",
