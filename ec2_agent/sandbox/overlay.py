@@ -9,6 +9,7 @@ files of its lower layers; their pages stay shared.
       the host's /dev, bound where no slot sees it    --overlay--  five files of it, bound in /dev
 """
 
+import contextlib
 import os
 
 from ec2_agent.sandbox import kernel
@@ -27,31 +28,37 @@ _TREE = _READ_ONLY | kernel.MS_NODEV
 class Overlays:
     """What slots need to mount their overlays."""
 
-    __slots__ = ("_devices", "_trees")
+    __slots__ = ("_devices", "_mounts")
 
     def __init__(self, devices_tree: int, devices: tuple[str, ...], mounted: list[str]) -> None:
-        """Prepare the launcher's root; raises OSError if the kernel has no overlay file system.
+        """Prepare the launcher's root; raises OSError if the kernel refuses one of the overlays.
 
         `devices_tree` is a detached copy of the host's /dev, `devices` are the paths of those that
         jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
         """
         self._devices = devices
         # A mount on a single file cannot be covered; it is left out, since it would be shared.
-        self._trees = [path for path in mounted if path != "/" and os.path.isdir(path)]  # noqa: PTH112 - no pathlib in the launcher process
-        kernel.mount("none", _SECOND, "tmpfs", _TREE)
-        self._cover()
-        kernel.unmount(ROOT)
-        kernel.attach(devices_tree, _DEVICES)
-
-    def _cover(self) -> None:
-        _overlay("/", ROOT, _TREE)
-        for tree in self._trees:
-            _overlay(tree, ROOT + tree, _TREE)
+        trees = [path for path in mounted if path != "/" and os.path.isdir(path)]  # noqa: PTH112 - no pathlib here
+        self._mounts = (
+            ("/", ROOT, _TREE),
+            *((tree, ROOT + tree, _TREE) for tree in trees),
+            (_DEVICES, _DEVICES, _READ_ONLY | kernel.MS_NOEXEC),
+        )
+        with contextlib.ExitStack() as on_failure:
+            kernel.mount("none", _SECOND, "tmpfs", _TREE)
+            on_failure.callback(kernel.unmount, _SECOND)
+            kernel.attach(devices_tree, _DEVICES)
+            on_failure.callback(kernel.unmount, _DEVICES)
+            with contextlib.ExitStack() as tried:
+                for lower, target, flags in self._mounts:
+                    _overlay(lower, target, flags)
+                    tried.callback(kernel.unmount, target)
+            on_failure.pop_all()
 
     def enter(self) -> None:
         """Make this process's root one with inodes that nobody else has; unmounts the old one."""
-        self._cover()
-        _overlay(_DEVICES, _DEVICES, _READ_ONLY | kernel.MS_NOEXEC)
+        for lower, target, flags in self._mounts:
+            _overlay(lower, target, flags)
         for device in self._devices:
             kernel.mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
         kernel.pivot_root(ROOT)

@@ -19,6 +19,7 @@ from tests.sandbox.running import (
     PYTHON,
     REPOSITORY,
     TidyLauncher,
+    emulated,
     python,
     run,
     strongest,
@@ -203,6 +204,11 @@ def test_where_jobs_share_inodes_they_cannot_watch_them(stacked: str) -> None:
     job = ("run", "--isolation", "namespaces", "--", "python3", "-I", "-S", "-c", f'"{script}"')
     done = _elsewhere(stacked, *job)
     assert done.stdout == "(-1, 'ENOSYS') (-1, 'ENOSYS') (-1, 'EINVAL')\n", done
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.skipif(emulated(), reason="5 s there, and nothing that differs")
+def test_the_probe_says_where_jobs_share_inodes(stacked: str) -> None:
     report = _elsewhere(stacked, "probe")
     assert '"own inodes"' in report.stdout
     assert "no isolation full" in report.stdout
