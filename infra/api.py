@@ -87,7 +87,7 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "submission",
-            tables=("jobs", "audit", "settings"),
+            tables=("jobs", "audit", "counters", "settings"),
             environment={
                 "JOBLANE_LOG_GROUP": log_group_name(config.name),
                 "JOBLANE_BUCKET": resources.bucket(),
@@ -116,6 +116,7 @@ class ApiStack(FunctionStack):
                     (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
                 ),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
+                Grant(("dynamodb:GetItem",), (resources.table("counters"),)),
                 Grant(
                     ("sqs:SendMessage",),
                     (*resources.lanes(config.queues), resources.inboxes()),

@@ -14,6 +14,7 @@ from infra.assets import Assets
 from infra.function import Function, FunctionStack
 from infra.policies import Grant
 from joblane.config import Config
+from joblane.job.lifecycle import WAITING, State
 
 BATCH = 1000
 WINDOW_S = 5
@@ -22,32 +23,39 @@ costs a call every 5 s at most."""
 
 RETRIES = 5
 MAX_AGE_S = 3600
-"""Older changes are in no window that is shown."""
+"""Older changes are in no window that is shown, and may belong to a minute that is closed
+(`joblane.queue.usage.OPEN_MINUTES`)."""
 
 LATE_MS = 5 * 60 * 1000
 
-_STATES = (("active",), ("completed",), ("failed", "dead"), ("retry",))
-"""Changes into these states are counted, and new jobs: `joblane.queue.activity.KINDS`."""
+_WAITING = sorted(state.value for state in WAITING)
+_ACTIVE = State.ACTIVE.value
 
 
 def patterns() -> list[dict[str, object]]:
-    """Return the filters: new jobs, and changes from another state into a counted one.
+    """Return the filters: new jobs, jobs that begin or stop to wait, and ends of attempts.
 
     Lambda allows five at most.
     """
     job = {"Keys": {"sk": {"S": ["JOB"]}}}
-    changes: list[dict[str, object]] = [
+
+    def change(before: list[object], after: list[object]) -> dict[str, object]:
+        images = {"OldImage": {"state": {"S": before}}, "NewImage": {"state": {"S": after}}}
+        return {"eventName": ["MODIFY"], "dynamodb": {**job, **images}}
+
+    def other(states: list[str]) -> list[object]:
+        return [{"anything-but": states}]
+
+    return [
+        {"eventName": ["INSERT"], "dynamodb": job},
+        change(other(_WAITING), [*_WAITING]),
+        change([*_WAITING], other(_WAITING)),
+        change([_ACTIVE], other([_ACTIVE, *_WAITING])),
         {
-            "eventName": ["MODIFY"],
-            "dynamodb": {
-                **job,
-                "NewImage": {"state": {"S": list(states)}},
-                "OldImage": {"state": {"S": [{"anything-but": list(states)}]}},
-            },
-        }
-        for states in _STATES
+            "eventName": ["REMOVE"],
+            "dynamodb": {**job, "OldImage": {"state": {"S": [*_WAITING]}}},
+        },
     ]
-    return [{"eventName": ["INSERT"], "dynamodb": job}, *changes]
 
 
 class ProjectionStack(FunctionStack):
@@ -76,7 +84,10 @@ class ProjectionStack(FunctionStack):
                 ),
                 # Lambda requires it for every stream, and it has no resources.
                 Grant(("dynamodb:ListStreams",), ("*",)),
-                Grant(("dynamodb:UpdateItem",), (resources.table("counters"),)),
+                Grant(
+                    ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"),
+                    (resources.table("counters"),),
+                ),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )

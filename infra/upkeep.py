@@ -74,9 +74,6 @@ class UpkeepStack(FunctionStack):
             environment={
                 **self._retention,
                 "JOBLANE_QUEUE_NAMES": json.dumps(list(self.config.queues)),
-                "JOBLANE_LIMITS": self.config.limits_by_tenant.compact(
-                    "jobs_waiting", "output_mb_per_day"
-                ),
             },
             timeout_s=REQUEUE_TIMEOUT_S,
             reserved=REQUEUE_RESERVED,

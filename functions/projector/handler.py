@@ -4,13 +4,15 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 
 # isort: split
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
 
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
+from joblane.aws.usage import UsageStore
 from joblane.deployment.names import alternate_name
 from joblane.service.count import Counting
 
@@ -21,21 +23,23 @@ class Settings(Environment):
     counters_table: str
 
 
-def build(settings: Settings, clients: Clients) -> Counting:
-    """Compose the function from its settings and its clients."""
+def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Counting:
+    """Compose the function from its settings, its clients and a clock in Unix seconds."""
     sqs = clients.make("sqs")
     alternate = settings.queue_url_prefix + alternate_name(settings.deployment)
 
     def put_aside(what: Mapping[str, Any]) -> None:
         sqs.send_message(QueueUrl=alternate, MessageBody=json.dumps(what))
 
-    counters = CounterStore(clients.make("dynamodb"), settings.counters_table)
-    return Counting(counters, put_aside, Logger())
+    dynamodb = clients.make("dynamodb")
+    counters = CounterStore(dynamodb, settings.counters_table)
+    usage = UsageStore(dynamodb, settings.counters_table)
+    return Counting(counters, usage, put_aside, Logger(), clock)
 
 
 @once
 def _application() -> Counting:
-    return build(Settings.read(), Clients())
+    return build(Settings.read(), Clients(), time.time)
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, int]:

@@ -21,7 +21,9 @@ from joblane.aws.lanes import Lanes
 from joblane.aws.logs import LogStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.settings import SettingsStore
+from joblane.aws.usage import UsageStore
 from joblane.contract.principal import AnyAccess
+from joblane.deployment.limits import Limits
 from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
 from joblane.http.job_routes import job_operation_routes, job_routes
@@ -31,6 +33,7 @@ from joblane.queue.maxima import Maxima
 from joblane.service.admit import Admission
 from joblane.service.audit_trail import Trail
 from joblane.service.delete import JobDeleter
+from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.output import JobOutput, WaitWindow
 from joblane.service.read import JobReader, JobViews
@@ -50,6 +53,9 @@ class Settings(Environment):
     """The most that a job of each queue may ask for, by fleet."""
     default_queue: str
     settings_table: str
+    counters_table: str
+    limits: Json[Limits]
+    """Those that are checked here: `jobs_waiting` and `output_mb_per_day`."""
     access: Json[AnyAccess]
     retention: Json[Retention]
 
@@ -79,6 +85,8 @@ def build(
         settings.retention,
         settings.maxima,
     )
+    usage = UsageStore(dynamodb, settings.counters_table)
+    limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
     reader = JobReader(jobs, clock)
     submitter = Submitter(
         jobs,
@@ -86,6 +94,7 @@ def build(
         lanes,
         keys,
         admission=admission,
+        limits=limits,
         now_ms=app.now_ms,
         pool=pool,
         random_bits=random_bits,

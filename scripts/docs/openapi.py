@@ -52,13 +52,14 @@ _BY_THE_GATEWAY_TOO = frozenset(
         HTTPStatus.FORBIDDEN,
         HTTPStatus.NOT_FOUND,
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.TOO_MANY_REQUESTS,
         HTTPStatus.INTERNAL_SERVER_ERROR,
         HTTPStatus.SERVICE_UNAVAILABLE,
     }
 )
 """Answered by API Gateway in its own form when it does not get as far as Joblane."""
 
-_ONLY_BY_THE_GATEWAY = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS})
+_ONLY_BY_THE_GATEWAY = frozenset({HTTPStatus.UNAUTHORIZED})
 
 
 def render() -> str:

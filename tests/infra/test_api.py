@@ -136,6 +136,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         "joblane-submission": shared
         | {
             "JOBLANE_BUCKET",
+            "JOBLANE_COUNTERS_TABLE",
             "JOBLANE_DEFAULT_QUEUE",
             "JOBLANE_LIMITS",
             "JOBLANE_LOG_GROUP",
@@ -169,5 +170,6 @@ def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
         "ClientIdDemoMachineReader",
         "ClientIdOther",
         "ClientIdOtherMachineAdmin",
+        "ClientIdSmall",
         "ClientIdPlatform",
     } == set(laptop.templates["joblane-api"]["Outputs"])

@@ -55,7 +55,7 @@ ALLOWED = {
     )
     | every(("dynamodb:Query",), (f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
     | {("logs:GetLogEvents", JOB_LOGS)}
-    | {("dynamodb:BatchGetItem", SETTINGS)}
+    | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", COUNTERS)}
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
@@ -119,7 +119,8 @@ ALLOWED = {
         ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
         ("the stream of jobs",),
     )
-    | {("dynamodb:ListStreams", "*"), ("dynamodb:UpdateItem", COUNTERS)}
+    | {("dynamodb:ListStreams", "*")}
+    | every(("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"), (COUNTERS,))
     | {("sqs:SendMessage", ALTERNATE)},
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from infra.projection import patterns
-from joblane.job.lifecycle import TABLE, State
+from infra.projection import MAX_AGE_S, patterns
+from joblane.job.lifecycle import TABLE, WAITING, State
 from joblane.queue.activity import KINDS
+from joblane.queue.usage import OPEN_MINUTES
 from tests.infra.synthesis import Deployment
 
 
@@ -15,16 +16,40 @@ def test_lambda_takes_no_more_filters() -> None:
 
 def test_what_it_is_called_for_is_what_it_counts() -> None:
     for (before, _), after in TABLE.items():
-        counts = after in KINDS and KINDS[after] != KINDS.get(before)
-        assert counts == any(passes(pattern, before, after) for pattern in patterns()), after
+        active = after in KINDS and KINDS[after] != KINDS.get(before)
+        begins_or_stops = (before in WAITING) != (after in WAITING)
+        has_output = before is State.ACTIVE and after is not State.ACTIVE
+        counts = active or begins_or_stops or has_output
+        passing = [pattern for pattern in patterns() if passes(pattern, before, after)]
+        assert counts == bool(passing), (before, after)
+        assert 1 >= len(passing)
+
+
+def test_it_is_called_for_waiting_jobs_that_are_deleted() -> None:
+    (removal,) = (pattern for pattern in patterns() if pattern["eventName"] == ["REMOVE"])
+    dynamodb: Any = removal["dynamodb"]
+    assert WAITING == set(dynamodb["OldImage"]["state"]["S"])
+
+
+def test_a_minute_is_closed_when_the_projector_has_given_up_its_changes() -> None:
+    margin_s = 10 * 60  # of clocks, and of a call that runs
+    assert OPEN_MINUTES * 60 >= MAX_AGE_S + margin_s
 
 
 def passes(pattern: dict[str, Any], before: State, after: State) -> bool:
     if pattern["eventName"] != ["MODIFY"]:
         return False
-    (no,) = pattern["dynamodb"]["OldImage"]["state"]["S"]
-    return (
-        after in pattern["dynamodb"]["NewImage"]["state"]["S"] and before not in no["anything-but"]
+    images = pattern["dynamodb"]
+    return matches(images["OldImage"]["state"]["S"], before) and matches(
+        images["NewImage"]["state"]["S"], after
+    )
+
+
+def matches(allowed: list[Any], state: State) -> bool:
+    """Whether Lambda's filter lets a value pass."""
+    return any(
+        state not in entry["anything-but"] if isinstance(entry, dict) else entry == state
+        for entry in allowed
     )
 
 

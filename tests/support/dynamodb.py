@@ -23,6 +23,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     DESCRIPTOR.agents_table: ("shard", "agent"),
     table_name(NAME, "conditions"): ("condition", "sk"),
     table_name(NAME, "settings"): ("queue",),
+    table_name(NAME, "counters"): ("series", "at_minute"),
     AUDIT_TABLE: ("tenant", "id"),
 }
 
@@ -51,6 +52,11 @@ class Names:
 
 
 Test = Callable[[Names], bool]
+
+
+def _values(keys: Item, table: str) -> tuple[str, ...]:
+    """The values of a table's keys, strings or numbers."""
+    return tuple(next(iter(keys[name].values())) for name in KEYS[table])
 
 
 class _Parser:
@@ -214,7 +220,7 @@ class Tables:
 
     def _write(self, request: Item, keys: Item, change: Callable[[Names], Item | None]) -> Item:
         table = request["TableName"]
-        key = tuple(keys[name]["S"] for name in KEYS[table])
+        key = _values(keys, table)
         old = self.rows[table].get(key)
         names = _names(request, old or {})
         if (text := request.get("ConditionExpression")) and not _condition(text)(names):
@@ -252,7 +258,7 @@ class Tables:
         return {"Responses": found, "UnprocessedKeys": {}}
 
     def _read(self, table: str, keys: Item, request: Item, *, stale: bool) -> Item | None:
-        key = tuple(keys[name]["S"] for name in KEYS[table])
+        key = _values(keys, table)
         item = self.rows[table].get(key)
         if stale and not request.get("ConsistentRead"):
             item = self._before[table].get(key, item)

@@ -30,6 +30,12 @@ class Meter:
     """Bytes of DynamoDB's responses to reads, as sent over the wire."""
     _lock: Lock = field(default_factory=Lock)
 
+    def reset(self) -> None:
+        """Forget what was counted."""
+        with self._lock:
+            self.calls.clear()
+            self.write_units = self.reads = self.bytes_read = 0
+
     def attach(self, session: botocore.session.Session, spare: Any) -> None:
         """Count every call of a session; `spare` is a DynamoDB client of another session."""
         emitter = session.get_component("event_emitter")

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -19,6 +20,8 @@ from tests.support.meter import Meter, item_size
 from tests.support.prices import dollars_per_million
 from tests.support.requests import Api
 
+RunOne = Callable[[dict[str, object]], str]
+
 
 @pytest.fixture(name="meter")
 def _meter() -> Meter:
@@ -33,18 +36,32 @@ def _metered(aws: Cloud, meter: Meter) -> Clients:
     return Clients(session)
 
 
-def run_one(metered: Clients, body: dict[str, object]) -> str:
-    """A job's whole way: API, lane, claim, sandbox, outcome."""
+@pytest.fixture(name="api")
+def _api(meter: Meter, metered: Clients) -> Api:
+    """The submission function, warm: it has read the figures of its tenant's limits."""
     api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), metered, time.time))
-    status, job = api("POST", "/v1/jobs", body)
-    assert 202 == status
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        parts = Parts(metered, launcher, name="i-0123456789abcdef0")
-        while held := parts.receive():
-            head = parts.claim(held)
-            assert head is not None
-            asyncio.run(parts.attempt(head, held).run())
-    return str(job["id"])
+    api("POST", "/v1/jobs/batch", {"jobs": [{"command": []}]})
+    assert {"dynamodb.GetItem": 1} == meter.calls
+    meter.reset()
+    return api
+
+
+@pytest.fixture(name="run_one")
+def _run_one(metered: Clients, api: Api) -> RunOne:
+    """A job's whole way: API, lane, claim, sandbox, outcome. Returns its id."""
+
+    def run_one(body: dict[str, object]) -> str:
+        status, job = api("POST", "/v1/jobs", body)
+        assert 202 == status
+        with Launcher(isolation="namespaces", slots=0) as launcher:
+            parts = Parts(metered, launcher, name="i-0123456789abcdef0")
+            while held := parts.receive():
+                head = parts.claim(held)
+                assert head is not None
+                asyncio.run(parts.attempt(head, held).run())
+        return str(job["id"])
+
+    return run_one
 
 
 def sqs_requests(meter: Meter) -> int:
@@ -60,9 +77,9 @@ def head_size(aws: Cloud, job_id: str) -> int:
 
 
 def test_a_simple_job_costs_four_write_units_no_read_and_three_sqs_requests(
-    aws: Cloud, meter: Meter, metered: Clients
+    aws: Cloud, meter: Meter, run_one: RunOne
 ):
-    job_id = run_one(metered, {"command": ["true"]})
+    job_id = run_one({"command": ["true"]})
     head = JobStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table).get(job_id)
     assert head is not None
     assert State.COMPLETED is head.state
@@ -72,15 +89,15 @@ def test_a_simple_job_costs_four_write_units_no_read_and_three_sqs_requests(
     assert 4.00 == pytest.approx(price)
 
 
-def test_a_retry_costs_two_write_units(meter: Meter, metered: Clients):
+def test_a_retry_costs_two_write_units(meter: Meter, run_one: RunOne):
     command = ["sh", "-c", "test $JOBLANE_ATTEMPT -gt 1"]
-    run_one(metered, {"command": command, "retry": {"max_attempts": 2, "backoff_s": [0]}})
+    run_one({"command": command, "retry": {"max_attempts": 2, "backoff_s": [0]}})
     # The second attempt: received again, its message handed back once, claimed and settled.
     assert (4 + 2, 0, 3 + 2) == (meter.write_units, meter.reads, sqs_requests(meter))
 
 
-def test_a_job_that_ends_dead_pays_its_place_on_the_list(meter: Meter, metered: Clients):
-    run_one(metered, {"command": ["false"], "retry": {"max_attempts": 1}})
+def test_a_job_that_ends_dead_pays_its_place_on_the_list(meter: Meter, run_one: RunOne):
+    run_one({"command": ["false"], "retry": {"max_attempts": 1}})
     assert (4 + 1, 0) == (meter.write_units, meter.reads)
 
 
@@ -100,32 +117,32 @@ def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_o
     assert (5, 0) == (meter.write_units - before, meter.reads)
 
 
-def test_a_deadline_costs_its_row_in_the_index(meter: Meter, metered: Clients):
-    run_one(metered, {"command": ["true"], "deadline": "2100-01-01T00:00:00Z"})
+def test_a_deadline_costs_its_row_in_the_index(meter: Meter, run_one: RunOne):
+    run_one({"command": ["true"], "deadline": "2100-01-01T00:00:00Z"})
     assert (4 + 2, 0) == (meter.write_units, meter.reads)
 
 
 def test_the_longest_submission_that_stays_in_the_head_costs_no_more(
-    aws: Cloud, meter: Meter, metered: Clients
+    aws: Cloud, meter: Meter, run_one: RunOne
 ):
     empty = len('{"command":["true",""],"queue":"default"}')
-    job_id = run_one(metered, {"command": ["true", "x" * (INLINE_SPEC_BYTES - empty)]})
+    job_id = run_one({"command": ["true", "x" * (INLINE_SPEC_BYTES - empty)]})
     assert 4 == meter.write_units
     room = 1024 - head_size(aws, job_id)
     # cgroup accounting, which this isolation lacks, adds four figures to the usage
     assert 130 < room < 300
 
 
-def test_a_longer_one_goes_aside_for_its_own_size(meter: Meter, metered: Clients):
-    run_one(metered, {"command": ["true", "x" * INLINE_SPEC_BYTES]})
+def test_a_longer_one_goes_aside_for_its_own_size(meter: Meter, run_one: RunOne):
+    run_one({"command": ["true", "x" * INLINE_SPEC_BYTES]})
     assert 5 == meter.write_units
     assert 1 == meter.reads  # the agent fetches it once, with the claim
 
 
 def test_one_that_lies_in_s3_costs_two_requests_there_and_as_little_here(
-    meter: Meter, metered: Clients
+    meter: Meter, run_one: RunOne
 ):
-    run_one(metered, {"command": ["true", *["x" * 100_000] * 10]})
+    run_one({"command": ["true", *["x" * 100_000] * 10]})
     assert (5, 1, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
     s3 = {call: n for call, n in meter.calls.items() if call.startswith("s3.")}
     assert {"s3.PutObject": 1, "s3.GetObject": 1} == s3
@@ -135,15 +152,27 @@ def test_one_that_lies_in_s3_costs_two_requests_there_and_as_little_here(
     print(f"a million jobs of 1 MB each, their objects kept for a month: ${price:.2f}")
 
 
-def test_the_output_of_a_job_costs_two_requests(meter: Meter, metered: Clients):
-    run_one(metered, {"command": ["echo", "hello"]})
+def test_the_output_of_a_job_costs_two_requests(meter: Meter, run_one: RunOne):
+    run_one({"command": ["echo", "hello"]})
     assert 1 == meter.calls["logs.CreateLogStream"]
     assert 1 == meter.calls["logs.PutLogEvents"]
 
 
-def test_a_batch_asks_for_no_more_than_its_messages_and_its_puts(meter: Meter, metered: Clients):
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), metered, time.time))
+def test_a_batch_asks_for_no_more_than_its_messages_and_its_puts(meter: Meter, api: Api):
     status, _ = api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["true"]}] * 100})
     assert 200 == status
     assert {"sqs.SendMessageBatch": 10, "dynamodb.PutItem": 100} == meter.calls
     assert 200 == meter.write_units
+
+
+def test_a_warm_function_reads_the_figures_of_limits_once_in_ten_seconds(
+    meter: Meter, metered: Clients
+):
+    now = [time.time()]
+    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    api = Api(build(settings, metered, lambda: now[0]))
+    for reads in (1, 1, 2, 2):
+        for _ in range(5):
+            assert 202 == api("POST", "/v1/jobs", {"command": ["true"]})[0]
+        assert reads == meter.reads
+        now[0] += 5

@@ -1,13 +1,14 @@
 """What only the client for asyncio has: calls side by side, and calls that are cancelled."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from joblane import AsyncClient, FollowError, FollowPolicy, NotFoundError
+from joblane import AsyncClient, FollowError, FollowPolicy, NotFoundError, ThrottledError
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import CUT, FakeApi, Request, gateway
 
@@ -76,6 +77,31 @@ def test_a_read_is_retried_and_a_submission_is_not(api: FakeApi, connect: Connec
         api.faults += [gateway(503, "x"), CUT]
         assert client.submit(["true"], idempotency_key="k").id == "01J1"
     assert [4, 4] == [api.count("GET", "/v1/jobs/01J"), api.count("POST", "/v1/jobs")]
+
+
+def test_a_submission_over_a_limit_is_not_repeated_and_says_until_when(
+    api: FakeApi, connect: Connect
+) -> None:
+    """A pause of hours is the caller's to make; a short one the SDK makes itself, with a key."""
+    over = {
+        "title": "Too Many Requests",
+        "detail": "the tenant has 7 jobs waiting; the limit jobs_waiting is 5; try again at 12:00",
+        "limit": "jobs_waiting",
+    }
+    with connect(api.url) as client:
+        for pause in ("10", "43200"):
+            for key in (None, "k"):
+                api.faults.append((429, {"Retry-After": pause}, json.dumps(over).encode()))
+                with pytest.raises(ThrottledError, match="the limit jobs_waiting is 5") as refused:
+                    client.submit(["true"], idempotency_key=key)
+                assert (float(pause), True) == (
+                    refused.value.retry_after_s,
+                    refused.value.retryable,
+                )
+        assert 4 == api.count("POST", "/v1/jobs")
+        api.faults.append((429, {"Retry-After": "1"}, b"{}"))
+        assert client.submit(["true"], idempotency_key="k").id == "01J0"
+        assert 6 == api.count("POST", "/v1/jobs")
 
 
 def test_following_resumes_after_an_outage(api: FakeApi, connect: Connect) -> None:

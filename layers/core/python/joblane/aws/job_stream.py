@@ -7,33 +7,43 @@ from typing import Any
 from joblane.aws.job_items import HEAD
 from joblane.aws.table import Row, decoded
 from joblane.job.head import Step
-from joblane.job.lifecycle import State
+from joblane.job.lifecycle import WAITING, State
 from joblane.queue.activity import Change, kind_of
 
 
 def read_record(record: Mapping[str, Any]) -> Change | None:
     """Read a record of the stream; None for what is not counted.
 
-    Deletions and items that are not heads are not. Raises KeyError, ValueError or TypeError for a
+    Items that are not heads are not. Raises KeyError, ValueError or TypeError for a
     record that cannot be read.
     """
     stream = record["dynamodb"]
-    if stream["Keys"]["sk"]["S"] != HEAD or record["eventName"] == "REMOVE":
+    if stream["Keys"]["sk"]["S"] != HEAD:
         return None
-    new, old = decoded(stream["NewImage"]), decoded(stream.get("OldImage", {}))
-    queue, items = _queue_and_items(new)
-    kind = kind_of(State(old["state"]) if old else None, State(new["state"]))
-    if kind is None:
+    new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
+    before, after = _state(old), _state(new)
+    kind = None if after is None else kind_of(before, after)
+    waiting = (after in WAITING) - (before in WAITING)
+    output_bytes = max(0, new.get("output_bytes", 0) - old.get("output_bytes", 0))
+    if kind is None and not waiting and not output_bytes:
         return None
+    queue, items = _queue_and_items(new or old)
     return Change(
-        tenant=new["tenant"],
+        tenant=(new or old)["tenant"],
         queue=queue,
         kind=kind,
         items=items,
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
         waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
+        waiting=waiting,
+        output_bytes=output_bytes,
     )
+
+
+def _state(image: Row) -> State | None:
+    """The state of a job in an image of the stream; None if there was or is no job."""
+    return State(image["state"]) if image else None
 
 
 def _queue_and_items(head: Row) -> tuple[str, int]:

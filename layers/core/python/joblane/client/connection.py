@@ -1,6 +1,7 @@
 """Connections to the API, which run its calls: one blocks, one awaits.
 
-Reads are sent again after a network error, 429 and 5xx, for some seconds. Everything else is sent
+Reads are sent again after a network error, 429 and 5xx, for some seconds. After a 429 whose
+Retry-After is longer than that, nothing is. Everything else is sent
 again only when no connection could be made, because then the API saw nothing of it; with an
 Idempotency-Key, which makes it one request, it is retried like a read.
 """
@@ -18,7 +19,7 @@ from httpx_retries import Retry, RetryTransport
 from joblane.client.calls import Item, Request, Retries, Sleep, Stream
 from joblane.client.credentials import Credential
 from joblane.client.errors import JoblaneError
-from joblane.client.responses import failure, result
+from joblane.client.responses import failure, result, retry_after_s
 from joblane.client.transport import HEADERS, Certificate, base_url, transport
 
 T = TypeVar("T")
@@ -30,15 +31,37 @@ BRIEF_TIMEOUT = httpx.Timeout(15.0, connect=5.0)
 """For a read that the call repeats itself: an API that is away is noticed sooner."""
 
 
+MAX_WAIT_S = 5.0
+"""Longest pause between two tries."""
+
+
+class _Throttled(httpx.TransportError):
+    """The answer 429, which says that the request may succeed soon."""
+
+
+def _again_if_soon(response: httpx.Response) -> None:
+    """Raise _Throttled for 429, unless the pause that the API asks for is too long."""
+    if response.status_code != HTTPStatus.TOO_MANY_REQUESTS:
+        return
+    if (retry_after_s(response) or 0.0) <= MAX_WAIT_S:
+        raise _Throttled("too many requests")
+
+
 def _retry(method: str, exceptions: list[type[httpx.HTTPError]], total_timeout: float) -> Retry:
     return Retry(
         total=4,
         allowed_methods=[method],
-        status_forcelist=[429, 500, 502, 503, 504],
-        retry_on_exceptions=[httpx.NetworkError, httpx.RemoteProtocolError, *exceptions],
+        status_forcelist=[500, 502, 503, 504],
+        validate_response=_again_if_soon,
+        retry_on_exceptions=[
+            httpx.NetworkError,
+            httpx.RemoteProtocolError,
+            _Throttled,
+            *exceptions,
+        ],
         backoff_factor=0.2,
         backoff_jitter=0.5,
-        max_backoff_wait=5.0,
+        max_backoff_wait=MAX_WAIT_S,
         total_timeout=total_timeout,
     )
 

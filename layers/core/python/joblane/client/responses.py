@@ -73,7 +73,7 @@ def _error(response: httpx.Response, url: str, access_hint: str) -> JoblaneError
         request_id=_request_id(problem, response),
     )
     if isinstance(error, ThrottledError):
-        error.retry_after_s = _seconds(response.headers.get("Retry-After"))
+        error.retry_after_s = retry_after_s(response)
     return error
 
 
@@ -145,5 +145,7 @@ def _request_id(problem: Mapping[str, Any], response: httpx.Response) -> str | N
     return str(found) if found else None
 
 
-def _seconds(header: str | None) -> float | None:
+def retry_after_s(response: httpx.Response) -> float | None:
+    """Return the seconds of the header Retry-After; None without it."""
+    header = response.headers.get("Retry-After")
     return float(header) if header and header.isascii() and header.isdigit() else None

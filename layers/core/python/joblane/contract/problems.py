@@ -25,12 +25,22 @@ class Problem(Exception):
     """An error answer (RFC 9457)."""
 
     def __init__(
-        self, status: HTTPStatus, detail: str, errors: Iterable[FieldProblem] = ()
+        self,
+        status: HTTPStatus,
+        detail: str,
+        errors: Iterable[FieldProblem] = (),
+        *,
+        retry_after_s: int | None = None,
+        members: Mapping[str, str | int] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.errors = tuple(errors)
+        self.retry_after_s = retry_after_s
+        """Seconds after which the request may succeed, for the header Retry-After."""
+        self.members = dict(members or {})
+        """Further members of the document."""
 
 
 def wrong(name: str, problem: str) -> Problem:

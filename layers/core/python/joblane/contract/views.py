@@ -74,7 +74,7 @@ class Accepted(View):
 class NotAccepted(View):
     """Entry of a batch that did not become a job."""
 
-    status: Literal[400, 409, 413, 503]
+    status: Literal[400, 409, 413, 429, 503]
     """The status that a single submission would have."""
     detail: str
     """What is wrong."""
@@ -208,6 +208,14 @@ class ProblemDocument(View):
     """Id of the request, as in the header `X-Request-Id` and in the logs."""
     errors: tuple[FieldProblem, ...] = ()
     """Each wrong field or parameter."""
+    limit: str | None = None
+    """Of 429: the key of joblane.toml whose limit the tenant has reached."""
+    allowed: int | None = None
+    """Of 429: the limit."""
+    current: int | None = None
+    """Of 429: the tenant's figure, some seconds old."""
+    until: str | None = None
+    """Of 429: when to try again, as in the header `Retry-After`."""
 
 
 class GatewayError(View):

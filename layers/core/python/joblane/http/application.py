@@ -350,7 +350,10 @@ class Application:
         }
         if problem.errors:
             body["errors"] = [entry.model_dump() for entry in problem.errors]
-        return Response(int(problem.status), PROBLEM_JSON, json.dumps(body))
+        after = problem.retry_after_s
+        headers = {} if after is None else {"Retry-After": str(after)}
+        text = json.dumps(body | problem.members)
+        return Response(int(problem.status), PROBLEM_JSON, text, headers=headers)
 
     def _no_route(self, _error: Exception) -> Response[str]:
         return self._answer(Problem(HTTPStatus.NOT_FOUND, "there is no such route"))

@@ -87,6 +87,7 @@ def job_operation_routes(
         now_ms = app.now_ms()
         head = reader.job(app.tenant(), job_id)
         exact, why = app.matches(head), app.asked("retried", now_ms)
+        submitter.limits.require(app.tenant())
         with conflicts(exact=exact):
             back = operations.restart(head, Event.RETRY, why, now_ms, exact=exact)
         return success(job_view(back), HTTPStatus.ACCEPTED)

@@ -123,6 +123,9 @@ ENDED: frozenset[State] = frozenset(
 )
 """Terminal states: only an operator moves a job on."""
 
+WAITING: frozenset[State] = frozenset(State) - ENDED - {State.ACTIVE}
+"""States of jobs that neither run nor have ended."""
+
 CLAIMABLE: frozenset[State] = frozenset(s for s, event in TABLE if event is Event.START)
 """States from which an agent may claim a job without looking at its lease."""
 

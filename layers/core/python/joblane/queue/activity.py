@@ -32,7 +32,8 @@ class Change:
 
     tenant: str
     queue: str
-    kind: Kind
+    kind: Kind | None
+    """None: it counts for the limits of the tenant only."""
     items: int
     minute: int
     """Of DynamoDB's clock: Unix seconds over 60."""
@@ -40,6 +41,10 @@ class Change:
     """Sequence number in the stream; grows within a shard."""
     waited_ms: int = 0
     """Of a start: time since the job was ready to start."""
+    waiting: int = 0
+    """1 if the job began to wait, -1 if it stopped."""
+    output_bytes: int = 0
+    """Of the end of an attempt: its output."""
 
 
 @dataclass(slots=True)
@@ -94,6 +99,8 @@ def fold(changes: Iterable[Change]) -> dict[Series, tuple[int, Tally]]:
     """Count a batch: the sequence number of the first change of each series, and its tally."""
     found: dict[Series, tuple[int, Tally]] = {}
     for change in changes:
+        if change.kind is None:
+            continue
         series = Series(change.tenant, change.queue, change.minute)
         _, tally = found.setdefault(series, (change.sequence, Tally()))
         one = {change.kind: 1, f"{change.kind}_items": change.items, "waited_ms": change.waited_ms}

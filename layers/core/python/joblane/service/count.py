@@ -2,6 +2,9 @@
 
 A batch of the stream becomes one write for each tenant, queue and minute in it. When a batch is
 delivered again, its writes replace those of the first delivery (`joblane.aws.counters`).
+
+What limits of tenants bound is written by tenant and minute in the same way, and then added up for
+each tenant in the batch.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +15,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.counters import CounterStore
 from joblane.aws.job_stream import read_record
+from joblane.aws.usage import Recounted, UsageStore
 from joblane.queue.activity import Change, fold
+from joblane.queue.usage import Account, fold_use
 from joblane.service.log import Log
+
+TRIES = 10
+"""Attempts to store an account that other calls of the projector store at the same time."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +29,19 @@ class Counting:
     """Counts batches of the stream."""
 
     counters: CounterStore
+    usage: UsageStore
     put_aside: Callable[[Mapping[str, Any]], None]
     """Sends the description of an unreadable record to an operator."""
     log: Log
+    clock: Callable[[], float]
+    """Returns Unix seconds."""
 
     def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Count a batch of stream records; returns how many counters were written.
 
         An unreadable record is put aside, so that it does not block the stream. Raises
-        ClientError and BotoCoreError when a counter cannot be written; Lambda then delivers the
-        batch again.
+        ClientError and BotoCoreError when a counter cannot be written, and Recounted; Lambda then
+        delivers the batch again.
         """
         changes: list[Change] = []
         for record in records:
@@ -44,8 +55,35 @@ class Counting:
         counters = fold(changes)
         for series, (sequence, tally) in counters.items():
             self.counters.put(series, sequence, tally)
+        self._count_use(changes)
         self.log.info("counted", changes=len(changes), counters=len(counters))
         return len(counters)
+
+    def _count_use(self, changes: Iterable[Change]) -> None:
+        """Store what the changes add to the figures of tenants, and count those anew."""
+        found = fold_use(changes)
+        for (tenant, minute), (sequence, use) in found.items():
+            self.usage.put(tenant, minute, sequence, use)
+        for tenant in sorted({tenant for tenant, _ in found}):
+            self._recount(tenant)
+
+    def _recount(self, tenant: str) -> None:
+        """Count a tenant's figures from what is stored by minute, so any repetition is harmless.
+
+        Every batch does this after its own writes, so the last one to store has seen all of them.
+        """
+        for left in reversed(range(TRIES)):
+            stored, version = self.usage.account(tenant)
+            now = int(self.clock()) // 60
+            account = (stored or Account.new(now)).at(now)
+            minutes = self.usage.minutes(tenant, account.closed_minute + 1)
+            try:
+                self.usage.store(tenant, account.counted(minutes, now), version)
+            except Recounted:
+                if not left:
+                    raise
+            else:
+                return
 
     def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
         """Describe a record to an operator, without the content of its job."""

@@ -22,7 +22,7 @@ A request that carries an Idempotency-Key is done once (`joblane.aws.idempotency
 
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from http import HTTPStatus
@@ -41,6 +41,7 @@ from joblane.job.idempotency import Claim, IdempotencyKey
 from joblane.job.moves import NotAllowed
 from joblane.job.spec import Batch, Submission
 from joblane.service.admit import Admission
+from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
 from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
 
@@ -58,6 +59,7 @@ class Submitter:
     keys: IdempotencyStore
     _: KW_ONLY
     admission: Admission
+    limits: LimitCheck
     now_ms: Callable[[], int]
     """Returns Unix milliseconds."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
@@ -74,7 +76,8 @@ class Submitter:
     ) -> tuple[Head, bool]:
         """Accept one job; returns it, and whether it had been accepted before.
 
-        Raises Problem 400 for a submission that is not allowed, and 409 and 422 for `key`.
+        Raises Problem 400 for a submission that is not allowed, 409 and 422 for `key`, and 429
+        over a limit of the tenant.
         """
         now_ms = self.now_ms()
         head = self.admission.head(by, spec, self._ids(now_ms), now_ms)
@@ -85,6 +88,7 @@ class Submitter:
                 if isinstance(found, Problem):
                     raise found
                 return found, True
+        self.limits.require(by.tenant)
         head = self.payloads.keep(
             replace(
                 head,
@@ -125,14 +129,24 @@ class Submitter:
 
         All messages are sent before the first job is put, so an answer that is an error as a
         whole (503) leaves messages without jobs, which agents discard, and no job.
+
+        Raises Problem 422 for `key`, and 429 if a limit of the tenant leaves no room for any job;
+        if it leaves room for some, these are the first ones.
         """
         now_ms = self.now_ms()
         claim = self._claim(key, self._ids(now_ms))
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._known(key, claim, ids) if key and claim.repeated else {}
         admitted = [
-            known.get(job_id) or self._admitted(by, job, job_id, now_ms, key)
+            known.get(job_id) or self._admitted(by, job, job_id, now_ms)
             for job_id, job in zip(ids, batch.jobs, strict=True)
+        ]
+        admitted = self._within_limits(by.tenant, admitted, known)
+        admitted = [
+            self._kept(entry, key)
+            if isinstance(entry, Head) and entry.job_id not in known
+            else entry
+            for entry in admitted
         ]
         heads = [e for e in admitted if isinstance(e, Head) and e.job_id not in known]
         delays = [(head, message_delay_s(head, now_ms)) for head in heads]
@@ -173,12 +187,31 @@ class Submitter:
         gone = Problem(HTTPStatus.CONFLICT, "the job that this key made has been deleted")
         return {**dict.fromkeys(deleted, gone), **heads}
 
-    def _admitted(
-        self, by: Principal, job: object, job_id: str, now_ms: int, key: IdempotencyKey | None
-    ) -> Head | Problem:
+    def _admitted(self, by: Principal, job: object, job_id: str, now_ms: int) -> Head | Problem:
         try:
             spec = parsed(Submission, json.dumps(job))
-            head = self.admission.head(by, spec, job_id, now_ms)
+            return self.admission.head(by, spec, job_id, now_ms)
+        except Problem as problem:
+            return problem
+
+    def _within_limits(
+        self, tenant: str, entries: Sequence[Head | Problem], known: Mapping[str, object]
+    ) -> list[Head | Problem]:
+        """Put a problem in place of jobs that the tenant's limits leave no room for, the last ones.
+
+        Raises that problem if nothing else is left of the batch.
+        """
+        new = [e.job_id for e in entries if isinstance(e, Head) and e.job_id not in known]
+        accepted, problem = self.limits.admit(tenant, len(new))
+        if problem is None:
+            return list(entries)
+        if not accepted and len(new) == len(entries):
+            raise problem
+        refused = set(new[accepted:])
+        return [problem if isinstance(e, Head) and e.job_id in refused else e for e in entries]
+
+    def _kept(self, head: Head, key: IdempotencyKey | None) -> Head | Problem:
+        try:
             return self.payloads.keep(replace(head, idempotency_row=key.row if key else None))
         except Problem as problem:
             return problem

@@ -1,0 +1,177 @@
+"""Submissions over a limit of their tenant are refused with which limit and until when."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from functions.submission.handler import Settings, build
+from joblane.aws.table import Table
+from joblane.aws.usage import UsageStore
+from joblane.deployment.limits import LimitOverrides, Limits
+from joblane.deployment.names import table_name
+from joblane.queue.usage import MEBIBYTE, Account, Figures
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.requests import Api
+
+LIMITS = Limits(tenants={"acme": LimitOverrides(jobs_waiting=5, output_mb_per_day=3)})
+JOB = {"command": ["true"]}
+
+
+class Clock:
+    """A clock that stands until it is moved, at a time of day that is not near midnight."""
+
+    def __init__(self) -> None:
+        self.at = time.time() // 86_400 * 86_400 + 43_200.0
+
+    def __call__(self) -> float:
+        """Return Unix seconds."""
+        return self.at
+
+
+@pytest.fixture(name="clock")
+def _clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(name="application")
+def _application(aws: Cloud, clock: Clock) -> Any:
+    settings = Settings.model_validate(
+        {
+            **FUNCTION_ENVIRONMENT,
+            "JOBLANE_LIMITS": LIMITS.compact("jobs_waiting", "output_mb_per_day"),
+        }
+    )
+    return build(settings, aws.clients, clock)
+
+
+@pytest.fixture(name="api")
+def _api(application: Any) -> Api:
+    return Api(application)
+
+
+@pytest.fixture(name="count")
+def _count(aws: Cloud, clock: Clock) -> Any:
+    """Stores the figures of acme, as the projector does."""
+    usage = UsageStore(aws.clients.make("dynamodb"), table_name(NAME, "counters"))
+
+    def count(waiting: int = 0, output_mb: int = 0) -> None:
+        figures = Figures(waiting, int(clock()) // 86_400, output_mb * MEBIBYTE)
+        _, version = usage.account("acme")
+        usage.store("acme", Account(1, Figures(), figures, int(clock()) // 60), version)
+
+    return count
+
+
+def statuses(api: Api, jobs: int) -> list[int]:
+    return [api("POST", "/v1/jobs", JOB)[0] for _ in range(jobs)]
+
+
+def test_a_tenant_that_floods_is_refused_at_its_limit_and_another_is_not(
+    application: Any, api: Api
+) -> None:
+    assert [202] * 5 + [429] * 3 == statuses(api, 8)
+    assert [202] * 8 == statuses(Api(application, "client-other"), 8)
+
+
+def test_a_refusal_says_which_limit_and_until_when(api: Api, count: Any, clock: Clock) -> None:
+    count(waiting=7)
+    answer = api.raw("POST", "/v1/jobs", JOB)
+    problem = json.loads(answer["body"])
+    until = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(clock() + 10))
+    assert (429, "10") == (answer["statusCode"], answer["headers"]["Retry-After"])
+    assert "application/problem+json" == answer["headers"]["Content-Type"]
+    assert ("jobs_waiting", 5, 7, until) == tuple(
+        problem[name] for name in ("limit", "allowed", "current", "until")
+    )
+    assert problem["detail"] == (
+        f"the tenant has 7 jobs waiting; the limit jobs_waiting is 5; try again at {until}"
+    )
+
+
+def test_the_output_of_a_day_refuses_until_midnight(api: Api, count: Any, clock: Clock) -> None:
+    count(output_mb=3)
+    answer = api.raw("POST", "/v1/jobs", JOB)
+    problem = json.loads(answer["body"])
+    assert (429, "43200") == (answer["statusCode"], answer["headers"]["Retry-After"])
+    assert ("output_mb_per_day", 3, 3) == tuple(
+        problem[name] for name in ("limit", "allowed", "current")
+    )
+    assert problem["until"].endswith("T00:00:00.000Z")
+    clock.at += 43_200
+    assert [202] == statuses(api, 1)
+
+
+def test_nobody_is_refused_by_figures_that_are_old(api: Api, count: Any, clock: Clock) -> None:
+    assert [202] * 5 == statuses(api, 5)  # which started at once
+    clock.at += 1.5
+    assert [202] == statuses(api, 1)
+    count(waiting=5)
+    clock.at += 1.5
+    assert [202] * 4 == statuses(api, 4)  # by the figures of 1.5 s ago
+    assert [429] == statuses(api, 1)
+    count(waiting=0)
+    assert [429] == statuses(api, 1)
+    clock.at += 1.5
+    assert [202] == statuses(api, 1)
+
+
+def test_of_a_batch_the_first_jobs_are_accepted_that_there_is_room_for(
+    api: Api, count: Any, aws: Cloud
+) -> None:
+    count(waiting=3)
+    invalid: dict[str, list[str]] = {"command": []}
+    status, answer = api("POST", "/v1/jobs/batch", {"jobs": [JOB, invalid, JOB, JOB]})
+    assert (200, [202, 400, 202, 429]) == (status, [e["status"] for e in answer["entries"]])
+    assert "jobs_waiting is 5; try again at" in answer["entries"][3]["detail"]
+    jobs, _ = aws.jobs.page("acme", limit=10, before=None)
+    assert 2 == len(jobs)
+
+
+def test_a_batch_that_there_is_no_room_for_is_refused_as_a_whole(api: Api, count: Any) -> None:
+    count(waiting=5)
+    answer = api.raw("POST", "/v1/jobs/batch", {"jobs": [JOB] * 4})
+    assert (429, "10") == (answer["statusCode"], answer["headers"]["Retry-After"])
+
+
+def test_a_request_that_was_accepted_is_answered_again_at_the_limit(api: Api, count: Any) -> None:
+    for path, body in (("/v1/jobs", JOB), ("/v1/jobs/batch", {"jobs": [JOB, JOB]})):
+        key = {"idempotency-key": path}
+        first = api("POST", path, body, headers=key)
+        count(waiting=99)
+        assert first == api("POST", path, body, headers=key)
+        count()
+
+
+def test_a_key_whose_job_was_refused_makes_it_later(api: Api, count: Any, clock: Clock) -> None:
+    count(waiting=5)
+    key = {"idempotency-key": "k"}
+    assert 429 == api("POST", "/v1/jobs", JOB, headers=key)[0]
+    count()
+    clock.at += 1.5
+    assert 202 == api("POST", "/v1/jobs", JOB, headers=key)[0]
+
+
+def test_jobs_are_not_retried_over_the_limit(api: Api, count: Any, clock: Clock) -> None:
+    _, job = api("POST", "/v1/jobs", JOB)
+    count(waiting=5)
+    clock.at += 11
+    status, problem = api("POST", f"/v1/jobs/{job['id']}/resubmit")
+    assert 409 == status  # it has not ended: that is said first
+    status, problem = api("POST", f"/v1/jobs/{job['id']}/retry")
+    assert (429, "jobs_waiting") == (status, problem["limit"])
+
+
+def test_figures_that_cannot_be_read_refuse_nobody_and_the_log_says_so(
+    api: Api, count: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    count(waiting=99)
+
+    def unreachable(*_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="https://dynamodb.test")
+
+    monkeypatch.setattr(Table, "get", unreachable)
+    assert [202] == statuses(api, 1)
+    assert "limits are not checked: the figures cannot be read" in caplog.messages
