@@ -3,6 +3,7 @@
 from ec2_agent.host.clock import Clock
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, Clients
+from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
@@ -31,9 +32,12 @@ class Aws:
             "after-call.dynamodb", lambda parsed, **_: clock.adjust(parsed)
         )
         if descriptor.recovery_arn is not None:
+            conditions = table_name(descriptor.name, "conditions")
             self.conditions = ConditionSupervisor(
-                ConditionStore(dynamodb, table_name(descriptor.name, "conditions")),
+                ConditionStore(dynamodb, conditions),
                 Executions(clients.make("stepfunctions"), descriptor.recovery_arn),
+                ConditionPlaces(dynamodb, conditions),
+                descriptor.limits,
             )
             # It tests for up to 25 s, as a long poll may take.
             lambda_ = clients.make("lambda", LONG_POLL)

@@ -74,7 +74,7 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
     queues = stack.config.fleets[fleet].queues
     conditions = settings = None
     if tenant is not None:
-        own = (f"TENANT#{tenant}", f"quota:{tenant}")
+        own = (f"TENANT#{tenant}", f"TESTED#{tenant}", f"UNTESTED#{tenant}", f"quota:{tenant}")
         conditions = _keys("ForAllValues:StringLike", *_SHARED_CONDITIONS, *own)
         settings = _keys("ForAllValues:StringEquals", *queues)
     return [

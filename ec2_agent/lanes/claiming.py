@@ -132,7 +132,9 @@ class Claimer:
         if condition is None or conditions is None:
             raise ValueError(f"job {head.job_id} is blocked, but this deployment has no recovery")
         now_ms = self._now_ms()
-        await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
+        why = await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
+        if why is not None:
+            await in_thread(lambda: self.jobs.note_untested(head, why), "note")
         await self.flight.delete(delivery)
 
     def _own_ms(self) -> int:

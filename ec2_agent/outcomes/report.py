@@ -74,7 +74,10 @@ class Report:
             blocked = await _call(
                 lambda: self.jobs.block(head, transition.step, condition, transition.facts)
             )
-            await _call(lambda: conditions.join(condition, blocked, transition.step.at_ms))
+            now_ms = transition.step.at_ms
+            why = await _call(lambda: conditions.join(condition, blocked, now_ms))
+            if why is not None:
+                await _call(lambda: self.jobs.note_untested(blocked, why))
         else:
             await _call(lambda: self.jobs.settle(head, transition.step, transition.facts))
 

@@ -13,6 +13,7 @@ from pydantic import Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, Clients
+from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.directory import AppStore
 from joblane.aws.executions import Executions
@@ -20,6 +21,7 @@ from joblane.aws.functions import CalledFunction
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.condition.policies import AnyPolicy
+from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.condition_tests import ConditionTests
@@ -45,6 +47,7 @@ class Settings(Environment):
     tester_function: str
     """Tests conditions that name an address."""
     retention: Json[Retention]
+    limits: Json[Limits]
 
 
 def build(
@@ -72,11 +75,16 @@ def build(
         **(testers or {}),
     }
     conditions = ConditionStore(dynamodb, settings.conditions_table)
-    executions = Executions(clients.make("stepfunctions"), settings.recovery_arn)
+    supervisor = ConditionSupervisor(
+        conditions,
+        Executions(clients.make("stepfunctions"), settings.recovery_arn),
+        ConditionPlaces(dynamodb, settings.conditions_table),
+        settings.limits,
+    )
     return Recovery(
         JobStore(dynamodb, settings.jobs_table),
         conditions,
-        ConditionSupervisor(conditions, executions),
+        supervisor,
         Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
         ConditionTests(conditions, by_kind),
         policies=settings.policies,

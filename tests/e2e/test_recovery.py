@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from joblane.aws.clients import LONG_POLL, Clients
+from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
@@ -96,11 +97,12 @@ class Blocking:
         assert descriptor.recovery_arn is not None
         self._lane = LaneQueue(clients.make("sqs"), descriptor.lane_url("default", "default"))
         self._jobs = JobStore(clients.make("dynamodb"), descriptor.jobs_table)
-        self.conditions = ConditionStore(
-            clients.make("dynamodb"), table_name(DEPLOYMENT, "conditions")
-        )
+        dynamodb, table = clients.make("dynamodb"), table_name(DEPLOYMENT, "conditions")
+        self.conditions = ConditionStore(dynamodb, table)
         executions = Executions(clients.make("stepfunctions"), descriptor.recovery_arn)
-        self._supervisor = ConditionSupervisor(self.conditions, executions)
+        self._supervisor = ConditionSupervisor(
+            self.conditions, executions, ConditionPlaces(dynamodb, table), descriptor.limits
+        )
 
     def block(self, condition: str, *job_ids: str) -> None:
         """Claim these jobs, block them, and let go of their messages."""

@@ -129,7 +129,7 @@ def conditions_of(tenant: str) -> list[Call]:
     directory = directory_key(tenant, "tcp:db:5432")["condition"]
     return [
         call
-        for key in (f"quota:{tenant}", directory)
+        for key in (f"quota:{tenant}", directory, f"TESTED#{tenant}", f"UNTESTED#{tenant}")
         for call in items("conditions", CONDITIONS, key)
     ]
 

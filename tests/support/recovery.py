@@ -7,10 +7,12 @@ from typing import Any
 from functions.recovery.handler import Settings, build
 from infra.recovery_machine import definition
 from joblane.aws.clients import Clients
+from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import LaneQueue, Received
+from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, table_name
 from joblane.job.head import Step, submitted
 from joblane.job.lifecycle import Outcome, State
@@ -38,6 +40,7 @@ ENVIRONMENT = {
     "JOBLANE_POLICIES": "{}",
     "JOBLANE_TESTER_FUNCTION": f"{NAME}-tester",
     "JOBLANE_RETENTION": "{}",
+    "JOBLANE_LIMITS": "{}",
 }
 
 
@@ -67,10 +70,13 @@ def store(clients: Clients) -> ConditionStore:
     return ConditionStore(clients.make("dynamodb"), TABLE)
 
 
-def supervisor(clients: Clients) -> ConditionSupervisor:
+def supervisor(clients: Clients, limits: Limits | None = None) -> ConditionSupervisor:
     """What an agent joins conditions with."""
     return ConditionSupervisor(
-        store(clients), Executions(clients.make("stepfunctions"), MACHINE_ARN)
+        store(clients),
+        Executions(clients.make("stepfunctions"), MACHINE_ARN),
+        ConditionPlaces(clients.make("dynamodb"), TABLE),
+        limits or Limits(),
     )
 
 
@@ -103,6 +109,7 @@ class World:
     clients: Clients
     policies: dict[str, Any] = field(default_factory=dict)
     max_steps: int = MAX_STEPS
+    limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
     http: Switch = field(default_factory=Switch)
     tcp: Switch = field(default_factory=Switch)
@@ -121,14 +128,18 @@ class World:
         """Let the function and the agent make their calls with other clients."""
         self.clients = clients
         self.conditions = store(clients)
-        self.supervisor = supervisor(clients)
+        self.supervisor = supervisor(clients, self.limits)
         self.jobs = JobStore(clients.make("dynamodb"), DESCRIPTOR.jobs_table)
         self.sqs = clients.make("sqs")
 
     def function(self, event: dict[str, Any]) -> dict[str, Any]:
         """Call the function, freshly started."""
         settings = Settings.model_validate(
-            {**ENVIRONMENT, "JOBLANE_POLICIES": json.dumps(self.policies)}
+            {
+                **ENVIRONMENT,
+                "JOBLANE_POLICIES": json.dumps(self.policies),
+                "JOBLANE_LIMITS": self.limits.model_dump_json(),
+            }
         )
         testers = {"http": self.http, "tcp": self.tcp}
         function = build(settings, self.clients, self.clock, testers, self.max_steps)
@@ -168,7 +179,9 @@ class World:
                 head, step, condition, AttemptFacts(Outcome.BLOCKED, exit_code=75)
             )
         if head.condition is not None:
-            self.supervisor.join(head.condition, head, self.now_ms)
+            why = self.supervisor.join(head.condition, head, self.now_ms)
+            if why is not None:
+                self.jobs.note_untested(head, why)
         self.lane(head.spec.priority).delete(received.receipt)
 
     def submit_and_block(

@@ -21,7 +21,7 @@ from joblane.aws.condition_items import (
     to_waiting,
     waiting_row,
 )
-from joblane.aws.directory import directory_key, directory_row
+from joblane.aws.directory import directory_key
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
@@ -140,7 +140,12 @@ class ConditionStore(Store):
 
     def enter_directory(self, tenant: str, state: ConditionState, now_ms: int) -> None:
         """List a condition in a tenant's directory, for this opening."""
-        self._table.put(directory_row(tenant, state, now_ms))
+        self._table.update(
+            directory_key(tenant, state.condition),
+            "SET #since = :since, joined_at = :joined",
+            since=state.since_ms,
+            joined=now_ms,
+        )
 
     def leave_directory(self, closed: ConditionState) -> None:
         """Remove a closed condition from its tenants' directories, unless it was opened again.

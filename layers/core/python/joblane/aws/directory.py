@@ -21,15 +21,6 @@ def directory_key(tenant: str, condition: str) -> Row:
     return row_key(f"TENANT#{tenant}", condition)
 
 
-def directory_row(tenant: str, row: ConditionState, now_ms: int) -> Row:
-    """A tenant's row for an opening of a condition, which its first job joins now."""
-    return {
-        **directory_key(tenant, row.condition),
-        "since": row.since_ms,
-        "joined_at": now_ms,
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A condition for which jobs of a tenant wait."""

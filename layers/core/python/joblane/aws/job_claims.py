@@ -4,6 +4,8 @@
 time-line of the race that each condition settles stands beside it.
 """
 
+from contextlib import suppress
+
 from joblane.aws.job_items import change
 from joblane.aws.job_table import Condition, JobTable, Refused
 from joblane.aws.table import Row
@@ -65,6 +67,16 @@ class JobClaims(JobTable):
         states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
         condition = Condition(f"#state IN ({', '.join(f':{name}' for name in states)})", states)
         self._update(job_id, condition, lambda _: False, sets={"waits_for": text})
+
+    def note_untested(self, head: Head, why: str) -> None:
+        """Write why the condition of a blocked job is not tested yet: one write.
+
+        Does nothing if the job has moved on: its condition was tested meanwhile, or it ended.
+        """
+        values = {"blocked": State.BLOCKED, "epoch": head.epoch}
+        condition = Condition("#state = :blocked AND #epoch = :epoch", values)
+        with suppress(Refused):
+            self._update(head.job_id, condition, lambda _: False, sets={"waits_for": why})
 
     def take_over(self, head: Head, agent: str, now_ms: int) -> Head:
         """Take a job whose agent's lease has ended. Raises Refused if the job has changed.

@@ -35,7 +35,7 @@ class JobMoves(JobTable):
                 "#state = :blocked AND #condition = :condition",
                 {"blocked": State.BLOCKED, "condition": condition},
             ),
-            removes=("attention", "condition"),
+            removes=("attention", "condition", "waits_for"),
         )
         return self._complete(row)
 

@@ -150,7 +150,8 @@ class Head:
     resubmitted_as: str | None = None
     """Id of the latest job that repeats this one."""
     waits_for: str | None = None
-    """What an agent that has its message waits for before the claim; void once it is claimed."""
+    """What an agent that has its message waits for before the claim, or why the condition of a
+    blocked job is not tested yet; void once it is claimed or released."""
     output_bytes: int = 0
     """Output that its attempts have stored, without those whose agent was lost."""
 
@@ -182,7 +183,7 @@ class Head:
     @property
     def reason(self) -> str:
         """Why it waits or how it ended."""
-        if self.waits_for is not None and self.state in {State.PENDING, State.RETRY}:
+        if self.waits_for is not None and self.state in {State.PENDING, State.RETRY, State.BLOCKED}:
             return self.waits_for
         return self.timeline[-1].full_reason
 
