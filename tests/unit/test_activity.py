@@ -274,11 +274,11 @@ def test_what_the_stream_says_of_real_writes_is_what_was_done(aws: Cloud):
     before = aws.jobs.get(job.job_id)
     claimed = aws.jobs.claim(job.job_id, "agent-1", NOW_MS)
     step = Step(State.COMPLETED, NOW_MS + 100, 1, "exit code 0", "agent-1", 0)
-    after = aws.jobs.settle(claimed, step, AttemptFacts(Outcome.SUCCEEDED))
+    after = aws.jobs.settle(claimed, step, AttemptFacts(Outcome.SUCCEEDED, output_bytes=7))
     assert before is not None
-    kinds = [
-        change.kind
+    counted = [
+        (change.kind, change.waiting, change.output_bytes)
         for pair in ((before, None), (claimed, before), (after, claimed))
         if (change := read_record(record(1, *pair))) is not None
     ]
-    assert ["submitted", "started", "completed"] == kinds
+    assert [("submitted", 1, 0), ("started", -1, 0), ("completed", 0, 7)] == counted
