@@ -103,7 +103,7 @@ class Agent:
     def _start_loops(self, inbox: LaneQueue) -> list[asyncio.Task[None]]:
         parts = self._parts
         loops = {
-            "intake": parts.intake.run(self._admit),
+            "intake": parts.intake.run(self._admit, self._resume),
             "lease": parts.lease.keep(),
             "limits": parts.limits.keep(),
             "flight": parts.flight.keep(),
@@ -121,6 +121,7 @@ class Agent:
     def _start_draining(self) -> None:
         self._parts.free_slots.closed = True
         self._parts.slots.memory.close()
+        self._parts.tenants.close()
         self._draining.set()
 
     async def _drain(self) -> None:
@@ -161,16 +162,33 @@ class Agent:
 
     # Messages and jobs.
 
-    def _admit(self, delivery: Delivery) -> None:
-        """Take a slot for a message, or give the message back to its lane."""
+    def _admit(self, delivery: Delivery) -> bool:
+        """Take a slot for a message, let it wait, or give it back to its lane.
+
+        Returns False if its tenant runs all the jobs that it may run here.
+        """
         parts = self._parts
         if parts.free_slots.by_queue()[delivery.queue] <= 0:
             self._track(parts.flight.give_back(delivery, 0))
-            return
-        if parts.gate.too_large(delivery):
+        elif parts.gate.too_large(delivery):
             self._track(parts.gate.pass_on(delivery))
-            return
+        elif parts.tenants.admits(delivery):
+            self._begin(delivery)
+        else:
+            self._track(parts.tenants.wait(delivery))
+            return False
+        return True
+
+    def _resume(self) -> None:
+        """Start held messages whose tenants have ended jobs."""
+        parts = self._parts
+        while (delivery := parts.tenants.next(parts.free_slots.by_queue())) is not None:
+            self._begin(delivery)
+
+    def _begin(self, delivery: Delivery) -> None:
+        parts = self._parts
         parts.slots.take(delivery.queue, delivery.received.memory_mb)
+        parts.tenants.take(delivery)
         parts.flight.add(delivery)
         self._track(self._serve(delivery))
 
@@ -198,6 +216,7 @@ class Agent:
             events.claim_failed(error)
             await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
         finally:
+            parts.tenants.release(delivery)
             parts.slots.release(delivery.queue, memory_mb)
 
     async def _run(self, attempt: Attempt) -> None:
@@ -210,6 +229,7 @@ class Agent:
         """Follow a job that an earlier process of this agent started to its end, or end it."""
         parts, delivery = self._parts, found.delivery
         parts.slots.take(delivery.queue, delivery.received.memory_mb)
+        parts.tenants.take(delivery)
         parts.flight.add(delivery)
         try:
             reported = found.job_id in parts.journal.job_ids
@@ -232,6 +252,7 @@ class Agent:
                 await self._run(attempt)
         finally:
             parts.adoption.done(found)
+            parts.tenants.release(delivery)
             parts.slots.release(delivery.queue, delivery.received.memory_mb)
         await in_thread(parts.host.launcher.remove_leftovers, "leftovers")
 

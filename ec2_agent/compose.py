@@ -21,6 +21,7 @@ from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
+from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.inbox import Inbox
@@ -88,6 +89,7 @@ class Parts:
             slots.renew_all,
         )
         self.limits = QueueLimits(settings, aws.settings, changed.set)
+        self.tenants = TenantGate(settings.name, self.limits.of_tenant, aws.jobs, flight)
         self.free_slots = FreeSlots(
             descriptor.queues, slots, capacity, self.limits, lease, host.supervisor
         )

@@ -73,7 +73,11 @@ class UpkeepStack(FunctionStack):
             tables=("jobs", "agents", "settings"),
             environment={
                 **self._retention,
-                "JOBLANE_QUEUE_NAMES": json.dumps(list(self.config.queues)),
+                "JOBLANE_QUEUES": json.dumps(
+                    {name: list(queue.tenants) for name, queue in self.config.queues.items()}
+                ),
+                "JOBLANE_TENANTS": json.dumps(list(self.config.tenants)),
+                "JOBLANE_LIMITS": self.config.limits_by_tenant.compact("jobs_running"),
             },
             timeout_s=REQUEUE_TIMEOUT_S,
             reserved=REQUEUE_RESERVED,

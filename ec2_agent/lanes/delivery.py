@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from joblane.aws.lanes import Received
+from joblane.job.message import Message, NotOurs
 from joblane.job.spec import DEFAULT_MEMORY_MB
 
 
@@ -17,6 +18,14 @@ class Delivery:
     received: Received
     received_at: float
     """Unix seconds."""
+
+
+def message_of(delivery: Delivery) -> Message | None:
+    """Decode the body of a delivered message; None if Joblane did not write it."""
+    try:
+        return Message.decode(delivery.received.body)
+    except NotOurs:
+        return None
 
 
 def encode_delivery(delivery: Delivery) -> dict[str, Any]:

@@ -62,6 +62,18 @@ class Flight:
             lambda: self._lane(delivery).send_again(delivery.received, seconds), "send again"
         )
 
+    async def renew(self, delivery: Delivery, seconds: int) -> None:
+        """Replace a message by a new one, seen after `seconds` (0 to 900).
+
+        SQS counts the deliveries of the new one from the start. It is sent before the other one is
+        deleted: a crash in between duplicates it and never loses it.
+        """
+        lane = self._lane(delivery)
+        if await _try(lambda: lane.send_again(delivery.received, seconds), "send again"):
+            await self.delete(delivery)
+        else:
+            self.abandon(delivery)  # seen again when its visibility timeout is over
+
     async def move_to_dead_letters(self, delivery: Delivery, reason: str) -> None:
         """Move an invalid message to the dead-letter queue, for an operator.
 

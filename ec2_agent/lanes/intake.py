@@ -1,14 +1,14 @@
 """Polls the lanes while slots are free, and passes messages to the agent."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
+from ec2_agent.lanes.polling import MOST_A_FETCH, Fetch, LaneKey, next_fetch, serving_order
 from ec2_agent.logging import events
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.deployment.descriptor import Descriptor
@@ -21,6 +21,10 @@ LONG_POLL_S = 20
 
 PAUSE_S = 2.0
 """Before a lane whose poll failed is polled again."""
+
+FULL_PAUSE_S = 0.25
+"""Before a lane is polled again that brought nothing but messages of tenants at their limit. Lower
+lanes are served meanwhile, and a backlog of such messages costs four polls a second."""
 
 
 @dataclass(eq=False)
@@ -40,13 +44,22 @@ class Intake:
     def __post_init__(self) -> None:
         self._open_since: dict[LaneKey, float] = {}
         self._polls: set[asyncio.Task[None]] = set()
+        self._crowded: set[LaneKey] = set()
+        """Lanes whose last poll brought nothing but messages of tenants at their limit."""
         self._fetches = 0
         self._stopped = False
 
-    async def run(self, admit: Callable[[Delivery], None]) -> None:
-        """Poll until stopped; pass each message to `admit`."""
+    async def run(
+        self, admit: Callable[[Delivery], bool], resume: Callable[[], None] = lambda: None
+    ) -> None:
+        """Poll until stopped; pass each message to `admit`.
+
+        `admit` returns False for a message whose tenant is at its limit. `resume` is called before
+        slots are given to new messages.
+        """
         while not self._stopped:
             self.changed.clear()
+            resume()
             decision = next_fetch(
                 serving_order(tuple(self.descriptor.queues), self._fetches),
                 self.free(),
@@ -69,21 +82,40 @@ class Intake:
         if self._polls:
             await asyncio.wait(self._polls)
 
-    async def _poll(self, fetch: Fetch, admit: Callable[[Delivery], None]) -> None:
+    async def _poll(self, fetch: Fetch, admit: Callable[[Delivery], bool]) -> None:
         lane = LaneQueue(self.sqs, self.descriptor.lane_url(*fetch.lane))
         messages: list[Received] = []
+        # Many at once, to find those of other tenants between them.
+        most = MOST_A_FETCH if fetch.lane in self._crowded else fetch.most
         try:
             messages = await in_thread(
-                lambda: lane.receive(fetch.most, LONG_POLL_S), f"poll {fetch.lane}"
+                lambda: lane.receive(most, LONG_POLL_S), f"poll {fetch.lane}"
             )
+            if messages and not self._admit_all(fetch.lane, lane.url, messages, admit):
+                await asyncio.sleep(FULL_PAUSE_S)
         except AWS_ERRORS as error:
             events.poll_failed(*fetch.lane, error)
             await asyncio.sleep(PAUSE_S)  # the lane counts as open meanwhile, so it is not polled
         finally:
             del self._open_since[fetch.lane]
-        if messages:
-            self._fetches += 1
-            dead_letter_url = self.descriptor.dead_letter_url(*fetch.lane)
-            for message in messages:
-                admit(Delivery(fetch.lane[0], lane.url, dead_letter_url, message, self.clock()))
         self.changed.set()
+
+    def _admit_all(
+        self,
+        lane: LaneKey,
+        url: str,
+        messages: Iterable[Received],
+        admit: Callable[[Delivery], bool],
+    ) -> bool:
+        """Pass on what a poll brought. Returns whether a tenant below its limit had a message."""
+        self._fetches += 1
+        dead_letter_url = self.descriptor.dead_letter_url(*lane)
+        admitted = [
+            admit(Delivery(lane[0], url, dead_letter_url, message, self.clock()))
+            for message in messages
+        ]
+        if any(admitted):
+            self._crowded.discard(lane)
+        else:
+            self._crowded.add(lane)
+        return any(admitted)

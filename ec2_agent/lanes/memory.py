@@ -10,29 +10,21 @@ message is held for a limited time, which grows with each delivery; then another
 """
 
 import asyncio
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.wait_notes import NOTE_AFTER_S, WaitNotes
 from ec2_agent.logging import events
-from joblane.aws.jobs import JobStore, Refused
-from joblane.job.message import Message, NotOurs
+from joblane.aws.jobs import JobStore
 from joblane.job.spec import DEFAULT_MEMORY_MB
 
 HOLD_S, LONGEST_HOLD_S = 30.0, 4 * 3600.0
 """How long a message waits here the first time, and at most."""
 
-NOTE_AFTER_S = 5.0
-"""A job that waits for longer says so; one that waits for less costs no write."""
-
 PASS_ON_S, LONGEST_PASS_ON_S = 60, 900
 """How long a message is hidden whose job asks for more than this agent has."""
-
-NOTED = 1000
-"""Jobs whose wait is remembered as written."""
 
 UNLIMITED_MB = 1 << 40
 """More than any jobs ask for."""
@@ -103,7 +95,7 @@ class MemoryGate:
     flight: Flight
 
     def __post_init__(self) -> None:
-        self._noted: deque[str] = deque(maxlen=NOTED)
+        self._notes = WaitNotes(self.jobs)
 
     def too_large(self, delivery: Delivery) -> bool:
         """Whether this agent can never run the job."""
@@ -133,13 +125,8 @@ class MemoryGate:
 
     async def _note(self, delivery: Delivery, has: str) -> None:
         """Write into the job what it waits for: once for each job and agent."""
-        asked = delivery.received.memory_mb
-        with suppress(NotOurs):
-            job_id = Message.decode(delivery.received.body).job_id
-            if job_id in self._noted:
-                return
-            self._noted.append(job_id)
-            events.waits_for_memory(job_id, asked, has)
-            text = f"waits for {asked} MB of memory; {has}"
-            with suppress(Refused, *AWS_ERRORS):
-                await in_thread(lambda: self.jobs.note_wait(job_id, text), "note wait")
+        asked, message = delivery.received.memory_mb, message_of(delivery)
+        if message is None or not self._notes.is_new(message.job_id):
+            return
+        events.waits_for_memory(message.job_id, asked, has)
+        await self._notes.write(message.job_id, f"waits for {asked} MB of memory; {has}")

@@ -1,4 +1,7 @@
-"""Limits of running jobs by queue on this agent: operators' settings, read every 20 s."""
+"""Limits of running jobs on this agent, by queue and by tenant, read every 20 s.
+
+Those of queues are operators' settings, those of tenants this agent's shares of joblane.toml's.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,10 +12,11 @@ from ec2_agent.logging import events
 from ec2_agent.settings import Settings
 from joblane.aws.settings import SettingsStore
 from joblane.queue.settings import QueueSettings
+from joblane.queue.tenant_shares import Allowance, TenantShares
 
 READ_EVERY_S = 20.0
-"""A change is seen within 30 s, also when a read is slow: one request for up to 100 queues, half
-a read unit each."""
+"""A change is seen within 30 s, also when a read is slow: one request for up to 99 queues, half
+a read unit each, and half a unit for every 4 KB of tenants' shares."""
 
 
 @dataclass
@@ -28,15 +32,22 @@ class QueueLimits:
     """Called when the settings have changed."""
     read_every_s: float = READ_EVERY_S
     _known: dict[str, QueueSettings] = field(default_factory=dict)
+    _tenants: TenantShares = TenantShares()  # noqa: RUF009 - frozen
 
     def of(self, queue: str) -> int:
         """Most jobs of a queue that may run on this agent at once."""
         declared = self.settings.descriptor.queues[queue].threads
         return self._known[queue].cap(declared, self.settings.name, self.settings.since_ms)
 
+    def of_tenant(self, tenant: str) -> Allowance:
+        """Most jobs of a tenant that may run on this agent at once."""
+        own = self.settings
+        limit = own.descriptor.limits.of(tenant).jobs_running
+        return self._tenants.of(tenant, limit, own.name, own.since_ms)
+
     async def begin(self) -> None:
         """Read once. Raises AWS's errors: a queue may be paused."""
-        self._known = await self._read()
+        self._known, self._tenants = await self._read()
         self._log_changes({})
 
     async def keep(self) -> None:
@@ -44,18 +55,18 @@ class QueueLimits:
         while True:
             await asyncio.sleep(self.read_every_s)
             try:
-                known = await self._read()
+                known, tenants = await self._read()
             except AWS_ERRORS as error:
                 events.settings_not_read(error)
                 continue
-            if known != self._known:
-                before, self._known = self._known, known
+            if (known, tenants) != (self._known, self._tenants):
+                before, self._known, self._tenants = self._known, known, tenants
                 self._log_changes(before)
                 self.on_change()
 
-    async def _read(self) -> dict[str, QueueSettings]:
+    async def _read(self) -> tuple[dict[str, QueueSettings], TenantShares]:
         queues = self.settings.descriptor.queues
-        return await in_thread(lambda: self.store.get_all(queues), "read settings")
+        return await in_thread(lambda: self.store.get_for_agent(queues), "read settings")
 
     def _log_changes(self, before: dict[str, QueueSettings]) -> None:
         for queue, now in self._known.items():

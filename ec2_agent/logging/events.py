@@ -65,6 +65,11 @@ def waits_for_memory(job_id: str, memory_mb: int, has: str) -> None:
     """Its message is held until running jobs end, or returned to its lane for another agent."""
 
 
+@event(INFO, "job {job_id}: waits because tenant {tenant} may run {limit} jobs at once; {has}")
+def waits_for_tenant(job_id: str, tenant: str, limit: int, has: str) -> None:
+    """Its message is held until one of the tenant's jobs ends, or returned for another agent."""
+
+
 @event(WARNING, "job {job_id}: not started, returned to its lane: {why}")
 def start_failed(job_id: str, why: str) -> None:
     """The host lacked something at that moment; no part of the job has run."""

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
 from typing import Protocol
 
 from aws_lambda_powertools.logging import Logger
@@ -19,10 +18,11 @@ from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
+from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.service.operations import Operations
 from joblane.service.requeue import COUNTED, Requeue
-from joblane.service.thread_shares import ThreadShares
+from joblane.service.running_shares import RunningShares
 
 
 class Settings(Environment):
@@ -31,7 +31,10 @@ class Settings(Environment):
     jobs_table: str
     agents_table: str
     settings_table: str
-    queue_names: Json[tuple[str, ...]]
+    queues: Json[dict[str, tuple[str, ...]]]
+    """The tenants of each queue; none means all."""
+    tenants: Json[tuple[str, ...]]
+    limits: Json[Limits]
     retention: Json[Retention]
 
 
@@ -61,13 +64,14 @@ def build(
     dynamodb = clients.make("dynamodb")
     jobs = JobStore(dynamodb, settings.jobs_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
-    shares = ThreadShares(
+    shares = RunningShares(
         SettingsStore(dynamodb, settings.settings_table),
         AgentStore(dynamodb, settings.agents_table),
+        settings.queues,
+        {tenant: settings.limits.of(tenant).jobs_running for tenant in settings.tenants},
     )
-    share = partial(shares.refresh, settings.queue_names)
     operations = Operations(jobs, lanes, settings.retention)
-    return Requeue(jobs, operations, share, clock, Logger(), pool=pool)
+    return Requeue(jobs, operations, shares.refresh, clock, Logger(), pool=pool)
 
 
 @once

@@ -168,6 +168,7 @@ def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
         "ClientIdDemoMachineDeveloper",
         "ClientIdDemoMachineOperator",
         "ClientIdDemoMachineReader",
+        "ClientIdLimited",
         "ClientIdOther",
         "ClientIdOtherMachineAdmin",
         "ClientIdSmall",

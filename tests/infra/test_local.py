@@ -184,7 +184,10 @@ def test_the_local_configuration_is_valid_and_for_this_machine() -> None:
         config.functions.architecture,
         config.functions.runtime,
     )
-    assert ("destroy", {"demo", "other", "small"}) == (config.removal, set(config.tenants))
+    assert ("destroy", {"demo", "other", "small", "limited"}) == (
+        config.removal,
+        set(config.tenants),
+    )
     # Every queue, for it is where the local agents have their role from.
     assert {"main": set(config.queues)} == {
         name: set(fleet.queues) for name, fleet in config.fleets.items()

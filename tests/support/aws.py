@@ -65,7 +65,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
     "JOBLANE_MAXIMA": '{"default": [{"memory_mb": 4096, "cpus": 2}, {"memory_mb": 1024}]}',
     "JOBLANE_LIMITS": "{}",
-    "JOBLANE_QUEUE_NAMES": '["default", "bulk"]',
+    "JOBLANE_TENANTS": '["acme", "other"]',
     "JOBLANE_THREADS": '{"default": 8, "bulk": 8}',
     "JOBLANE_COUNTERS_TABLE": table_name(NAME, "counters"),
     "JOBLANE_SETTINGS_TABLE": table_name(NAME, "settings"),

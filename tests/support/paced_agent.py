@@ -3,14 +3,14 @@
 The three are seconds; more options are those of `joblane agent`, and so is everything else. So a
 test need not wait minutes for a lease to end, nor fill a journal with a thousand outcomes.
 `--journal-room` is for how many outcomes it has room, `--memory-mb` what its jobs may have
-together, as on a host that can limit memory; a job that waits for it says so at once.
+together, as on a host that can limit memory. A job that waits says so after half a second.
 """
 
 import argparse
 import sys
 
 from ec2_agent.command_line import main
-from ec2_agent.lanes import memory
+from ec2_agent.lanes import memory, tenants
 from ec2_agent.outcomes import journal
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Pace
@@ -24,7 +24,8 @@ if __name__ == "__main__":
     parser.add_argument("margin_s", type=float)
     asked, options = parser.parse_known_args()
     journal.ROOM = asked.journal_room
+    for waits in (memory, tenants):
+        setattr(waits, "NOTE_AFTER_S", 0.5)  # noqa: B010 - mypy knows an import
     if asked.memory_mb is not None:
-        memory.NOTE_AFTER_S = 0.0
         setattr(Launcher, "memory_mb", asked.memory_mb)  # noqa: B010 - mypy knows a property
     sys.exit(main(["run", *options], Pace(asked.heartbeat_s, asked.lease_s, asked.margin_s)))

@@ -214,16 +214,17 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
         return done["Shared"], (meter.calls - before)["dynamodb.UpdateItem"]
 
     beat(aws, "a")
+    assert (1, 1) == run()  # limits of tenants alone
     assert (0, 0) == run()  # no queue has a limit
     put(api_of(aws), {"run_jobs": True, "threads": None, "cluster_threads": 6}, '"0"')
     assert (0, 0) == run()
     beat(aws, "b")
-    assert (1, 1) == run()
+    assert (2, 2) == run()  # and those of tenants
     assert (0, 0) == run()
     settings = store.get("default")
     assert (1, 3) == (settings.version, settings.cap(8, "a", 0))
     aws.agents.delete("a")
-    assert (1, 1) == run()
+    assert (2, 2) == run()
     assert 6 == store.get("default").cap(8, "b", 0)
 
 

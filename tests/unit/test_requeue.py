@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from functions.requeue.handler import Settings, build, report
+from joblane.aws.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.clients import Clients
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.deployment.names import inbox_name
@@ -157,18 +158,18 @@ def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud):
     session, meter = new_session(), Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
     assert {"Woken": 2 * PAGE} == run(aws, clients=Clients(session))
-    assert WAKE_SHARDS == meter.calls["dynamodb.Query"]
+    assert WAKE_SHARDS + AGENT_SHARDS == meter.calls["dynamodb.Query"]
     assert meter.calls["dynamodb.BatchGetItem"] <= WAKE_SHARDS + 1  # one for the settings
     assert 2 * len(ids) == meter.calls["dynamodb.UpdateItem"]
     assert len(ids) == meter.calls["sqs.SendMessage"]
 
 
-def test_nothing_due_costs_a_question_a_shard(aws: Cloud):
+def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud):
     session, meter = new_session(), Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
     assert {} == run(aws, clients=Clients(session))
     settings = {"dynamodb.BatchGetItem": 1}
-    assert {"dynamodb.Query": WAKE_SHARDS, **settings} == dict(meter.calls)
+    assert {"dynamodb.Query": WAKE_SHARDS + AGENT_SHARDS, **settings} == dict(meter.calls)
 
 
 def test_what_there_was_no_time_for_is_done_a_minute_later(aws: Cloud):

@@ -1,6 +1,6 @@
-"""Adapter for the `settings` table: the settings of each queue.
+"""Adapter for the `settings` table: the settings of each queue, and the shares of tenants' limits.
 
-One item for each queue, written by operators and read by every agent.
+One item for each queue, written by operators and read by every agent, and one with the shares.
 """
 
 from collections.abc import Iterable
@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from joblane.aws.table import ConditionFailed, Row, Store, decoded, encoded
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
+from joblane.queue.tenant_shares import TenantShare, TenantShares
+
+_TENANTS = "#tenants"
+"""Key of the item with the shares of tenants' limits; no queue has a name with `#`."""
 
 
 class SettingsChanged(Exception):
@@ -28,6 +32,46 @@ class SettingsStore(Store):
         rows = self._table.get_many([{"queue": name} for name in names])
         found = {row["queue"]: _settings(row) for row in rows}
         return {name: found.get(name, UNSET) for name in names}
+
+    def get_for_agent(self, queues: Iterable[str]) -> tuple[dict[str, QueueSettings], TenantShares]:
+        """Read the settings of an agent's queues, and the shares of tenants' limits, together."""
+        names = list(queues)
+        keys = [{"queue": name} for name in (*names, _TENANTS)]
+        found = {row["queue"]: row for row in self._table.get_many(keys)}
+        shares = found.pop(_TENANTS, None)
+        settings = {name: _settings(found[name]) if name in found else UNSET for name in names}
+        return settings, TenantShares() if shares is None else _tenant_shares(shares)
+
+    def tenant_shares(self) -> TenantShares | None:
+        """Read the shares of tenants' limits; None if they were never shared out."""
+        rows = self._table.get_many([{"queue": _TENANTS}])
+        return _tenant_shares(rows[0]) if rows else None
+
+    def put_tenant_shares(self, shares: TenantShares) -> bool:
+        """Store the shares of tenants' limits. False if later ones are stored already.
+
+            requeue                      table                      requeue, a minute later
+            reads the agents
+                                         shares of later   <------  reads the agents, stores
+            store if later  -------->    refused
+
+        The order is that of `settled_ms`, which requeue derives from its clock.
+        """
+        try:
+            self._table.update(
+                {"queue": _TENANTS},
+                "SET #settled = :settled, #members = :members, #tenants = :tenants",
+                "attribute_not_exists(#settled) OR #settled < :settled",
+                settled=shares.settled_ms,
+                members=shares.members,
+                tenants={
+                    name: {"limit": share.limit, **_shares_row(share.shares)}
+                    for name, share in shares.tenants.items()
+                },
+            )
+        except ConditionFailed:
+            return False
+        return True
 
     def put(self, queue: str, settings: QueueSettings, *, over: int) -> None:
         """Store an operator's settings over the version `over`, which is 0 if there are none.
@@ -116,4 +160,15 @@ def _shares(row: Row) -> Shares:
         last=row.get("last"),
         settled_ms=row["settled"],
         members=row["members"],
+    )
+
+
+def _tenant_shares(row: Row) -> TenantShares:
+    return TenantShares(
+        settled_ms=row["settled"],
+        members=row["members"],
+        tenants={
+            name: TenantShare(share["limit"], _shares(share))
+            for name, share in row["tenants"].items()
+        },
     )

@@ -11,7 +11,7 @@ as it is now, so running twice at once, or being killed at any point, does no ha
     send  -------------------------------------------->     message
     rearm  ------------------>   pending
 
-Before that, `cluster_threads` are shared out again where agents have come or gone.
+Before that, limits of queues and tenants are shared out again where agents have come or gone.
 """
 
 from collections import Counter
@@ -55,7 +55,8 @@ COUNTED = (
 
 `StopRequested`: agents asked to stop a job that is past its deadline. `Superseded`: jobs that an
 agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of
-time. `Shared`: queues whose `cluster_threads` were shared out again.
+time. `Shared`: queues whose `cluster_threads` were shared out again, and one for the
+`jobs_running` of tenants.
 """
 
 
@@ -66,7 +67,7 @@ class Requeue:
     jobs: JobStore
     operations: Operations
     share: Callable[[int], int]
-    """Shares out threads at a Unix time in ms; returns how many queues changed."""
+    """Shares out limits at a Unix time in ms; returns how many changed."""
     clock: Callable[[], float]
     log: Log
     _: KW_ONLY
@@ -85,7 +86,7 @@ class Requeue:
             if shared := self.share(int(self.clock() * 1000)):
                 done["Shared"] = shared
         except (BotoCoreError, ClientError):
-            self.log.exception("threads could not be shared out; next try in a minute")
+            self.log.exception("limits could not be shared out; next try in a minute")
             done["Failed"] += 1
         first = int(self.clock()) // 60
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):

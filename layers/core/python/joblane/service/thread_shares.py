@@ -1,10 +1,11 @@
 """Share out the `cluster_threads` of queues among the live agents."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.settings import SettingsChanged, SettingsStore
+from joblane.job.lease import Heartbeat
 from joblane.queue.shares import Shares, share_out
 
 
@@ -19,22 +20,20 @@ class ThreadShares:
         """Share out one queue's limit; reads every agent. None without a limit."""
         if cluster_threads is None:
             return None
-        return self._shares({queue: cluster_threads}, now_ms)[queue]
+        alive = [row for row in self.agents.every() if row.alive(now_ms)]
+        return _share_out(queue, cluster_threads, alive, now_ms)
 
-    def refresh(self, queues: Iterable[str], now_ms: int) -> int:
+    def refresh(self, queues: Iterable[str], alive: Sequence[Heartbeat], now_ms: int) -> int:
         """Share out again where agents have come or gone; returns the number of such queues.
 
-        Reads the settings of `queues`, and the agents only if one of them has a limit.
+        `alive` are the live agents. Reads the settings of `queues`.
         """
         found = self.settings.get_all(queues)
-        limits = {
-            queue: settings.cluster_threads
-            for queue, settings in found.items()
-            if settings.cluster_threads is not None
-        }
         changed = 0
-        for queue, shares in self._shares(limits, now_ms).items():
-            before = found[queue]
+        for queue, before in found.items():
+            if before.cluster_threads is None:
+                continue
+            shares = _share_out(queue, before.cluster_threads, alive, now_ms)
             if before.shares is not None and before.shares.members == shares.members:
                 continue
             try:
@@ -44,16 +43,7 @@ class ThreadShares:
             changed += 1
         return changed
 
-    def _shares(self, limits: Mapping[str, int], now_ms: int) -> dict[str, Shares]:
-        if not limits:
-            return {}
-        alive = [row for row in self.agents.every() if row.alive(now_ms)]
-        return {
-            queue: share_out(
-                queue,
-                cluster_threads,
-                ((row.name, row.since_ms) for row in alive if queue in row.queues),
-                now_ms,
-            )
-            for queue, cluster_threads in limits.items()
-        }
+
+def _share_out(queue: str, cluster_threads: int, alive: Iterable[Heartbeat], now_ms: int) -> Shares:
+    agents = ((row.name, row.since_ms) for row in alive if queue in row.queues)
+    return share_out(queue, cluster_threads, agents, now_ms)
