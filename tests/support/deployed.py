@@ -87,17 +87,20 @@ def send_again(clients: Clients, job_ids: Iterable[str], queue: str = "default")
         LaneQueue(sqs, url).send(Message(job_id=job_id, tenant=TENANT))
 
 
-def unfinished(clients: Clients, tenant: str) -> list[str]:
-    """Ids of a tenant's jobs that have not ended."""
+def unfinished(clients: Clients) -> dict[str, list[str]]:
+    """Ids of the jobs that have not ended, by tenant."""
     pages = clients.make("dynamodb").get_paginator("scan")
     rows = pages.paginate(
         TableName=table_name(DEPLOYMENT, "jobs"),
-        ProjectionExpression="job_id, #state",
-        FilterExpression="#tenant = :tenant AND attribute_exists(#state)",
-        ExpressionAttributeNames={"#state": "state", "#tenant": "tenant"},
-        ExpressionAttributeValues={":tenant": {"S": tenant}},
+        ProjectionExpression="job_id, tenant, #state",
+        FilterExpression="attribute_exists(#state)",
+        ExpressionAttributeNames={"#state": "state"},
     ).search("Items[]")
-    return [row["job_id"]["S"] for row in rows if row["state"]["S"] not in ENDED]
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row["state"]["S"] not in ENDED:
+            found.setdefault(row["tenant"]["S"], []).append(row["job_id"]["S"])
+    return found
 
 
 def state_of(http: Call, job_id: str) -> str:
