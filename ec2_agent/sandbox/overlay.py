@@ -21,6 +21,18 @@ _SECOND, _DEVICES = "/dev/shm", "/work"  # noqa: S108 - as above
 """Mounts in the launcher's root, which slots unmount. The first is empty: without a writable layer,
 the kernel wants two lower ones. The second is the host's /dev."""
 
+_OPENED_FIRST = (
+    "/bin/sh",
+    "/etc/ld.so.cache",
+    "/lib/aarch64-linux-gnu/libc.so.6",
+    "/lib/ld-linux-aarch64.so.1",
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib64/libc.so.6",
+)
+"""What most programs open at their start, on Debian, Ubuntu and Amazon Linux. A new overlay has
+looked up nothing yet, and what it has need not be looked up while a job starts."""
+
 _READ_ONLY = kernel.MS_RDONLY | kernel.MS_NOSUID
 _TREE = _READ_ONLY | kernel.MS_NODEV
 
@@ -28,7 +40,7 @@ _TREE = _READ_ONLY | kernel.MS_NODEV
 class Overlays:
     """What slots need to mount their overlays."""
 
-    __slots__ = ("_devices", "_mounts")
+    __slots__ = ("_devices", "_mounts", "_opened_first")
 
     def __init__(self, devices_tree: int, devices: tuple[str, ...], mounted: list[str]) -> None:
         """Prepare the launcher's root; raises OSError if the kernel refuses one of the overlays.
@@ -37,6 +49,7 @@ class Overlays:
         jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
         """
         self._devices = devices
+        self._opened_first = tuple(filter(os.path.exists, _OPENED_FIRST))
         # A mount on a single file cannot be covered; it is left out, since it would be shared.
         trees = [path for path in mounted if path != "/" and os.path.isdir(path)]  # noqa: PTH112 - no pathlib here
         self._mounts = (
@@ -62,6 +75,8 @@ class Overlays:
         for device in self._devices:
             kernel.mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
         kernel.pivot_root(ROOT)
+        for path in self._opened_first:
+            os.stat(path)  # noqa: PTH116 - no pathlib here
 
 
 def _overlay(lower: str, target: str, flags: int) -> None:
