@@ -10,7 +10,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 
 from infra.policies import Grant, acknowledge, give
 from infra.resources import PAYLOADS, STREAMS, JoblaneStack
-from joblane.deployment.names import fleet_name
+from joblane.deployment.names import TENANT_SHARES, fleet_name
 
 INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
 """Reason for a policy with a pattern of inboxes."""
@@ -76,7 +76,7 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
     if tenant is not None:
         own = (f"TENANT#{tenant}", f"TESTED#{tenant}", f"UNTESTED#{tenant}", f"quota:{tenant}")
         conditions = _keys("ForAllValues:StringLike", *_SHARED_CONDITIONS, *own)
-        settings = _keys("ForAllValues:StringEquals", *queues)
+        settings = _keys("ForAllValues:StringEquals", *queues, TENANT_SHARES)
     return [
         Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
         Grant(

@@ -15,7 +15,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from joblane.aws.directory import directory_key
 from joblane.config import Config
-from joblane.deployment.names import descriptor_name
+from joblane.deployment.names import TENANT_SHARES, descriptor_name
 from joblane.job.output import stream_name
 from joblane.job.secret_names import parse
 from tests.infra.synthesis import ROOT, Deployment, synthesize
@@ -145,6 +145,7 @@ def others(fleet: str, queue: str) -> list[Call]:
         *items("jobs", ("GetItem", "UpdateItem"), JOB),
         *items("agents", ("DeleteItem", "GetItem", "PutItem"), "07"),
         *items("settings", ("BatchGetItem",), queue),
+        *items("settings", ("BatchGetItem",), TENANT_SHARES),
         *(call for name in shared for call in items("conditions", CONDITIONS, name)),
         *(Call(f"sqs:{action}", lane) for lane in lanes for action in on_lane),
         *(Call("sqs:SendMessage", f"{lane}-dlq") for lane in lanes),

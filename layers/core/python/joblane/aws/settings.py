@@ -6,12 +6,10 @@ One item for each queue, written by operators and read by every agent, and one w
 from collections.abc import Iterable
 
 from joblane.aws.table import ConditionFailed, Row, Store, decoded, encoded
+from joblane.deployment.names import TENANT_SHARES
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
 from joblane.queue.tenant_shares import TenantShare, TenantShares
-
-_TENANTS = "#tenants"
-"""Key of the item with the shares of tenants' limits; no queue has a name with `#`."""
 
 
 class SettingsChanged(Exception):
@@ -36,15 +34,15 @@ class SettingsStore(Store):
     def get_for_agent(self, queues: Iterable[str]) -> tuple[dict[str, QueueSettings], TenantShares]:
         """Read the settings of an agent's queues, and the shares of tenants' limits, together."""
         names = list(queues)
-        keys = [{"queue": name} for name in (*names, _TENANTS)]
+        keys = [{"queue": name} for name in (*names, TENANT_SHARES)]
         found = {row["queue"]: row for row in self._table.get_many(keys)}
-        shares = found.pop(_TENANTS, None)
+        shares = found.pop(TENANT_SHARES, None)
         settings = {name: _settings(found[name]) if name in found else UNSET for name in names}
         return settings, TenantShares() if shares is None else _tenant_shares(shares)
 
     def tenant_shares(self) -> TenantShares | None:
         """Read the shares of tenants' limits; None if they were never shared out."""
-        rows = self._table.get_many([{"queue": _TENANTS}])
+        rows = self._table.get_many([{"queue": TENANT_SHARES}])
         return _tenant_shares(rows[0]) if rows else None
 
     def put_tenant_shares(self, shares: TenantShares) -> bool:
@@ -59,7 +57,7 @@ class SettingsStore(Store):
         """
         try:
             self._table.update(
-                {"queue": _TENANTS},
+                {"queue": TENANT_SHARES},
                 "SET #settled = :settled, #members = :members, #tenants = :tenants",
                 "attribute_not_exists(#settled) OR #settled < :settled",
                 settled=shares.settled_ms,

@@ -23,6 +23,10 @@ PLATFORM: Final = "platform"
 `Principal`, in queue settings and in the audit trail. No tenant has this name."""
 
 
+TENANT_SHARES: Final = "#tenants"
+"""Key of the shares of tenants' limits in the table `settings`; no queue has this name."""
+
+
 def table_name(deployment: str, table: str) -> str:
     """Name of a DynamoDB table: `joblane-jobs`."""
     return f"{deployment}-{table}"
