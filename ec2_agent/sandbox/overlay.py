@@ -40,7 +40,7 @@ _TREE = _READ_ONLY | kernel.MS_NODEV
 class Overlays:
     """What slots need to mount their overlays."""
 
-    __slots__ = ("_devices", "_mounts", "_opened_first")
+    __slots__ = ("_devices", "_mounts")
 
     def __init__(self, devices_tree: int, devices: tuple[str, ...], mounted: list[str]) -> None:
         """Prepare the launcher's root; raises OSError if the kernel refuses one of the overlays.
@@ -49,7 +49,6 @@ class Overlays:
         jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
         """
         self._devices = devices
-        self._opened_first = tuple(filter(os.path.exists, _OPENED_FIRST))
         # A mount on a single file cannot be covered; it is left out, since it would be shared.
         trees = [path for path in mounted if path != "/" and os.path.isdir(path)]  # noqa: PTH112 - no pathlib here
         self._mounts = (
@@ -75,8 +74,8 @@ class Overlays:
         for device in self._devices:
             kernel.mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
         kernel.pivot_root(ROOT)
-        for path in self._opened_first:
-            os.stat(path)  # noqa: PTH116 - no pathlib here
+        for path in _OPENED_FIRST:
+            os.path.exists(path)  # noqa: PTH110 - looked up whether it is there or not
 
 
 def _overlay(lower: str, target: str, flags: int) -> None:
