@@ -13,11 +13,11 @@ from joblane.aws.jobs import JobStore
 from joblane.job.head import INLINE_SPEC_BYTES, Step, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from scripts.costs.prices import dollars_per_million
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter, item_size
-from tests.support.prices import dollars_per_million
 from tests.support.requests import Api
 
 RunOne = Callable[[dict[str, object]], str]
@@ -147,7 +147,7 @@ def test_one_that_lies_in_s3_costs_two_requests_there_and_as_little_here(
     s3 = {call: n for call, n in meter.calls.items() if call.startswith("s3.")}
     assert {"s3.PutObject": 1, "s3.GetObject": 1} == s3
     price = dollars_per_million(
-        write_units=5, read_units=1, sqs_requests=3, s3_puts=1, s3_gets=1, s3_mb_months=1
+        write_units=5, read_units=1, sqs_requests=3, s3_puts=1, s3_gets=1, s3_gb_months=1 / 1024
     )
     print(f"a million jobs of 1 MB each, their objects kept for a month: ${price:.2f}")
 
