@@ -277,7 +277,7 @@ class Agent:
             events.drain_requested("an operator asked for it")
             self._start_draining()
         for attempt in self._parts.slots.attempts:
-            if attempt.head.job_id == command.job_id:
+            if command.command == "cancel" and attempt.head.job_id == command.job_id:
                 events.job_command(command.job_id, command.command)
                 attempt.request_stop(StopReason.COMMAND)
 

@@ -33,6 +33,7 @@ from joblane.queue.maxima import Maxima
 from joblane.service.admit import Admission
 from joblane.service.audit_trail import Trail
 from joblane.service.delete import JobDeleter
+from joblane.service.follow import FollowSender
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.output import JobOutput, WaitWindow
@@ -106,7 +107,8 @@ def build(
     job_operation_routes(app, submitter, reader, operations, deleter)
     logs = cache(lambda: LogStore(clients.make("logs"), settings.log_group))
     window = WaitWindow(random_bits(32) / 2**32)
-    output = JobOutput(jobs, logs, clock, app.logger, window.left_s)
+    follow = FollowSender(lanes, clock, app.logger, sent={})
+    output = JobOutput(jobs, logs, clock, app.logger, window.left_s, follow.at_end)
     log_route(app, reader, output)
     job_trail_route(app, trail, reader)
     return app

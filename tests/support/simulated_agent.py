@@ -309,9 +309,9 @@ class SimAgent:
         inbox = LaneQueue(self._sqs, self._inbox_url)
         with suppress(*AWS_ERRORS):
             for received in await in_thread(lambda: inbox.receive(10, 0), "inbox"):
-                job_id = Command.decode(received.body).job_id
+                command = Command.decode(received.body)
                 for attempt in self._slots.attempts:
-                    if attempt.head.job_id == job_id:
+                    if command.command == "cancel" and attempt.head.job_id == command.job_id:
                         attempt.request_stop(StopReason.COMMAND)
                 delete: Callable[[], None] = partial(inbox.delete, received.receipt)
                 await in_thread(delete, "delete command")

@@ -251,7 +251,9 @@ class Clock:
 
 def output(aws: Cloud, clock: Clock) -> JobOutput:
     """Read output while `clock` passes."""
-    return JobOutput(aws.jobs, lambda: aws.logs, clock, Logger(), lambda _: 60, clock.sleep)
+    return JobOutput(
+        aws.jobs, lambda: aws.logs, clock, Logger(), lambda _: 60, lambda _: None, clock.sleep
+    )
 
 
 def answer(aws: Cloud, head: Head, clock: Clock, source: EventSource) -> int:

@@ -36,7 +36,13 @@ class Environment:
         """Begin and end of each pause."""
         window = WaitWindow(phase)
         self._output = JobOutput(
-            aws.jobs, lambda: aws.logs, lambda: self.now, Logger(), window.left_s, self._sleep
+            aws.jobs,
+            lambda: aws.logs,
+            lambda: self.now,
+            Logger(),
+            window.left_s,
+            lambda _: None,
+            self._sleep,
         )
         self._head = submitted(JOB, "acme", submission(), int(now * 1000))
 
@@ -119,7 +125,13 @@ def test_a_reader_waits_while_the_window_is_open_and_then_reconnects_later(silen
 def test_a_reader_who_has_waited_for_long_enough_reconnects_soon(silent: Cloud):
     """Its window is still open: another environment may wait no longer than this one."""
     output = JobOutput(
-        silent.jobs, lambda: silent.logs, lambda: NOW, Logger(), lambda _: 60, lambda _: None
+        silent.jobs,
+        lambda: silent.logs,
+        lambda: NOW,
+        Logger(),
+        lambda _: 60,
+        lambda _: None,
+        lambda _: None,
     )
     head = submitted(JOB, "acme", submission(), int(NOW * 1000))
     source = EventSource()

@@ -50,6 +50,11 @@ class _Body(BaseModel):
             raise NotOurs(f"{place + ': ' if place else ''}{first['msg']}") from None
 
 
+FOLLOWED_S = 40.0
+"""How long after each command `follow` an agent takes a job's output for read as it comes: two
+commands of a reader's function, so that one that is late or lost changes nothing."""
+
+
 class Message(_Body):
     """Body of a message in a lane."""
 
@@ -61,15 +66,19 @@ class Message(_Body):
 
 
 class Command(_Body):
-    """Body of a message in an agent's inbox; a command may arrive twice."""
+    """Body of a message in an agent's inbox; a command may arrive twice.
 
-    command: Literal["cancel", "drain"]
-    """`cancel`: stop a running job. `drain`: finish and exit, as after SIGTERM."""
+    An agent of an earlier version logs and drops a command that it does not know.
+    """
+
+    command: Literal["cancel", "drain", "follow"]
+    """`cancel`: stop a running job. `drain`: finish and exit, as after SIGTERM. `follow`: somebody
+    reads the output of a running job as it comes, so ship it sooner."""
     job_id: JobId | None = None
-    """The job to stop; None with `drain`."""
+    """The job; None with `drain`."""
 
     @model_validator(mode="after")
     def _job_where_one_is_meant(self) -> Self:
         if (self.job_id is None) != (self.command == "drain"):
-            raise ValueError("job_id is required by cancel and not allowed with drain")
+            raise ValueError("job_id is required by cancel and follow, and not allowed with drain")
         return self

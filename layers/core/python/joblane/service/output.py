@@ -77,11 +77,17 @@ class JobOutput:
     log: Log
     may_wait: Callable[[float], float]
     """Seconds for which a request may wait at a time of the clock: `WaitWindow.left_s`."""
+    at_end: Callable[[Head], None]
+    """Called when a reader has all the output that is there: `FollowSender.at_end`."""
     sleep: Callable[[float], None] = time.sleep
 
     def page(self, head: Head, cursor: Cursor, limit: int) -> LogPage:
         """Read a page of records. Raises ValueError for a cursor that CloudWatch refuses."""
-        return log_page(self.logs(), head, cursor, limit=limit, now_ms=int(self.clock() * 1000))
+        now_ms = int(self.clock() * 1000)
+        page = log_page(self.logs(), head, cursor, limit=limit, now_ms=now_ms)
+        if not page.full and not page.complete:
+            self.at_end(head)
+        return page
 
     def events(self, head: Head, start: Cursor, limit: int) -> str:
         """Encode the output after `start`, up to `limit` records and a little over 1 MB.
