@@ -41,10 +41,15 @@ def files() -> dict[Path, str]:
     return {openapi.FILE: openapi.render(), **made}
 
 
-def with_parts(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
-    """A page with its parts made anew. Raises ValueError for a part without its two marks."""
+def with_parts(
+    text: str, parts: Mapping[str, Callable[[], str]], command: str = "scripts/reference"
+) -> str:
+    """A page with its parts made anew. Raises ValueError for a part without its two marks.
+
+    `command` is the one that the marks name.
+    """
     for name, render in parts.items():
-        begin = f"<!-- begin {name}: written by scripts/reference -->\n"
+        begin = f"<!-- begin {name}: written by {command} -->\n"
         end = f"\n<!-- end {name} -->"
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)

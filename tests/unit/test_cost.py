@@ -14,6 +14,7 @@ from joblane.job.head import INLINE_SPEC_BYTES, Step, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from scripts.costs.prices import dollars_per_million
+from scripts.costs.usage import JOB as USED
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import JOB, submission
@@ -84,6 +85,8 @@ def test_a_simple_job_costs_four_write_units_no_read_and_three_sqs_requests(
     assert head is not None
     assert State.COMPLETED is head.state
     assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+    assert (4, 0, 3) == (USED.write_units, USED.read_units, USED.sqs_requests)
+    assert head_size(aws, job_id) < USED.bytes  # the rest of it is its entry in the index
     price = dollars_per_million(write_units=4, read_units=0, sqs_requests=3)
     print(f"a million simple jobs: ${price:.2f} for tables and lanes")
     assert 4.00 == pytest.approx(price)

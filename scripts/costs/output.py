@@ -1,0 +1,61 @@
+"""How many chunks a job's output becomes, and where they cost least.
+
+An upper bound: output is counted as the job wrote it, although chunks are compressed, and spread
+evenly over the time that the job runs.
+"""
+
+import math
+from dataclasses import dataclass
+
+from scripts.costs.prices import DAYS, GB, S3_GB, S3_PUT, TABLE_GB, WRITE_UNIT
+
+CHUNK_BYTES = 1024 * 1024
+ROW_BYTES = 128
+PAUSES_S = (0.02, 1.0, 2.0, 4.0)
+"""Seconds before each of the first chunks."""
+
+PAUSE_S = 5.0
+"""Before each later one."""
+
+LEAST_BYTES = 1024
+"""A chunk a kilobyte at most: a job that writes little does so at a few moments."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the output of one job uses."""
+
+    write_units: int = 0
+    table_bytes: float = 0
+    puts: int = 0
+    object_bytes: float = 0
+
+
+def output(size: float, seconds: float, days: float) -> Output:
+    """Return what `size` bytes of a job that runs for `seconds` use when kept for `days`."""
+    if size <= 0:
+        return Output()
+    count = chunks(size, seconds)
+    each = size / count
+    units = math.ceil((ROW_BYTES + each) / 1024)
+    if in_s3(each, days):
+        return Output(count, count * ROW_BYTES, count, size)
+    return Output(count * units, count * ROW_BYTES + size)
+
+
+def chunks(size: float, seconds: float) -> int:
+    """Return how many chunks go while the job runs and at its end."""
+    last = sum(PAUSES_S)
+    if seconds >= last:
+        timed = len(PAUSES_S) + math.floor((seconds - last) / PAUSE_S) + 1
+    else:
+        timed = sum(seconds >= sum(PAUSES_S[:n]) for n in range(1, len(PAUSES_S) + 1)) + 1
+    small = math.ceil(size / LEAST_BYTES)
+    return max(min(timed, small), math.ceil(size / CHUNK_BYTES))
+
+
+def in_s3(size: float, days: float) -> bool:
+    """Whether a chunk costs less in S3, its row included."""
+    months = days / DAYS * size / GB
+    table = WRITE_UNIT.of(math.ceil((ROW_BYTES + size) / 1024)) + TABLE_GB.of(months)
+    return WRITE_UNIT.of(1) + S3_PUT.of(1) + S3_GB.of(months) < table

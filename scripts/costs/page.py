@@ -1,0 +1,94 @@
+"""The bill of a month as text, and as the tables of docs/explanation/costs.md."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from joblane.config import Config
+from scripts.costs import prices
+from scripts.costs.month import Group, Line, Load, Month
+from scripts.costs.resources import Resources
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "costs.md"
+
+TITLES: Mapping[Group, str] = {
+    "always": "Always, also without jobs",
+    "instances": "Instances",
+    "jobs": "Jobs",
+    "output": "Output of jobs",
+}
+
+_WHOLE = 10
+"""Smaller amounts are shown with two figures."""
+
+IDLE = Load(0, 0, 0)
+MILLION = Load(1e6 / prices.DAYS, 1, 0)
+"""A million jobs a month, spread evenly, without output."""
+
+
+def text(month: Month) -> str:
+    """The bill for a terminal."""
+    load, lines = month.load, month.lines()
+    asked = (
+        f"{load.jobs_a_day:,.0f} jobs a day of {load.seconds_a_job:g} s "
+        f"with {load.output_bytes_a_job:,.0f} bytes of output each"
+    )
+    terms = f"list prices of {prices.REGION} as of {prices.AS_OF}, no free tiers, transfer or tax"
+    rows = [f"Dollars a month for {asked} ({terms})"]
+    for group, title in TITLES.items():
+        of_group = [line for line in lines if line.group == group]
+        if of_group:
+            rows += ["", f"{title:<52}{_dollars(total(of_group)):>12}"]
+            rows += [_row(line) for line in of_group]
+    rows += ["", f"{'In all':<52}{_dollars(total(lines)):>12}"]
+    if month.short():
+        rows.append(
+            "The fleets at max_size cannot run this load: its jobs would wait longer every day. "
+            "Raise max_size or threads."
+        )
+    return "\n".join(rows)
+
+
+def total(lines: Iterable[Line], *groups: Group) -> float:
+    """Dollars of these lines, of some groups or of all."""
+    return sum(line.dollars for line in lines if not groups or line.group in groups)
+
+
+def parts(config: Config, resources: Resources) -> dict[str, Callable[[], str]]:
+    """The generated parts of the page, by name."""
+    return {
+        "idle": lambda: _table(Month(config, resources, IDLE), "always"),
+        "million": lambda: _table(Month(config, resources, MILLION), "jobs"),
+        "prices": _prices,
+    }
+
+
+def _row(line: Line) -> str:
+    return f"  {line.what:<40}{_dollars(line.dollars):>12}  {_amount(line.count)} {line.price.unit}"
+
+
+def _table(month: Month, group: Group) -> str:
+    lines = [line for line in month.lines() if line.group == group]
+    rows = ["| what | amount | dollars a month |", "|---|---|---|"]
+    rows += [
+        f"| {line.what} | {_amount(line.count)} {line.price.unit} | {_dollars(line.dollars)} |"
+        for line in lines
+        if line.count
+    ]
+    return "\n".join([*rows, f"| **in all** | | **{_dollars(total(lines))}** |"])
+
+
+def _prices() -> str:
+    rows = [
+        f"| [{price.what}]({price.source}) | {price.dollars:.10g} | {_amount(price.amount)} "
+        f"{price.unit} |"
+        for price in prices.table()
+    ]
+    return "\n".join(["| what | dollars | for |", "|---|---|---|", *rows])
+
+
+def _amount(count: float) -> str:
+    return f"{count:,.0f}" if count == int(count) or count >= _WHOLE else f"{count:.2g}"
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}"

@@ -1,0 +1,107 @@
+"""Counts the resources of a deployment that are billed by the month, in its own templates.
+
+The stacks are synthesized over empty code: without network, account or wheels.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from joblane.config import Config
+from joblane.service.requeue import COUNTED
+
+Template = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What is there whether jobs run or not."""
+
+    machines: int
+    """Clients of the user pool that get tokens of their own."""
+    alarms: int
+    metrics: int
+    """Custom metrics, which the requeue function publishes every minute."""
+    letter_readers: int
+    """Event source mappings of queues, which Lambda polls all the time."""
+    keyed_tables: frozenset[str]
+    """Tables whose key is in the account's KMS."""
+    tables: Mapping[str, frozenset[str]]
+    """Those that each function is given, by the function's name within the deployment."""
+    traced: frozenset[str]
+    """Functions that are traced."""
+    batch: int
+    """Changes of jobs in a batch for the projector, at most."""
+    window_s: float
+    """How long a batch is collected."""
+    memory_gb: float
+    """Memory of the functions."""
+    volume_gb: int
+    """Size of an instance's volume."""
+
+
+def count(templates: Iterable[Template], deployment: str) -> Resources:
+    """Count what is billed in these templates."""
+    every = [resource for template in templates for resource in template["Resources"].values()]
+
+    def of(kind: str) -> list[dict[str, Any]]:
+        return [each["Properties"] for each in every if each["Type"] == kind]
+
+    keyed = {
+        table["TableName"]
+        for table in of("AWS::DynamoDB::Table")
+        if table.get("SSESpecification", {}).get("SSEEnabled")
+    }
+    functions = {
+        function["FunctionName"].removeprefix(f"{deployment}-"): function
+        for function in of("AWS::Lambda::Function")
+        if "FunctionName" in function
+    }
+    clients = of("AWS::Cognito::UserPoolClient")
+    mappings = of("AWS::Lambda::EventSourceMapping")
+    volumes = {
+        device["Ebs"]["VolumeSize"]
+        for template in of("AWS::EC2::LaunchTemplate")
+        for device in template["LaunchTemplateData"]["BlockDeviceMappings"]
+    }
+    (stream,) = (mapping for mapping in mappings if "StartingPosition" in mapping)
+    return Resources(
+        machines=sum("client_credentials" in c.get("AllowedOAuthFlows", ()) for c in clients),
+        alarms=len(of("AWS::CloudWatch::Alarm")),
+        metrics=len(COUNTED),
+        letter_readers=sum("StartingPosition" not in mapping for mapping in mappings),
+        keyed_tables=frozenset(keyed),
+        tables={
+            name: frozenset(
+                value
+                for key, value in function["Environment"]["Variables"].items()
+                if key.endswith("_TABLE")
+            )
+            & keyed
+            for name, function in functions.items()
+        },
+        traced=frozenset(
+            name
+            for name, function in functions.items()
+            if function.get("TracingConfig", {}).get("Mode") == "Active"
+        ),
+        batch=stream["BatchSize"],
+        window_s=stream["MaximumBatchingWindowInSeconds"],
+        memory_gb=max(function["MemorySize"] for function in functions.values()) / 1024,
+        volume_gb=max(volumes, default=0),
+    )
+
+
+def synthesized(config: Config) -> Resources:
+    """Synthesize the stacks of a deployment and count; takes some seconds."""
+    # Before anything imports aws_cdk, which starts Node: ours, and no other that is on PATH.
+    os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
+    from tests.infra.synthesis import synthesize  # noqa: PLC0415 - it imports aws_cdk
+
+    with tempfile.TemporaryDirectory() as folder:
+        deployment = synthesize(config, Path(folder))
+        return count(deployment.templates.values(), config.name)

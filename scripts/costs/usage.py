@@ -1,0 +1,116 @@
+"""What jobs, agents and functions use of AWS, in units that are billed.
+
+Constants come from the product's own where it has them. JOB is what tests/unit/test_cost.py counts
+at the clients, REQUEUE what tests/unit/test_requeue.py counts. What can only be measured in AWS,
+such as the duration of a call, is an assumption and named so.
+"""
+
+import math
+from dataclasses import dataclass
+
+from ec2_agent.lanes.flight import EXTEND_EVERY_S
+from ec2_agent.lanes.intake import LONG_POLL_S
+from ec2_agent.lanes.queue_limits import READ_EVERY_S
+from ec2_agent.presence.inbox import POLL_S
+from joblane.aws.agents import SHARDS as AGENT_SHARDS
+from joblane.aws.job_items import WAKE_SHARDS
+from joblane.deployment.names import LANES
+from joblane.job.lease import HEARTBEAT_S
+from scripts.costs.prices import SECONDS
+
+MINUTES = SECONDS / 60
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a simple job uses: submitted, sent, received, claimed, settled, deleted; no output."""
+
+    write_units: int = 4
+    read_units: int = 0
+    sqs_requests: int = 3
+    changes: int = 3
+    """Changes that the projector's filter lets through: new, claimed, ended."""
+    bytes: int = 1024
+    """Size of its row at its end, and of its entry in the index, at most."""
+
+    def extensions(self, seconds: float) -> int:
+        """SQS requests that keep its message invisible while it runs."""
+        return math.floor(seconds / EXTEND_EVERY_S)
+
+
+JOB = Job()
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What an agent uses in a month, idle or not."""
+
+    queues: int
+
+    @property
+    def write_units(self) -> float:
+        """Its heartbeats: a write unit each, up to some 30 jobs."""
+        return SECONDS / HEARTBEAT_S
+
+    @property
+    def read_units(self) -> float:
+        """Settings of its queues, and the shares of tenants: half a unit each."""
+        return SECONDS / READ_EVERY_S * (self.queues + 1) / 2
+
+    @property
+    def sqs_requests(self) -> float:
+        """Long polls of every lane, and of its inbox."""
+        return SECONDS / LONG_POLL_S * self.queues * len(LANES) + SECONDS / POLL_S
+
+
+REQUEUE_READ_UNITS = WAKE_SHARDS * 0.5 + AGENT_SHARDS * 1.0
+"""A minute, with nothing due: a query of a shard of the index, which is eventually consistent, and
+one of a shard of the agents, strongly. Settings are half a unit a queue more."""
+
+POLLERS = 5
+"""Connections that Lambda keeps open to each queue that it reads, each a long poll of 20 s:
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html"""
+
+LETTER_POLLS = POLLERS * SECONDS / LONG_POLL_S
+"""SQS requests of an event source mapping in a month."""
+
+KEY_REQUESTS = SECONDS / 300
+"""KMS requests in a month of a caller that uses a table all the time: DynamoDB asks for the table's
+key again after five minutes at most."""
+
+TOKENS = SECONDS / 3600
+"""Tokens of a machine that always has one, in a month."""
+
+STREAM_SHARDS = 4
+"""Assumed: the partitions of a new table on demand, each of which is a shard of its stream."""
+
+CALL_S = {"submission": 0.03, "projector": 0.1, "requeue": 0.3}
+"""Assumed seconds of a call, warm: some 2, 5 and 25 requests to AWS, one after another."""
+
+LOG_BYTES = {"submission": 900, "projector": 500, "requeue": 1300}
+"""Assumed bytes of log of a call: Lambda's three lines, ours, and embedded metrics."""
+
+ACCESS_LOG_BYTES = 500
+"""Assumed bytes of the API's access log a request."""
+
+TRACED_A_SECOND = 1
+TRACED_OF_THE_REST = 0.05
+"""Lambda traces one call a second of a function and 5 % of the others; neither can be set:
+https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html"""
+
+
+def projector_calls(changes: float, batch: int, window_s: float) -> float:
+    """Calls of the projector in a month for so many changes, spread evenly over month and shards.
+
+    A window begins with the first change after a call.
+    """
+    if changes == 0:
+        return 0
+    period = SECONDS * STREAM_SHARDS
+    return max(changes / batch, period / (window_s + period / changes))
+
+
+def traces(calls: float) -> float:
+    """Traces of a function's calls in a month, spread evenly over it; at most."""
+    first = min(calls, TRACED_A_SECOND * SECONDS)
+    return first + TRACED_OF_THE_REST * (calls - first)

@@ -1,0 +1,90 @@
+"""What scripts/cost counts in the templates, and that the documents say the same."""
+
+import os
+import re
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from joblane.deployment.names import LANES
+from scripts.costs.month import Load, Month
+from scripts.costs.page import IDLE, MILLION, PAGE, parts, total
+from scripts.costs.resources import Resources, count
+from scripts.docs.reference import with_parts
+from tests.infra.synthesis import ROOT, Deployment
+from tests.infra.test_snapshot import UPDATE
+
+
+def resources(deployment: Deployment) -> Resources:
+    return count(deployment.templates.values(), deployment.config.name)
+
+
+def test_the_page_of_costs_says_what_scripts_cost_counts(production: Deployment):
+    written = PAGE.read_text(encoding="utf-8")
+    command = "scripts/test --update-snapshot infra"
+    now = with_parts(written, parts(production.config, resources(production)), command)
+    if os.environ.get(UPDATE):
+        PAGE.write_text(now, encoding="utf-8")
+        written = now
+    assert now == written, f"{command} writes it"
+
+
+def test_prose_has_the_same_figures(production: Deployment):
+    has = resources(production)
+    month = partial(Month, production.config, has)
+    idle, million = month(IDLE).lines(), month(MILLION).lines()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(
+        r"about\s+\$(\d+)\s+a\s+month\s+without\s+jobs,\s+and\s+\$(\d+)\s+for", readme
+    )
+    assert found is not None, "README.md says both figures"
+    assert [f"{total(idle):.0f}", f"{total(million, 'jobs'):.0f}"] == [*found.groups()]
+    page = PAGE.read_text(encoding="utf-8")
+    (polls,) = (line for line in idle if line.what.startswith("polls of dead-letter"))
+    assert f"all the time: ${polls.dollars / has.letter_readers * len(LANES):.2f} a" in page
+    one = Month(production.config, has, Load(1, 1, 0)).lines()
+    volumes, addresses, *rest = [line.dollars for line in one if line.group == "instances"][1:]
+    assert f"volume of {has.volume_gb} GB (${volumes:.2f} a month)" in page
+    assert f"address (${addresses:.2f})" in page
+    assert f"reads of settings (${sum(rest):.2f} with one queue)" in page
+    tracing = [line for line in million if "traces" in line.what or "counters" in line.what]
+    projector = [line for line in million if line.what.endswith(" of projector")]
+    share = sum(line.dollars for line in {*tracing, *projector}) / total(million, "jobs")
+    assert 0.6 < share < 0.73, "the page says: two thirds of it"
+
+
+def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment):
+    few, many = resources(production), resources(laptop)
+    # A client for each machine of the tenants and of the platform, none for people.
+    machines = [*laptop.config.platform.machines]
+    machines += [name for tenant in laptop.config.tenants.values() for name in tenant.machines]
+    assert (1, len(machines)) == (few.machines, many.machines)
+    assert [len(LANES) + 1, 2 * len(LANES) + 1] == [few.letter_readers, many.letter_readers]
+    assert len(production.resources("AWS::CloudWatch::Alarm")) == few.alarms > 0
+    assert {"joblane-jobs", "joblane-agents", "joblane-settings"} == few.tables["requeue"]
+    assert "tester" not in few.traced
+    assert {"submission", "projector", "requeue"} <= few.traced
+    # Functions have one size, which the lines of all of them take.
+    sizes = {each["MemorySize"] for each in production.properties("AWS::Lambda::Function")}
+    assert {few.memory_gb * 1024} == sizes
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        ("machine clients", {"machines": 2}),
+        ("alarms", {"alarms": 99}),
+        ("custom metrics of requeue", {"metrics": 99}),
+        ("polls of dead-letter queues by Lambda", {"letter_readers": 99}),
+    ],
+)
+def test_more_of_a_resource_costs_more(
+    production: Deployment, what: str, more: dict[str, int]
+) -> None:
+    def dollars(has: Resources) -> float:
+        (line,) = (x for x in Month(production.config, has, IDLE).lines() if x.what == what)
+        return line.dollars
+
+    has = resources(production)
+    assert dollars(has) < dollars(replace(has, **more))  # type: ignore[arg-type]
