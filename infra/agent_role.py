@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 
 from infra.policies import Grant, acknowledge, give
-from infra.resources import PAYLOADS, STREAMS, JoblaneStack
+from infra.resources import OBJECTS, STREAMS, JoblaneStack
 from joblane.deployment.names import TENANT_SHARES, fleet_name
 
 INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
@@ -129,7 +129,14 @@ def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
         Grant(("secretsmanager:GetSecretValue",), (secrets,), SECRETS),
         _decryption(stack, "secretsmanager", "SecretARN", secrets),
         _decryption(stack, "ssm", "PARAMETER_ARN", resources.parameters(tenant)),
-        Grant(("s3:GetObject",), (resources.payloads(tenant),), PAYLOADS),
+        Grant(("s3:GetObject",), (resources.payloads(tenant),), OBJECTS),
+        Grant(
+            ("dynamodb:PutItem",),
+            (resources.table("output"),),
+            # Keys are `tenant/job/epoch`.
+            conditions=_keys("ForAllValues:StringLike", f"{tenant}/*") if tenant else None,
+        ),
+        Grant(("s3:PutObject",), (resources.output(tenant),), OBJECTS),
     ]
 
 

@@ -17,7 +17,7 @@ from infra.function import Function, FunctionStack
 from infra.identity import IdentityStack
 from infra.policies import Grant, acknowledge, log_group
 from infra.recovery import policies
-from infra.resources import INBOXES, PAYLOADS, STREAMS
+from infra.resources import INBOXES, OBJECTS, STREAMS
 from joblane.config import Config
 from joblane.contract.route import FunctionName
 from joblane.contract.routes import ROUTES
@@ -87,7 +87,7 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "submission",
-            tables=("jobs", "audit", "counters", "settings"),
+            tables=("jobs", "audit", "counters", "output", "settings"),
             environment={
                 "JOBLANE_LOG_GROUP": log_group_name(config.name),
                 "JOBLANE_BUCKET": resources.bucket(),
@@ -128,8 +128,10 @@ class ApiStack(FunctionStack):
                 Grant(
                     ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
                     (resources.payloads(),),
-                    PAYLOADS,
+                    OBJECTS,
                 ),
+                Grant(("dynamodb:Query",), (resources.table("output"),)),
+                Grant(("s3:GetObject",), (resources.output(),), OBJECTS),
             ],
         )
 

@@ -4,6 +4,8 @@ Every index is KEYS_ONLY: with a projected attribute each change of a job would 
 again. The audit trail is the exception, because its rows never change.
 """
 
+from collections.abc import Mapping
+
 from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -11,11 +13,17 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.policies import log_group, removal
+from infra.policies import acknowledge, log_group, removal
 from infra.resources import JoblaneStack, Resources
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
-from joblane.deployment.names import descriptor_name, log_group_name, table_name
+from joblane.deployment.names import (
+    OUTPUT,
+    PAYLOADS,
+    descriptor_name,
+    log_group_name,
+    table_name,
+)
 
 TTL_ATTRIBUTE = "expires_at"
 
@@ -33,8 +41,15 @@ TABLES: dict[str, tuple[Key, Key | None]] = {
     "settings": (("queue", _TEXT), None),
     "counters": (("series", _TEXT), ("at_minute", _NUMBER)),
     "audit": (("tenant", _TEXT), ("id", _TEXT)),
+    "output": (("stream", _TEXT), ("seq", _NUMBER)),
 }
 """Each table with its partition key and its sort key, if any."""
+
+NOT_BACKED_UP = {
+    "output": "Recovery would cost almost as much as the storage: agents only add output, and what "
+    "removes it, its expiry and the deletion of its job, is meant to be final."
+}
+"""Tables without point-in-time recovery, each with the reason."""
 
 JOB_INDEXES: dict[str, tuple[Key, Key]] = {
     "by_tenant": (("tenant", _TEXT), ("job_id", _TEXT)),
@@ -67,6 +82,8 @@ class DataStack(JoblaneStack):
             # Rows never change, so a full copy costs one write and saves a read of each.
             projection_type=dynamodb.ProjectionType.ALL,
         )
+        for name, reason in NOT_BACKED_UP.items():
+            acknowledge(tables[name], "AwsSolutions-DDB3", reason)
         _append_only(tables["audit"], self.resources.table("audit"))
         log_group(self, "JobLogs", config, log_group_name(config.name))
         ssm.StringParameter(
@@ -76,17 +93,20 @@ class DataStack(JoblaneStack):
             description="Queues and tables of this deployment, read by agents at their start",
             string_value=describe(config, self.resources),
         )
-        # The access log of the bucket of large submissions, and that bucket.
-        accesses = self._bucket("Accesses", None, config.retention.logs_days)
-        self._bucket("Payloads", self.resources.bucket(), config.retention.payload_days, accesses)
+        # The access log of the bucket of large submissions and output, and that bucket.
+        retention = config.retention
+        accesses = self._bucket("Accesses", None, {"": retention.logs_days})
+        days = {PAYLOADS: retention.payload_days, OUTPUT: retention.logs_days}
+        self._bucket("Payloads", self.resources.bucket(), days, accesses)
 
     def _bucket(
         self,
         construct_id: str,
         bucket_name: str | None,
-        days: int,
+        days: Mapping[str, int],
         accesses: s3.Bucket | None = None,
     ) -> s3.Bucket:
+        """Create a bucket; `days` is how long it keeps the objects with each prefix."""
         return s3.Bucket(
             self,
             construct_id,
@@ -97,9 +117,11 @@ class DataStack(JoblaneStack):
             enforce_ssl=True,
             lifecycle_rules=[
                 s3.LifecycleRule(
-                    expiration=Duration.days(days),
+                    prefix=prefix or None,
+                    expiration=Duration.days(number),
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                 )
+                for prefix, number in days.items()
             ],
             server_access_logs_bucket=accesses,
             removal_policy=removal(self.config),
@@ -118,7 +140,7 @@ class DataStack(JoblaneStack):
             stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if name == "jobs" else None,
             time_to_live_attribute=TTL_ATTRIBUTE,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=True
+                point_in_time_recovery_enabled=name not in NOT_BACKED_UP
             ),
             deletion_protection=self.config.removal == "retain",
             removal_policy=removal(self.config),
@@ -151,6 +173,7 @@ def describe(config: Config, resources: Resources) -> str:
         jobs_table=table_name(config.name, "jobs"),
         agents_table=table_name(config.name, "agents"),
         log_group=log_group_name(config.name),
+        output_table=table_name(config.name, "output"),
         bucket=resources.bucket(),
         queue_url_prefix=resources.queue_url_prefix(),
         retention=config.retention,

@@ -13,6 +13,8 @@ from constructs import Construct
 from joblane.config import Config
 from joblane.deployment.names import (
     LANES,
+    OUTPUT,
+    PAYLOADS,
     alternate_name,
     bucket_name,
     dead_letter_name,
@@ -29,7 +31,7 @@ from joblane.deployment.names import (
 INBOXES = "Each agent creates its own inbox: the prefix is exact, the agent's name is not known."
 """Reason for a policy with a pattern of inboxes."""
 
-PAYLOADS = "One object a job, named by its id: the bucket is exact, the ids are not known."
+OBJECTS = "Objects are named by their jobs: the bucket is exact, the ids are not known."
 """Reason for a policy with a pattern of objects."""
 
 STREAMS = "A stream a claim, named by the job: the group is exact, the streams are all of it."
@@ -89,12 +91,16 @@ class Resources:
         return self._arn("sqs", inbox_name(self._name, "*"))
 
     def bucket(self) -> str:
-        """Name of the bucket that holds large submissions."""
+        """Name of the bucket that holds large submissions and output."""
         return bucket_name(self._name, self._stack.account, self._stack.region)
 
     def payloads(self, tenant: str | None = None) -> str:
         """ARN pattern of the objects of large submissions, of one tenant or all."""
-        return f"arn:{self._stack.partition}:s3:::{self.bucket()}/{_below(tenant)}*"
+        return self._objects(PAYLOADS, tenant)
+
+    def output(self, tenant: str | None = None) -> str:
+        """ARN pattern of the objects of output, of one tenant or all."""
+        return self._objects(OUTPUT, tenant)
 
     def job_log_streams(self, tenant: str | None = None) -> str:
         """ARN pattern of the log streams of jobs, of one tenant or all."""
@@ -141,6 +147,9 @@ class Resources:
         """Return the part of a queue's URL before its name."""
         stack = self._stack
         return f"https://sqs.{stack.region}.{stack.url_suffix}/{stack.account}/"
+
+    def _objects(self, prefix: str, tenant: str | None) -> str:
+        return f"arn:{self._stack.partition}:s3:::{self.bucket()}/{prefix}{_below(tenant)}*"
 
     def _arn(self, service: str, resource: str) -> str:
         stack = self._stack

@@ -47,6 +47,7 @@ class Settings(Environment):
     jobs_table: str
     audit_table: str
     log_group: str
+    output_table: str
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may submit to each queue; none listed means all."""

@@ -141,6 +141,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
             "JOBLANE_LIMITS",
             "JOBLANE_LOG_GROUP",
             "JOBLANE_MAXIMA",
+            "JOBLANE_OUTPUT_TABLE",
         },
         "joblane-admin": shared
         | {

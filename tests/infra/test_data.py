@@ -19,6 +19,7 @@ KEYS = {
     "joblane-settings": [("queue", "HASH")],
     "joblane-counters": [("series", "HASH"), ("at_minute", "RANGE")],
     "joblane-audit": [("tenant", "HASH"), ("id", "RANGE")],
+    "joblane-output": [("stream", "HASH"), ("seq", "RANGE")],
 }
 INDEXES = {
     "by_tenant": [("tenant", "HASH"), ("job_id", "RANGE")],
@@ -50,7 +51,7 @@ def test_what_changes_is_indexed_by_keys_only(production: Deployment) -> None:
     (of_audit,) = found.pop("joblane-audit")["GlobalSecondaryIndexes"]
     assert [("job", "HASH"), ("id", "RANGE")] == schema(of_audit["KeySchema"])
     assert of_audit["Projection"] == {"ProjectionType": "ALL"}
-    assert len(found) == 6
+    assert len(found) == 7
     assert not any("GlobalSecondaryIndexes" in table for table in found.values())
 
 
@@ -80,7 +81,11 @@ def test_only_times_to_sort_by_are_numbers(production: Deployment) -> None:
         for attribute in table["AttributeDefinitions"]
     }
     numbers = {key for key, kind in kinds.items() if kind == "N"}
-    assert {("joblane-jobs", "wake_at"), ("joblane-counters", "at_minute")} == numbers
+    assert {
+        ("joblane-jobs", "wake_at"),
+        ("joblane-counters", "at_minute"),
+        ("joblane-output", "seq"),
+    } == numbers
     assert {"S", "N"} == set(kinds.values())
 
 
@@ -109,8 +114,8 @@ def test_the_descriptor_is_one_that_agents_accept(production: Deployment) -> Non
     assert (
         descriptor.jobs_table,
         descriptor.agents_table,
-        descriptor.log_group,
-    ) == ("joblane-jobs", "joblane-agents", "/joblane/jobs")
+        descriptor.output_table,
+    ) == ("joblane-jobs", "joblane-agents", "joblane-output")
     assert descriptor.queues["default"].threads == 8
     # A standard parameter holds no more.
     assert len(text.encode()) < 4096
@@ -162,19 +167,31 @@ def test_both_buckets_are_closed_encrypted_and_spoken_to_by_tls_only(
         assert (denial["Action"], denial["Principal"]) == ("s3:*", {"AWS": "*"})
 
 
-def test_a_submission_outlives_its_job_and_then_goes(
+def test_submissions_outlive_their_jobs_and_output_stays_as_configured(
     production: Deployment, laptop: Deployment
 ) -> None:
     for deployment, days in ((production, 90 + 60), (laptop, 1 + 60)):
-        payloads, accesses = buckets(deployment)
-        (rule,) = payloads["LifecycleConfiguration"]["Rules"]
-        assert (days, {"DaysAfterInitiation": 1}, "Enabled") == (
-            rule["ExpirationInDays"],
-            rule["AbortIncompleteMultipartUpload"],
-            rule["Status"],
-        )
+        bucket, accesses = buckets(deployment)
+        logs_days = deployment.config.retention.logs_days
+        rules = bucket["LifecycleConfiguration"]["Rules"]
+        assert {"payloads/": days, "output/": logs_days} == {
+            rule["Prefix"]: rule["ExpirationInDays"] for rule in rules
+        }
         (rule,) = accesses["LifecycleConfiguration"]["Rules"]
-        assert deployment.config.retention.logs_days == rule["ExpirationInDays"]
+        assert logs_days == rule["ExpirationInDays"]
+        for each in (*rules, rule):
+            assert ({"DaysAfterInitiation": 1}, "Enabled") == (
+                each["AbortIncompleteMultipartUpload"],
+                each["Status"],
+            )
+
+
+def test_all_tables_but_output_can_be_restored_to_a_point_in_time(production: Deployment) -> None:
+    found = {
+        name: table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+        for name, table in tables(production).items()
+    }
+    assert {"joblane-output"} == {name for name, enabled in found.items() if not enabled}
 
 
 def test_who_reads_a_submission_is_logged(production: Deployment) -> None:

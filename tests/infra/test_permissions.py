@@ -18,7 +18,9 @@ SETTINGS = "dynamodb:table/joblane-settings"
 COUNTERS = "dynamodb:table/joblane-counters"
 CONDITIONS = "dynamodb:table/joblane-conditions"
 MACHINE = "states:stateMachine:joblane-recovery"
-PAYLOADS = "s3:joblane-<>-<>/*"
+OUTPUT = "dynamodb:table/joblane-output"
+PAYLOADS = "s3:joblane-<>-<>/payloads/*"
+OBJECTS_OF_OUTPUT = "s3:joblane-<>-<>/output/*"
 JOB_LOGS = "logs:log-group:/joblane/jobs:log-stream:*"
 LOG_DELIVERY = (
     "logs:CreateLogDelivery",
@@ -58,6 +60,7 @@ ALLOWED = {
     | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", COUNTERS)}
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
+    | {("dynamodb:Query", OUTPUT), ("s3:GetObject", OBJECTS_OF_OUTPUT)}
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
     | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}
@@ -145,6 +148,7 @@ ALLOWED = {
     }
     | every(("sqs:SendMessage",), DEAD_LETTERS)
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
+    | {("dynamodb:PutItem", OUTPUT), ("s3:PutObject", OBJECTS_OF_OUTPUT)}
     | {
         ("ssm:GetParameter", PARAMETERS),
         ("secretsmanager:GetSecretValue", SECRETS),

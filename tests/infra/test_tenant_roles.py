@@ -15,7 +15,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from joblane.aws.directory import directory_key
 from joblane.config import Config
-from joblane.deployment.names import TENANT_SHARES, descriptor_name
+from joblane.deployment.names import OUTPUT, PAYLOADS, TENANT_SHARES, descriptor_name
 from joblane.job.output import stream_name
 from joblane.job.secret_names import parse
 from tests.infra.synthesis import ROOT, Deployment, synthesize
@@ -106,7 +106,13 @@ def data_of(tenant: str) -> list[Call]:
             )
         ),
         # The name that joblane.aws.payload_store gives to an object.
-        Call("s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{tenant}/{JOB}"),
+        Call("s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{PAYLOADS}{tenant}/{JOB}"),
+        *items("output", ("PutItem",), stream_name(tenant, JOB, 1)),
+        # The name that joblane.aws.output_store gives to an object.
+        Call(
+            "s3:PutObject",
+            f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{OUTPUT}{stream_name(tenant, JOB, 1)}/1-9",
+        ),
         Call("logs:CreateLogStream", stream),
         Call("logs:PutLogEvents", stream),
     ]

@@ -1,7 +1,8 @@
 """The test deployment: its names, and its resources in an AWS in this process (moto)."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.clients import QUICK, Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.logs import LogStore
+from joblane.aws.output_store import OutputStore
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
     LANES,
@@ -46,6 +48,7 @@ DESCRIPTOR = Descriptor(
     jobs_table=table_name(NAME, "jobs"),
     agents_table=table_name(NAME, "agents"),
     log_group=log_group_name(NAME),
+    output_table=table_name(NAME, "output"),
     bucket=bucket_name(NAME, "123456789012", "us-east-1"),
     queue_url_prefix=PREFIX,
     retention=Retention(),
@@ -60,6 +63,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_POLICIES": '{"tcp": {"policy": "constant", "every_s": 30, "most_s": 3600}}',
     "JOBLANE_AUDIT_TABLE": AUDIT_TABLE,
     "JOBLANE_LOG_GROUP": DESCRIPTOR.log_group,
+    "JOBLANE_OUTPUT_TABLE": DESCRIPTOR.output_table,
     "JOBLANE_BUCKET": DESCRIPTOR.bucket,
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
@@ -97,6 +101,7 @@ class Cloud:
     jobs: JobStore
     agents: AgentStore
     logs: LogStore
+    output: OutputStore
 
     def emitter(self) -> Any:
         """Give this cloud clients of a session of its own; returns that session's event emitter.
@@ -116,6 +121,19 @@ def cloud_of(clients: Clients) -> Cloud:
         jobs=JobStore(dynamodb, DESCRIPTOR.jobs_table),
         agents=AgentStore(dynamodb, DESCRIPTOR.agents_table),
         logs=LogStore(clients.make("logs"), DESCRIPTOR.log_group),
+        output=output_store(clients),
+    )
+
+
+def output_store(clients: Clients, clock: Callable[[], float] = time.time) -> OutputStore:
+    """The output of jobs by these clients."""
+    return OutputStore(
+        clients.make("dynamodb"),
+        DESCRIPTOR.output_table,
+        lambda: clients.make("s3"),
+        DESCRIPTOR.bucket,
+        days=DESCRIPTOR.retention.logs_days,
+        clock=clock,
     )
 
 
@@ -242,6 +260,15 @@ def _make(clients: Clients) -> None:
                 "KeySchema": _schema("job", "id"),
                 "Projection": {"ProjectionType": "ALL"},
             }
+        ],
+    )
+    dynamodb.create_table(
+        TableName=DESCRIPTOR.output_table,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=_schema("stream", "seq"),
+        AttributeDefinitions=[
+            {"AttributeName": "stream", "AttributeType": "S"},
+            {"AttributeName": "seq", "AttributeType": "N"},
         ],
     )
     sqs = clients.make("sqs")

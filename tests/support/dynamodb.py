@@ -25,6 +25,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     table_name(NAME, "settings"): ("queue",),
     table_name(NAME, "counters"): ("series", "at_minute"),
     AUDIT_TABLE: ("tenant", "id"),
+    DESCRIPTOR.output_table: ("stream", "seq"),
 }
 
 READS = frozenset({"get_item", "batch_get_item", "query"})
@@ -318,7 +319,7 @@ def _has(item: Item, keys: tuple[str, ...]) -> bool:
 
 
 def _id(item: Item, keys: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(item[name]["S"] for name in keys)
+    return tuple(next(iter(item[name].values())) for name in keys)
 
 
 class Dynamo:

@@ -101,8 +101,8 @@ def item_size(item: dict[str, Any]) -> int:
 
 def _value_size(value: dict[str, Any]) -> int:
     (kind, content), *_ = value.items()
-    if kind == "S":
-        return len(content.encode())
+    if kind in {"S", "B"}:
+        return len(content.encode() if kind == "S" else content)
     if kind == "N":
         return math.ceil(len(content.lstrip("-")) / 2) + 1
     if kind == "SS":

@@ -147,7 +147,7 @@ def test_the_longest_body_and_its_answer_fit_lambda_however_they_are_escaped(api
 
 def test_a_large_submission_lies_in_s3_and_comes_back_whole(aws: Cloud, api: Api, meter: Meter):
     job = submit(api, labels={"team": "web"})
-    assert [f"acme/{job['id']}"] == objects(aws)
+    assert [f"payloads/acme/{job['id']}"] == objects(aws)
     status, read = api("GET", f"/v1/jobs/{job['id']}")
     assert (200, BIG, BIG_ENV, False) == (status, read["command"], read["env"], read["abridged"])
     assert 1 == meter.calls["s3.GetObject"]
@@ -256,7 +256,7 @@ def test_a_lost_submission_fails_the_job_for_good_and_says_what_to_do(
     reason = head.timeline[-1].reason
     assert "submit it again" in reason
     assert why in reason
-    assert f"s3://{DESCRIPTOR.bucket}/acme/{head.job_id}" in reason
+    assert f"s3://{DESCRIPTOR.bucket}/payloads/acme/{head.job_id}" in reason
 
 
 def failing(code: str, times: int) -> Clients:

@@ -1,6 +1,7 @@
 """Adapter for submissions that are too large for the table: one S3 object for each.
 
-The object `<tenant>/<job id>` is written once, before the job's message and row, and never changed:
+The object `payloads/<tenant>/<job id>` is written once, before the job's message and row, and never
+changed:
 
     function           S3          lane         table               agent
     keep  ---------->  object
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from joblane.deployment.names import PAYLOADS
 from joblane.job.head import Head, PayloadObject, abridged
 from joblane.job.spec import Submission
 
@@ -69,7 +71,7 @@ class PayloadStore:
         body = _encode(head.spec)
         if len(body) <= MAX_DATA_BYTES:
             return head
-        name = f"{head.tenant}/{head.job_id}"
+        name = f"{PAYLOADS}{head.tenant}/{head.job_id}"
         self._client().put_object(
             Bucket=self._bucket, Key=name, Body=body, ContentType="application/json"
         )

@@ -141,8 +141,8 @@ class Store:
 def _encode(value: object) -> Item:
     """Encode one value for DynamoDB."""
     match value:
-        case str():
-            return {"S": value}
+        case str() | bytes():
+            return {"S" if isinstance(value, str) else "B": value}
         case bool():
             return {"BOOL": value}
         case int():

@@ -28,8 +28,9 @@ class Descriptor(BaseModel):
     jobs_table: str
     agents_table: str
     log_group: str
+    output_table: str
     bucket: str
-    """Bucket of large submissions."""
+    """Bucket of large submissions and large chunks of output."""
     queue_url_prefix: str
     """`https://sqs.<region>.amazonaws.com/<account>/`"""
     retention: Retention

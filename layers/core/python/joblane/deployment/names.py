@@ -77,7 +77,7 @@ def topic_name(deployment: str) -> str:
 
 
 def bucket_name(deployment: str, account: str, region: str) -> str:
-    """Name of the S3 bucket that holds large submissions: `joblane-123456789012-us-east-1`.
+    """Name of the S3 bucket of large submissions and output: `joblane-123456789012-us-east-1`.
 
     Bucket names are global and have at most 63 characters.
     """
@@ -87,6 +87,11 @@ def bucket_name(deployment: str, account: str, region: str) -> str:
 def log_group_name(deployment: str) -> str:
     """Name of the CloudWatch Logs group that holds the output of jobs."""
     return f"/{deployment}/jobs"
+
+
+PAYLOADS: Final = "payloads/"
+OUTPUT: Final = "output/"
+"""Prefixes of the objects in that bucket; the tenant follows."""
 
 
 def descriptor_name(deployment: str) -> str:

@@ -20,6 +20,9 @@ from joblane.job.lifecycle import State
 
 Stream = Literal["stdout", "stderr", "joblane"]
 
+SEQ_MAX = 1 << 52
+"""Largest number of a chunk's first record; no job writes that many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -1,0 +1,155 @@
+"""Adapter for the output of jobs: chunks in the table `output`, large ones in S3.
+
+A stream's rows are its chunks: `seq` is a chunk's first record, `last` its last one, and `data` the
+compressed records, or `object` their size in S3. A row is written once and never changed, so a
+chunk that a reader has seen stays as it is:
+
+    process of the agent          its successor             table, stream acme/JOB/1
+    reads records 1 to 3                                    ...
+    puts chunk 1 ------------------------------------>      1: records 1 to 3
+    (killed before it notes that)
+                                  reads records 1 to 9
+                                  puts chunk 1 ------->     refused: has records 1 to 3
+                                  reads records 4 to 9
+                                  puts chunk 4 ------->     4: records 4 to 9
+    a late request of the dead
+    process: chunk 4 -------------------------------->      refused
+
+An object is put before the row that names it, under a key with its first and last record: whoever
+puts one with the same key puts the same records.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from joblane.aws.table import ConditionFailed, Row, Store
+from joblane.deployment.names import OUTPUT
+from joblane.job.chunk import DamagedChunk, belongs_in_s3, decode_chunk, encode_chunk
+from joblane.job.output import SEQ_MAX, Record
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_s3.client import S3Client
+
+ROWS = 50
+"""Rows in one Query. They are read to be decompressed: 50 small ones fill no page, and 50 of the
+largest are 400 KB."""
+
+_DAY_S = 86_400
+
+
+class Read(NamedTuple):
+    """A record, and where a reader that has read it continues."""
+
+    record: Record
+    at: int
+    """Chunks that begin before this record have been read."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRead:
+    """Result of one call of `OutputStore.read`."""
+
+    entries: list[Read]
+    at: int
+    """Chunks that begin before this record have been read."""
+    size: int
+    """Bytes of output."""
+    more: bool
+    """Whether there was more to read."""
+
+
+class OutputStore(Store):
+    """Writes and reads chunks. Methods raise ClientError and BotoCoreError."""
+
+    def __init__(  # noqa: PLR0913 - two places, and how long both keep what they get
+        self,
+        client: "DynamoDBClient",
+        table: str,
+        s3: "Callable[[], S3Client]",
+        bucket: str,
+        *,
+        days: int,
+        clock: Callable[[], float],
+    ) -> None:
+        """Keep output for `days`; `clock` gives Unix seconds.
+
+        `s3` makes the S3 client when it is first needed.
+        """
+        super().__init__(client, table)
+        self._s3 = s3
+        self._bucket = bucket
+        self._days = days
+        self._clock = clock
+
+    def write(self, stream: str, records: Sequence[Record]) -> int:
+        """Write one chunk: consecutive records, the first of them next after a stored chunk.
+
+        Returns the number of the last record of the chunk that is stored there: that of `records`,
+        or another one if an earlier process of the agent has stored a chunk there.
+        """
+        first, last = records[0].seq, records[-1].seq
+        data = encode_chunk(records)
+        content: Row = {"data": data}
+        if belongs_in_s3(len(data), self._days):
+            key = object_key(stream, first, last)
+            self._s3().put_object(Bucket=self._bucket, Key=key, Body=data)
+            content = {"object": len(data)}
+        row: Row = {
+            "stream": stream,
+            "seq": first,
+            "last": last,
+            "expires_at": int(self._clock()) + self._days * _DAY_S,
+            **content,
+        }
+        try:
+            self._table.put(row, "attribute_not_exists(#stream)")
+        except ConditionFailed as refused:
+            return max(int(refused.row["last"]), first)
+        return last
+
+    def read(self, stream: str, seq: int, at: int, limit: int, room: int) -> OutputRead:
+        """Read at most `limit` records after the number `seq`, by one Query from the chunk `at`.
+
+        `room` bounds the bytes of output of all records but the first. A chunk that has expired or
+        is damaged is passed over. S3 refuses a missing object as one that may not be read, because
+        no role of Joblane may list the bucket: that is an error, as output must not be missing
+        without a word.
+        """
+        options: dict[str, Any] = {"Limit": min(limit + 1, ROWS), "ConsistentRead": True}
+        rows, following = self._table.query(
+            "#stream = :stream AND #seq BETWEEN :at AND :most",
+            {"stream": stream, "at": at, "most": SEQ_MAX},
+            **options,
+        )
+        entries: list[Read] = []
+        size = 0
+        for row in rows:
+            for record in self._records(row, seq):
+                if record.seq <= seq:
+                    continue
+                if len(entries) == limit or (entries and size + len(record.data) > room):
+                    return OutputRead(entries, row["seq"], size, more=True)
+                seq, size = record.seq, size + len(record.data)
+                entries.append(Read(record, row["seq"] + (seq == row["last"])))
+            at = row["seq"] + 1
+        return OutputRead(entries, at, size, more=following is not None)
+
+    def _records(self, row: Row, seq: int) -> list[Record]:
+        """The records of a chunk that has any after the number `seq`."""
+        if row["last"] <= seq or row["expires_at"] <= self._clock():
+            return []
+        data = row.get("data")
+        if data is None:
+            key = object_key(row["stream"], row["seq"], row["last"])
+            data = self._s3().get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        try:
+            return decode_chunk(data, row["seq"], row["last"])
+        except DamagedChunk:
+            return []
+
+
+def object_key(stream: str, first: int, last: int) -> str:
+    """The key of a chunk's object: `output/<tenant>/<job>/<epoch>/<first>-<last>`."""
+    return f"{OUTPUT}{stream}/{first}-{last}"

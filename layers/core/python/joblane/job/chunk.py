@@ -1,0 +1,104 @@
+"""Chunks of output: their encoding, and whether a chunk is stored in the table or in S3.
+
+A chunk has the records `first` to `last` of one epoch, without gaps, as the shim's log has them: a
+header and the bytes of the output as the job wrote them. All of it is compressed by zlib, which
+adds a checksum.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterable
+from math import ceil
+from typing import get_args
+
+from joblane.job.output import Record, Stream
+
+CHUNK_BYTES = 1024 * 1024
+"""Records in one chunk before compression: a writer ends a chunk that would become larger. A single
+record may be at most 32 KB."""
+
+READ_MAX_BYTES = 2 * CHUNK_BYTES
+"""The most that a reader decompresses of one chunk."""
+
+FRAME = struct.Struct("<QBQI")
+"""Header of a record: seq, stream, time in Unix milliseconds, length."""
+
+STREAMS: tuple[Stream, ...] = get_args(Stream)
+
+ROW_BYTES = 128
+"""About what a chunk's row needs for everything but the data."""
+
+WRITE_UNIT_DOLLARS = 0.625e-6
+PUT_DOLLARS = 5.00e-6
+TABLE_GB_MONTH_DOLLARS = 0.25
+S3_GB_MONTH_DOLLARS = 0.023
+"""List prices, us-east-1, 2026-11: DynamoDB on demand in the Standard table class, S3 Standard."""
+
+_UNIT_BYTES = 1024
+_GB = 1 << 30
+_MONTH_DAYS = 30
+
+
+class DamagedChunk(ValueError):
+    """A chunk does not contain the records that its row names."""
+
+
+def framed_size(record_bytes: int) -> int:
+    """Bytes in a chunk, before compression, of a record with so many bytes of output."""
+    return FRAME.size + record_bytes
+
+
+def encode_chunk(records: Iterable[Record]) -> bytes:
+    """Encode and compress records. The same records give the same bytes."""
+    parts: list[bytes] = []
+    for record in records:
+        stream = STREAMS.index(record.stream)
+        parts += FRAME.pack(record.seq, stream, record.time_ms, len(record.data)), record.data
+    return zlib.compress(b"".join(parts))
+
+
+def decode_chunk(data: bytes, first: int, last: int) -> list[Record]:
+    """Inverse of `encode_chunk`, for the records `first` to `last`.
+
+    Raises DamagedChunk if it has other records, or more than READ_MAX_BYTES: an agent that a job
+    has taken over may write anything.
+    """
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(data, READ_MAX_BYTES)
+    except zlib.error as error:
+        raise DamagedChunk(str(error)) from None
+    if not inflater.eof:
+        raise DamagedChunk(f"it is cut, or has more than {READ_MAX_BYTES} bytes")
+    records: list[Record] = []
+    at = 0
+    while at < len(raw):
+        if len(raw) - at < FRAME.size:
+            raise DamagedChunk("its last record is cut")
+        seq, stream, time_ms, length = FRAME.unpack_from(raw, at)
+        at += FRAME.size
+        if seq != first + len(records) or stream >= len(STREAMS) or length > len(raw) - at:
+            raise DamagedChunk(f"it has no record {first + len(records)}")
+        records.append(Record(seq, STREAMS[stream], time_ms, raw[at : at + length]))
+        at += length
+    if not records or records[-1].seq != last:
+        raise DamagedChunk(f"it does not end with record {last}")
+    return records
+
+
+def belongs_in_s3(size: int, days: int) -> bool:
+    """Whether a compressed chunk of `size` bytes that is kept for `days` costs less in S3.
+
+    The table: a write unit for each kilobyte, and its storage. S3: a PUT, its storage, and the row
+    that names the object. Reads are left out: they cost least, and most output is read once or
+    never. Of output that is kept for up to a week, chunks from 8,065 bytes go to S3; from 3,969
+    bytes if kept for 90 days, and from 1,701 bytes if kept for a year.
+    """
+    gb_months = size / _GB * days / _MONTH_DAYS
+    table = _row_dollars(size) + gb_months * TABLE_GB_MONTH_DOLLARS
+    s3 = _row_dollars(0) + PUT_DOLLARS + gb_months * S3_GB_MONTH_DOLLARS
+    return s3 < table
+
+
+def _row_dollars(size: int) -> float:
+    return ceil((ROW_BYTES + size) / _UNIT_BYTES) * WRITE_UNIT_DOLLARS
