@@ -1,9 +1,14 @@
-"""The script that installs the agent on an instance: a template that the stack fills in."""
+"""The script that installs the agent, and the user data that runs it at the first boot.
 
+Both are templates that the stack fills in.
+"""
+
+import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from infra.assets import AGENT_PYTHON
 from infra.errors import AssetError
@@ -12,6 +17,12 @@ _TEMPLATES = Path(__file__).parent / "agent"
 AGENT_UNIT, JOBS_UNIT = "joblane-agent.service", "joblane-jobs.service"
 JOBS_CGROUP = f"/sys/fs/cgroup/system.slice/{JOBS_UNIT}"
 """Path of the cgroup that systemd gives to the unit of the jobs."""
+
+MAX_USER_DATA_BYTES = 16_384
+"""EC2's limit."""
+
+INSTALL_TIMEOUT_S = 1200
+"""State Manager ends a run of the script after this time, in seconds."""
 
 _PLACE = re.compile(r"@([A-Z_]+)@")
 
@@ -60,6 +71,36 @@ class Installation:
             values[place] = fill(unit, values).rstrip("\n")
         return fill((_TEMPLATES / "install.sh").read_text(encoding="utf-8"), values).splitlines()
 
+    def document(self) -> dict[str, Any]:
+        """Return the content of the SSM document that runs the script."""
+        return {
+            "schemaVersion": "2.2",
+            "description": "Install or upgrade the Joblane agent",
+            "parameters": {
+                "Fingerprint": {
+                    "type": "String",
+                    "description": "Changes with the script: the association then runs at once",
+                    "allowedPattern": "^[0-9a-f]{64}$",
+                }
+            },
+            "mainSteps": [
+                {
+                    "action": "aws:runShellScript",
+                    "name": "install",
+                    "inputs": {
+                        "timeoutSeconds": str(INSTALL_TIMEOUT_S),
+                        "runCommand": self.script(),
+                    },
+                }
+            ],
+        }
+
+    def fingerprint(self) -> str:
+        """Return a hash of the script, the same at every synthesis."""
+        # Tokens are numbered in the order in which they are made.
+        script = replace(self, bundle_url="", region="").script()
+        return hashlib.sha256("\n".join(script).encode()).hexdigest()
+
     def _options(self) -> str:
         """Return the arguments of `joblane agent`."""
         return " ".join(
@@ -74,6 +115,31 @@ class Installation:
                 *([f"--max-memory-mb {self.max_memory_mb}"] if self.max_memory_mb else []),
             )
         )
+
+
+@dataclass(frozen=True)
+class Boot:
+    """Values of the user data. `region` may be a CDK token."""
+
+    document: str
+    """Name of the SSM document with the script."""
+    agents_table: str
+    """Where a failed installation is reported."""
+    region: str
+    console: str = "/dev/console"
+    instance_id: str = "/var/lib/cloud/data/instance-id"
+    """The file in which cloud-init stores the instance's id."""
+
+    def user_data(self) -> str:
+        """Return `agent/boot.sh`, filled in."""
+        values = {
+            "AGENTS_TABLE": self.agents_table,
+            "CONSOLE": self.console,
+            "DOCUMENT": self.document,
+            "INSTANCE_ID": self.instance_id,
+            "REGION": self.region,
+        }
+        return fill((_TEMPLATES / "boot.sh").read_text(encoding="utf-8"), values)
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -12,13 +12,13 @@ from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.agent_install import Installation
+from infra.agent_install import Boot, Installation
 from infra.agent_role import agent_role
 from infra.assets import Assets, archive
 from infra.policies import acknowledge
 from infra.resources import JoblaneStack
 from joblane.config import Config, Fleet
-from joblane.deployment.names import LEAVING_HOOK, fleet_name
+from joblane.deployment.names import LEAVING_HOOK, fleet_name, table_name
 
 FLEET_TAG = "joblane:fleet"
 """Tag of a fleet's instances, by which State Manager finds them."""
@@ -27,6 +27,12 @@ ROOT_VOLUME_GB = 30
 
 LEAVING_TIMEOUT = Duration.minutes(5)
 """Longest wait for a draining agent, in seconds; drains end within two minutes."""
+
+WARM_UP = Duration.minutes(2)
+"""Time that a refresh gives a new instance to install its agent before it replaces the next."""
+
+UPGRADE_SCHEDULE = "rate(30 minutes)"
+"""How often State Manager repeats the script; this is its shortest interval."""
 
 _AMI = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
@@ -42,6 +48,23 @@ class FleetStack(JoblaneStack):
         zipped = archive(assets.agents[fleet.architecture])
         asset = s3_assets.Asset(self, "Agent", path=str(zipped.path))
         role = agent_role(self, name, asset)
+        threads = sum(config.queues[queue].threads for queue in fleet.queues)
+        installation = Installation(
+            deployment=config.name,
+            fleet=name,
+            queues=fleet.queues,
+            threads=max(1, threads),
+            allow_host_network=fleet.allow_host_network,
+            egress_allow=fleet.egress_allow,
+            egress_refuse=fleet.egress_refuse,
+            egress_mbps=fleet.egress_mbps,
+            max_memory_mb=fleet.max.memory_mb,
+            release=asset.asset_hash,
+            bundle_url=asset.s3_object_url,
+            bundle_sha256=zipped.sha256,
+            region=self.region,
+        )
+        document = self._document(full_name, installation)
         template = self._template(full_name, fleet, vpc, role)
         group = autoscaling.AutoScalingGroup(
             self,
@@ -65,6 +88,18 @@ class FleetStack(JoblaneStack):
                     on_demand_percentage_above_base_capacity=100,
                 ),
             ),
+            max_instance_lifetime=Duration.days(fleet.max_instance_lifetime_days),
+            update_policy=autoscaling.UpdatePolicy.instance_refresh(
+                strategy=autoscaling.InstanceRefreshStrategy.ROLLING,
+                # A tenth at a time, at least one: it drains, ends, and only then is replaced, so
+                # that a fleet at its largest size is refreshed as well.
+                min_healthy_percentage=90,
+                max_healthy_percentage=100,
+                instance_warmup=WARM_UP,
+                # The other values wait for an hour, and then fail the deployment.
+                scale_in_protected_instances=autoscaling.ScaleInProtectedInstances.REFRESH,
+                standby_instances=autoscaling.StandbyInstances.IGNORE,
+            ),
         )
         group.add_lifecycle_hook(
             "Leaving",
@@ -86,25 +121,10 @@ class FleetStack(JoblaneStack):
             "The rule cannot read block devices behind a launch template and throws; "
             "tests/infra asserts that the volume is encrypted.",
         )
-        threads = sum(config.queues[queue].threads for queue in fleet.queues)
-        self._association(
-            full_name,
-            Installation(
-                deployment=config.name,
-                fleet=name,
-                queues=fleet.queues,
-                threads=max(1, threads),
-                allow_host_network=fleet.allow_host_network,
-                egress_allow=fleet.egress_allow,
-                egress_refuse=fleet.egress_refuse,
-                egress_mbps=fleet.egress_mbps,
-                max_memory_mb=fleet.max.memory_mb,
-                release=asset.asset_hash,
-                bundle_url=asset.s3_object_url,
-                bundle_sha256=zipped.sha256,
-                region=self.region,
-            ).script(),
-        )
+        association = self._association(full_name, document, installation.fingerprint())
+        # An instance installs while it boots, and State Manager does not repeat a failed run soon.
+        for dependent in (group, association):
+            dependent.node.add_dependency(role, document)
 
     def _network(self, full_name: str) -> ec2.Vpc:
         vpc = ec2.Vpc(
@@ -160,6 +180,13 @@ class FleetStack(JoblaneStack):
             instance_type=ec2.InstanceType(fleet.instance_types[0]),
             role=role,
             security_group=closed,
+            user_data=ec2.UserData.custom(
+                Boot(
+                    document=document_name(full_name),
+                    agents_table=table_name(self.config.name, "agents"),
+                    region=self.region,
+                ).user_data()
+            ),
             associate_public_ip_address=True,
             # IMDSv2 needs a PUT, and its response has a hop limit of one: a job in a network
             # namespace of its own cannot reach the instance's credentials.
@@ -178,18 +205,39 @@ class FleetStack(JoblaneStack):
             ],
         )
 
-    def _association(self, full_name: str, script: list[str]) -> None:
-        ssm.CfnAssociation(
+    def _document(self, full_name: str, installation: Installation) -> ssm.CfnDocument:
+        return ssm.CfnDocument(
             self,
-            "Install",
+            "Installer",
+            name=document_name(full_name),
+            document_type="Command",
+            document_format="JSON",
+            target_type="/AWS::EC2::Instance",
+            content=installation.document(),
+            # A document with a name of its own cannot be replaced.
+            update_method="NewVersion",
+        )
+
+    def _association(
+        self, full_name: str, document: ssm.CfnDocument, fingerprint: str
+    ) -> ssm.CfnAssociation:
+        return ssm.CfnAssociation(
+            self,
+            "Upgrade",
             association_name=f"{full_name}-agent",
-            name="AWS-RunShellScript",
-            parameters={"commands": script},
+            name=document.ref,
+            document_version="$LATEST",
+            # An association that changes runs at once.
+            parameters={"Fingerprint": [fingerprint]},
             targets=[ssm.CfnAssociation.TargetProperty(key=f"tag:{FLEET_TAG}", values=[full_name])],
-            # Also runs at once on a new instance and when the script changes.
-            schedule_expression="rate(1 day)",
+            schedule_expression=UPGRADE_SCHEDULE,
             compliance_severity="HIGH",
             # A failing upgrade stops before it has reached all instances.
             max_concurrency="25%",
             max_errors="10%",
         )
+
+
+def document_name(full_name: str) -> str:
+    """Name of the SSM document that installs a fleet's agents."""
+    return f"{full_name}-agent"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs or upgrades the Joblane agent on Amazon Linux 2023. State Manager runs it on a new
-# instance, after every deployment that changes it, and once a day; a repeated run changes nothing.
+# Installs or upgrades the Joblane agent on Amazon Linux 2023. User data (boot.sh) runs it while an
+# instance boots; State Manager runs it on a new instance too, after every deployment that changes
+# it, and every 30 minutes. A repeated run changes nothing.
 # The stack replaces the words between at signs.
 set -eu
 
@@ -9,13 +10,27 @@ release=$home/releases/@RELEASE@
 python=python@PYTHON@
 units=@UNITS@
 
+mkdir -p "$home/releases" "$home/bin"
+# A new instance has two callers at once.
+exec 9>"$home/lock"
+flock 9
+
+# retry COMMAND...: tries five times. State Manager itself does not try again before its next run.
+retry() {
+  for pause_s in 2 5 10 20; do
+    "$@" && return
+    sleep "$pause_s"
+  done
+  "$@"
+}
+
 if [ ! -d "$release" ]; then
   echo "installing release @RELEASE@"
-  dnf install --quiet --assumeyes "$python" libseccomp nftables
-  mkdir -p "$home/releases" "$home/bin"
+  rm -rf "$home/releases"/.installing-*
+  retry dnf install --quiet --assumeyes "$python" libseccomp nftables
   aside=$(mktemp -d "$home/releases/.installing-XXXXXX")
   trap 'rm -rf "$aside"' EXIT
-  aws s3 cp --only-show-errors --region '@REGION@' '@BUNDLE_URL@' "$aside/bundle.zip"
+  retry aws s3 cp --only-show-errors --region '@REGION@' '@BUNDLE_URL@' "$aside/bundle.zip"
   # Whoever may write to the bucket may not choose what runs as root here.
   echo '@BUNDLE_DIGEST@  '"$aside/bundle.zip" | sha256sum --check --quiet
   "$python" -m venv --without-pip "$aside/release"

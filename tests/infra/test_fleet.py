@@ -6,18 +6,23 @@ import json
 import os
 import re
 import subprocess
+import time
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
 from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
-from infra.agent_install import Installation, fill
+from infra.agent_install import MAX_USER_DATA_BYTES, Boot, Installation, fill
 from infra.assets import archive
 from infra.errors import AssetError
+from joblane.aws.agents import AgentStore
+from joblane.aws.table import decoded, encoded
 from tests.infra.synthesis import Deployment, synthesize
 
 FLEET = "fleet-main"
@@ -92,12 +97,90 @@ def test_the_group_has_the_declared_sizes_and_types_and_no_desired_size(
     )
 
 
-def test_state_manager_installs_on_the_fleets_instances(production: Deployment) -> None:
+def user_data(deployment: Deployment) -> str:
+    """The user data of the only fleet's instances, with the region's token as `<>`."""
+    (_, parts) = template_data(deployment)["UserData"]["Fn::Base64"]["Fn::Join"]
+    return "".join(part if isinstance(part, str) else "<>" for part in parts)
+
+
+def test_instances_install_by_their_user_data_what_state_manager_upgrades(
+    production: Deployment,
+) -> None:
+    document = production.one("AWS::SSM::Document")
+    association = production.one("AWS::SSM::Association")
+    (logical_id,) = production.resources("AWS::SSM::Document")
+
+    assert f"--name '{document['Name']}' --document-version '$LATEST'" in user_data(production)
+    assert {"Ref": logical_id} == association["Name"]
+    assert "$LATEST" == association["DocumentVersion"]
+    # A document with a name of its own is changed in place, or the deployment fails.
+    assert "NewVersion" == document["UpdateMethod"]
+
+
+def test_a_release_replaces_no_instance_and_is_upgraded_to_at_once(tmp_path: Path) -> None:
+    one, two = installation(tmp_path, "one"), installation(tmp_path, "two")
+    assert one.fingerprint() != two.fingerprint()
+    # Numbers of tokens differ from synthesis to synthesis.
+    again = installation(tmp_path, "one", bundle_url="${Token[TOKEN.7]}", region="${Token[8]}")
+    assert one.fingerprint() == again.fingerprint()
+    # The user data is part of the launch template.
+    assert {"document", "agents_table", "region"} == vars(Boot("", "", "")).keys() - {
+        "console",
+        "instance_id",
+    }
+
+
+def test_the_association_runs_again_when_the_script_changes(production: Deployment) -> None:
+    association = production.one("AWS::SSM::Association")
+    content = production.one("AWS::SSM::Document")["Content"]
+    assert content["parameters"].keys() == association["Parameters"].keys()
+    assert "rate(30 minutes)" == association["ScheduleExpression"]
+
+
+def test_nothing_installs_before_the_role_may_and_the_script_is_there(
+    production: Deployment,
+) -> None:
+    policies = production.resources("AWS::IAM::Policy", FLEET)
+    needed = set(production.resources("AWS::SSM::Document")) | set(policies)
+    for kind in ("AWS::SSM::Association", "AWS::AutoScaling::AutoScalingGroup"):
+        (resource,) = production.resources(kind).values()
+        assert needed <= set(resource["DependsOn"])
+
+
+def test_user_data_is_within_the_limit_and_every_place_has_a_value(production: Deployment) -> None:
+    text = user_data(production)
+    assert len(text.encode()) + 100 < MAX_USER_DATA_BYTES
+    assert not re.search(r"@[A-Z_]+@", text)
+
+
+def test_instances_get_new_kernels_and_changed_templates(production: Deployment) -> None:
+    (group,) = production.resources("AWS::AutoScaling::AutoScalingGroup").values()
+    assert 14 * 86_400 == group["Properties"]["MaxInstanceLifetime"]
+    policy = group["UpdatePolicy"]
+    assert {"AutoScalingInstanceRefresh"} == policy.keys() - {"AutoScalingScheduledAction"}
+    assert {
+        "Strategy": "Rolling",
+        "Preferences": {
+            "MinHealthyPercentage": 90,
+            "MaxHealthyPercentage": 100,
+            "InstanceWarmup": 120,
+            "ScaleInProtectedInstances": "Refresh",
+            "StandbyInstances": "Ignore",
+        },
+    } == policy["AutoScalingInstanceRefresh"]
+    # The group follows the newest version, so that a changed template changes the group.
+    template = group["Properties"]["MixedInstancesPolicy"]["LaunchTemplate"]
+    version = template["LaunchTemplateSpecification"]["Version"]
+    assert "LatestVersionNumber" == version["Fn::GetAtt"][1]
+
+
+def test_state_manager_upgrades_the_fleets_instances(production: Deployment) -> None:
     association = production.one("AWS::SSM::Association")
 
-    assert association["Name"] == "AWS-RunShellScript"
     assert association["Targets"] == [{"Key": "tag:joblane:fleet", "Values": ["joblane-main"]}]
-    script = json.dumps(association["Parameters"]["commands"])
+    (step,) = production.one("AWS::SSM::Document")["Content"]["mainSteps"]
+    assert "aws:runShellScript" == step["action"]
+    script = json.dumps(step["inputs"]["runCommand"])
     for needed in (
         "KillMode=process",
         "RestartKillSignal=SIGHUP",
@@ -135,15 +218,16 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
     return Installation(**{**values, **changes})
 
 
-def install(tmp_path: Path, script: list[str], *, failed: bool = False) -> list[str]:
-    """Run the script with stand-ins for the system's programs; return what it asked of them."""
+def prepare(tmp_path: Path) -> None:
+    """Write stand-ins for the system's programs, which record how they are called in `asked`."""
     tools = tmp_path / "tools"
     asked = tmp_path / "asked"
     asked.write_text("", encoding="utf-8")
     if not tools.exists():
         tools.mkdir()
         stand_ins = {
-            "dnf": "",
+            "dnf": f"[ ! -e {tmp_path}/unreachable ] || {{ rm {tmp_path}/unreachable; exit 1; }}",
+            "sleep": "",
             "systemctl": f'[ "$2" != is-failed ] || [ -e {tmp_path}/failed ]',
             # `aws s3 cp ... URL FILE`
             "aws": 'for file; do :; done; : >"$file"',
@@ -156,17 +240,41 @@ def install(tmp_path: Path, script: list[str], *, failed: bool = False) -> list[
             tool = tools / name
             tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{asked}\n{body}\n', encoding="utf-8")
             tool.chmod(0o755)
+
+
+def start(tmp_path: Path, script: list[str]) -> "subprocess.Popen[str]":
+    """Start the script; `prepare` first."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", "\n".join(script)],
+        env={"PATH": f"{tmp_path / 'tools'}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    """Whether a program that this one has started is `flock`."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    return any(Path(f"/proc/{n}/comm").read_text(encoding="utf-8") == "flock\n" for n in children)
+
+
+def install(tmp_path: Path, script: list[str], *, failed: bool = False) -> list[str]:
+    """Run the script with the stand-ins; return what it asked of them."""
+    prepare(tmp_path)
     if failed:
         (tmp_path / "failed").touch()
-    done = subprocess.run(
-        ["/bin/sh", "-c", "\n".join(script)],
-        env={"PATH": f"{tools}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return asked.read_text(encoding="utf-8").splitlines()
+    run = start(tmp_path, script)
+    _, err = run.communicate(timeout=60)
+    assert (run.returncode, err) == (0, "")
+    return (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) -> None:
@@ -191,6 +299,123 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
         .startswith(f"#!{home}/current/bin/python\n")
     )
     assert {"one", "two"} == {release.name for release in (home / "releases").iterdir()}
+
+
+def test_a_repository_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
+    (tmp_path / "unreachable").touch()
+    asked = install(tmp_path, installation(tmp_path, "one").script())
+    assert 2 == sum(line.startswith("dnf install") for line in asked)
+    assert "sleep 2" in asked
+    assert (tmp_path / "opt" / "current").resolve().name == "one"
+
+
+def test_user_data_and_state_manager_may_install_at_once(tmp_path: Path) -> None:
+    script = installation(tmp_path, "one").script()
+    # The first run stops in the middle until the second has asked for the lock.
+    prepare(tmp_path)
+    slow = tmp_path / "tools" / "dnf"
+    slow.write_text(
+        f"#!/bin/sh\necho dnf >>{tmp_path}/asked\nread line <{tmp_path}/go\n", encoding="utf-8"
+    )
+    os.mkfifo(tmp_path / "go")
+    runs = [start(tmp_path, script)]
+    wait_until(lambda: "dnf" in (tmp_path / "asked").read_text(encoding="utf-8"))
+    runs.append(start(tmp_path, script))
+    wait_until(lambda: waits_for_a_lock(runs[1].pid))
+    (tmp_path / "go").write_text("\n", encoding="utf-8")
+    for run in runs:
+        out, err = run.communicate(timeout=30)
+        assert (0, "") == (run.returncode, err), out
+    asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+    assert 1 == asked.count("dnf")
+    assert 1 == asked.count("systemctl restart joblane-agent")
+    release = tmp_path / "opt" / "releases" / "one"
+    assert {"bin", "lib"} == {path.name for path in release.iterdir()}
+
+
+def boot(tmp_path: Path, *, failures: int) -> tuple[int, list[str]]:
+    """Run the user data; its first `failures` attempts to install fail. Returns code and calls."""
+    prepare(tmp_path)
+    for name in ("instance-id", "console"):
+        (tmp_path / name).write_text("i-0123456789abcdef0", encoding="utf-8")
+    document = installation(tmp_path, "one").document()
+    (tmp_path / "document").write_text(json.dumps(document), encoding="utf-8")
+    (tmp_path / "failures").write_text("x" * failures, encoding="utf-8")
+    aws = f"""#!/bin/sh
+echo aws "$@" >>{tmp_path}/asked
+for last; do :; done
+case "$1 $2" in
+"ssm get-document")
+  if [ -s {tmp_path}/failures ]; then
+    printf %s "$(cut -c 2- {tmp_path}/failures)" >{tmp_path}/failures
+    echo "AccessDenied: not yet" >&2
+    echo >&2
+    exit 254
+  fi
+  cat {tmp_path}/document ;;
+"s3 cp") : >"$last" ;;
+"dynamodb put-item")
+  while [ "$1" != --item ]; do shift; done
+  cp "${{2#file://}}" {tmp_path}/row.json ;;
+esac
+"""
+    (tmp_path / "tools" / "aws").write_text(aws, encoding="utf-8")
+    text = Boot(
+        document="joblane-main-agent",
+        agents_table="joblane-agents",
+        region="eu-west-1",
+        console=str(tmp_path / "console"),
+        instance_id=str(tmp_path / "instance-id"),
+    ).user_data()
+    run = start(tmp_path, text.splitlines())
+    run.communicate(timeout=60)
+    return run.returncode, (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+
+
+def test_an_instance_installs_while_it_boots(tmp_path: Path) -> None:
+    code, asked = boot(tmp_path, failures=0)
+    assert 0 == code
+    assert asked[0].startswith("aws ssm get-document --region eu-west-1 --name joblane-main-agent")
+    assert "systemctl restart joblane-agent" == asked[-1]
+    assert not [line for line in asked if "dynamodb" in line]
+
+
+def test_an_installation_that_failed_is_repeated(tmp_path: Path) -> None:
+    code, asked = boot(tmp_path, failures=2)
+    assert 0 == code
+    assert ["sleep 5", "sleep 15"] == [line for line in asked if line.startswith("sleep")]
+    assert "systemctl restart joblane-agent" == asked[-1]
+
+
+def test_why_an_installation_failed_stands_in_the_agents_row_and_on_the_console(
+    tmp_path: Path,
+) -> None:
+    began_ms = int(time.time() * 1000)
+    code, asked = boot(tmp_path, failures=99)
+    assert 1 == code
+    assert not [line for line in asked if line.startswith("systemctl")]
+    console = (tmp_path / "console").read_text(encoding="utf-8")
+    assert "the installation failed: AccessDenied: not yet\n" in console
+
+    row = decoded(json.loads((tmp_path / "row.json").read_text(encoding="utf-8")))
+    store = AgentStore(cast("Any", OneRow(row)), "joblane-agents")
+    shown = store.get("i-0123456789abcdef0")
+    assert shown is not None
+    assert "the installation failed: AccessDenied: not yet" == shown.trouble
+    assert not shown.alive(shown.beat_ms)
+    assert began_ms <= shown.beat_ms <= time.time() * 1000
+
+
+@dataclass
+class OneRow:
+    """A table with one row."""
+
+    row: dict[str, Any]
+
+    def get_item(self, *, Key: Any, **_: Any) -> dict[str, Any]:  # noqa: N803 - boto's name
+        """Read it by its key."""
+        key = decoded(Key)
+        return {"Item": encoded(self.row)} if key.items() <= self.row.items() else {}
 
 
 def test_a_forged_bundle_is_not_installed(tmp_path: Path) -> None:

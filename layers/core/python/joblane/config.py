@@ -111,6 +111,10 @@ class Fleet(Strict):
     """Smallest number of instances."""
     max_size: Annotated[int, Field(ge=1, le=5000)] = 4
     """Largest number of instances; at least `min_size`."""
+    max_instance_lifetime_days: Annotated[int, Field(ge=1, le=365)] = 14
+    """An instance is drained and replaced at this age, so that kernels get their fixes: a new one
+    boots the newest image of Amazon Linux 2023. A job that still runs is interrupted and repeated;
+    give a fleet for jobs of several days a longer lifetime."""
     allow_host_network: bool = False
     """Whether jobs may use the network `host` on these instances."""
     egress_allow: tuple[Ipv4Range, ...] = ()
