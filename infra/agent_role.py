@@ -15,6 +15,9 @@ from joblane.deployment.names import TENANT_SHARES, fleet_name
 INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
 """Reason for a policy with a pattern of inboxes."""
 
+LANES_OF = "The three lanes of each of the fleet's queues: after the underscore is nothing else."
+"""Reason for a policy with a pattern of lanes or dead-letter queues of one queue."""
+
 GROUP = "The name is exact; the id before it is AWS's and not known before the group is made."
 """Reason for a policy with a pattern of groups."""
 
@@ -90,7 +93,8 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
                 "sqs:ReceiveMessage",
                 "sqs:SendMessage",
             ),
-            resources.lanes(queues),
+            resources.lanes_of(queues),
+            LANES_OF,
         ),
         Grant(
             ("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
@@ -105,7 +109,7 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
         Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),), conditions=settings),
         Grant(("states:StartExecution",), (resources.recovery_machine(),)),
         Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
-        Grant(("sqs:SendMessage",), resources.dead_letters(queues)),
+        Grant(("sqs:SendMessage",), resources.dead_letters_of(queues), LANES_OF),
         Grant(
             ("autoscaling:CompleteLifecycleAction",),
             (resources.group(fleet_name(stack.config.name, fleet)),),

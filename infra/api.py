@@ -17,7 +17,7 @@ from infra.function import Function, FunctionStack
 from infra.identity import IdentityStack
 from infra.policies import Grant, acknowledge, log_group
 from infra.recovery import policies
-from infra.resources import INBOXES, OBJECTS, STREAMS
+from infra.resources import INBOXES, LANES, OBJECTS, STREAMS
 from joblane.config import Config
 from joblane.contract.route import FunctionName
 from joblane.contract.routes import ROUTES
@@ -119,8 +119,8 @@ class ApiStack(FunctionStack):
                 Grant(("dynamodb:GetItem",), (resources.table("counters"),)),
                 Grant(
                     ("sqs:SendMessage",),
-                    (*resources.lanes(config.queues), resources.inboxes()),
-                    INBOXES,
+                    (resources.lanes(), resources.inboxes()),
+                    f"{LANES} {INBOXES}",
                 ),
                 Grant(("logs:GetLogEvents",), (resources.job_log_streams(),), STREAMS),
                 Grant(("dynamodb:PutItem",), (resources.table("audit"),)),
@@ -179,12 +179,13 @@ class ApiStack(FunctionStack):
                 ),
                 Grant(
                     ("sqs:SendMessage",),
-                    (*resources.lanes(config.queues), resources.inboxes()),
-                    INBOXES,
+                    (resources.lanes(), resources.inboxes()),
+                    f"{LANES} {INBOXES}",
                 ),
                 Grant(
                     ("sqs:GetQueueAttributes",),
-                    (*resources.lanes(config.queues), *resources.dead_letters(config.queues)),
+                    (resources.lanes(), resources.dead_letters()),
+                    LANES,
                 ),
             ],
         )

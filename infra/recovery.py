@@ -14,6 +14,7 @@ from infra.assets import Assets
 from infra.function import Function, FunctionStack
 from infra.policies import Grant, acknowledge, give, log_group, removal
 from infra.recovery_machine import definition
+from infra.resources import LANES
 from joblane.config import Config
 from joblane.deployment.names import recovery_name, recovery_rule_name
 
@@ -81,10 +82,7 @@ class RecoveryStack(FunctionStack):
                     (resources.table("conditions"),),
                 ),
                 Grant(("dynamodb:Query",), (resources.table("agents"),)),
-                Grant(
-                    ("sqs:SendMessage",),
-                    (*resources.lanes(config.queues), resources.alternate()),
-                ),
+                Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
                 Grant(("states:StartExecution",), (resources.recovery_machine(),)),
                 Grant(("lambda:InvokeFunction",), (tester.function.function_arn,)),
             ],

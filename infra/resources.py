@@ -12,9 +12,9 @@ from constructs import Construct
 
 from joblane.config import Config
 from joblane.deployment.names import (
-    LANES,
     OUTPUT,
     PAYLOADS,
+    Lane,
     alternate_name,
     bucket_name,
     dead_letter_name,
@@ -27,6 +27,9 @@ from joblane.deployment.names import (
     table_name,
     topic_name,
 )
+
+LANES = "The prefix is that of lanes alone, or of their dead letters; queues come and go."
+"""Reason for a policy with a pattern of lanes or dead-letter queues."""
 
 INBOXES = "Each agent creates its own inbox: the prefix is exact, the agent's name is not known."
 """Reason for a policy with a pattern of inboxes."""
@@ -62,21 +65,25 @@ class Resources:
         """ARN of one index of a table."""
         return f"{self.table(table)}/index/{index}"
 
-    def lanes(self, queues: Iterable[str]) -> list[str]:
-        """ARNs of every lane of these queues."""
-        return [
-            self._arn("sqs", lane_name(self._name, queue, lane))
-            for queue in queues
-            for lane in LANES
-        ]
+    def lanes(self) -> str:
+        """ARN pattern of every lane of the deployment."""
+        return self._arn("sqs", lane_name(self._name, "*", "*"))
 
-    def dead_letters(self, queues: Iterable[str]) -> list[str]:
-        """ARNs of the dead-letter queue of every lane of these queues."""
-        return [
-            self._arn("sqs", dead_letter_name(self._name, queue, lane))
-            for queue in queues
-            for lane in LANES
-        ]
+    def lanes_of(self, queues: Iterable[str]) -> list[str]:
+        """ARN patterns of the lanes of these queues, one for each queue."""
+        return [self._arn("sqs", lane_name(self._name, queue, "*")) for queue in queues]
+
+    def dead_letters(self) -> str:
+        """ARN pattern of every dead-letter queue of a lane."""
+        return self._arn("sqs", dead_letter_name(self._name, "*", "*"))
+
+    def dead_letters_of(self, queues: Iterable[str]) -> list[str]:
+        """ARN patterns of the dead-letter queues of these queues, one for each queue."""
+        return [self._arn("sqs", dead_letter_name(self._name, queue, "*")) for queue in queues]
+
+    def dead_letter(self, queue: str, lane: Lane) -> str:
+        """ARN of the dead-letter queue of one lane."""
+        return self._arn("sqs", dead_letter_name(self._name, queue, lane))
 
     def alternate(self) -> str:
         """ARN of the queue for events that could not be delivered."""

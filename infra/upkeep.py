@@ -15,9 +15,10 @@ from infra.assets import Assets
 from infra.function import Function, FunctionStack
 from infra.lanes import new_queue
 from infra.policies import Grant, acknowledge
-from infra.resources import INBOXES
+from infra.resources import INBOXES, LANES
 from joblane.config import Config
-from joblane.deployment.names import LANES, alternate_name, topic_name
+from joblane.deployment import names
+from joblane.deployment.names import alternate_name, topic_name
 
 REQUEUE_TIMEOUT_S = 55
 """Less than the minute between two runs."""
@@ -94,8 +95,8 @@ class UpkeepStack(FunctionStack):
                 ),
                 Grant(
                     ("sqs:SendMessage",),
-                    (*resources.lanes(self.config.queues), resources.inboxes()),
-                    INBOXES,
+                    (resources.lanes(), resources.inboxes()),
+                    f"{LANES} {INBOXES}",
                 ),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
@@ -128,10 +129,7 @@ class UpkeepStack(FunctionStack):
                     (resources.table("agents"),),
                 ),
                 Grant(("dynamodb:GetItem",), (resources.table("jobs"),)),
-                Grant(
-                    ("sqs:SendMessage",),
-                    (*resources.lanes(self.config.queues), resources.alternate()),
-                ),
+                Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
             ],
         )
         instance_end.keep_failures(alternate.queue_arn, retries=2, max_age_s=3600)
@@ -157,9 +155,12 @@ class UpkeepStack(FunctionStack):
             display_name="Joblane: dead letters",
             enforce_ssl=True,
         )
-        names = [f"{queue}-{lane}" for queue in config.queues for lane in LANES]
         sources = {
-            **dict(zip(names, resources.dead_letters(config.queues), strict=True)),
+            **{
+                f"{queue}-{lane}": resources.dead_letter(queue, lane)
+                for queue in config.queues
+                for lane in names.LANES
+            },
             "Alternate": resources.alternate(),
         }
         dead_letter = Function(
@@ -174,10 +175,11 @@ class UpkeepStack(FunctionStack):
                     ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
                     (resources.table("jobs"),),
                 ),
-                Grant(("sqs:SendMessage",), resources.lanes(config.queues)),
+                Grant(("sqs:SendMessage",), (resources.lanes(),), LANES),
                 Grant(
                     ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
-                    tuple(sources.values()),
+                    (resources.dead_letters(), resources.alternate()),
+                    LANES,
                 ),
                 Grant(("sns:Publish",), (topic.topic_arn,)),
             ],

@@ -109,7 +109,7 @@ def test_the_descriptor_is_one_that_agents_accept(production: Deployment) -> Non
     assert parameter["Name"] == "/joblane/descriptor"
     assert (
         descriptor.lane_url("default", "high")
-        == "https://sqs.eu-west-1.amazonaws.com/111122223333/joblane-default-high"
+        == "https://sqs.eu-west-1.amazonaws.com/111122223333/joblane-lane-default_high"
     )
     assert (
         descriptor.jobs_table,

@@ -5,11 +5,11 @@ from typing import Any
 from tests.infra.synthesis import Deployment
 
 LANES = {
-    f"joblane-{queue}-{lane}"
+    f"joblane-lane-{queue}_{lane}"
     for queue in ("default", "bulk")
     for lane in ("high", "default", "low")
 }
-DEAD_LETTERS = {f"{lane}-dlq" for lane in LANES}
+DEAD_LETTERS = {lane.replace("-lane-", "-dlq-") for lane in LANES}
 
 
 def queues(deployment: Deployment) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -39,7 +39,7 @@ def test_every_queue_keeps_14_days_waits_20_s_and_hides_120_s(laptop: Deployment
 def test_a_lane_gives_up_after_1000_receives_into_its_own_dead_letters(laptop: Deployment) -> None:
     found = queues(laptop)
     for lane in LANES:
-        dead_letters, _ = found[f"{lane}-dlq"]
+        dead_letters, _ = found[lane.replace("-lane-", "-dlq-")]
         assert {
             "deadLetterTargetArn": {"Fn::GetAtt": [dead_letters, "Arn"]},
             "maxReceiveCount": 1000,

@@ -8,8 +8,10 @@ from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment
 from tests.infra.templates import as_list, statements
 
-LANES = tuple(f"sqs:joblane-default-{lane}" for lane in ("high", "default", "low"))
-DEAD_LETTERS = tuple(f"{lane}-dlq" for lane in LANES)
+LANES = ("sqs:joblane-lane-*_*",)
+DEAD_LETTERS = ("sqs:joblane-dlq-*_*",)
+OWN_LANES = ("sqs:joblane-lane-default_*",)
+OWN_DEAD_LETTERS = ("sqs:joblane-dlq-default_*",)
 INBOXES = ("sqs:joblane-inbox-*",)
 JOBS = "dynamodb:table/joblane-jobs"
 AUDIT = "dynamodb:table/joblane-audit"
@@ -137,7 +139,7 @@ ALLOWED = {
             "sqs:ReceiveMessage",
             "sqs:SendMessage",
         ),
-        LANES,
+        OWN_LANES,
     )
     | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (CONDITIONS,))
@@ -146,7 +148,7 @@ ALLOWED = {
         ("states:StartExecution", MACHINE),
         ("lambda:InvokeFunction", "lambda:function:joblane-recovery"),
     }
-    | every(("sqs:SendMessage",), DEAD_LETTERS)
+    | every(("sqs:SendMessage",), OWN_DEAD_LETTERS)
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
     | {("dynamodb:PutItem", OUTPUT), ("s3:PutObject", OBJECTS_OF_OUTPUT)}
     | {

@@ -15,7 +15,15 @@ from cdk_nag import AwsSolutionsChecks
 
 from joblane.aws.directory import directory_key
 from joblane.config import Config
-from joblane.deployment.names import OUTPUT, PAYLOADS, TENANT_SHARES, descriptor_name
+from joblane.deployment.names import (
+    LANES,
+    OUTPUT,
+    PAYLOADS,
+    TENANT_SHARES,
+    dead_letter_name,
+    descriptor_name,
+    lane_name,
+)
 from joblane.job.output import stream_name
 from joblane.job.secret_names import parse
 from tests.infra.synthesis import ROOT, Deployment, synthesize
@@ -142,7 +150,8 @@ def conditions_of(tenant: str) -> list[Call]:
 
 def others(fleet: str, queue: str) -> list[Call]:
     """An agent's other calls for a job of one of the fleet's queues."""
-    lanes = [arn("sqs", f"joblane-{queue}-{lane}") for lane in ("high", "default", "low")]
+    lanes = [arn("sqs", lane_name("joblane", queue, lane)) for lane in LANES]
+    letters = [arn("sqs", dead_letter_name("joblane", queue, lane)) for lane in LANES]
     inbox = arn("sqs", "joblane-inbox-i-0123456789abcdef0")
     on_lane = ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage", "SendMessage")
     group = f"autoScalingGroup:3c5b:autoScalingGroupName/joblane-{fleet}"
@@ -154,7 +163,7 @@ def others(fleet: str, queue: str) -> list[Call]:
         *items("settings", ("BatchGetItem",), TENANT_SHARES),
         *(call for name in shared for call in items("conditions", CONDITIONS, name)),
         *(Call(f"sqs:{action}", lane) for lane in lanes for action in on_lane),
-        *(Call("sqs:SendMessage", f"{lane}-dlq") for lane in lanes),
+        *(Call("sqs:SendMessage", letter) for letter in letters),
         *(Call(f"sqs:{a}", inbox) for a in ("CreateQueue", "DeleteMessage", "ReceiveMessage")),
         Call("states:StartExecution", arn("states", "stateMachine:joblane-recovery")),
         Call("lambda:InvokeFunction", arn("lambda", "function:joblane-recovery")),
@@ -198,9 +207,10 @@ def test_an_agent_may_do_all_that_it_does(
 
 
 def test_an_instance_reaches_no_lane_of_another_fleet(fleets: Deployment) -> None:
-    for fleet, queue in (("main", "acme"), ("acme", "default")):
-        calls = [call for call in others(fleet, queue) if f":joblane-{queue}" in call.arn]
-        assert calls
+    """Also where the names of queues begin alike: acme and acme-day, of another fleet."""
+    for fleet, queue in (("main", "acme"), ("acme", "default"), ("acme", "acme-day")):
+        calls = [call for call in others(fleet, queue) if f"-{queue}_" in call.arn]
+        assert 3 * 4 + 3 == len(calls)
         assert [] == [call for call in calls if allows(policy(fleets, fleet), call)]
 
 
@@ -244,8 +254,7 @@ def written(name: str) -> str:
     name = re.sub(r"^arn:aws:[a-z0-9]+:[^:]*:[^:]*:", "", name)
     name = name.replace(f"{ACCOUNT}-{REGION}", "ACCOUNT-REGION").replace(REGION, "REGION")
     name = re.sub(r"[0-9a-f]{64}\.zip$", "BUNDLE.zip", name)
-    lane = r"^joblane-(default|acme|acme-night)-(high|default|low)"
-    return re.sub(lane, "joblane-QUEUE-LANE", name)
+    return re.sub(r"^joblane-(lane|dlq)-(default|acme|acme-night)_", r"joblane-\1-QUEUE_", name)
 
 
 def quoted(text: str) -> list[str]:

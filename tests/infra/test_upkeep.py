@@ -9,7 +9,7 @@ from tests.infra.synthesis import ROOT, Deployment, synthesize
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
 
 DEAD_LETTERS = {
-    f"joblane-{queue}-{lane}-dlq"
+    f"joblane-dlq-{queue}_{lane}"
     for queue in ("default", "bulk")
     for lane in ("high", "default", "low")
 }

@@ -37,9 +37,9 @@ def kind(arn: str) -> str:
     if arn == "*":
         return arn
     _, _, service, _, _, name = arn.split(":", maxsplit=5)
-    lane = re.fullmatch(rf"{DEPLOYMENT}-(?:default|bulk)-(?:high|default|low)(-dlq)?", name)
+    lane = re.fullmatch(rf"{DEPLOYMENT}-(lane|dlq)-.+_.+", name)
     if service == "sqs" and lane:
-        name = "dead letters" if lane[1] else "lanes"
+        name = "dead letters" if lane[1] == "dlq" else "lanes"
     return f"{service}:{name}"
 
 

@@ -279,7 +279,7 @@ class SimAgent:
 
     def _admit(self, url: str, received: Received) -> None:
         """Take a slot for a message, as Agent does."""
-        delivery = Delivery("default", url, f"{url}-dlq", received, self.clock())
+        delivery = Delivery("default", url, url.replace("-lane-", "-dlq-"), received, self.clock())
         self._slots.take("default", received.memory_mb)
         self.flight.add(delivery)
         self._spawn(self._serve(delivery))

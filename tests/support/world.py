@@ -329,7 +329,7 @@ def _record(key: int, entry: Any, lane: str) -> dict[str, Any]:
     return {
         "messageId": str(key),
         "body": entry.body,
-        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{NAME}-default-{lane}-dlq",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq-default_{lane}",
         "attributes": {"ApproximateReceiveCount": str(entry.receives)},
         "messageAttributes": {
             name: {"stringValue": value["StringValue"]} for name, value in entry.attributes.items()

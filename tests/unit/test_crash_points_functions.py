@@ -33,7 +33,7 @@ from tests.support.requests import Api
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
-DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-default-default-dlq"
+DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq-default_default"
 
 
 class Killed(BaseException):

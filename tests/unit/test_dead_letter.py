@@ -18,7 +18,7 @@ from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 
 NOW = 1_800_000_000.0
-DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-default-default-dlq"
+DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq-default_default"
 ALTERNATE = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-alternate"
 OURS = Message(job_id=JOB, tenant="acme").encode()
 
@@ -89,7 +89,7 @@ def test_a_job_whose_message_was_received_too_often_is_dead_and_somebody_knows(
     assert "received 1000 times" in head.timeline[-1].reason
     assert head.expires_at == int(NOW) + 90 * 86_400
     (raw,) = kept(aws, JOB)
-    assert (OURS, f"{NAME}-default-default-dlq") == (raw["body"]["S"], raw["source"]["S"])
+    assert (OURS, f"{NAME}-dlq-default_default") == (raw["body"]["S"], raw["source"]["S"])
     ((subject, note),) = notes(aws, told)
     assert f"Joblane: job {JOB} is dead" == subject
     assert f"joblane dlq replay {JOB}" in note["next"]
@@ -142,7 +142,7 @@ def test_a_running_job_gets_a_fresh_message_instead(aws: Cloud, told: str):
     aws.jobs.claim(JOB, "agent-1", 2_000)
     assert [] == deal(aws, letter(OURS))
     assert State.ACTIVE is stored(aws).state
-    lane = aws.clients.make("sqs").receive_message(QueueUrl=f"{PREFIX}{NAME}-default-default")
+    lane = aws.clients.make("sqs").receive_message(QueueUrl=f"{PREFIX}{NAME}-lane-default_default")
     assert OURS == lane["Messages"][0]["Body"]
     assert [] == notes(aws, told)
 

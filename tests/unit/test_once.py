@@ -164,7 +164,7 @@ def test_what_a_crash_left_undone_the_next_request_does(
     status, job = api("POST", "/v1/jobs", JOB, headers=KEY)
     assert (202, [job["id"]]) == (status, ids(api))
     answer = aws.clients.make("sqs").receive_message(
-        QueueUrl=f"{PREFIX}joblane-default-default", MaxNumberOfMessages=10
+        QueueUrl=f"{PREFIX}joblane-lane-default_default", MaxNumberOfMessages=10
     )
     assert {True} == {job["id"] in message["Body"] for message in answer["Messages"]}
 

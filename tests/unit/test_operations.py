@@ -47,10 +47,10 @@ def bodies(aws: Cloud, url: str) -> list[dict[str, Any]]:
     return [json.loads(message["Body"]) for message in answer.get("Messages", [])]
 
 
-def waiting(aws: Cloud, queue: str = "default-default") -> tuple[int, int]:
+def waiting(aws: Cloud, queue: str = "default_default") -> tuple[int, int]:
     """Messages that can be seen, and those that are kept back."""
     answer = aws.clients.make("sqs").get_queue_attributes(
-        QueueUrl=f"{PREFIX}{NAME}-{queue}", AttributeNames=["All"]
+        QueueUrl=f"{PREFIX}{NAME}-lane-{queue}", AttributeNames=["All"]
     )["Attributes"]
     return (
         int(answer["ApproximateNumberOfMessages"]),
@@ -161,7 +161,7 @@ def test_a_batch_is_answered_entry_by_entry_in_order(aws: Cloud, api: Api):
     assert 200 == status
     assert [202, 400, 202, 400, 202] == [entry["status"] for entry in entries]
     assert "command" == entries[1]["errors"][0]["field"]
-    assert ((1, 0), (1, 0)) == (waiting(aws), waiting(aws, "bulk-high"))
+    assert ((1, 0), (1, 0)) == (waiting(aws), waiting(aws, "bulk_high"))
     for entry in entries:
         if entry["status"] == 202:
             assert (200, entry["job"]) == api("GET", f"/v1/jobs/{entry['job']['id']}")
@@ -280,11 +280,11 @@ def test_nobody_moves_another_tenants_job(aws: Cloud, api: Api):
 @pytest.mark.parametrize("state", [State.FAILED, State.DEAD])
 def test_a_job_that_failed_is_retried_with_its_counters_reset(aws: Cloud, api: Api, state: State):
     job_id = submit(api)["id"]
-    bodies(aws, f"{PREFIX}{NAME}-default-default")
+    bodies(aws, f"{PREFIX}{NAME}-lane-default_default")
     end(aws, claim(aws, job_id), state)
     status, job = api("POST", f"/v1/jobs/{job_id}/retry")
     assert (202, "pending", 0, None) == (status, job["state"], job["attempt"], job["ended_at"])
-    assert [job_id] == [m["job_id"] for m in bodies(aws, f"{PREFIX}{NAME}-default-default")]
+    assert [job_id] == [m["job_id"] for m in bodies(aws, f"{PREFIX}{NAME}-lane-default_default")]
     head = claim(aws, job_id)
     assert (1, 2, None) == (head.attempt, head.epoch, head.wake_at_ms)
 

@@ -23,7 +23,7 @@ from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
-LANE = f"{PREFIX}{NAME}-default-default"
+LANE = f"{PREFIX}{NAME}-lane-default_default"
 
 
 def run(

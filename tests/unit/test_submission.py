@@ -24,9 +24,9 @@ def _api(aws: Cloud) -> Api:
     return Api(application(aws))
 
 
-def messages(aws: Cloud, lane: str = "default-default") -> list[Any]:
+def messages(aws: Cloud, lane: str = "default_default") -> list[Any]:
     answer = aws.clients.make("sqs").receive_message(
-        QueueUrl=f"{PREFIX}joblane-{lane}",
+        QueueUrl=f"{PREFIX}joblane-lane-{lane}",
         MaxNumberOfMessages=10,
         MessageSystemAttributeNames=["All"],
     )
@@ -66,7 +66,7 @@ def test_a_job_cannot_require_another_tenants_quota(aws: Cloud, api: Api, tenant
 
 def test_priority_and_queue_choose_the_lane(aws: Cloud, api: Api):
     api("POST", "/v1/jobs", {"command": ["x"], "queue": "bulk", "priority": "high"})
-    assert 1 == len(messages(aws, "bulk-high"))
+    assert 1 == len(messages(aws, "bulk_high"))
 
 
 @pytest.mark.parametrize(

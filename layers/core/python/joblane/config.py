@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from joblane.condition.policies import AnyPolicy
 from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
-from joblane.deployment.names import PLATFORM, Name
+from joblane.deployment.names import KINDS, PLATFORM, Name
 from joblane.job.retention import Retention
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
@@ -191,6 +191,19 @@ class Config(Strict):
     def maxima_of(self, queue: str) -> list[Maxima]:
         """Return the maxima of the fleets that serve a queue."""
         return [fleet.max for fleet in self.fleets.values() if queue in fleet.queues]
+
+    @model_validator(mode="after")
+    def _queues_are_apart(self) -> Self:
+        """Names of queues of `a-lane` begin like those of lanes of `a`, in policies of `a`."""
+        first, *words = self.name.split("-")
+        for position, word in enumerate(words):
+            if word in KINDS:
+                other = "-".join((first, *words[:position]))
+                raise ValueError(
+                    f"name: {self.name!r} has the word {word!r} after a dash, so policies of "
+                    f"{other!r} would reach its SQS queues; use a name without it"
+                )
+        return self
 
     @model_validator(mode="after")
     def _machines_have_clients(self) -> Self:

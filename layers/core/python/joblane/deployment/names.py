@@ -32,14 +32,23 @@ def table_name(deployment: str, table: str) -> str:
     return f"{deployment}-{table}"
 
 
-def lane_name(deployment: str, queue: str, lane: Lane) -> str:
-    """Name of the SQS queue behind one lane: `joblane-default-high`."""
-    return f"{deployment}-{queue}-{lane}"
+KINDS: Final = ("lane", "dlq", "inbox")
+"""What follows the deployment's name in names of SQS queues, a word for each kind: a policy on
+`joblane-lane-*` reaches no dead letters and no inbox. No deployment has one of them in its name."""
 
 
-def dead_letter_name(deployment: str, queue: str, lane: Lane) -> str:
-    """Name of the dead-letter queue of one lane: `joblane-default-high-dlq`."""
-    return f"{lane_name(deployment, queue, lane)}-dlq"
+def lane_name(deployment: str, queue: str, lane: Lane | Literal["*"]) -> str:
+    """Name of the SQS queue behind one lane: `joblane-lane-default_high`.
+
+    No queue has an underscore in its name: `joblane-lane-default_*` are the lanes of one queue, and
+    none of `default-night`.
+    """
+    return f"{deployment}-lane-{queue}_{lane}"
+
+
+def dead_letter_name(deployment: str, queue: str, lane: Lane | Literal["*"]) -> str:
+    """Name of the dead-letter queue of one lane: `joblane-dlq-default_high`."""
+    return f"{deployment}-dlq-{queue}_{lane}"
 
 
 def inbox_name(deployment: str, agent: str) -> str:
