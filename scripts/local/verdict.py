@@ -1,14 +1,16 @@
 """Compares what a witness saw of jobs with the guarantees, on a host with random kills."""
 
+import base64
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import httpx
 
-from scripts.local.witness import END, Run, overlap
+from scripts.local.witness import END, Run, overlap, printed
 
 Breach = Literal["loss", "overlap", "repeat", "interruption", "torn_log"]
 
@@ -18,6 +20,13 @@ FIRST_LINES = 3
 
 OUTPUT_S = 30.0
 """A reader waits 10 s for the last records of an attempt that was lost."""
+
+
+class Record(NamedTuple):
+    """A record of a job's output, as its readers get it: one line, or some that came together."""
+
+    seq: int
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -31,8 +40,8 @@ class Case:
     """By the API."""
     runs: list[Run]
     """By when they began, as the job told."""
-    output: str
-    """Of all attempts, as its readers see it."""
+    output: tuple[Record, ...]
+    """Of all attempts, in the order in which a reader gets them."""
     shim_kills: int
     """How often its shim was killed, and the job with it."""
 
@@ -69,22 +78,25 @@ def _is_lost(case: Case, ended: int) -> bool:
 
 
 def _is_torn(case: Case) -> bool:
-    """Whether readers miss output, or see it twice or out of order."""
-    seen: dict[str, list[str]] = {run.token: [] for run in case.runs}
-    for line in case.output.splitlines():
-        token, _, what = line.partition(" ")
+    """Whether readers miss output, or get it twice, out of order or with other bytes."""
+    before = (Record(0, b""), *case.output)
+    if any(record.seq not in {1, last.seq + 1} for last, record in pairwise(before)):
+        return True  # each attempt's records are numbered from 1, without gaps
+    seen: dict[str, list[bytes]] = {run.token: [] for run in case.runs}
+    for line in b"".join(record.data for record in case.output).splitlines(keepends=True):
+        token = line.partition(b" ")[0].decode("ascii", "replace")
         if token not in seen:
             return True
-        seen[token].append(what)
-    everything = [*map(str, range(case.ticks)), END]
+        seen[token].append(line)
+    told = [*map(str, range(case.ticks)), END]
     for run in case.runs:
         lines = seen[run.token]
-        if lines != run.told[: len(lines)]:
+        if lines != [printed(run.token, what) for what in run.told[: len(lines)]]:
             return True
         # What a killed shim had not read yet is gone with it; else all that was told is there.
-        if run.ended and lines != everything and not case.shim_kills:
+        if run.ended and len(lines) != len(told) and not case.shim_kills:
             return True
-    return case.state == "completed" and everything not in seen.values()
+    return case.state == "completed" and len(told) not in map(len, seen.values())
 
 
 def count(cases: dict[str, Case]) -> tuple[Counter[Breach], list[str]]:
@@ -103,18 +115,25 @@ def count(cases: dict[str, Case]) -> tuple[Counter[Breach], list[str]]:
     return counted, told
 
 
-def output_of(get: Callable[..., httpx.Response], job_id: str) -> str:
+def output_of(get: Callable[..., httpx.Response], job_id: str) -> tuple[Record, ...]:
     """Read a job's output, of all attempts, as a follower does.
 
     `get` sends a GET to the API; what has not arrived after `OUTPUT_S` is missing.
     """
-    text, cursor = "", None
+    records: list[Record] = []
+    cursor = None
     ends = time.monotonic() + OUTPUT_S
     while True:
         query = {"limit": "1000", **({"next": cursor} if cursor else {})}
         page = get(f"/v1/jobs/{job_id}/logs", params=query).raise_for_status().json()
-        text += "".join(entry.get("text", "") for entry in page["entries"])
+        records += [_record(entry) for entry in page["entries"]]
         cursor = page["next"]
         if page["complete"] or time.monotonic() > ends:
-            return text
+            return tuple(records)
         time.sleep(0 if page["entries"] else 0.5)
+
+
+def _record(entry: dict[str, Any]) -> Record:
+    odd = entry.get("base64")
+    data = base64.b64decode(odd) if odd is not None else entry["text"].encode()
+    return Record(entry["seq"], data)

@@ -17,6 +17,11 @@ PYTHON = "/usr/bin/python3"
 
 END = "end"
 
+ODD = 3
+"""One line of a job's output in so many is not UTF-8."""
+
+NOT_UTF8 = b"\xff\xc3(\x00"
+
 _PROGRAM = f"""
 import os, socket, sys, time
 port, tick_s, *ticks = int(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])
@@ -25,12 +30,19 @@ run = os.urandom(6).hex()
 link.sendall(f"{{os.environ['JOBLANE_JOB_ID']}} {{run}}\\n".encode())
 def tell(what):
     link.sendall(f"{{time.clock_gettime(time.CLOCK_BOOTTIME):.6f}} {{what}}\\n".encode())
-    os.write(1, f"{{run}} {{what}}\\n".encode())
+    odd = {NOT_UTF8!r} if what != "{END}" and what % {ODD} == 0 else b""
+    os.write(1, f"{{run}} {{what}} ".encode() + odd + b"\\n")
 for tick in range(ticks[min(int(os.environ["JOBLANE_ATTEMPT"]), len(ticks)) - 1]):
     tell(tick)
     time.sleep(tick_s)
 tell("{END}")
 """
+
+
+def printed(token: str, what: str) -> bytes:
+    """The line that a run writes to its standard output when it tells `what`."""
+    odd = NOT_UTF8 if what != END and int(what) % ODD == 0 else b""
+    return f"{token} {what} ".encode() + odd + b"\n"
 
 
 @dataclass

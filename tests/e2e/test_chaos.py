@@ -1,4 +1,8 @@
-"""Random kills of an agent's processes: the short form of `scripts/bench chaos`."""
+"""Random kills of an agent's processes: the short form of `scripts/bench chaos`.
+
+Each job prints numbered lines, one in three of them not UTF-8; the judge compares what a reader
+gets, record by record, with the lines that were printed, byte for byte.
+"""
 
 import random
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from scripts.local.verdict import Breach, Case, breaches, count
-from scripts.local.witness import END, Run
+from scripts.local.verdict import Breach, Case, Record, breaches, count
+from scripts.local.witness import END, NOT_UTF8, Run
+from scripts.local.witness import printed as line
 
 TICKS = 5
 WHOLE = [*map(str, range(TICKS)), END]
@@ -15,9 +16,25 @@ def run(token: str, begin: float, lines: int = TICKS + 1) -> Run:
     return Run(token, [begin + n / 10 for n in range(lines)], WHOLE[:lines])
 
 
-def printed(*runs: Run) -> str:
-    return "".join(f"{each.token} {what}\n" for each in runs for what in each.told)
+def printed(*runs: Run) -> tuple[Record, ...]:
+    return tuple(
+        Record(seq, line(each.token, what))
+        for each in runs
+        for seq, what in enumerate(each.told, 1)
+    )
 
+
+def changed(output: tuple[Record, ...], old: bytes, new: bytes) -> tuple[Record, ...]:
+    """Output with other bytes in it."""
+    return tuple(Record(seq, data.replace(old, new)) for seq, data in output)
+
+
+def renumbered(output: tuple[Record, ...], first: int) -> tuple[Record, ...]:
+    """The same bytes, with other numbers."""
+    return tuple(Record(seq, record.data) for seq, record in enumerate(output, first))
+
+
+LINES = printed(run("a", 1))
 
 ONCE = Case(
     ticks=TICKS,
@@ -43,8 +60,9 @@ FAILED = replace(
         replace(TWICE, runs=[run("a", 1, 2), AGAIN], output=printed(AGAIN), shim_kills=0),
         replace(TWICE, runs=[run("a", 1), AGAIN], output=printed(AGAIN)),
         replace(TWICE, output=printed(run("a", 1, 2), AGAIN)),
+        replace(ONCE, output=(Record(1, LINES[0].data + LINES[1].data), *renumbered(LINES[2:], 2))),
         FAILED,
-        replace(FAILED, runs=[], output="", shim_kills=0),
+        replace(FAILED, runs=[], output=(), shim_kills=0),
         replace(FAILED, runs=[run("a", 1)], output=printed(CUT)),
     ],
 )
@@ -58,7 +76,7 @@ def test_what_may_happen_breaks_nothing(case: Case):
         (replace(ONCE, state="active"), "loss"),
         (replace(ONCE, state="dead"), "loss"),
         (replace(ONCE, state="failed"), "loss"),
-        (replace(ONCE, runs=[], output=""), "loss"),
+        (replace(ONCE, runs=[], output=()), "loss"),
         (replace(ONCE, runs=[CUT], shim_kills=1), "loss"),
         (replace(FAILED, runs=[run("a", 1)], output=printed(run("a", 1)), shim_kills=0), "loss"),
         (replace(TWICE, runs=[CUT, run("b", 1.2)]), "overlap"),
@@ -67,9 +85,15 @@ def test_what_may_happen_breaks_nothing(case: Case):
         (replace(TWICE, runs=[run("a", 1), run("b", 2, 3)], shim_kills=0), "repeat"),
         (replace(TWICE, shim_kills=0), "interruption"),
         (replace(FAILED, shim_kills=0), "interruption"),
-        (replace(ONCE, output=printed(run("a", 1)).replace("a 2\n", "")), "torn_log"),
-        (replace(ONCE, output=printed(run("a", 1)).replace("a 2\n", "a 2\na 2\n")), "torn_log"),
-        (replace(ONCE, output=printed(run("a", 1)).replace("a end\n", "")), "torn_log"),
+        (replace(ONCE, output=LINES[:2] + LINES[3:]), "torn_log"),
+        (replace(ONCE, output=LINES[:3] + LINES[2:]), "torn_log"),
+        (replace(ONCE, output=LINES[:-1]), "torn_log"),
+        (replace(ONCE, output=LINES[1:]), "torn_log"),
+        (replace(ONCE, output=renumbered(LINES[:2] + LINES[3:], 1)), "torn_log"),
+        (replace(ONCE, output=renumbered(LINES, 2)), "torn_log"),
+        (replace(ONCE, output=(LINES[1], LINES[0], *LINES[2:])), "torn_log"),
+        (replace(ONCE, output=changed(LINES, NOT_UTF8, "\ufffd".encode())), "torn_log"),
+        (replace(ONCE, output=changed(LINES, b"\n", b"")), "torn_log"),
         (replace(ONCE, output=printed(run("a", 1), run("z", 1))), "torn_log"),
         (replace(TWICE, output=printed(CUT, run("b", 1, 4))), "torn_log"),
     ],
