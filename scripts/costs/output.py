@@ -7,10 +7,8 @@ evenly over the time that the job runs.
 import math
 from dataclasses import dataclass
 
-from scripts.costs.prices import DAYS, GB, S3_GB, S3_PUT, TABLE_GB, WRITE_UNIT
+from joblane.job.chunk import CHUNK_BYTES, ROW_BYTES, belongs_in_s3
 
-CHUNK_BYTES = 1024 * 1024
-ROW_BYTES = 128
 PAUSES_S = (0.02, 1.0, 2.0, 4.0)
 """Seconds before each of the first chunks."""
 
@@ -31,14 +29,14 @@ class Output:
     object_bytes: float = 0
 
 
-def output(size: float, seconds: float, days: float) -> Output:
+def output(size: float, seconds: float, days: int) -> Output:
     """Return what `size` bytes of a job that runs for `seconds` use when kept for `days`."""
     if size <= 0:
         return Output()
     count = chunks(size, seconds)
     each = size / count
     units = math.ceil((ROW_BYTES + each) / 1024)
-    if in_s3(each, days):
+    if belongs_in_s3(math.ceil(each), days):
         return Output(count, count * ROW_BYTES, count, size)
     return Output(count * units, count * ROW_BYTES + size)
 
@@ -52,10 +50,3 @@ def chunks(size: float, seconds: float) -> int:
         timed = sum(seconds >= sum(PAUSES_S[:n]) for n in range(1, len(PAUSES_S) + 1)) + 1
     small = math.ceil(size / LEAST_BYTES)
     return max(min(timed, small), math.ceil(size / CHUNK_BYTES))
-
-
-def in_s3(size: float, days: float) -> bool:
-    """Whether a chunk costs less in S3, its row included."""
-    months = days / DAYS * size / GB
-    table = WRITE_UNIT.of(math.ceil((ROW_BYTES + size) / 1024)) + TABLE_GB.of(months)
-    return WRITE_UNIT.of(1) + S3_PUT.of(1) + S3_GB.of(months) < table

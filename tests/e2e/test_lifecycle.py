@@ -13,6 +13,7 @@ from joblane.aws.clients import Clients
 from joblane.deployment.names import dead_letter_name, lane_name, topic_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
+from scripts.smokes.faults import subscribed
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for
 from tests.support.paced import start_paced
@@ -138,22 +139,8 @@ def test_one_bad_entry_does_not_sink_a_batch(http: Http):
 @pytest.fixture(name="told")
 def _told(clients: Clients) -> Iterator[Callable[[str], dict[str, Any]]]:
     """An operator's queue, subscribed to the topic; waits for a notification with a text in it."""
-    sns, sqs = clients.make("sns"), clients.make("sqs")
-    url = sqs.create_queue(QueueName="operator")["QueueUrl"]
+    sqs = clients.make("sqs")
     topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:{topic_name(DEPLOYMENT)}"
-    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:operator"
-    statement = {
-        "Effect": "Allow",
-        "Principal": {"Service": "sns.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": arn,
-        "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
-    }
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
-    subscription = sns.subscribe(
-        TopicArn=topic, Protocol="sqs", Endpoint=arn, ReturnSubscriptionArn=True
-    )
 
     def wait(part: str) -> dict[str, Any]:
         deadline = time.monotonic() + 20
@@ -165,9 +152,8 @@ def _told(clients: Clients) -> Iterator[Callable[[str], dict[str, Any]]]:
                     return {"subject": body["Subject"], **json.loads(body["Message"])}
         raise AssertionError(f"no notification names {part}")
 
-    yield wait
-    sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
-    sqs.delete_queue(QueueUrl=url)
+    with subscribed(clients.make, topic) as url:
+        yield wait
 
 
 def test_an_operator_is_told_of_a_message_that_is_not_ours(

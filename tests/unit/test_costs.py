@@ -3,10 +3,19 @@
 import pytest
 
 from joblane.config import Config
+from joblane.job import chunk
 from scripts.costs.month import Load, Month, UnknownPriceError
 from scripts.costs.output import Output, chunks, output
 from scripts.costs.page import text, total
-from scripts.costs.prices import SECONDS, instance_hour, table
+from scripts.costs.prices import (
+    S3_GB,
+    S3_PUT,
+    SECONDS,
+    TABLE_GB,
+    WRITE_UNIT,
+    instance_hour,
+    table,
+)
 from scripts.costs.resources import Resources
 from scripts.costs.usage import projector_calls, traces
 
@@ -119,6 +128,13 @@ def test_large_chunks_lie_in_s3_and_their_rows_in_the_table():
     small, large = output(2000, 0.01, 90), output(100_000, 0.01, 90)
     assert (3, 0, 2128) == (small.write_units, small.puts, small.table_bytes)
     assert Output(1, 128, 1, 100_000) == large
+
+
+def test_the_product_places_output_by_the_same_prices():
+    assert WRITE_UNIT.of(1) == pytest.approx(chunk.WRITE_UNIT_DOLLARS)
+    assert S3_PUT.of(1) == pytest.approx(chunk.PUT_DOLLARS)
+    assert TABLE_GB.of(1) == chunk.TABLE_GB_MONTH_DOLLARS
+    assert S3_GB.of(1) == chunk.S3_GB_MONTH_DOLLARS
 
 
 def test_every_price_has_its_source():

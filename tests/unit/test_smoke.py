@@ -1,0 +1,218 @@
+"""The smoke test itself: what runs after a failure or an interruption, and what it tells."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.config import load_config
+from joblane.contract.access import AnyRole
+from scripts.smokes.account import CONFIG
+from scripts.smokes.command import price
+from scripts.smokes.runner import Failure, Smoke, Step
+from scripts.smokes.site import Load, Site
+from scripts.smokes.steps import REMOVAL, STEPS
+from tests.unit.test_costs import RESOURCES
+
+ROOT = Path(__file__).parents[2]
+
+
+class Nowhere(Site):
+    """A site that keeps what was done to it."""
+
+    local = True
+    load = Load(1, 1)
+    patience_s = 1.0
+
+    def __init__(self, *, local: bool = True) -> None:
+        super().__init__()
+        self.local = local
+        self.done: list[str] = []
+
+    def check(self) -> None:
+        """Note it."""
+        self.done.append("check")
+
+    def deploy(self) -> None:
+        """Note it."""
+        self.done.append("deploy")
+
+    def remove(self) -> None:
+        """Note it."""
+        self.done.append("remove")
+
+    def aws(self, service: str) -> Any:
+        """Say that no test needs it."""
+        raise NotImplementedError
+
+    def new_token(self, role: AnyRole) -> str:
+        """Say that no test needs it."""
+        raise NotImplementedError
+
+    def end_instance(self, agent: str) -> None:
+        """Say that no test needs it."""
+        raise NotImplementedError
+
+    def upgrade(self, agent: str) -> None:
+        """Say that no test needs it."""
+        raise NotImplementedError
+
+    def refusals(self) -> list[str]:
+        """Say that no test needs it."""
+        raise NotImplementedError
+
+
+def fails(_site: Site) -> None:
+    raise Failure("job 01J has exit code 1")
+
+
+def breaks(_site: Site) -> None:
+    raise KeyError("threads")
+
+
+def step(name: str, run: Any = Nowhere.deploy, **fields: Any) -> Step:
+    return Step(name, f"{name} works", run, f"look at {name}", **fields)
+
+
+REMOVE = step("remove", Nowhere.remove)
+CHECK = step("preflight", Nowhere.check, first=True, reads=True)
+
+
+def kinds(smoke: Smoke) -> dict[str, str]:
+    return {outcome.step.name: outcome.kind for outcome in smoke.outcomes}
+
+
+def test_when_every_step_is_right_everything_is_removed():
+    site = Nowhere()
+    smoke = Smoke(site, (CHECK, step("deploy"), step("jobs")), REMOVE)
+    assert smoke.run()
+    assert ["check", "deploy", "deploy", "remove"] == site.done
+    assert {"ok"} == set(kinds(smoke).values())
+
+
+@pytest.mark.parametrize("fault", [fails, breaks])
+def test_after_a_failure_the_other_steps_run_and_everything_is_removed(fault: Any):
+    site = Nowhere()
+    smoke = Smoke(site, (CHECK, step("deploy"), step("jobs", fault), step("load")), REMOVE)
+    assert not smoke.run()
+    assert ["check", "deploy", "deploy", "remove"] == site.done
+    wanted = {"preflight": "ok", "deploy": "ok", "jobs": "failed", "load": "ok", "remove": "ok"}
+    assert wanted == kinds(smoke)
+    assert "next: look at jobs" in smoke.report()
+    said = "job 01J has exit code 1" if fault is fails else "KeyError: 'threads'"
+    assert said in smoke.report()
+
+
+def test_after_a_failed_deployment_nothing_runs_and_what_is_there_is_removed():
+    site = Nowhere()
+    smoke = Smoke(site, (CHECK, step("deploy", fails, first=True), step("jobs")), REMOVE)
+    assert not smoke.run()
+    assert ["check", "remove"] == site.done
+    assert "skipped" == kinds(smoke)["jobs"]
+    assert "deploy failed" in smoke.report()
+
+
+def test_names_that_exist_are_not_removed():
+    """The preflight found a deployment of that name, which is not this run's."""
+    site = Nowhere()
+    taken = step("preflight", fails, first=True, reads=True)
+    smoke = Smoke(site, (taken, step("deploy", first=True)), REMOVE)
+    assert not smoke.run()
+    assert [] == site.done
+    assert {"preflight": "failed", "deploy": "skipped"} == kinds(smoke)
+
+
+def test_a_removal_that_leaves_something_is_a_failure():
+    smoke = Smoke(Nowhere(), (step("deploy"),), step("remove", fails))
+    assert not smoke.run()
+    assert "failed" == kinds(smoke)["remove"]
+
+
+def test_without_steps_only_the_removal_runs():
+    site = Nowhere()
+    assert Smoke(site, (), REMOVE).run()
+    assert ["remove"] == site.done
+
+
+def test_what_the_local_aws_has_not_got_is_skipped_by_name_there_only():
+    steps = (step("trail", missing="CloudTrail"),)
+    here, there = (Smoke(Nowhere(local=local), steps, REMOVE) for local in (True, False))
+    assert here.run()
+    assert there.run()
+    assert {"trail": "skipped"} == kinds(here)
+    assert "the local AWS has no CloudTrail" in here.report()
+    assert {"trail": "ok", "remove": "ok"} == kinds(there)
+
+
+INTERRUPTED = """
+import sys, time
+from scripts.local.command import run
+from scripts.smokes.command import report
+from scripts.smokes.runner import Smoke
+from tests.unit.test_smoke import CHECK, Nowhere, step
+
+def waits(site):
+    print("waiting", flush=True)
+    time.sleep(60)
+
+def removes(site):
+    print("removing", flush=True)
+    time.sleep(1)
+    print("removed", flush=True)
+
+smoke = Smoke(Nowhere(), (CHECK, step("deploy", waits), step("jobs")), step("remove", removes))
+sys.exit(run("scripts/smoke", lambda: report(smoke)))
+"""
+
+
+def test_ctrl_c_removes_everything_and_so_does_a_second_one():
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert "waiting\n" == process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert "removing\n" == process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert rest.startswith("removed\n")
+    assert "deploy" in rest
+    assert "interrupted" in rest
+    assert 128 + signal.SIGINT == process.returncode
+
+
+def test_every_step_says_what_it_proves_and_what_to_do_next():
+    for each in (*STEPS, REMOVAL):
+        assert each.name
+        assert each.proves
+        assert each.hint
+    names = [each.name for each in STEPS]
+    assert len(set(names)) == len(names)
+    assert ["preflight"] == [each.name for each in STEPS if each.reads]
+
+
+def test_the_page_lists_the_steps_in_their_order():
+    page = (ROOT / "docs/how-to/prove-a-deployment.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    wanted = [
+        f"| {each.name} | {each.proves}{'' if each.missing is None else ' (AWS only)'} |"
+        for each in (*STEPS, REMOVAL)
+    ]
+    assert wanted == rows
+
+
+def test_the_deployment_of_a_run_is_valid_and_costs_less_than_a_dollar(tmp_path: Path):
+    file = tmp_path / "joblane.toml"
+    file.write_text(CONFIG.format(name="smoke-012abc", reserved="true", threads=8))
+    config = load_config(file)
+    assert {"reader", "developer", "operator", "admin"} <= {*config.tenants["main"].machines}
+    assert 0.05 < price(config, RESOURCES, 3600) < 1.0
