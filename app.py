@@ -4,10 +4,11 @@
 account, and no network once the layer's wheels are in uv's cache.
 """
 
+import os
 import sys
 from pathlib import Path
 
-from aws_cdk import App
+from aws_cdk import App, Environment
 
 from infra.assets import build_assets
 from infra.compose import compose
@@ -23,13 +24,19 @@ def main() -> int:
     named = app.node.try_get_context("config")
     try:
         config = load_config(Path(named) if named else ROOT / "joblane.toml")
-        compose(app, config, build_assets(ROOT, config))
+        compose(app, config, build_assets(ROOT, config), known_environment())
     except InfraError as error:
         for line in error.lines:
             print(line, file=sys.stderr)  # noqa: T201 - the CDK CLI shows our stderr
         return 1
     app.synth()
     return 0
+
+
+def known_environment() -> Environment | None:
+    """The account and region of the credentials that the CDK CLI has found, if any."""
+    account, region = (os.environ.get(f"CDK_DEFAULT_{name}") for name in ("ACCOUNT", "REGION"))
+    return Environment(account=account, region=region) if account and region else None
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import CfnOutput, Duration
+from aws_cdk import CfnOutput, Duration, RemovalPolicy
 from aws_cdk import aws_cognito as cognito
 
 from infra.identity import IdentityStack
 from infra.outputs import client_output
-from infra.policies import removal
 from infra.resources import JoblaneStack
 from joblane.config import DEFAULT_MACHINE, Config, Issuer
 from joblane.contract.access import (
@@ -143,7 +142,7 @@ def _people(stack: JoblaneStack, identity: IdentityStack) -> cognito.UserPoolCli
             scopes=[cognito.OAuthScope.OPENID, *_scopes(SCOPES)],
         ),
     )
-    client.apply_removal_policy(removal(stack.config))
+    client.apply_removal_policy(RemovalPolicy.DESTROY)
     return client
 
 
@@ -166,7 +165,7 @@ def _machine(
             scopes=_scopes(scope for scope in SCOPES if scope in ALL_ROLES[role]),
         ),
     )
-    client.apply_removal_policy(removal(stack.config))
+    client.apply_removal_policy(RemovalPolicy.DESTROY)
     return client
 
 

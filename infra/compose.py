@@ -1,6 +1,6 @@
 """The stacks of a deployment and the order in which they are deployed."""
 
-from aws_cdk import App, Tags
+from aws_cdk import App, Environment, Tags
 
 from infra.api import ApiStack
 from infra.assets import Assets
@@ -14,12 +14,15 @@ from infra.upkeep import UpkeepStack
 from joblane.config import Config
 
 
-def compose(app: App, config: Config, assets: Assets) -> None:
+def compose(
+    app: App, config: Config, assets: Assets, environment: Environment | None = None
+) -> None:
     """Add every stack of `config` to `app`: `<name>-data`, `-lanes`, ... , and one for each fleet.
 
     The stacks share names, not exports (see `infra.resources`), so the order is declared here.
+    Without an `environment`, the account and region, buckets that stayed cannot be adopted.
     """
-    data = DataStack(app, config)
+    data = DataStack(app, config, environment)
     lanes = LanesStack(app, config)
     identity = IdentityStack(app, config) if config.access is None else None
     api = ApiStack(app, config, assets, identity)
@@ -34,7 +37,7 @@ def compose(app: App, config: Config, assets: Assets) -> None:
         # The role of a fleet reaches a new tenant before the API accepts that tenant's jobs.
         api.add_stack_dependency(fleet)
     recovery = RecoveryStack(app, config, assets)
-    projection = ProjectionStack(app, config, assets, data.jobs)
+    projection = ProjectionStack(app, config, assets)
     for stack in (recovery, projection):
         stack.add_stack_dependency(upkeep)  # which depends on the others
     Tags.of(app).add("joblane:deployment", config.name)

@@ -6,7 +6,7 @@ again. The audit trail is the exception, because its rows never change.
 
 from collections.abc import Mapping
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Environment
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -20,8 +20,10 @@ from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
     OUTPUT,
     PAYLOADS,
+    access_log_bucket_name,
     descriptor_name,
     log_group_name,
+    stream_parameter_name,
     table_name,
 )
 
@@ -60,14 +62,17 @@ JOB_INDEXES: dict[str, tuple[Key, Key]] = {
 
 
 class DataStack(JoblaneStack):
-    """The resources that hold data."""
+    """The resources that hold data.
 
-    def __init__(self, scope: Construct, config: Config) -> None:
-        super().__init__(scope, config, "data", "tables and the logs of jobs")
+    In a known `environment` the names of the buckets are literal, which CloudFormation requires of
+    what it adopts (docs/decisions/1211).
+    """
+
+    def __init__(self, scope: Construct, config: Config, environment: Environment | None) -> None:
+        super().__init__(scope, config, "data", "tables and the logs of jobs", environment)
         tables = {
             name: self._table(name, partition, sort) for name, (partition, sort) in TABLES.items()
         }
-        self.jobs = tables["jobs"]
         for index, (partition, sort) in JOB_INDEXES.items():
             tables["jobs"].add_global_secondary_index(
                 index_name=index,
@@ -93,16 +98,31 @@ class DataStack(JoblaneStack):
             description="Queues and tables of this deployment, read by agents at their start",
             string_value=describe(config, self.resources),
         )
+        stream = tables["jobs"].table_stream_arn
+        if stream is None:
+            raise ValueError("the jobs table has no stream")
         # The access log of the bucket of large submissions and output, and that bucket.
         retention = config.retention
-        accesses = self._bucket("Accesses", None, {"": retention.logs_days})
+        log_name = access_log_bucket_name(config.name, self.account, self.region)
+        accesses = self._bucket("Accesses", log_name, {"": retention.logs_days})
         days = {PAYLOADS: retention.payload_days, OUTPUT: retention.logs_days}
         self._bucket("Payloads", self.resources.bucket(), days, accesses)
+        for table in tables.values():
+            # Last, so that no failure of another resource rolls back a protected table.
+            others = (each for each in self.node.children if each not in tables.values())
+            table.node.add_dependency(*others)
+        ssm.StringParameter(
+            self,
+            "JobsStream",
+            parameter_name=stream_parameter_name(config.name),
+            description="Stream of the jobs table, read when the projection stack is deployed",
+            string_value=stream,
+        )
 
     def _bucket(
         self,
         construct_id: str,
-        bucket_name: str | None,
+        bucket_name: str,
         days: Mapping[str, int],
         accesses: s3.Bucket | None = None,
     ) -> s3.Bucket:

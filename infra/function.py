@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Duration
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.policies import Grant, acknowledge, give, log_group, removal
+from infra.policies import Grant, acknowledge, give, log_group
 from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.deployment.names import table_name
@@ -41,7 +41,7 @@ class FunctionStack(JoblaneStack):
             code=lambda_.Code.from_asset(str(assets.layer)),
             compatible_runtimes=[self.runtime],
             compatible_architectures=[self.architecture],
-            removal_policy=removal(config),
+            removal_policy=RemovalPolicy.DESTROY,
         )
 
 

@@ -1,6 +1,6 @@
 """The identity stack: the user pool, its scopes and groups, and its token endpoint."""
 
-from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import Aws
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
@@ -16,7 +16,6 @@ class IdentityStack(JoblaneStack):
 
     def __init__(self, scope: Construct, config: Config) -> None:
         super().__init__(scope, config, "identity", "who may call the API")
-        keep = removal(config) is RemovalPolicy.RETAIN
         self.pool = cognito.UserPool(
             self,
             "Users",
@@ -34,7 +33,7 @@ class IdentityStack(JoblaneStack):
                 require_uppercase=True,
                 require_symbols=True,
             ),
-            deletion_protection=keep,
+            deletion_protection=config.removal == "retain",
             removal_policy=removal(config),
         )
         acknowledge(

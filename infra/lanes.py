@@ -2,11 +2,10 @@
 
 from itertools import product
 
-from aws_cdk import Duration
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.policies import removal
 from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.deployment.names import LANES, dead_letter_name, lane_name
@@ -29,7 +28,11 @@ def new_queue(
     name: str,
     dead_letters: sqs.DeadLetterQueue | None = None,
 ) -> sqs.Queue:
-    """Create a queue with the settings of all."""
+    """Create a queue with the settings of all.
+
+    It is deleted with its stack: messages are wake-ups, and the table has the jobs. `joblane
+    requeue` sends new messages.
+    """
     return sqs.Queue(
         stack,
         construct_id,
@@ -40,7 +43,7 @@ def new_queue(
         enforce_ssl=True,
         encryption=sqs.QueueEncryption.SQS_MANAGED,
         dead_letter_queue=dead_letters,
-        removal_policy=removal(stack.config),
+        removal_policy=RemovalPolicy.DESTROY,
     )
 
 

@@ -42,13 +42,21 @@ def give(role: iam.Role, grants: Iterable[Grant]) -> None:
 
 
 def removal(config: Config) -> RemovalPolicy:
-    """Return the removal policy of data: retain, unless the configuration says destroy."""
-    return RemovalPolicy.RETAIN if config.removal == "retain" else RemovalPolicy.DESTROY
+    """Return the removal policy of what holds data; all else is deleted with its stack.
+
+    Retained data outlives its stack, but not a creation that is rolled back: it is empty, and its
+    fixed name would block the next deployment (docs/decisions/1211).
+    """
+    if config.removal == "retain":
+        return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    return RemovalPolicy.DESTROY
 
 
 def log_group(scope: Construct, construct_id: str, config: Config, name: str) -> logs.LogGroup:
-    """Create a log group with the retention of this deployment."""
-    group = logs.LogGroup(scope, construct_id, log_group_name=name, removal_policy=removal(config))
+    """Create a log group with the retention of this deployment; it is deleted with its stack."""
+    group = logs.LogGroup(
+        scope, construct_id, log_group_name=name, removal_policy=RemovalPolicy.DESTROY
+    )
     # The construct takes a name for each number of days.
     resource = cast("logs.CfnLogGroup", group.node.default_child)
     resource.retention_in_days = config.retention.logs_days

@@ -5,15 +5,16 @@ import json
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.assets import Assets
 from infra.function import Function, FunctionStack
 from infra.policies import Grant
 from joblane.config import Config
+from joblane.deployment.names import stream_parameter_name
 from joblane.job.lifecycle import WAITING, State
 
 BATCH = 1000
@@ -61,13 +62,13 @@ def patterns() -> list[dict[str, object]]:
 class ProjectionStack(FunctionStack):
     """The projector, and the alarm on its delay."""
 
-    def __init__(
-        self, scope: Construct, config: Config, assets: Assets, jobs: dynamodb.ITable
-    ) -> None:
+    def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
         super().__init__(scope, config, assets, "projection", "counters of queues")
-        if jobs.table_stream_arn is None:
-            raise ValueError("the jobs table has no stream")
         resources = self.resources
+        # AWS names a stream by its time of creation, so its ARN does not follow from the table's.
+        stream = ssm.StringParameter.value_for_string_parameter(
+            self, stream_parameter_name(config.name)
+        )
         projector = Function(
             self,
             "projector",
@@ -80,7 +81,7 @@ class ProjectionStack(FunctionStack):
                         "dynamodb:GetRecords",
                         "dynamodb:GetShardIterator",
                     ),
-                    (jobs.table_stream_arn,),
+                    (stream,),
                 ),
                 # Lambda requires it for every stream, and it has no resources.
                 Grant(("dynamodb:ListStreams",), ("*",)),
@@ -95,7 +96,7 @@ class ProjectionStack(FunctionStack):
             self,
             "Stream",
             function_name=projector.function.function_name,
-            event_source_arn=jobs.table_stream_arn,
+            event_source_arn=stream,
             starting_position="LATEST",
             batch_size=BATCH,
             maximum_batching_window_in_seconds=WINDOW_S,

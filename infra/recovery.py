@@ -2,7 +2,7 @@
 
 import json
 
-from aws_cdk import Duration
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.assets import Assets
 from infra.function import Function, FunctionStack
-from infra.policies import Grant, acknowledge, give, log_group, removal
+from infra.policies import Grant, acknowledge, give, log_group
 from infra.recovery_machine import definition
 from infra.resources import LANES
 from joblane.config import Config
@@ -117,7 +117,7 @@ class RecoveryStack(FunctionStack):
                 level=stepfunctions.LogLevel.ALL,
                 include_execution_data=False,
             ),
-            removal_policy=removal(self.config),
+            removal_policy=RemovalPolicy.DESTROY,
         )
         acknowledge(
             role,

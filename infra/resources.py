@@ -7,7 +7,7 @@ from joblane.toml would block the deployment. Names follow from the configuratio
 
 from collections.abc import Iterable
 
-from aws_cdk import Stack
+from aws_cdk import Environment, Stack
 from constructs import Construct
 
 from joblane.config import Config
@@ -44,8 +44,21 @@ STREAMS = "A stream a claim, named by the job: the group is exact, the streams a
 class JoblaneStack(Stack):
     """One stack of a deployment, `<deployment>-<name>`."""
 
-    def __init__(self, scope: Construct, config: Config, name: str, description: str) -> None:
-        super().__init__(scope, f"{config.name}-{name}", description=f"Joblane: {description}")
+    def __init__(
+        self,
+        scope: Construct,
+        config: Config,
+        name: str,
+        description: str,
+        environment: Environment | None = None,
+    ) -> None:
+        """Create it; without an `environment` it can be deployed to any account and region."""
+        super().__init__(
+            scope,
+            f"{config.name}-{name}",
+            description=f"Joblane: {description}",
+            env=environment,
+        )
         self.config = config
         self.resources = Resources(self, config.name)
 

@@ -39,6 +39,11 @@ def statements(
             yield from policy["PolicyDocument"]["Statement"]
 
 
+def parameters(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """Parameters of the data stack by name."""
+    return {p["Name"]: p for p in deployment.properties("AWS::SSM::Parameter", "data")}
+
+
 def as_list(value: Any) -> list[Any]:
     """A policy's field, which may be one value or several."""
     return value if isinstance(value, list) else [value]

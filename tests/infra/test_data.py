@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from joblane.deployment.descriptor import Descriptor
-from joblane.deployment.names import bucket_name
+from joblane.deployment.names import access_log_bucket_name
 from tests.infra.synthesis import Deployment
-from tests.infra.templates import resolved
+from tests.infra.templates import parameters, resolved
 
 KEYS = {
     "joblane-jobs": [("job_id", "HASH"), ("sk", "RANGE")],
@@ -74,6 +74,25 @@ def test_only_jobs_has_a_stream_and_it_shows_what_was_before(production: Deploym
     assert {"joblane-jobs": {"StreamViewType": "NEW_AND_OLD_IMAGES"}} == streams
 
 
+def test_the_projection_reads_the_stream_by_the_name_of_a_parameter(
+    production: Deployment,
+) -> None:
+    """An export in use could not change, nor its table be replaced."""
+    (jobs,) = (
+        logical_id
+        for logical_id, table in production.resources("AWS::DynamoDB::Table", "data").items()
+        if table["Properties"]["TableName"] == "joblane-jobs"
+    )
+    name = "/joblane/jobs-stream"
+    assert {"Fn::GetAtt": [jobs, "StreamArn"]} == parameters(production)[name]["Value"]
+    assert "Outputs" not in production.templates["joblane-data"]
+    asked = production.templates["joblane-projection"]["Parameters"]
+    (stream,) = (key for key, parameter in asked.items() if parameter["Default"] == name)
+    assert "AWS::SSM::Parameter::Value<String>" == asked[stream]["Type"]
+    mapping = production.one("AWS::Lambda::EventSourceMapping", "projection")
+    assert {"Ref": stream} == mapping["EventSourceArn"]
+
+
 def test_only_times_to_sort_by_are_numbers(production: Deployment) -> None:
     kinds = {
         (name, attribute["AttributeName"]): attribute["AttributeType"]
@@ -101,12 +120,11 @@ def test_each_table_expires_items_is_encrypted_and_costs_nothing_idle(
 
 
 def test_the_descriptor_is_one_that_agents_accept(production: Deployment) -> None:
-    parameter = production.one("AWS::SSM::Parameter", "data")
+    parameter = parameters(production)["/joblane/descriptor"]
     text = resolved(parameter["Value"])
 
     descriptor = Descriptor.model_validate_json(text)
 
-    assert parameter["Name"] == "/joblane/descriptor"
     assert (
         descriptor.lane_url("default", "high")
         == "https://sqs.eu-west-1.amazonaws.com/111122223333/joblane-lane-default_high"
@@ -131,9 +149,13 @@ def test_output_of_jobs_is_kept_as_long_as_configured(
 
 def buckets(deployment: Deployment) -> tuple[dict[str, Any], dict[str, Any]]:
     """The bucket of submissions, and the one with the log of its accesses."""
-    found = {"BucketName" in bucket: bucket for bucket in deployment.properties("AWS::S3::Bucket")}
-    assert 2 == len(found)
-    return found[True], found[False]
+    found = {
+        resolved(bucket["BucketName"]): bucket
+        for bucket in deployment.properties("AWS::S3::Bucket", "data")
+    }
+    name = "joblane-111122223333-eu-west-1"
+    assert {name, f"{name}-log"} == set(found)
+    return found[name], found[f"{name}-log"]
 
 
 def test_the_bucket_is_named_for_the_account_and_the_descriptor_tells(
@@ -142,9 +164,9 @@ def test_the_bucket_is_named_for_the_account_and_the_descriptor_tells(
     payloads, _ = buckets(production)
     name = resolved(payloads["BucketName"])
     assert name == "joblane-111122223333-eu-west-1"
-    text = resolved(production.one("AWS::SSM::Parameter", "data")["Value"])
+    text = resolved(parameters(production)["/joblane/descriptor"]["Value"])
     assert name == Descriptor.model_validate_json(text).bucket
-    longest = bucket_name("n" * 31, "1" * 12, "ap-southeast-1")
+    longest = access_log_bucket_name("n" * 31, "1" * 12, "ap-southeast-1")
     assert len(longest) <= 63
 
 
@@ -199,7 +221,7 @@ def test_who_reads_a_submission_is_logged(production: Deployment) -> None:
     (target,) = [
         logical_id
         for logical_id, bucket in production.resources("AWS::S3::Bucket").items()
-        if "BucketName" not in bucket["Properties"]
+        if resolved(bucket["Properties"]["BucketName"]).endswith("-log")
     ]
     assert payloads["LoggingConfiguration"]["DestinationBucketName"] == {"Ref": target}
 

@@ -171,12 +171,10 @@ def short(resource: Any) -> str:
     if isinstance(resource, str):
         return resource
     if "Ref" in resource:
+        if resource["Ref"].startswith("SsmParameterValuejoblanejobsstream"):
+            return "the stream of jobs"
         assert resource["Ref"].startswith("DeadLetters")
         return "the topic"
-    if "Fn::ImportValue" in resource:
-        assert "JobsTable" in resource["Fn::ImportValue"]
-        assert "StreamArn" in resource["Fn::ImportValue"]
-        return "the stream of jobs"
     if "Fn::GetAtt" in resource:
         name = resource["Fn::GetAtt"][0]
         if "Logs" in name:

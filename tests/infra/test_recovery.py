@@ -10,7 +10,7 @@ from infra.recovery_machine import Definition, definition
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor
 from tests.infra.synthesis import Deployment
-from tests.infra.templates import lint, resolved
+from tests.infra.templates import lint, parameters, resolved
 
 
 def mistakes(machine: Definition) -> set[str]:
@@ -93,7 +93,7 @@ def test_the_machine_logs_and_traces_and_is_the_one_that_agents_start(
 ) -> None:
     machine = production.one("AWS::StepFunctions::StateMachine")
     descriptor = Descriptor.model_validate_json(
-        resolved(production.one("AWS::SSM::Parameter", "data")["Value"])
+        resolved(parameters(production)["/joblane/descriptor"]["Value"])
     )
     assert machine["StateMachineName"] == "joblane-recovery"
     assert (

@@ -1,27 +1,101 @@
-"""Production keeps its data when a stack is deleted; the local deployment does not."""
+"""A deleted stack leaves data and nothing else, and the next deployment can adopt it."""
 
-from tests.infra.synthesis import Deployment
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
 
-HOLDS_DATA = {
-    "AWS::DynamoDB::Table": 9,
-    "AWS::S3::Bucket": 2,
-    "AWS::SQS::Queue": 7,
-    "AWS::Cognito::UserPool": 1,
-    "AWS::Logs::LogGroup": 10,
+import pytest
+from aws_cdk import Environment
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
+
+from infra.data import TABLES, DataStack
+from tests.infra.synthesis import ROOT, Deployment, Resource, new_app, read_templates
+
+KEPT = {
+    "AWS::Cognito::UserPool": "people and their second factors",
+    "AWS::DynamoDB::Table": "jobs and their output, the audit trail, settings",
+    "AWS::S3::Bucket": "large submissions and output, and the log of who read them",
 }
-"""Types that hold something of the user's, with how many production has of each."""
+"""Types that hold data, and what: production keeps them."""
+
+DELETED = {
+    "AWS::ApiGatewayV2::Api",
+    "AWS::ApiGatewayV2::Authorizer",
+    "AWS::ApiGatewayV2::Integration",
+    "AWS::ApiGatewayV2::Route",
+    "AWS::ApiGatewayV2::Stage",
+    "AWS::AutoScaling::AutoScalingGroup",
+    "AWS::AutoScaling::LifecycleHook",
+    "AWS::CloudWatch::Alarm",
+    "AWS::Cognito::UserPoolClient",  # of a machine, which goes with it
+    "AWS::Cognito::UserPoolDomain",
+    "AWS::Cognito::UserPoolGroup",  # of a tenant, which goes with it
+    "AWS::Cognito::UserPoolResourceServer",
+    "AWS::EC2::InternetGateway",
+    "AWS::EC2::LaunchTemplate",
+    "AWS::EC2::Route",
+    "AWS::EC2::RouteTable",
+    "AWS::EC2::SecurityGroup",
+    "AWS::EC2::Subnet",
+    "AWS::EC2::SubnetRouteTableAssociation",
+    "AWS::EC2::VPC",
+    "AWS::EC2::VPCEndpoint",
+    "AWS::EC2::VPCGatewayAttachment",
+    "AWS::Events::Rule",
+    "AWS::IAM::InstanceProfile",
+    "AWS::IAM::Policy",
+    "AWS::IAM::Role",
+    "AWS::Lambda::EventInvokeConfig",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::Lambda::Function",
+    "AWS::Lambda::LayerVersion",
+    "AWS::Lambda::Permission",
+    "AWS::Logs::LogGroup",  # of functions, requests and executions; what was done is in `audit`
+    "AWS::S3::BucketPolicy",
+    "AWS::SNS::Topic",
+    "AWS::SNS::TopicPolicy",
+    "AWS::SQS::Queue",  # messages are wake-ups: `joblane requeue` sends new ones
+    "AWS::SQS::QueuePolicy",
+    "AWS::SSM::Association",
+    "AWS::SSM::Document",
+    "AWS::SSM::Parameter",
+    "AWS::StepFunctions::StateMachine",
+}
+"""Every other type. A new type belongs here or into KEPT."""
+
+BY_HAND = {"AWS::Cognito::UserPool": "UserPoolId"}
+"""Types that CloudFormation cannot find by a name, with what `cdk import` is told."""
+
+DEPLOY = ROOT / "docs/how-to/deploy.md"
 
 
-def test_production_retains_what_holds_data(production: Deployment) -> None:
-    for kind, count in HOLDS_DATA.items():
-        found = production.resources(kind)
-        assert (kind, count) == (kind, len(found))
-        for logical_id, resource in found.items():
-            assert (logical_id, "Retain", "Retain") == (
-                logical_id,
-                resource["DeletionPolicy"],
-                resource["UpdateReplacePolicy"],
-            )
+def policies(resource: Resource) -> tuple[str, str]:
+    """What becomes of a resource that leaves its stack, and of one that is replaced."""
+    return (
+        resource.get("DeletionPolicy", "Delete"),
+        resource.get("UpdateReplacePolicy", "Delete"),
+    )
+
+
+def every(deployment: Deployment) -> list[tuple[str, Resource]]:
+    return [
+        (f"{stack}/{logical_id}", resource)
+        for stack, template in deployment.templates.items()
+        for logical_id, resource in template["Resources"].items()
+    ]
+
+
+def test_every_type_is_known(production: Deployment, laptop: Deployment) -> None:
+    used = {r["Type"] for each in (production, laptop) for _, r in every(each)}
+    assert used == KEPT.keys() | DELETED
+
+
+def test_production_keeps_data_and_nothing_else(production: Deployment) -> None:
+    for name, resource in every(production):
+        kept = ("RetainExceptOnCreate", "Retain")
+        wanted = kept if resource["Type"] in KEPT else ("Delete", "Delete")
+        assert (name, wanted) == (name, policies(resource))
 
 
 def test_production_guards_tables_and_users_against_deletion(production: Deployment) -> None:
@@ -33,15 +107,102 @@ def test_production_guards_tables_and_users_against_deletion(production: Deploym
 
 
 def test_a_laptop_deletes_everything(laptop: Deployment) -> None:
-    seen = 0
-    for template in laptop.templates.values():
-        for logical_id, resource in template["Resources"].items():
-            assert (logical_id, "Delete") == (
-                logical_id,
-                resource.get("DeletionPolicy", "Delete"),
-            )
-            seen += 1
-    assert seen > sum(HOLDS_DATA.values())
+    for name, resource in every(laptop):
+        assert (name, ("Delete", "Delete")) == (name, policies(resource))
     for table in laptop.properties("AWS::DynamoDB::Table"):
         assert table.get("DeletionProtectionEnabled", False) is False
     assert laptop.one("AWS::Cognito::UserPool")["DeletionProtection"] == "INACTIVE"
+
+
+def test_a_failure_of_another_resource_rolls_back_no_protected_table(
+    production: Deployment,
+) -> None:
+    """CloudFormation cannot delete it; what it needs to fail at, it has made before."""
+    resources = production.templates["joblane-data"]["Resources"]
+    tables = production.resources("AWS::DynamoDB::Table", "data")
+    others = set(resources) - set(tables) - {name_of_stream(resources)}
+    for table in tables.values():
+        assert others == set(table["DependsOn"])
+
+
+def name_of_stream(resources: dict[str, Resource]) -> str:
+    """The parameter with the ARN of a table's stream, which cannot come before the table."""
+    (name,) = [
+        name
+        for name, each in resources.items()
+        if str(each["Properties"].get("Name", "")).endswith("/jobs-stream")
+    ]
+    return name
+
+
+@pytest.fixture(name="data", scope="module")
+def _data(production: Deployment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Resource]:
+    """Resources of the data stack for an account, as with credentials for the CDK CLI."""
+    app = new_app(tmp_path_factory.mktemp("data"))
+    DataStack(app, production.config, Environment(account="111122223333", region="eu-west-1"))
+    ((_, template),) = read_templates(Path(app.synth().directory))
+    return dict(template["Resources"])
+
+
+def test_cloudformation_finds_what_stayed_by_its_name(
+    production: Deployment, data: dict[str, Resource]
+) -> None:
+    """It adopts what the template names literally, by what identifies the type."""
+    kept = [(name, r) for name, r in every(production) if r["Type"] in KEPT]
+    in_data = [(name, r) for name, r in data.items() if r["Type"] in KEPT]
+    elsewhere = [(name, r) for name, r in kept if not name.startswith("joblane-data/")]
+    assert len(in_data) + len(elsewhere) == len(kept)
+    for name, resource in [*in_data, *elsewhere]:
+        schema: Any = PROVIDER_SCHEMA_MANAGER.get_resource_schema("eu-west-1", resource["Type"])
+        (identifier,) = schema.schema["primaryIdentifier"]
+        by_hand = identifier in schema.schema["readOnlyProperties"]
+        key = identifier.removeprefix("/properties/")
+        assert (name, by_hand) == (name, resource["Type"] in BY_HAND)
+        if by_hand:
+            assert BY_HAND[resource["Type"]] == key
+        else:
+            assert (name, str) == (name, type(resource["Properties"][key]))
+        assert {"read", "list"} <= schema.schema["handlers"].keys()
+
+
+def test_the_page_names_what_stays_as_the_templates_do(production: Deployment) -> None:
+    text = DEPLOY.read_text(encoding="utf-8")
+    (pool,) = production.resources("AWS::Cognito::UserPool", "identity")
+    assert re.findall(r'\{"(\w+)": \{"UserPoolId"', text) == [pool]
+    assert [" ".join(sorted(TABLES))] == re.findall(r"^for table in (.*); do$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed"),
+    [
+        (["deploy", "--all"], ["deploy", "--import-existing-resources", "--all"]),
+        (["destroy", "--all"], ["destroy", "--all"]),
+        ([], []),
+    ],
+)
+def test_a_deployment_adopts(tmp_path: Path, arguments: list[str], passed: list[str]) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / "scripts").mkdir(parents=True)
+    (checkout / "node_modules/.bin").mkdir(parents=True)
+    script = checkout / "scripts/cdk"
+    script.write_bytes((ROOT / "scripts/cdk").read_bytes())
+    told = tmp_path / "told.json"
+    setup = checkout / "scripts/setup"
+    setup.write_text("#!/bin/sh\n", encoding="utf-8")
+    cdk = checkout / "node_modules/.bin/cdk"
+    cdk.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{told}\n', encoding="utf-8")
+    for file in (script, setup, cdk):
+        file.chmod(0o755)
+
+    subprocess.run([str(script), *arguments], check=True)
+
+    assert passed == told.read_text(encoding="utf-8").split()
+
+
+def test_a_client_goes_with_its_machine(production: Deployment, laptop: Deployment) -> None:
+    for deployment in (production, laptop):
+        config = deployment.config
+        machines = sum(len(tenant.machines) for tenant in config.tenants.values())
+        clients = deployment.resources("AWS::Cognito::UserPoolClient")
+        assert 1 + machines + len(config.platform.machines) == len(clients)  # 1: that of people
+        assert {("Delete", "Delete")} == {policies(client) for client in clients.values()}

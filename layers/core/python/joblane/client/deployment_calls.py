@@ -49,7 +49,7 @@ class DeploymentCalls:
     def requeue(
         self, queue: str, job_type: str | None = None, *, reason: str | None = None
     ) -> Stream[dict[str, Any]]:
-        """Send a new message for each waiting job of `queue` (`_all`: of all queues).
+        """Send a new message for each open job of `queue` (`_all`: of all queues).
 
         Yields the answer for each page of jobs; stop iterating to stop.
         """

@@ -179,7 +179,7 @@ ROUTES: Final = (
     ),
     _change(_DEAD, "replay", "admin.mutate", "Replay a dead job"),
     _change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
-    _sweep("requeue", "Requeue waiting jobs, a page at a time", Requeued),
+    _sweep("requeue", "Send messages of open jobs again, a page at a time", Requeued),
     _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted),
     Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=PageQuery),
     Route("GET", _AGENT, ("platform.read",), "Show an agent and its running jobs", AgentDetail),

@@ -93,6 +93,11 @@ def bucket_name(deployment: str, account: str, region: str) -> str:
     return f"{deployment}-{account}-{region}"
 
 
+def access_log_bucket_name(deployment: str, account: str, region: str) -> str:
+    """Name of the S3 bucket with the access log of that bucket."""
+    return f"{bucket_name(deployment, account, region)}-log"
+
+
 def log_group_name(deployment: str) -> str:
     """Name of the CloudWatch Logs group that holds the output of jobs."""
     return f"/{deployment}/jobs"
@@ -106,3 +111,8 @@ OUTPUT: Final = "output/"
 def descriptor_name(deployment: str) -> str:
     """Name of the SSM parameter with the `Descriptor`."""
     return f"/{deployment}/descriptor"
+
+
+def stream_parameter_name(deployment: str) -> str:
+    """Name of the SSM parameter with the ARN of the jobs table's stream."""
+    return f"/{deployment}/jobs-stream"

@@ -16,12 +16,11 @@ from joblane.job.message import is_id
 from joblane.job.moves import NotAllowed
 from joblane.queue.access import open_queues
 from joblane.service.operations import Gone, Operations
-from joblane.service.wake_up import message_delay_s, send_wake_ups
+from joblane.service.wake_up import renewal_delay_s, send_wake_ups
 
 ALL_QUEUES = "_all"
 """Names every queue where an operator names one; it is not a valid queue name."""
 
-_IN_LANE = (State.PENDING, State.RETRY)
 _RESTARTED = (State.FAILED, State.DEAD)
 
 
@@ -71,18 +70,18 @@ class BulkOperations:
     def requeue(
         self, selection: Selection, now_ms: int, *, limit: int, before: str | None
     ) -> BulkResult:
-        """Send a fresh message for each waiting job of a page of the tenant's newest ones.
+        """Send a fresh message for each open job of a page of the tenant's newest ones.
 
-        No row is changed, so it is safe at any time: an extra message finds its job claimed or
-        ended, and is deleted. The message of a job in backoff is delayed until the backoff ends;
-        a job whose backoff lasts more than 15 minutes from now is left for a later call.
+        For all whose messages may be lost, with their queues or otherwise. No row is changed, so
+        it is safe at any time: an agent deletes an extra message, or keeps it until its job, which
+        runs or waits for its backoff, has ended or is free.
         """
         heads, following = self.jobs.page(selection.tenant, limit=limit, before=before)
         due = [
             (head, delay_s)
             for head in heads
-            if head.state in _IN_LANE and selection.holds(head)
-            if (delay_s := message_delay_s(head, now_ms)) is not None
+            if selection.holds(head)
+            if (delay_s := renewal_delay_s(head, now_ms)) is not None
         ]
         refused = send_wake_ups(self.lanes, due)
         return BulkResult(

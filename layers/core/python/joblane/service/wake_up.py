@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # the functions of the API do not load the module
     from joblane.deployment.names import Lane
 
 _WAITING = frozenset({State.PENDING, State.RETRY, State.SCHEDULED})
+_HELD = frozenset({State.ACTIVE, State.BLOCKED})
+"""States in which an agent needs the message when another one has died or recovery stopped."""
 
 
 def message_delay_s(head: Head, now_ms: int) -> int | None:
@@ -29,6 +31,20 @@ def message_delay_s(head: Head, now_ms: int) -> int | None:
         return None
     delay_s = max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000))
     return delay_s if delay_s <= MAX_DELAY_S else None
+
+
+def renewal_delay_s(head: Head, now_ms: int) -> int | None:
+    """Delay of a message that replaces a lost one, in seconds; None for a job that needs none.
+
+    An agent that receives it takes over a running job whose agent was lost, puts a blocked job on
+    the list of its condition, and hides the message of a longer backoff until that ends. Scheduled
+    jobs are in the index `wake`.
+    """
+    if head.state in _HELD:
+        return 0
+    if head.state not in (State.PENDING, State.RETRY):
+        return None
+    return min(max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000)), MAX_DELAY_S)
 
 
 def wake_up_message(job: "Head | WaitingJob") -> Message:

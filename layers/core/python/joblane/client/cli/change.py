@@ -81,9 +81,10 @@ def requeue(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Send a new message for each waiting job; safe at any time.
+    """Send a new message for each job that has not ended; safe at any time.
 
-    Jobs do not change, and none runs twice: agents discard surplus messages.
+    For jobs whose messages were lost. Jobs do not change, and none runs twice: agents discard
+    surplus messages.
     """
     _print_progress(connect(ctx).requeue(queue, type_, reason=reason), "requeued", as_json=json)
 
