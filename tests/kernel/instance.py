@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from infra.agent_install import AGENT_UNIT, JOBS_CGROUP, Installation
 from infra.assets import AGENT_PYTHON
-from tests.kernel.vm import REPOSITORY, Machine
+from tests.kernel.architectures import REPOSITORY
+from tests.kernel.vm import Machine
 
 NAME = "i-0123456789abcdef0"
 

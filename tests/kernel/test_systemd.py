@@ -13,11 +13,12 @@ import pytest
 
 from infra.agent_install import AGENT_UNIT, JOBS_CGROUP, JOBS_UNIT
 from tests.kernel import vm
+from tests.kernel.architectures import REPOSITORY
 from tests.kernel.instance import Instance
 
 STATE = "/var/lib/joblane"
-UNITS = vm.REPOSITORY / "infra" / "agent"
-COMMAND = f"{vm.REPOSITORY}/.venv/bin/python -B -m tests.kernel.standing_agent"
+UNITS = REPOSITORY / "infra" / "agent"
+COMMAND = f"{REPOSITORY}/.venv/bin/python -B -m tests.kernel.standing_agent"
 
 LONGEST_S = 60
 
@@ -29,7 +30,7 @@ def _instance() -> Iterator[Instance]:
     if lacking := vm.missing():
         pytest.fail(lacking)
     with vm.booted(2 * LONGEST_S) as machine:
-        path = f"{vm.REPOSITORY}:{vm.REPOSITORY}/layers/core/python"
+        path = f"{REPOSITORY}:{REPOSITORY}/layers/core/python"
         yield Instance(machine, COMMAND, {"PYTHONPATH": path}, threads=2)
 
 

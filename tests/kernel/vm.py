@@ -1,11 +1,13 @@
 """A machine with a real cgroup v2, inside the test run: QEMU, a Debian kernel, our own files.
 
-The host's root is the machine's root, read-only over virtiofs; /tmp, /run and /dev/shm are its
-own. It has two cores, an ext4 disk at /run/disk and 1.5 GiB. `scripts/kernel-deps` brings what is
-needed. By hand: `.venv/bin/python tests/kernel/vm.py COMMAND...`
+On the host's architecture the host's root is the machine's root, read-only over virtiofs. On
+another one it is an image, with the sources of the tests and pytest at their places (project.py).
+/tmp, /run and /dev/shm are the machine's own. It has two cores, an ext4 disk at /run/disk and
+1.5 GiB. `scripts/kernel-deps` brings what is needed. By hand:
+`.venv/bin/python tests/kernel/vm.py [x86_64 | arm64] COMMAND...`
 
 `run` starts one command and has no network. `booted` has systemd as pid 1, /var/lib and
-/etc/systemd/system of its own, and reaches this host's loopback as 10.0.2.2.
+/etc/systemd/system of its own, and reaches this host's loopback as 10.0.2.2; x86_64 only.
 """
 
 import base64
@@ -23,12 +25,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from tests.kernel import project
+from tests.kernel.architectures import ARCHITECTURES, REPOSITORY, X86_64, Architecture
+
 HERE = Path(__file__).parent
-REPOSITORY = HERE.parent.parent
-KERNEL = REPOSITORY / ".local" / "kernel"
 VIRTIOFSD = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")
 
-_BOOT_MODULES = ("virtio_pci", "virtiofs")
 _GUEST_MODULES = (
     "virtio_blk ext4 overlay veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat "
     "nft_connlimit nft_limit nft_objref nf_conntrack_netlink"
@@ -37,10 +41,6 @@ HOST = "10.0.2.2"
 """This host, as a machine with systemd reaches it."""
 
 _NETWORK = "virtio_net"
-_CPU = "max,avx=off,avx2=off,erms=off,fsrm=off"
-"""Emulated, wide vectors cost more than they save: ten Python starts took 4.3 s in place of 5.1.
-Byte-wise string instructions, which the kernel clears and copies memory with where it may, are
-loops: 100 MB of zeros took 0.4 s without them in place of 0.9."""
 _DISK_MB = 64
 
 
@@ -54,24 +54,33 @@ class Finished(NamedTuple):
     seconds: float
 
 
-def missing() -> str:
+def missing(architecture: Architecture = X86_64) -> str:
     """Say what is not there; empty when a machine can be booted."""
-    if os.geteuid() != 0:
-        return "virtiofsd needs root"
-    for program in ("qemu-system-x86_64", "gcc", "mkfs.ext4"):
+    todo = f"run scripts/kernel-deps {architecture.name}"
+    needed = ["mkfs.ext4", architecture.emulator]
+    if architecture.has_host_root:
+        if os.geteuid() != 0:
+            return "virtiofsd needs root"
+        if not any(Path(p).exists() for p in VIRTIOFSD):
+            return f"there is no virtiofsd; {todo}"
+        needed.append("gcc")
+    for program in needed:
         if shutil.which(program) is None:
-            return f"{program} is not installed; run scripts/kernel-deps"
-    if not (KERNEL / "vmlinuz").exists() or not any(Path(p).exists() for p in VIRTIOFSD):
-        return "no kernel or no virtiofsd; run scripts/kernel-deps"
+            return f"{program} is not installed; {todo}"
+    if not (architecture.directory / "vmlinuz").exists():
+        return f"there is no kernel for {architecture.name}; {todo}"
     return ""
 
 
-def run(command: Sequence[str], timeout_s: float) -> Finished:
+def run(command: Sequence[str], timeout_s: float, architecture: Architecture = X86_64) -> Finished:
     """Boot, run the command in the repository's directory, power off."""
     began = time.monotonic()
-    with _room(f"command=({shlex.join(command)})\n") as room:
-        options = ["-serial", f"file:{room}/output"]
-        with _machine(room, options) as qemu, contextlib.suppress(subprocess.TimeoutExpired):
+    with _room(architecture, f"command=({shlex.join(command)})\n") as room:
+        chardev = f"file,id=output,path={room}/output"
+        with (
+            _machine(architecture, room, chardev) as qemu,
+            contextlib.suppress(subprocess.TimeoutExpired),
+        ):
             qemu.wait(timeout_s)
         console = _text(room / "console") + _text(room / "qemu.log")
         output = _text(room / "output")
@@ -113,12 +122,10 @@ def booted(timeout_s: float) -> Iterator[Machine]:
 
     No answer may take longer than `timeout_s`.
     """
-    with _room("systemd=yes\n", _NETWORK) as room:
-        options = [
-            "-chardev", f"socket,id=s,path={room}/shell,server=on,wait=on", "-serial", "chardev:s",
-            "-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n",
-        ]  # fmt: skip
-        with _machine(room, options) as qemu:
+    with _room(X86_64, "systemd=yes\n", _NETWORK) as room:
+        chardev = f"socket,id=output,path={room}/shell,server=on,wait=on"
+        network = ("-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n")
+        with _machine(X86_64, room, chardev, *network) as qemu:
             _wait_for(room / "shell", qemu)
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(timeout_s)
@@ -131,14 +138,16 @@ def booted(timeout_s: float) -> Iterator[Machine]:
 
 
 @contextlib.contextmanager
-def _room(request: str, modules: str = "") -> Iterator[Path]:
+def _room(architecture: Architecture, request: str, modules: str = "") -> Iterator[Path]:
     """Make a directory with a disk and what the guest is asked for."""
     with tempfile.TemporaryDirectory(prefix="joblane-vm-", dir=REPOSITORY / ".local") as name:
         room = Path(name)
         load = shlex.quote(f"{_GUEST_MODULES} {modules}")
+        kernel = architecture.directory if architecture.has_host_root else Path("/")
         (room / "request").write_text(
-            f"modules={shlex.quote(str(KERNEL))}\nload={load}\n"
-            f"directory={shlex.quote(str(REPOSITORY))}\n{request}"
+            f"modules={shlex.quote(str(kernel))}\nload={load}\n"
+            f"directory={shlex.quote(str(REPOSITORY))}\n"
+            f"console=/dev/{architecture.console}\noutput=/dev/{architecture.output}\n{request}"
         )
         disk = room / "disk"
         with disk.open("wb") as file:
@@ -148,27 +157,53 @@ def _room(request: str, modules: str = "") -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _machine(room: Path, options: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run virtiofsd and the emulator for the length of the block."""
-    initrd = _initrd(room)
-    with (room / "virtiofsd.log").open("wb") as log, (room / "qemu.log").open("wb") as qemu_log:
+def _machine(
+    architecture: Architecture, room: Path, chardev: str, *options: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run the emulator for the length of the block; its second serial line is the chardev."""
+    command = [*_qemu(architecture, room, _initrd(architecture, room)), *options]
+    command += ["-chardev", chardev, *architecture.second_line]
+    root = _host_root(room) if architecture.has_host_root else _image(architecture, room)
+    with root as drives, (room / "qemu.log").open("wb") as log:
+        qemu = subprocess.Popen(
+            [*command, *drives], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+        try:
+            yield qemu
+        finally:
+            qemu.kill()
+            qemu.wait()
+
+
+@contextlib.contextmanager
+def _host_root(room: Path) -> Iterator[list[str]]:
+    """Run virtiofsd for the length of the block, and give the emulator's options."""
+    with (room / "virtiofsd.log").open("wb") as log:
         daemon = subprocess.Popen(_virtiofsd(room), stdout=log, stderr=log)
         try:
             _wait_for(room / "fs.sock", daemon)
-            qemu = subprocess.Popen(
-                [*_qemu(room, initrd), *options],
-                stdin=subprocess.DEVNULL,
-                stdout=qemu_log,
-                stderr=qemu_log,
-            )
-            try:
-                yield qemu
-            finally:
-                qemu.kill()
-                qemu.wait()
+            yield [
+                "-chardev", f"socket,id=c,path={room}/fs.sock",
+                "-device", "vhost-user-fs-pci,chardev=c,tag=root",
+            ]  # fmt: skip
         finally:
             daemon.send_signal(signal.SIGTERM)
             daemon.wait()
+
+
+@contextlib.contextmanager
+def _image(architecture: Architecture, room: Path) -> Iterator[list[str]]:
+    """Give the emulator's options for an image's root, and for the files that go into it.
+
+    They are the second and the third disk; what the machine changes in the image is not kept.
+    """
+    project.pack(room / "project", room / "request")
+    yield [
+        "-drive", f"file={architecture.directory}/root.ext4,format=raw,if=none,id=r,snapshot=on",
+        "-device", "virtio-blk-pci,drive=r",
+        "-drive", f"file={room}/project,format=raw,if=none,id=p,readonly=on",
+        "-device", "virtio-blk-pci,drive=p",
+    ]  # fmt: skip
 
 
 def _text(path: Path) -> str:
@@ -191,48 +226,50 @@ def _virtiofsd(room: Path) -> list[str]:
     return [program, f"--socket-path={room}/fs.sock", *options, "--rlimit-nofile=0"]
 
 
-def _qemu(room: Path, initrd: Path) -> list[str]:
-    # The kernel would look for timer interrupts by its own clock, and panic where a busy host is
-    # late with them; KVM's guests do without this check, too.
+def _qemu(architecture: Architecture, room: Path, initrd: Path) -> list[str]:
     kernel_line = (
-        "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check "
-        "cgroup_no_v1=all psi=1 "
-        f"joblane.run={HERE}/guest joblane.request={room}/request"
+        f"console={architecture.console} quiet panic=-1 {architecture.kernel_arguments} "
+        f"cgroup_no_v1=all psi=1 joblane.run={HERE}/guest joblane.request={room}/request"
     )
     return [
-        "qemu-system-x86_64", "-M", "pc,memory-backend=m", "-accel", "tcg,thread=multi",
-        "-cpu", _CPU, "-smp", "2", "-m", "1536M", "-nodefaults", "-no-reboot",
+        architecture.emulator, "-M", f"{architecture.board},memory-backend=m",
+        "-accel", "tcg,thread=multi", "-cpu", architecture.cpu, "-smp", "2", "-m", "1536M",
+        "-nodefaults", "-no-reboot",
         "-object", "memory-backend-memfd,id=m,size=1536M,share=on",
-        "-chardev", f"socket,id=c,path={room}/fs.sock",
-        "-device", "vhost-user-fs-pci,chardev=c,tag=root",
         "-drive", f"file={room}/disk,format=raw,if=none,id=d,cache=none",
         "-device", "virtio-blk-pci,drive=d",
         "-display", "none", "-serial", f"file:{room}/console",
-        "-kernel", str(KERNEL / "vmlinuz"), "-initrd", str(initrd), "-append", kernel_line,
+        "-kernel", str(architecture.directory / "vmlinuz"), "-initrd", str(initrd),
+        "-append", kernel_line,
     ]  # fmt: skip
 
 
-def _initrd(room: Path) -> Path:
-    init = room / "init"
-    subprocess.run(["gcc", "-static", "-O1", "-o", str(init), str(HERE / "init.c")], check=True)
-    entries = [("init", 0o100755, init.read_bytes()), ("modules", 0o040755, b"")]
-    for order, module in enumerate(_in_load_order(_BOOT_MODULES)):
+def _initrd(architecture: Architecture, room: Path) -> Path:
+    entries = [("modules", 0o040755, b"")]
+    if architecture.has_host_root:
+        init = room / "init"
+        subprocess.run(["gcc", "-static", "-O1", "-o", str(init), str(HERE / "init.c")], check=True)
+    else:  # a compiler for it is not needed
+        init = HERE / "init"
+        entries.append(("busybox", 0o100755, (architecture.directory / "busybox").read_bytes()))
+    entries.append(("init", 0o100755, init.read_bytes()))
+    for order, module in enumerate(_in_load_order(architecture)):
         entries.append((f"modules/{order:02}-{module.name}", 0o100644, module.read_bytes()))
     path = room / "initrd"
     path.write_bytes(b"".join(_cpio(*entry) for entry in [*entries, ("TRAILER!!!", 0, b"")]))
     return path
 
 
-def _in_load_order(names: Sequence[str]) -> list[Path]:
-    """Give the modules' files, each after those it depends on."""
-    (release,) = (KERNEL / "lib" / "modules").iterdir()
+def _in_load_order(architecture: Architecture) -> list[Path]:
+    """Give the files of the modules to boot with, each after those it depends on."""
+    (release,) = (architecture.directory / "lib" / "modules").iterdir()
     needs: dict[str, list[str]] = {}
     for line in (release / "modules.dep").read_text().splitlines():
         file, _, dependencies = line.partition(":")
         # The line names all dependencies, the deepest last.
         needs[Path(file).name.partition(".")[0]] = [file, *dependencies.split()]
     files: list[Path] = []
-    for name in names:
+    for name in architecture.boot_modules:
         for file in reversed(needs[name]):
             if release / file not in files:
                 files.append(release / file)
@@ -248,7 +285,8 @@ def _cpio(name: str, mode: int, content: bytes) -> bytes:
 
 def main() -> int:
     """Run the command given on the command line and show what it wrote."""
-    finished = run(sys.argv[1:], timeout_s=600)
+    named = ARCHITECTURES.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    finished = run(sys.argv[2 if named else 1 :], 1800, named or X86_64)
     sys.stdout.write(finished.output)
     if finished.exit_code is None:
         sys.stdout.write(finished.console)

@@ -1,0 +1,84 @@
+"""Which tests run in the test machines: one list, for every architecture."""
+
+import re
+
+import pytest
+
+from tests.kernel import vm
+from tests.kernel.architectures import Architecture
+from tests.sandbox.cases import cases_of
+
+ALONE = ("tests/kernel/test_limits.py", "tests/kernel/test_cgroups.py")
+"""They measure time and CPU."""
+
+SIDE_BY_SIDE = (
+    (
+        "tests/sandbox/test_endings.py",
+        "tests/sandbox/test_keepers.py",
+        "tests/sandbox/test_egress.py",
+    ),
+    (
+        "tests/sandbox/test_adversarial.py",
+        "tests/sandbox/test_syscalls.py",
+        "tests/sandbox/test_own_inodes.py",
+        "tests/sandbox/test_output.py",
+        "tests/sandbox/test_soak.py",
+    ),
+)
+"""Two lists that take both cores."""
+
+ON_THE_HOST = ("tests/sandbox/test_hosts.py",)
+"""What runs on the host where it has the machine's architecture, and in the machine elsewhere."""
+
+_SLOW = "has time limits that emulation exceeds, and needs the AWS packages of the agent"
+_VALUES = "decisions on values, in which neither kernel nor CPU has a part"
+LEFT_OUT = {
+    "tests/kernel/test_arm64.py": "boots such a machine",
+    "tests/kernel/test_machine.py": "boots such a machine",
+    "tests/kernel/test_systemd.py": "boots such a machine, which needs the host's systemd",
+    "tests/sandbox/test_architectures.py": _VALUES,
+    "tests/sandbox/test_limits_values.py": _VALUES,
+    "tests/sandbox/test_plan.py": _VALUES,
+    "tests/sandbox/test_shims.py": _SLOW,
+    "tests/sandbox/test_short.py": _SLOW,
+}
+"""Run on the host only, each with the reason."""
+
+FEWEST = 20
+"""How many tests each pytest must have passed at least, the one with the cases all of them: a
+machine that runs nothing must not pass."""
+
+# Emulated, imports are slow: of plugins and conftest.py only what these tests use is loaded.
+_SCRIPT = r"""
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
+tests() {{
+    $PWD/.venv/bin/python -m pytest --quiet --color=no --durations=3 -p no:cacheprovider \
+        -p pytest_timeout --confcutdir=$PWD/tests/sandbox "$@"
+}}
+tests {alone} || exit
+mkdir /tmp/beside  # test_soak.py looks at /tmp
+TMPDIR=/tmp/beside tests {first} & first=$!
+tests {second} || code=$?
+wait $first && exit ${{code:-0}}
+"""
+
+
+def script(architecture: Architecture) -> str:
+    """Give the shell script that runs the tests in a machine."""
+    alone = ALONE if architecture.has_host_root else ALONE + ON_THE_HOST
+    first, second = map(" ".join, SIDE_BY_SIDE)
+    return _SCRIPT.format(alone=" ".join(alone), first=first, second=second)
+
+
+def check_machine(architecture: Architecture, longest_s: float) -> None:
+    """Boot a machine and run the tests in it; fails if one fails there, or if too few run."""
+    if lacking := vm.missing(architecture):
+        pytest.fail(lacking)
+    finished = vm.run(["sh", "-c", script(architecture)], longest_s, architecture)
+    seen = finished.output[-6000:] + finished.console[-2000:]
+    assert finished.exit_code == 0, seen
+    passed = sorted(int(count) for count in re.findall(r"(\d+) passed", finished.output))
+    assert len(passed) == 1 + len(SIDE_BY_SIDE), seen
+    assert passed[0] >= FEWEST, seen
+    assert passed[-1] >= len(cases_of(architecture.machine)), seen
+    print(finished.output)
