@@ -16,7 +16,7 @@ from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.compose import Parts
 from ec2_agent.host import memory
 from ec2_agent.jobs.adoption import FoundJob
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
@@ -213,7 +213,7 @@ class Agent:
         except AWS_ERRORS as error:
             # The claim may have been written although its answer was lost. The message is received
             # again, and the next claim is refused if so.
-            events.claim_failed(error)
+            events.claim_failed(message_of(delivery), error)
             await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
         finally:
             parts.tenants.release(delivery)
@@ -278,7 +278,7 @@ class Agent:
             self._start_draining()
         for attempt in self._parts.slots.attempts:
             if command.command == "cancel" and attempt.head.job_id == command.job_id:
-                events.job_command(command.job_id, command.command)
+                events.job_command(attempt.head, command.command)
                 attempt.request_stop(StopReason.COMMAND)
 
     def _on_launcher_gone(self) -> None:

@@ -82,7 +82,7 @@ class Preparation:
         try:
             blocking = await in_thread(lambda: requirements.first_blocking(names), "requires")
         except (NoAnswer, *AWS_ERRORS) as error:
-            events.conditions_not_tested(head.job_id, error)
+            events.conditions_not_tested(head, error)
             blocking = Blocking(names[0], "could not be tested", untestable=False)
         if blocking is not None:
             raise NotStarted(blocked_before_start(blocking, self._now_ms()))
@@ -108,7 +108,7 @@ class Preparation:
                 lambda: in_thread(call, what),
                 Backoff(AWS_RETRY),
                 proceed=lambda: stop() is None,
-                event=partial(events.start_waits, head.job_id, what),
+                event=partial(events.start_waits, head, what),
             )
         except AWS_ERRORS:
             reason = stop()
@@ -123,6 +123,17 @@ class Preparation:
         return int(self.clock() * 1000)
 
 
+def trace_env(head: Head) -> dict[str, str]:
+    """The trace context of an attempt, in the variables that OpenTelemetry reads.
+
+    Empty if the submission sets one of them: the two belong together.
+    """
+    fields = head.trace.under(head.span_id).fields
+    env = {name.upper(): text for name, text in fields.items()}
+    own = {"TRACEPARENT", "TRACESTATE"} & {*head.spec.env, *head.spec.secret_env}
+    return {} if own else env
+
+
 def sandbox_spec(head: Head, grace_s: float) -> Spec:
     """Give what the sandbox is to run for a claimed job; `grace_s` as `GRACE_S`."""
     spec = head.spec
@@ -130,6 +141,7 @@ def sandbox_spec(head: Head, grace_s: float) -> Spec:
     return Spec(
         argv=spec.command,
         env={
+            **trace_env(head),
             **spec.env,
             "JOBLANE_JOB_ID": head.job_id,
             "JOBLANE_ATTEMPT": str(head.attempt),

@@ -114,7 +114,7 @@ class Attempt:
             return
         arrived = await shipper.finish(SHIP_TIMEOUT_S)
         if not arrived:
-            events.output_late(head.job_id)
+            events.output_late(head)
         now_ms = self.parts.recorder.now_ms()
         result = (
             AttemptResult(
@@ -136,7 +136,7 @@ class Attempt:
 
     def _give_up(self) -> None:
         self.parts.flight.abandon(self.delivery)
-        events.job_abandoned(self.head.job_id)
+        events.job_abandoned(self.head)
 
     def _stop_reason(self) -> StopReason | None:
         return StopReason.DRAIN if self._abandoned else self._stop

@@ -35,6 +35,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
 from joblane.job.output import stream_name
+from joblane.job.trace import job_trace
 
 RETRY = RetryPolicy(first_s=1.0, longest_s=5.0)
 """For reading a job that was found."""
@@ -50,6 +51,11 @@ class FoundJob:
     job: RunningJob
     runs: bool
     """Whether it ran when it was found."""
+
+    @property
+    def trace_id(self) -> str:
+        """The job's trace-id."""
+        return job_trace(self.job_id, self.delivery.received.trace).trace_id
 
 
 class Adoption:
@@ -71,8 +77,9 @@ class Adoption:
             shim = reconnect(directory)
             job_id, epoch, runs = spec["job_id"], spec["epoch"], shim is not None
             job = RunningJob(directory, ShimConnection(shim))
-            self.found.append(FoundJob(job_id, epoch, decode_delivery(spec), job, runs))
-            events.job_found(job_id, epoch, "runs" if runs else "has ended")
+            found = FoundJob(job_id, epoch, decode_delivery(spec), job, runs)
+            self.found.append(found)
+            events.job_found(found, epoch, "runs" if runs else "has ended")
 
     async def check(self, found: FoundJob, agent: str, lease: Lease) -> Head | None:
         """Read the job; None if it is no longer this agent's to run and to report."""
@@ -81,7 +88,7 @@ class Adoption:
                 lambda: in_thread(lambda: self._store.get(found.job_id), "adopt"),
                 Backoff(RETRY),
                 proceed=lambda: lease.held,
-                event=partial(events.not_adopted_yet, found.job_id),
+                event=partial(events.not_adopted_yet, found),
             )
         except AWS_ERRORS:
             return None
@@ -103,7 +110,7 @@ class Adoption:
             stream = stream_name(tenant, found.job_id, found.epoch)
             await OutputShipper(job, logs, stream).finish(None)
         elif found.runs:
-            events.stranger_killed(found.job_id)
+            events.stranger_killed(found)
         job.remove()
         await job.gone(ENDING_S)
 

@@ -63,7 +63,7 @@ class JobStarter:
         try:
             return await self._start(head, delivery, spec, until)
         except HostShort as short:
-            events.start_failed(head.job_id, short.reason)
+            events.start_failed(head, short.reason)
             self.capacity.start_failed(short.reason)
             raise
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ec2_agent.calls import in_thread
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.delivery import Delivery, read_message
 from ec2_agent.lanes.disposal import Action, dispose_missing, dispose_refused
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.logging import events
@@ -18,7 +18,7 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore, Refused
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
-from joblane.job.message import Message, NotOurs
+from joblane.job.message import NotOurs
 from joblane.service.condition_supervisor import ConditionSupervisor
 
 MISSING_TRIES_S = (0.01, 0.03, 0.06)
@@ -51,7 +51,7 @@ class Claimer:
         Returns None when there is nothing to run; then the message has been disposed of.
         """
         try:
-            message = Message.decode(delivery.received.body)
+            message = read_message(delivery)
         except NotOurs as error:
             events.message_not_ours(error)
             await self.flight.move_to_dead_letters(delivery, str(error))
@@ -110,7 +110,7 @@ class Claimer:
         transition = transition_of(head, result, retention, self.dice)
         try:
             if transition.step.state is State.RETRY:
-                events.taken_over(head.job_id, reason)
+                events.taken_over(head, reason)
                 return await in_thread(
                     lambda: self.jobs.take_over(head, self.settings.name, now_ms), "take over"
                 )
@@ -120,7 +120,7 @@ class Claimer:
             )
         except Refused as error:
             # Its agent or another one was faster.
-            events.not_taken_over(head.job_id, error)
+            events.not_taken_over(head, error)
             await self.flight.give_back(delivery, 1)
             return None
         await self.flight.delete(delivery)

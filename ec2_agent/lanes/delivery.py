@@ -21,11 +21,17 @@ class Delivery:
 
 
 def message_of(delivery: Delivery) -> Message | None:
-    """Decode the body of a delivered message; None if Joblane did not write it."""
+    """Decode a delivered message; None if Joblane did not write it."""
     try:
-        return Message.decode(delivery.received.body)
+        return read_message(delivery)
     except NotOurs:
         return None
+
+
+def read_message(delivery: Delivery) -> Message:
+    """Decode a delivered message. Raises NotOurs."""
+    message = Message.decode(delivery.received.body)
+    return message.model_copy(update={"caller_trace": delivery.received.trace})
 
 
 def encode_delivery(delivery: Delivery) -> dict[str, Any]:
@@ -56,6 +62,8 @@ def decode_delivery(value: dict[str, Any]) -> Delivery:
             message["receives"],
             message["sent_ms"],
             message.get("memory_mb", DEFAULT_MEMORY_MB),  # absent up to version 0.2
+            message.get("traceparent"),  # absent up to version 0.2
+            message.get("tracestate"),
         ),
         received_at=value["since"],
     )

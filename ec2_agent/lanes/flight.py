@@ -7,7 +7,7 @@ from functools import partial
 from botocore.exceptions import ClientError
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.logging import events
 from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S, LaneQueue
 
@@ -49,17 +49,21 @@ class Flight:
         """Delete a message: its job has ended. False if SQS must be asked again."""
         if not self._release(delivery):
             return True
-        return await _try(lambda: self._lane(delivery).delete(delivery.received.receipt), "delete")
+        return await self._try_delete(delivery)
 
     async def give_back(self, delivery: Delivery, seconds: int) -> bool:
         """Make a message visible again after `seconds`. False if SQS must be asked again."""
         if self._release(delivery):
             return await _try(
-                lambda: self._lane(delivery).hide(delivery.received.receipt, seconds), "give back"
+                delivery,
+                lambda: self._lane(delivery).hide(delivery.received.receipt, seconds),
+                "give back",
             )
         # Its replacement may be hidden for longer; a second message does no harm.
         return await _try(
-            lambda: self._lane(delivery).send_again(delivery.received, seconds), "send again"
+            delivery,
+            lambda: self._lane(delivery).send_again(delivery.received, seconds),
+            "send again",
         )
 
     async def renew(self, delivery: Delivery, seconds: int) -> None:
@@ -69,7 +73,7 @@ class Flight:
         deleted: a crash in between duplicates it and never loses it.
         """
         lane = self._lane(delivery)
-        if await _try(lambda: lane.send_again(delivery.received, seconds), "send again"):
+        if await _try(delivery, lambda: lane.send_again(delivery.received, seconds), "send again"):
             await self.delete(delivery)
         else:
             self.abandon(delivery)  # seen again when its visibility timeout is over
@@ -139,13 +143,17 @@ class Flight:
                 "send again",
             )
         except AWS_ERRORS as error:
-            events.message_not_replaced(error)
+            events.message_not_replaced(message_of(delivery), error)
             return
         if delivery.received.receipt not in self._held:
             return  # no longer ours
         del self._held[delivery.received.receipt]
         self._replaced.add(delivery.received.receipt)
-        await _try(lambda: self._lane(delivery).delete(delivery.received.receipt), "delete")
+        await self._try_delete(delivery)
+
+    async def _try_delete(self, delivery: Delivery) -> bool:
+        lane = self._lane(delivery)
+        return await _try(delivery, lambda: lane.delete(delivery.received.receipt), "delete")
 
     def _lane(self, delivery: Delivery) -> LaneQueue:
         return self._queue_at(delivery.lane_url)
@@ -170,7 +178,7 @@ async def _extend(lane: LaneQueue, receipts: list[str]) -> None:
         events.messages_seen_again(len(refused))
 
 
-async def _try(call: Callable[[], None], what: str) -> bool:
+async def _try(delivery: Delivery, call: Callable[[], None], what: str) -> bool:
     """Make a call that is not essential. False if SQS did not answer, or throttles.
 
     Without it the message becomes visible again, and is disposed of by the job's row.
@@ -178,7 +186,7 @@ async def _try(call: Callable[[], None], what: str) -> bool:
     try:
         await in_thread(call, what)
     except AWS_ERRORS as error:
-        events.message_not_settled(what, error)
+        events.message_not_settled(message_of(delivery), what, error)
         # A receipt handle that has become invalid stays so.
         return isinstance(error, ClientError) and error.response["Error"]["Code"] in _FINAL
     return True

@@ -128,5 +128,5 @@ class MemoryGate:
         asked, message = delivery.received.memory_mb, message_of(delivery)
         if message is None or not self._notes.is_new(message.job_id):
             return
-        events.waits_for_memory(message.job_id, asked, has)
+        events.waits_for_memory(message, asked, has)
         await self._notes.write(message.job_id, f"waits for {asked} MB of memory; {has}")

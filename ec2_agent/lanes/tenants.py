@@ -145,7 +145,7 @@ class TenantGate:
             return
         allowed, runs = self.allowance(message.tenant), self._running[message.tenant]
         has = f"agent {self.name} runs {runs} of its share of {allowed.share}"
-        events.waits_for_tenant(message.job_id, message.tenant, allowed.limit, has)
+        events.waits_for_tenant(message, message.tenant, allowed.limit, has)
         text = (
             f"waits for jobs of tenant {message.tenant} to end, of which {allowed.limit} may run "
             f"at once (jobs_running); {has}"

@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from itertools import chain
 from typing import Generic, ParamSpec
 
 from joblane.formats.times import rfc3339
@@ -17,6 +18,11 @@ INFO, WARNING, ERROR = logging.INFO, logging.WARNING, logging.ERROR
 
 DEFECT = "defect"
 """A parameter of this name is written as a stack trace and not as a field."""
+
+JOB = "job"
+"""A parameter of this name, a `Traced` or None, is written as the fields `JOB_FIELDS`."""
+
+JOB_FIELDS = ("job_id", "trace_id")
 
 P = ParamSpec("P")
 
@@ -35,13 +41,15 @@ class Event(Generic[P]):
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields."""
-        return tuple(name for name in self._signature.parameters if name != DEFECT)
+        names = (name for name in self._signature.parameters if name != DEFECT)
+        return tuple(chain.from_iterable(JOB_FIELDS if n == JOB else (n,) for n in names))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Write the event to the log; an error is written as its text."""
         given = self._signature.bind(*args, **kwargs).arguments
-        defect = given.pop(DEFECT, None)
-        values = {
+        defect, job = given.pop(DEFECT, None), given.pop(JOB, None)
+        about = {} if job is None else {name: getattr(job, name) for name in JOB_FIELDS}
+        values = about | {
             name: str(value) if isinstance(value, BaseException) else value
             for name, value in given.items()
         }

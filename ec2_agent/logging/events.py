@@ -1,6 +1,7 @@
 """Log events of the agent; `state/events.py` has those of the state service."""
 
 from ec2_agent.logging.event import ERROR, INFO, WARNING, event
+from joblane.job.trace import Traced
 
 # The agent's life.
 
@@ -61,17 +62,17 @@ def capacity_available() -> None:
 
 
 @event(INFO, "job {job_id}: waits for {memory_mb} MB of memory; {has}")
-def waits_for_memory(job_id: str, memory_mb: int, has: str) -> None:
+def waits_for_memory(job: Traced, memory_mb: int, has: str) -> None:
     """Its message is held until running jobs end, or returned to its lane for another agent."""
 
 
 @event(INFO, "job {job_id}: waits because tenant {tenant} may run {limit} jobs at once; {has}")
-def waits_for_tenant(job_id: str, tenant: str, limit: int, has: str) -> None:
+def waits_for_tenant(job: Traced, tenant: str, limit: int, has: str) -> None:
     """Its message is held until one of the tenant's jobs ends, or returned for another agent."""
 
 
 @event(WARNING, "job {job_id}: not started, returned to its lane: {why}")
-def start_failed(job_id: str, why: str) -> None:
+def start_failed(job: Traced, why: str) -> None:
     """The host lacked something at that moment; no part of the job has run."""
 
 
@@ -147,12 +148,12 @@ def messages_seen_again(messages: int) -> None:
 
 
 @event(WARNING, "a message could not be replaced, retried: {error}")
-def message_not_replaced(error: Exception) -> None:
+def message_not_replaced(job: Traced | None, error: Exception) -> None:
     """It nears the 12 hours for which SQS keeps a message invisible at most."""
 
 
 @event(WARNING, "{what} of a message failed; it becomes visible again: {error}")
-def message_not_settled(what: str, error: Exception) -> None:
+def message_not_settled(job: Traced | None, what: str, error: Exception) -> None:
     """`what` is delete, give back or send again."""
 
 
@@ -160,32 +161,32 @@ def message_not_settled(what: str, error: Exception) -> None:
 
 
 @event(WARNING, "claim failed, the message is given back: {error}")
-def claim_failed(error: Exception) -> None:
+def claim_failed(job: Traced | None, error: Exception) -> None:
     """Or it succeeded and the answer was lost; the next claim finds that out."""
 
 
 @event(WARNING, "job {job_id}: {why}; taken over")
-def taken_over(job_id: str, why: str) -> None:
+def taken_over(job: Traced, why: str) -> None:
     """From an agent whose lease has expired."""
 
 
 @event(INFO, "job {job_id}: not taken over, {error}")
-def not_taken_over(job_id: str, error: Exception) -> None:
+def not_taken_over(job: Traced, error: Exception) -> None:
     """Its agent or another one was faster."""
 
 
 @event(WARNING, "job {job_id}: its required conditions could not be tested: {error}")
-def conditions_not_tested(job_id: str, error: Exception) -> None:
+def conditions_not_tested(job: Traced, error: Exception) -> None:
     """It is blocked, and the recovery function repeats the test."""
 
 
 @event(WARNING, "job {job_id}: waits for its {what}: {error}")
-def start_waits(job_id: str, what: str, error: Exception) -> None:
+def start_waits(job: Traced, what: str, error: Exception) -> None:
     """Its secrets, or arguments stored in S3, cannot be read; retried until they can."""
 
 
 @event(INFO, "job {job_id}: command {command}")
-def job_command(job_id: str, command: str) -> None:
+def job_command(job: Traced, command: str) -> None:
     """From the inbox, for a job that runs here."""
 
 
@@ -195,22 +196,22 @@ def output_waits(stream: str, error: Exception) -> None:
 
 
 @event(WARNING, "job {job_id}: its output arrives later")
-def output_late(job_id: str) -> None:
+def output_late(job: Traced) -> None:
     """Its outcome was not delayed any longer for it."""
 
 
 @event(INFO, "job {job_id} attempt {attempt}: {why}")
-def attempt_ended(job_id: str, attempt: int, state: str, why: str) -> None:
-    """The job's row has the details."""
+def attempt_ended(job: Traced, span_id: str, attempt: int, state: str, why: str) -> None:
+    """The job's row has the details; `span_id` is the parent-id that this attempt was given."""
 
 
 @event(WARNING, "job {job_id}: stale_completion_ignored, {error}")
-def stale_completion_ignored(job_id: str, error: Exception) -> None:
+def stale_completion_ignored(job: Traced, error: Exception) -> None:
     """The job has ended, or belongs to another agent; this outcome changes nothing."""
 
 
 @event(ERROR, "job {job_id}: killed, the lease could not be renewed")
-def job_abandoned(job_id: str) -> None:
+def job_abandoned(job: Traced) -> None:
     """Nothing is reported for it."""
 
 
@@ -218,17 +219,17 @@ def job_abandoned(job_id: str) -> None:
 
 
 @event(INFO, "job {job_id} epoch {epoch} of an earlier process {found}")
-def job_found(job_id: str, epoch: int, found: str) -> None:
+def job_found(job: Traced, epoch: int, found: str) -> None:
     """`found` is `runs` or `has ended`."""
 
 
 @event(WARNING, "job {job_id}: could not be read for adoption: {error}")
-def not_adopted_yet(job_id: str, error: Exception) -> None:
+def not_adopted_yet(job: Traced, error: Exception) -> None:
     """Retried while the lease is held."""
 
 
 @event(WARNING, "job {job_id}: killed, it no longer belongs to this agent")
-def stranger_killed(job_id: str) -> None:
+def stranger_killed(job: Traced) -> None:
     """Another agent took it over while this one was down."""
 
 
@@ -251,7 +252,7 @@ def outcomes_found(outcomes: int) -> None:
 
 
 @event(ERROR, "job {job_id}: its outcome is not durable: {error}")
-def outcome_not_durable(job_id: str, error: Exception) -> None:
+def outcome_not_durable(job: Traced, error: Exception) -> None:
     """The state service did not store it; the slot stays taken until AWS has it."""
 
 
@@ -261,12 +262,12 @@ def outcome_unreadable(record: str, error: Exception) -> None:
 
 
 @event(ERROR, "job {job_id}: {why}")
-def outcome_refused(job_id: str, why: str) -> None:
+def outcome_refused(job: Traced, why: str) -> None:
     """AWS refuses this outcome and no other: it is retried after all others."""
 
 
 @event(ERROR, "job {job_id}: unexpected error while its outcome was delivered")
-def outcome_defect(job_id: str, defect: Exception) -> None:
+def outcome_defect(job: Traced, defect: Exception) -> None:
     """A bug, with its stack trace; delivery is retried."""
 
 

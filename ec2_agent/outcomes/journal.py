@@ -165,7 +165,7 @@ class Journal:
         try:
             await self._store.create([entry.record])
         except (NotReached, StateRefused) as error:
-            events.outcome_not_durable(outcome.head.job_id, error)
+            events.outcome_not_durable(outcome.head, error)
             self._add(entry)
             await entry.settled.wait()
         else:
@@ -255,7 +255,7 @@ class Journal:
             except Undelivered as undelivered:
                 failure = undelivered
             except Exception as defect:  # noqa: BLE001 - logged, and tried again
-                events.outcome_defect(entry.outcome.head.job_id, defect)
+                events.outcome_defect(entry.outcome.head, defect)
                 failure = Undelivered("unexpected error, see the agent's log", rejected=True)
             if failure is not None and not failure.rejected:
                 return failure
@@ -265,7 +265,7 @@ class Journal:
                 entry.settled.set()
                 self._start(self._release(entry, transition))
             else:
-                events.outcome_refused(entry.outcome.head.job_id, str(failure))
+                events.outcome_refused(entry.outcome.head, str(failure))
                 self._start(self._settle_later(entry))
             return None
 

@@ -51,10 +51,10 @@ class Report:
                     continue  # it was asked to end while it ended by itself
                 if _is_written(refusal.head, outcome.if_cancelled):
                     return outcome.if_cancelled  # written before a restart
-                events.stale_completion_ignored(head.job_id, refusal)
+                events.stale_completion_ignored(head, refusal)
                 return None
             step = transition.step
-            events.attempt_ended(head.job_id, head.attempt, step.state, step.reason)
+            events.attempt_ended(head, head.span_id, head.attempt, step.state, step.reason)
             return transition
         return None
 

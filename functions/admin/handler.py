@@ -33,6 +33,7 @@ from joblane.http.condition_routes import condition_routes
 from joblane.http.dead_letter_routes import bulk_routes, dead_letter_routes
 from joblane.http.deployment_routes import deployment_routes
 from joblane.http.queue_routes import queue_routes
+from joblane.http.request_jobs import RequestJobs
 from joblane.job.retention import Retention
 from joblane.service.affected import AffectedTenants
 from joblane.service.agents import Agents
@@ -76,14 +77,16 @@ def build(
     jobs = JobStore(dynamodb, settings.jobs_table)
     agents = AgentStore(dynamodb, settings.agents_table)
     affected = AffectedTenants(settings.access.tenants, settings.queues, agents, jobs)
-    app = Application(settings.access, Logger(), trail, clock, affected)
+    reader, logger = JobReader(jobs, clock), Logger()
+    found = RequestJobs(reader.find, logger)
+    app = Application(settings.access, logger, trail, clock, found, affected)
     trail_route(app, trail)
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     operations = Operations(jobs, lanes, settings.retention)
     agent_routes(app, Agents(agents, jobs, lanes, app.now_ms))
-    dead_letter_routes(app, JobReader(jobs, clock), operations)
+    dead_letter_routes(app, reader, operations)
     bulk_routes(app, BulkOperations(jobs, lanes, operations, settings.queues))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
     counters = CounterStore(dynamodb, settings.counters_table)

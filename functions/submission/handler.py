@@ -28,6 +28,7 @@ from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
 from joblane.http.job_routes import job_operation_routes, job_routes
 from joblane.http.log_routes import log_route
+from joblane.http.request_jobs import RequestJobs
 from joblane.job.retention import Retention
 from joblane.queue.maxima import Maxima
 from joblane.service.admit import Admission
@@ -75,8 +76,9 @@ def build(
     """
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
-    app = Application(settings.access, Logger(), trail, clock)
     jobs = JobStore(dynamodb, settings.jobs_table)
+    reader, logger = JobReader(jobs, clock), Logger()
+    app = Application(settings.access, logger, trail, clock, RequestJobs(reader.find, logger))
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
     payloads = PayloadStore(cache(lambda: clients.make("s3")), settings.bucket)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
@@ -89,7 +91,6 @@ def build(
     )
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
-    reader = JobReader(jobs, clock)
     submitter = Submitter(
         jobs,
         payloads,
@@ -105,13 +106,13 @@ def build(
     job_routes(app, submitter, reader, views)
     operations = Operations(jobs, lanes, settings.retention)
     deleter = JobDeleter(jobs, payloads, keys, trail, clock)
-    job_operation_routes(app, submitter, reader, operations, deleter)
+    job_operation_routes(app, submitter, operations, deleter)
     logs = cache(lambda: LogStore(clients.make("logs"), settings.log_group))
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
     output = JobOutput(jobs, logs, clock, app.logger, window.left_s, follow.at_end)
-    log_route(app, reader, output)
-    job_trail_route(app, trail, reader)
+    log_route(app, output)
+    job_trail_route(app, trail)
     return app
 
 

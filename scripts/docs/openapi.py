@@ -136,10 +136,12 @@ def _parameters(route: Route) -> Iterator[Json]:
     """Those of the path, then headers."""
     names = re.findall(r"{(\w+)}", route.path)
     names += ["Idempotency-Key"] * route.idempotent + ["If-Match"] * route.conditional
+    names += ["traceparent", "tracestate"] * route.traced
     for name in names:
         written = dict(_WRITTEN["parameters"][name])
-        pattern = _PATTERNS.get(name) or written.pop("pattern")
-        schema = {"type": "string", "pattern": pattern}
+        # A trace context is ignored if it is invalid, so it has no pattern.
+        pattern = _PATTERNS.get(name) or written.pop("pattern", None)
+        schema = {"type": "string"} | ({"pattern": pattern} if pattern else {})
         yield {"name": name, "required": written["in"] == "path", **written, "schema": schema}
 
 

@@ -136,6 +136,32 @@ def test_the_longest_submission_that_stays_in_the_head_costs_no_more(
     assert 130 < room < 300
 
 
+def test_a_trace_context_costs_nothing_and_counts_as_part_of_the_submission(
+    aws: Cloud, meter: Meter, run_one: RunOne
+):
+    context = {
+        "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "tracestate": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+    }
+    empty = len('{"command":["true",""],"queue":"default"}')
+    stored = sum(len(name) + len(text) for name, text in context.items())
+    longest = INLINE_SPEC_BYTES - empty - stored
+    job_id = run_one({"command": ["true", "x" * longest], **context})
+    assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+    assert 130 < 1024 - head_size(aws, job_id) < 300
+    meter.reset()
+    run_one({"command": ["true", "x" * (longest + 1)], **context})
+    assert (5, 1) == (meter.write_units, meter.reads)
+
+
+def test_an_action_on_a_job_reads_it_once(meter: Meter, api: Api):
+    """For its record in the audit trail, which names the trace, and for the action itself."""
+    _, job = api("POST", "/v1/jobs", {"command": ["true"]})
+    meter.reset()
+    assert 202 == api("POST", f"/v1/jobs/{job['id']}/cancel")[0]
+    assert 1 == meter.calls["dynamodb.GetItem"]
+
+
 def test_a_longer_one_goes_aside_for_its_own_size(meter: Meter, run_one: RunOne):
     run_one({"command": ["true", "x" * INLINE_SPEC_BYTES]})
     assert 5 == meter.write_units

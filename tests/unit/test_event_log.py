@@ -10,7 +10,9 @@ import pytest
 
 from ec2_agent.logging.event import Event, JsonLines
 from ec2_agent.logging.events import claim_failed, loop_ended
+from joblane.job.message import Message
 from scripts.docs.events import all_events, events
+from tests.support.jobs import JOB
 
 AGENT = Path(__file__).parents[2] / "ec2_agent"
 RESERVED = {"time", "level", "event", "message", "trace", "logger"}
@@ -53,7 +55,8 @@ def test_nobody_writes_to_the_log_but_through_events():
 
 
 def test_a_line_has_the_sentence_and_the_fields(caplog: pytest.LogCaptureFixture):
-    claim_failed(OSError('no "road"\nto AWS {x}'))
+    message = Message(job_id=JOB, tenant="acme")
+    claim_failed(message, OSError('no "road"\nto AWS {x}'))
     found = line(caplog)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))
     words = 'no "road"\nto AWS {x}'
@@ -61,8 +64,21 @@ def test_a_line_has_the_sentence_and_the_fields(caplog: pytest.LogCaptureFixture
         "level": "warning",
         "event": "claim_failed",
         "message": f"claim failed, the message is given back: {words}",
+        "job_id": JOB,
+        "trace_id": message.trace_id,
         "error": words,
     } == found
+
+
+def test_every_event_about_a_job_has_its_trace_id():
+    """`job` is the parameter for that; an id by itself would leave the trace out."""
+    for event in all_events():
+        assert ("job_id" in event.fields) == ("trace_id" in event.fields), event.name
+
+
+def test_an_event_about_a_message_that_is_not_ours_names_no_job(caplog: pytest.LogCaptureFixture):
+    claim_failed(None, OSError("gone"))
+    assert {"job_id", "trace_id"}.isdisjoint(line(caplog))
 
 
 def test_a_defect_has_its_trace(caplog: pytest.LogCaptureFixture):

@@ -27,7 +27,7 @@ def _brisk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _nobodys_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep the profiles and logins of whoever runs the tests out of them."""
-    for name in [name for name in os.environ if name.startswith("JOBLANE_")]:
+    for name in [name for name in os.environ if name.startswith(("JOBLANE_", "TRACE"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -11,6 +11,8 @@ from typing import Any, Final, Literal
 
 from ulid import ULID
 
+from joblane.job.trace import Traced
+
 Action = Literal[
     "cancel",
     "declare",
@@ -81,6 +83,8 @@ class Record:
     refusal: Refusal | None = None
     by_platform: bool = False
     """Whether the caller acted in the role platform, which belongs to no tenant."""
+    trace_id: str | None = None
+    """The trace-id of the job that it concerns; None if there is no such job."""
 
     @property
     def job_id(self) -> str | None:
@@ -99,9 +103,10 @@ def asked_json(asked: dict[str, Any]) -> str | None:
     return text if asked and len(text) <= MAX_ASKED else None
 
 
-def submission_record(job_id: str, tenant: str, who: Who | None) -> Record:
+def submission_record(job: Traced, tenant: str, who: Who | None) -> Record:
     """Make the record of a submission from the job's head: the trail has none.
 
     The job's id is the record's id: both are ordered by the time of submission.
     """
-    return Record(job_id, tenant, "submit", who, (("job_id", job_id),))
+    target = (("job_id", job.job_id),)
+    return Record(job.job_id, tenant, "submit", who, target, trace_id=job.trace_id)

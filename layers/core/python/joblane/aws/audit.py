@@ -46,6 +46,7 @@ class AuditStore(Store):
             "request_id": record.request_id,
             "target": dict(record.target),
             "platform": record.by_platform or None,
+            "trace_id": record.trace_id,
         }
         self._put(record, record.record_id, row, expires_at)
 
@@ -135,4 +136,5 @@ def _record(row: Row) -> Record:
         asked_json=row.get("asked"),
         request_id=row.get("request_id"),
         by_platform="platform" in row,
+        trace_id=row.get("trace_id"),
     )

@@ -1,9 +1,11 @@
 """Rows of the `conditions` table: a condition's own, and one for each job that waits for it."""
 
+from joblane.aws.job_items import trace_values
 from joblane.aws.table import Row
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.job.trace import parse_trace
 
 KEPT_S = 7 * 86_400
 """How long a closed condition's row stays for operators to see."""
@@ -84,6 +86,7 @@ def waiting_row(condition: str, entry: WaitingJob) -> Row:
         "first_at": entry.first_ms,
         "blocked_at": entry.blocked_ms,
         "memory_mb": None if entry.memory_mb == DEFAULT_MEMORY_MB else entry.memory_mb,
+        **trace_values(entry.caller_trace),
     }
 
 
@@ -97,5 +100,6 @@ def to_waiting(row: Row) -> WaitingJob:
         first_ms=row["first_at"],
         blocked_ms=row["blocked_at"],
         memory_mb=row.get("memory_mb", DEFAULT_MEMORY_MB),
+        caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         place=row["sk"],
     )

@@ -9,6 +9,7 @@ from joblane.aws.table import Item, Row, decoded, encoded
 from joblane.job.head import SAME_ATTEMPT, Head, PayloadObject, Step
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.job.spec import Submission
+from joblane.job.trace import TraceContext, parse_trace
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
@@ -63,12 +64,18 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "resubmitted_as": head.resubmitted_as,
         "waits_for": head.waits_for,
         "output_bytes": head.output_bytes or None,
+        **trace_values(head.caller_trace),
         "spec": spec,
         # What counting needs of a submission that is in DATA.
         "queue": head.queue if spec is None else None,
         "items": head.spec.items if spec is None and head.spec.items > 1 else None,
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
+
+
+def trace_values(caller: TraceContext | None) -> Row:
+    """Attributes of a trace context that was submitted; one that is made is not stored."""
+    return {} if caller is None else dict(caller.fields)
 
 
 def to_item(head: Head, spec: str | None = None) -> Item:
@@ -118,6 +125,7 @@ def from_row(row: Row, data: Row) -> Head:
         resubmitted_as=row.get("resubmitted_as"),
         waits_for=row.get("waits_for"),
         output_bytes=row.get("output_bytes", 0),
+        caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
     )
 
 

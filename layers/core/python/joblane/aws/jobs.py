@@ -5,7 +5,7 @@ Submitted jobs are put here; `joblane.aws.job_claims` has the writes of agents, 
 """
 
 from joblane.aws.job_claims import JobClaims
-from joblane.aws.job_items import key, to_data, to_row
+from joblane.aws.job_items import key, to_data, to_row, trace_values
 from joblane.aws.job_moves import JobMoves
 from joblane.aws.job_table import Refused
 from joblane.aws.table import ConditionFailed, Row, decoded, encoded
@@ -20,8 +20,9 @@ class JobStore(JobClaims, JobMoves):
     def put_new(self, head: Head) -> Head:
         """Store a job that was just submitted, and return it as it is in the table.
 
-        A long submission is stored in the DATA item, which is written first: a head in the table
-        always has its data. One that is too long for that is in S3 by now (`payload_store`).
+        A long submission (`INLINE_SPEC_BYTES`) is stored in the DATA item, which is written first:
+        a head in the table always has its data. One that is too long for that is in S3 by now
+        (`payload_store`).
 
             function                     table                      agent
             put (answer lost)  ------->  pending
@@ -79,7 +80,9 @@ class JobStore(JobClaims, JobMoves):
     def _new_row(self, head: Head) -> Row:
         """The head's row; writes a long submission to DATA first."""
         spec = head.spec.model_dump_json(exclude_defaults=True)
-        inline = head.payload is None and len(spec.encode()) <= INLINE_SPEC_BYTES
+        trace = trace_values(head.caller_trace)
+        size = len(spec.encode()) + sum(len(name) + len(text) for name, text in trace.items())
+        inline = head.payload is None and size <= INLINE_SPEC_BYTES
         if not inline:
             starts_ms = head.next_at_ms or head.timeline[0].at_ms
             self._table.put(to_data(head, spec, starts_ms // 1000 + DATA_DAYS * 86_400))

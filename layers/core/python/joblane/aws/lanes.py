@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from joblane.deployment.names import Lane, dead_letter_name, inbox_name, lane_name
 from joblane.job.message import Command, Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.job.trace import TraceContext, parse_trace
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -26,6 +27,8 @@ MAX_DELAY_S = 900
 _NO_SUCH_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 
 _MEMORY = "memory_mb"
+_TRACE = ("traceparent", "tracestate")
+"""Attributes of messages: readers of earlier versions refuse unknown fields in the body."""
 
 BATCH = 10
 """Entries of one SQS batch request."""
@@ -42,6 +45,13 @@ class Received:
     sent_ms: int
     memory_mb: int = DEFAULT_MEMORY_MB
     """Memory that its job asks for, in MiB."""
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """Trace context of its job; None for a message of an earlier version."""
+        return parse_trace(self.traceparent, self.tracestate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,7 @@ class LaneQueue:
             WaitTimeSeconds=wait_s,
             VisibilityTimeout=VISIBILITY_S,
             MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
-            MessageAttributeNames=[_MEMORY],
+            MessageAttributeNames=[_MEMORY, *_TRACE],
         )
         return [_received(message) for message in answer.get("Messages", [])]
 
@@ -122,7 +132,8 @@ class LaneQueue:
 
         A delay above `MAX_DELAY_S` is reduced to that.
         """
-        message = Message.decode(received.body).model_copy(update={"memory_mb": received.memory_mb})
+        update = {"memory_mb": received.memory_mb, "caller_trace": received.trace}
+        message = Message.decode(received.body).model_copy(update=update)
         self.send(message, min(delay_s, MAX_DELAY_S))
 
     def extend(self, receipts: Sequence[str]) -> list[str]:
@@ -192,6 +203,7 @@ class Lanes:
             self._client.send_message(
                 QueueUrl=self._prefix + inbox_name(self._deployment, agent),
                 MessageBody=command.encode(),
+                MessageAttributes=_trace_attributes(command.trace),
             )
         except ClientError as error:
             if error.response["Error"]["Code"] != _NO_SUCH_QUEUE:
@@ -201,19 +213,31 @@ class Lanes:
 
 
 def _attributes(message: Message) -> "dict[str, MessageAttributeValueTypeDef]":
-    """The attributes of a message: none for a job that asks for the default."""
-    if message.memory_mb == DEFAULT_MEMORY_MB:
-        return {}
-    return {_MEMORY: {"DataType": "Number", "StringValue": str(message.memory_mb)}}
+    """The attributes of a message: the trace context, and the memory if it is not the default."""
+    found = _trace_attributes(message.trace)
+    if message.memory_mb != DEFAULT_MEMORY_MB:
+        found[_MEMORY] = {"DataType": "Number", "StringValue": str(message.memory_mb)}
+    return found
+
+
+def _trace_attributes(trace: TraceContext | None) -> "dict[str, MessageAttributeValueTypeDef]":
+    fields = {} if trace is None else trace.fields
+    return {name: {"DataType": "String", "StringValue": text} for name, text in fields.items()}
 
 
 def _received(message: "MessageTypeDef") -> Received:
     attributes = message["Attributes"]
-    memory = message.get("MessageAttributes", {}).get(_MEMORY)
+    given = {
+        name: attribute["StringValue"]
+        for name, attribute in message.get("MessageAttributes", {}).items()
+        if "StringValue" in attribute
+    }
     return Received(
         body=message["Body"],
         receipt=message["ReceiptHandle"],
         receives=int(attributes["ApproximateReceiveCount"]),
         sent_ms=int(attributes["SentTimestamp"]),
-        memory_mb=DEFAULT_MEMORY_MB if memory is None else int(memory["StringValue"]),
+        memory_mb=int(given.get(_MEMORY, DEFAULT_MEMORY_MB)),
+        traceparent=given.get("traceparent"),
+        tracestate=given.get("tracestate"),
     )

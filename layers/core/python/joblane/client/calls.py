@@ -163,12 +163,13 @@ def act(  # noqa: PLR0913 - the parts of a request
     params: Mapping[str, str] | None = None,
     if_match: str | None = None,
     idempotency_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Call[Any]:
     """Send a POST, PUT or DELETE; `reason`, for the audit trail, is a field of the body.
 
     Raises `InputError` when the body cannot be JSON in UTF-8.
     """
-    headers = _key_header(idempotency_key)
+    headers = {**(headers or {}), **_key_header(idempotency_key)}
     if if_match is not None:
         headers["If-Match"] = if_match
     content = None

@@ -31,6 +31,7 @@ from joblane.client.calls import (
 )
 from joblane.client.errors import InputError, WaitTimeoutError
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime, follow_log
+from joblane.client.tracing import trace_headers
 from joblane.job.lifecycle import ENDED
 
 LOG_MAX = 1000
@@ -95,6 +96,10 @@ class SubmissionFields(TypedDict, total=False):
     """The job expires when it has not ended by then."""
     requires: Sequence[str] | None
     """Conditions that must hold before the job starts."""
+    traceparent: str | None
+    """W3C trace context that the job belongs to, in place of the caller's own."""
+    tracestate: str | None
+    """What comes with `traceparent`."""
 
 
 class JobCalls(ABC, Generic[J]):
@@ -119,6 +124,9 @@ class JobCalls(ABC, Generic[J]):
         values the agent reads when the job starts. Raises `RequestError` with one entry in
         `fields` for each field that the API refused.
 
+        The job belongs to the caller's trace: to the current span if the program uses
+        OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.
+
         Sent once: after `UnreachableError` or `ServerError` look at `list()` before submitting
         again. With an `idempotency_key` (one for each job, such as a UUID; it costs one write
         unit) it is sent until it is answered, and creates one job.
@@ -127,7 +135,13 @@ class JobCalls(ABC, Generic[J]):
             raise InputError('the command must be a list of words, such as ["echo", "hello"]')
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"command": list(command), **given}
-        answer = yield from act("POST", "/v1/jobs", body, idempotency_key=idempotency_key)
+        answer = yield from act(
+            "POST",
+            "/v1/jobs",
+            body,
+            idempotency_key=idempotency_key,
+            headers=trace_headers(),
+        )
         return self._submitted(answer)
 
     @ApiCall
@@ -140,10 +154,14 @@ class JobCalls(ABC, Generic[J]):
         and `errors` of a job that was refused; the others are not affected. With an
         `idempotency_key` it is sent again after a failure, and creates each job once.
         """
-        body = {"jobs": list(jobs)}
-        return rows(
-            (yield from act("POST", "/v1/jobs/batch", body, idempotency_key=idempotency_key))
+        answer = yield from act(
+            "POST",
+            "/v1/jobs/batch",
+            {"jobs": list(jobs)},
+            idempotency_key=idempotency_key,
+            headers=trace_headers(),
         )
+        return rows(answer)
 
     @ApiCall
     def get(self, job_id: str) -> Call[J]:

@@ -7,6 +7,7 @@ from joblane.deployment.names import Lane
 from joblane.job.head import BLOCK_SERIES, Head, Step
 from joblane.job.lifecycle import State
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.job.trace import TraceContext, job_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,15 @@ class WaitingJob:
     """When it blocked this time."""
     memory_mb: int = DEFAULT_MEMORY_MB
     """Memory that it asks for."""
+    caller_trace: TraceContext | None = None
+    """Trace context that it was submitted with."""
     place: str | None = field(default=None, compare=False)
     """The key of an entry that was read from a list."""
+
+    @property
+    def trace_id(self) -> str:
+        """Its trace-id."""
+        return job_trace(self.job_id, self.caller_trace).trace_id
 
     @property
     def again(self) -> bool:
@@ -44,6 +52,7 @@ def waiting_job(head: Head) -> WaitingJob:
         first_ms=_first_blocked(head.timeline, blocked_ms),
         blocked_ms=blocked_ms,
         memory_mb=head.spec.resources.memory,
+        caller_trace=head.caller_trace,
     )
 
 

@@ -67,6 +67,8 @@ class AuditEntry(View):
     """Other parameters of the request, such as the settings of a queue."""
     request_id: str | None
     """Id of the request, as in the logs."""
+    trace_id: str | None
+    """Trace-id of the job, as in the logs; null if it concerns no job that is there."""
     refused: RefusalView | None
     """The answer to a refused action; with a status of 500 or more it may be done in part. Null if
     the action was done, or if the function was killed before it could record a refusal."""
@@ -101,6 +103,7 @@ def entry_view(record: Record) -> AuditEntry:
         reason=record.reason,
         asked=None if record.asked_json is None else json.loads(record.asked_json),
         request_id=record.request_id,
+        trace_id=record.trace_id,
         refused=None
         if refusal is None
         else RefusalView(status=refusal.status, detail=refusal.detail),

@@ -121,8 +121,9 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
     """The API's answer for a job; with `whole`, a long command and environment are not cut."""
     spec = head.spec if whole else abridged(head.spec)
     starts = [step for step in head.timeline if step.state is State.ACTIVE]
+    fields = dict(spec) | {"traceparent": head.trace.traceparent, "tracestate": None}
     return Job(
-        **dict(spec),
+        **(fields | head.trace.fields),
         id=head.job_id,
         tenant=head.tenant,
         state=head.state,

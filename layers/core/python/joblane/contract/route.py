@@ -55,6 +55,8 @@ class Route:
     rate: Rate = USUAL
     idempotent: bool = False
     """Whether it takes an Idempotency-Key."""
+    traced: bool = False
+    """Whether it takes a trace context in its headers."""
     conditional: bool = False
     """Whether it takes If-Match."""
     streams: bool = False

@@ -92,6 +92,7 @@ ROUTES: Final = (
         Job,
         body=Submission,
         idempotent=True,
+        traced=True,
         status=HTTPStatus.ACCEPTED,
     ),
     Route(
@@ -102,6 +103,7 @@ ROUTES: Final = (
         BatchAnswer,
         body=Batch,
         idempotent=True,
+        traced=True,
         rate=SWEEPS,
     ),
     Route("GET", _JOBS, ("jobs.read",), "List jobs, newest first", JobPage, query=ListJobs),

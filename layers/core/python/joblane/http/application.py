@@ -29,9 +29,11 @@ from joblane.contract.strict_json import NotStrict, check, printable
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 from joblane.http.answers import etag
+from joblane.http.request_jobs import RequestJobs
 from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey, idempotency_key
 from joblane.job.moves import NotAllowed
+from joblane.job.trace import TraceContext, parse_trace
 from joblane.service.audit_trail import Trail
 from joblane.service.operations import Gone
 
@@ -93,6 +95,7 @@ class Application:
     trail: Trail
     clock: Callable[[], float]
     """Returns Unix seconds."""
+    jobs: RequestJobs
     affected: Affected = lambda _action, _target: ()
     """Returns the tenants that an action of the role platform affects."""
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
@@ -110,6 +113,7 @@ class Application:
     def handle(self, event: dict[str, Any], context: object) -> dict[str, Any]:
         """Answer one API Gateway event (payload format 2.0)."""
         request_id = event["requestContext"]["requestId"]
+        self.jobs.begin()
         self.logger.append_keys(request_id=request_id)
         answer = self.resolver.resolve(event, context)  # type: ignore[arg-type] # Powertools' own context type
         own = answer.get("headers") or {}
@@ -194,6 +198,7 @@ class Application:
     def _record(self, action: Action | Literal["submit"], target: Mapping[str, object]) -> Record:
         """The request as the audit trail records it, without its body and parameters."""
         by = self.principal()
+        job = self.jobs.find(by.tenant, str(target["job_id"])) if "job_id" in target else None
         return Record(
             record_id=self.trail.new_id(),
             tenant=by.tenant,
@@ -202,6 +207,7 @@ class Application:
             by_platform=by.tenant == PLATFORM,
             target=tuple(sorted((name, printable(str(value))) for name, value in target.items())),
             request_id=self._request_id(),
+            trace_id=None if job is None else job.trace_id,
         )
 
     def _refused(self, records: Iterable[Record], status: HTTPStatus, detail: str) -> None:
@@ -227,8 +233,8 @@ class Application:
             has = f"the caller has the role {who.role}"
         detail = f"this needs {needed}; {has}"
         if route.changes:
-            record = self._record(route.action or "submit", target)
             try:
+                record = self._record(route.action or "submit", target)
                 self.trail.begin(record)
             except (ClientError, BotoCoreError) as error:
                 self._log_trouble(error)  # nothing is done, so the refusal need not wait
@@ -247,6 +253,14 @@ class Application:
     def tenant(self) -> str:
         """The tenant of the caller."""
         return self.principal().tenant
+
+    def job(self, job_id: str) -> Head:
+        """The caller's job of that id. Raises Problem 404 if its tenant has no such job."""
+        return self.jobs.get(self.tenant(), job_id)
+
+    def trace(self) -> TraceContext | None:
+        """The trace context in the headers of this request; None if there is none."""
+        return parse_trace(self.header("traceparent"), self.header("tracestate"))
 
     def now_ms(self) -> int:
         """The time, in Unix milliseconds."""

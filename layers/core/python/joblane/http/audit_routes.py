@@ -15,7 +15,6 @@ from joblane.http.answers import listing, page_start
 from joblane.http.application import Application
 from joblane.job.message import is_id
 from joblane.service.audit_trail import Trail
-from joblane.service.read import JobReader
 
 
 def trail_route(app: Application, trail: Trail) -> None:
@@ -32,7 +31,7 @@ def trail_route(app: Application, trail: Trail) -> None:
         return listing(map(entry_view, found), query, following)
 
 
-def job_trail_route(app: Application, trail: Trail, reader: JobReader) -> None:
+def job_trail_route(app: Application, trail: Trail) -> None:
     """Bind the route of a job's trail."""
 
     @app.route("GET /v1/jobs/{job_id}/audit")
@@ -40,10 +39,10 @@ def job_trail_route(app: Application, trail: Trail, reader: JobReader) -> None:
         query = app.parameters(PageQuery)
         before = page_start(query, is_id)
         tenant = app.tenant()
-        head = reader.find(tenant, job_id)
+        head = app.jobs.find(tenant, job_id)
         submitted = None
         if head is not None:
-            submitted = submission_record(head.job_id, tenant, head.submitted_by)
+            submitted = submission_record(head, tenant, head.submitted_by)
         found, following = trail.of_job(tenant, job_id, Wanted(query.limit, before), submitted)
         if head is None and before is None and not found:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")

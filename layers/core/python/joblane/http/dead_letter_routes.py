@@ -28,7 +28,7 @@ def dead_letter_routes(app: Application, reader: JobReader, operations: Operatio
 
     @app.route("POST /v1/dlq/{job_id}/replay")
     def replay(job_id: str) -> Response[str]:
-        head, at_ms = reader.job(app.tenant(), job_id), app.now_ms()
+        head, at_ms = app.job(job_id), app.now_ms()
         why = app.asked("replayed", at_ms)
         exact = app.matches(head)
         with conflicts(exact=exact):
@@ -37,7 +37,7 @@ def dead_letter_routes(app: Application, reader: JobReader, operations: Operatio
 
     @app.route("POST /v1/dlq/{job_id}/dismiss")
     def dismiss(job_id: str) -> Response[str]:
-        head, at_ms = reader.job(app.tenant(), job_id), app.now_ms()
+        head, at_ms = app.job(job_id), app.now_ms()
         why = app.asked("dismissed", at_ms)
         exact = app.matches(head)
         with conflicts(exact=exact):

@@ -29,13 +29,15 @@ def job_routes(app: Application, submitter: Submitter, reader: JobReader, views:
     @app.route("POST /v1/jobs")
     def submit() -> Response[str]:
         spec = app.read(Submission, MAX_BODY_BYTES)
-        return _accepted(*submitter.submit(app.principal(), spec, app.idempotency_key()))
+        key = app.idempotency_key()
+        head, repeated = submitter.submit(app.principal(), spec, key, app.trace())
+        return _accepted(app.jobs.name(head), repeated)
 
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
         entries = app.read(Batch, MAX_BODY_BYTES)
         key = app.idempotency_key()
-        answers, repeated = submitter.submit_batch(app.principal(), entries, key)
+        answers, repeated = submitter.submit_batch(app.principal(), entries, key, app.trace())
         headers = REPLAYED if repeated else {}
         return success({"entries": [_entry(answer) for answer in answers]}, headers=headers)
 
@@ -51,14 +53,13 @@ def job_routes(app: Application, submitter: Submitter, reader: JobReader, views:
 
     @app.route("GET /v1/jobs/{job_id}")
     def job(job_id: str) -> Response[str]:
-        head = reader.job(app.tenant(), job_id)
+        head = app.job(job_id)
         return success(views.whole(head), headers={"ETag": etag(head)})
 
 
 def job_operation_routes(
     app: Application,
     submitter: Submitter,
-    reader: JobReader,
     operations: Operations,
     deleter: JobDeleter,
 ) -> None:
@@ -66,7 +67,7 @@ def job_operation_routes(
 
     @app.route("DELETE /v1/jobs/{job_id}")
     def delete(job_id: str) -> Response[str]:
-        head = reader.job(app.tenant(), job_id)
+        head = app.job(job_id)
         exact = app.matches(head)
         with conflicts(exact=exact):
             deleter.delete(head, exact=exact)
@@ -75,7 +76,7 @@ def job_operation_routes(
     @app.route("POST /v1/jobs/{job_id}/cancel")
     def cancel(job_id: str) -> Response[str]:
         now_ms = app.now_ms()
-        head = reader.job(app.tenant(), job_id)
+        head = app.job(job_id)
         exact, why = app.matches(head), app.asked("cancelled", now_ms)
         with conflicts(exact=exact):
             result = operations.cancel(head, why, now_ms, exact=exact)
@@ -85,7 +86,7 @@ def job_operation_routes(
     @app.route("POST /v1/jobs/{job_id}/retry")
     def retry(job_id: str) -> Response[str]:
         now_ms = app.now_ms()
-        head = reader.job(app.tenant(), job_id)
+        head = app.job(job_id)
         exact, why = app.matches(head), app.asked("retried", now_ms)
         submitter.limits.require(app.tenant())
         with conflicts(exact=exact):
@@ -94,13 +95,13 @@ def job_operation_routes(
 
     @app.route("POST /v1/jobs/{job_id}/resubmit")
     def resubmit(job_id: str) -> Response[str]:
-        head = reader.job(app.tenant(), job_id)
+        head = app.job(job_id)
         with conflicts():
             key = app.idempotency_key()
             return _accepted(*submitter.resubmit(app.principal(), head, key))
 
     def show(job_id: str, *, hidden: bool) -> Response[str]:
-        head = reader.job(app.tenant(), job_id)
+        head = app.job(job_id)
         with conflicts():
             return success(job_view(operations.hide(head, hidden=hidden)))
 

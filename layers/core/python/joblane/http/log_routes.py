@@ -13,17 +13,16 @@ from joblane.job.head import Head
 from joblane.job.output import Cursor
 from joblane.job.spec import LOG_PAGE_MAX
 from joblane.service.output import JobOutput
-from joblane.service.read import JobReader
 
 LAST_EVENT_ID = "Last-Event-ID"
 
 
-def log_route(app: Application, reader: JobReader, output: JobOutput) -> None:
+def log_route(app: Application, output: JobOutput) -> None:
     """Bind the route of a job's output."""
 
     @app.route("GET /v1/jobs/{job_id}/logs")
     def logs(job_id: str) -> Response[str]:
-        head = reader.job(app.tenant(), job_id)
+        head = app.job(job_id)
         query = app.parameters(LogQuery)
         if _wants_events(app.header("accept")):
             return _events(output, head, query, app.header(LAST_EVENT_ID.lower()))

@@ -14,9 +14,11 @@ from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
 from joblane.job.spec import LISTED_CHARS, Submission
+from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 
 INLINE_SPEC_BYTES = 340
-"""Longest submission stored in the head. The rest of an ended job's head takes about 450 bytes
+"""Longest submission stored in the head, together with a trace context that came with it (66 bytes,
+and its `tracestate`). The rest of an ended job's head takes about 450 bytes
 (tests/unit/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
 submitted it, which leaves room for longer reasons."""
 
@@ -154,6 +156,23 @@ class Head:
     blocked job is not tested yet; void once it is claimed or released."""
     output_bytes: int = 0
     """Output that its attempts have stored, without those whose agent was lost."""
+    caller_trace: TraceContext | None = None
+    """The trace context that it was submitted with; None if there was none."""
+
+    @property
+    def trace(self) -> TraceContext:
+        """Its trace context."""
+        return job_trace(self.job_id, self.caller_trace)
+
+    @property
+    def trace_id(self) -> str:
+        """Its trace-id."""
+        return self.trace.trace_id
+
+    @property
+    def span_id(self) -> str:
+        """The parent-id that its latest attempt has: each claim has another one."""
+        return span_id(self.job_id, self.epoch)
 
     @property
     def queue(self) -> str:
@@ -212,10 +231,22 @@ def short_reason(reason: str) -> str:
     return reason[: STEP_REASON_CHARS - 1].rsplit(" ", 1)[0] + "\u2026"
 
 
-def submitted(
-    job_id: str, tenant: str, spec: Submission, now_ms: int, who: Who | None = None
+def submitted(  # noqa: PLR0913 - what a submission consists of
+    job_id: str,
+    tenant: str,
+    spec: Submission,
+    now_ms: int,
+    who: Who | None = None,
+    *,
+    caller_trace: TraceContext | None = None,
 ) -> Head:
-    """Make the head of a newly accepted job: scheduled, pending, or expired by its deadline."""
+    """Make the head of a newly accepted job: scheduled, pending, or expired by its deadline.
+
+    The trace context in the submission counts before `caller_trace`. It leaves the submission,
+    which agents of earlier versions read and which is stored again when the job is resubmitted.
+    """
+    caller_trace = parse_trace(spec.traceparent, spec.tracestate) or caller_trace
+    spec = spec.model_copy(update={"traceparent": None, "tracestate": None})
     run_at_ms = None if spec.run_at is None else unix_ms(spec.run_at)
     deadline_ms = None if spec.deadline is None else unix_ms(spec.deadline)
     next_at_ms: int | None = None
@@ -239,6 +270,7 @@ def submitted(
         next_at_ms=next_at_ms,
         wake_at_ms=wake_at_ms,
         submitted_by=who,
+        caller_trace=caller_trace,
     )
 
 

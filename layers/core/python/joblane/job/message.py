@@ -14,6 +14,7 @@ from pydantic import (
 
 from joblane.deployment.names import Name
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.job.trace import TraceContext, job_trace
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""
@@ -63,6 +64,18 @@ class Message(_Body):
     memory_mb: Annotated[int, Field(exclude=True)] = DEFAULT_MEMORY_MB
     """Memory that the job asks for. An attribute of the SQS message and not in the body, where
     agents of earlier versions would refuse it."""
+    caller_trace: Annotated[TraceContext | None, Field(exclude=True)] = None
+    """Trace context that the job was submitted with; an attribute as well."""
+
+    @property
+    def trace(self) -> TraceContext:
+        """The trace context of the job."""
+        return job_trace(self.job_id, self.caller_trace)
+
+    @property
+    def trace_id(self) -> str:
+        """The trace-id of the job."""
+        return self.trace.trace_id
 
 
 class Command(_Body):
@@ -76,6 +89,13 @@ class Command(_Body):
     reads the output of a running job as it comes, so ship it sooner."""
     job_id: JobId | None = None
     """The job; None with `drain`."""
+    caller_trace: Annotated[TraceContext | None, Field(exclude=True)] = None
+    """As that of `Message`."""
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace context of the job; None for a command that names none."""
+        return None if self.job_id is None else job_trace(self.job_id, self.caller_trace)
 
     @model_validator(mode="after")
     def _job_where_one_is_meant(self) -> Self:

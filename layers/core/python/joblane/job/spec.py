@@ -51,8 +51,8 @@ MAX_EXEC_BYTES = 2 * 1024 * 1024 - 16 * 1024
 """Limit of a command and its environment together, as `exec_bytes` counts them.
 
 Linux allows a quarter of the stack's soft limit, whose default is 8 MB. The reserve is for the
-agent's own variables (under 1 KB) and for the file name, which counts as well: up to 4 KB, and
-again for the interpreter of a script.
+agent's own variables (under 1 KB, a trace context included) and for the file name, which counts
+as well: up to 4 KB, and again for the interpreter of a script.
 """
 
 MAX_TIMEOUT_S = 7 * 86_400
@@ -237,6 +237,11 @@ class JobFields(_Input):
     """Latest end time: a job that has not started by then expires, a running job is stopped."""
     requires: Annotated[tuple[ConditionName, ...], Field(max_length=5)] = ()
     """Conditions that must hold before the job starts."""
+    traceparent: str | None = None
+    """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
+    that of the request's header, and without that one is made; so also if it is invalid."""
+    tracestate: str | None = None
+    """What comes with `traceparent`; invalid or missing without it, it is left out."""
 
 
 class Submission(JobFields):

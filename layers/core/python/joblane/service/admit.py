@@ -11,6 +11,7 @@ from joblane.job.head import Head, submitted
 from joblane.job.retention import PAYLOAD_START_DAYS, Retention
 from joblane.job.secret_names import allowed, parse
 from joblane.job.spec import Submission
+from joblane.job.trace import TraceContext
 from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima, excess
 
@@ -27,15 +28,25 @@ class Admission:
     maxima: Mapping[str, tuple[Maxima, ...]]
     """The most that a job of each queue may ask for, by fleet."""
 
-    def head(self, by: Principal, spec: Submission, job_id: str, now_ms: int) -> Head:
-        """Make a submission's job. Raises Problem 400 naming the field that is not allowed."""
+    def head(
+        self,
+        by: Principal,
+        spec: Submission,
+        job_id: str,
+        now_ms: int,
+        caller_trace: TraceContext | None = None,
+    ) -> Head:
+        """Make a submission's job. Raises Problem 400 naming the field that is not allowed.
+
+        `caller_trace` is for a submission without a trace context of its own.
+        """
         self._check_secrets(by.tenant, spec)
         _check_conditions(by.tenant, spec)
         queue = spec.queue or self.default_queue
         self.require_queue(by.tenant, queue)
         self._check_resources(queue, spec)
         spec = spec.model_copy(update={"queue": queue})
-        head = submitted(job_id, by.tenant, spec, now_ms, by.who)
+        head = submitted(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace)
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "

@@ -36,7 +36,7 @@ class Trail:
 
         Raises ClientError and BotoCoreError; then do not delete the job.
         """
-        self.begin(submission_record(head.job_id, head.tenant, head.submitted_by))
+        self.begin(submission_record(head, head.tenant, head.submitted_by))
 
     def of_tenant(self, tenant: str, wanted: Wanted) -> tuple[list[Record], str | None]:
         """Read a page of a tenant's trail, newest first, and where to continue."""

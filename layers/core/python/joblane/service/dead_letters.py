@@ -25,6 +25,7 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.message import Message, NotOurs
 from joblane.job.moves import NotAllowed
 from joblane.job.retention import Retention
+from joblane.job.trace import Traced, parse_trace
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
 
@@ -57,8 +58,9 @@ class DeadLetters:
             except Exception:
                 # Whatever it was, the other letters must not wait for it. SQS delivers this
                 # one again, and does not count it as an error of the function.
-                self.log.exception("dead letter not handled", message_id=record.get("messageId"))
-                failed.append(str(record.get("messageId")))
+                message_id = record.get("messageId")
+                self.log.exception("dead letter not handled", message_id=message_id, **_job(record))
+                failed.append(str(message_id))
         return failed
 
     def _one(self, record: Mapping[str, Any]) -> None:
@@ -73,13 +75,13 @@ class DeadLetters:
             return
         head = self.jobs.get(message.job_id)
         if head is None:
-            self.log.info("dead letter of a deleted job discarded", job_id=message.job_id)
+            self.log.info("dead letter of a deleted job discarded", **_job(record))
         elif head.tenant != message.tenant:
             self._unreadable(message_id, letter, "a message that names another tenant's job")
         elif head.state is State.ACTIVE:
             # Without this message no other agent would take the job over if its agent died.
             self.operations.wake_up(head)
-            self.log.info("a new message was sent for a running job", job_id=head.job_id)
+            self.log.info("a new message was sent for a running job", **_names(head))
         else:
             self._exhaust(head, letter)
 
@@ -92,13 +94,13 @@ class DeadLetters:
             try:
                 head = self.operations.decide(head, Event.EXHAUST, letter.reason, now_ms)
             except (NotAllowed, Gone, Refused):
-                self.log.info("outdated dead letter discarded", job_id=head.job_id)
+                self.log.info("outdated dead letter discarded", **_names(head))
                 return
         self._notify(
             f"job {head.job_id} is dead",
             letter,
             {
-                "job_id": head.job_id,
+                **_names(head),
                 "tenant": head.tenant,
                 "queue": letter.source,
                 "reason": letter.reason,
@@ -125,13 +127,35 @@ class DeadLetters:
         self.store.put(key, letter, self.retention.expires_at(State.DEAD, now_ms))
 
     def _notify(self, subject: str, letter: DeadLetter, body: Mapping[str, str]) -> None:
-        self.log.warning(subject, kept=body["kept"], reason=letter.reason)
+        job = {name: body[name] for name in ("job_id", "trace_id") if name in body}
+        self.log.warning(subject, kept=body["kept"], reason=letter.reason, **job)
         self.publish(f"Joblane: {subject}", json.dumps(body, indent=2, ensure_ascii=False))
+
+
+def _names(job: Traced) -> dict[str, str]:
+    """The fields that name a job in a log entry and in a notification."""
+    return {"job_id": job.job_id, "trace_id": job.trace_id}
+
+
+def _job(record: Mapping[str, Any]) -> dict[str, str]:
+    """The fields that name the job of a record; empty if it names none."""
+    try:
+        message = Message.decode(str(record["body"]))
+    except (KeyError, NotOurs):
+        return {}
+    trace = parse_trace(_attribute(record, "traceparent"), _attribute(record, "tracestate"))
+    return _names(message.model_copy(update={"caller_trace": trace}))
+
+
+def _attribute(record: Mapping[str, Any], name: str) -> str | None:
+    """The text of a message's attribute; None without it."""
+    text: str | None = record.get("messageAttributes", {}).get(name, {}).get("stringValue")
+    return text
 
 
 def _letter(record: Mapping[str, Any]) -> DeadLetter:
     """Read a record: it is here for the agent's reason, or because of SQS's count of deliveries."""
-    reason = record.get("messageAttributes", {}).get("reason", {}).get("stringValue")
+    reason = _attribute(record, "reason")
     receives = record.get("attributes", {}).get("ApproximateReceiveCount", "?")
     return DeadLetter(
         body=str(record["body"]),

@@ -51,8 +51,9 @@ class FollowSender:
         self.sent[claim] = now
         if len(self.sent) > MOST_CLAIMS:
             del self.sent[next(iter(self.sent))]
+        command = Command(command="follow", job_id=head.job_id, caller_trace=head.caller_trace)
         try:
-            self.lanes.send_command(head.agent, Command(command="follow", job_id=head.job_id))
+            self.lanes.send_command(head.agent, command)
         except (ClientError, BotoCoreError) as error:
             self.failed_at = self.clock()
             self.log.warning("follow not sent", agent=head.agent, error=str(error))

@@ -50,4 +50,5 @@ class InstanceEnd:
         if head is None or head.state is not State.ACTIVE or head.agent != agent:
             return False
         send_wake_up(self.lanes, head)
+        self.log.info("job freed", job_id=job_id, trace_id=head.trace_id, agent=agent)
         return True

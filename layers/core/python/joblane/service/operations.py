@@ -105,7 +105,8 @@ class Operations:
                 raise
             head, before = refusal.head, refusal.head.cancel_requested
         agent = head.agent or "?"
-        sent = self.lanes.send_command(agent, Command(command="cancel", job_id=head.job_id))
+        command = Command(command="cancel", job_id=head.job_id, caller_trace=head.caller_trace)
+        sent = self.lanes.send_command(agent, command)
         note = (
             f"agent {agent} was asked to stop the job"
             if sent

@@ -10,13 +10,11 @@ however few match.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from joblane.aws.jobs import JobStore
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.settings import SettingsStore
 from joblane.contract.job import Job, job_view
-from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs
 from joblane.contract.queues import explained
 from joblane.formats.ids import first_id
@@ -44,13 +42,6 @@ class JobReader:
         head = self.jobs.get(job_id) if is_id(job_id) else None
         visible = head is not None and head.visible_to(tenant, self.clock())
         return head if visible else None
-
-    def job(self, tenant: str, job_id: str) -> Head:
-        """Read one job; raises Problem 404 where `find` returns None."""
-        head = self.find(tenant, job_id)
-        if head is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
-        return head
 
     def search(
         self, tenant: str, query: ListJobs, before: str | None

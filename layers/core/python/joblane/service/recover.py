@@ -277,7 +277,11 @@ class Recovery:
         try:
             self.jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
         except Refused:  # cancelled or expired meanwhile, or failed before
-            self.log.info("job changed before it could be failed", job=entry.job_id)
+            self.log.info(
+                "job changed before it could be failed",
+                job_id=entry.job_id,
+                trace_id=entry.trace_id,
+            )
         self.conditions.drop(row.condition, entry)
 
     def _policy(self, row: ConditionState) -> AnyPolicy:

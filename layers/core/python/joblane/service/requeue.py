@@ -112,7 +112,9 @@ class Requeue:
         except (Gone, Refused, NotAllowed):
             return "Superseded"
         except (BotoCoreError, ClientError):
-            self.log.exception("a due job could not be handled", job_id=head.job_id)
+            self.log.exception(
+                "a due job could not be handled", job_id=head.job_id, trace_id=head.trace_id
+            )
             return "Failed"
 
     def _do(self, head: Head, what: Due, now_ms: int) -> str:

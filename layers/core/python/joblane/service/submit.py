@@ -40,6 +40,7 @@ from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
 from joblane.job.moves import NotAllowed
 from joblane.job.spec import Batch, Submission
+from joblane.job.trace import TraceContext
 from joblane.service.admit import Admission
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
@@ -72,15 +73,18 @@ class Submitter:
         by: Principal,
         spec: Submission,
         key: IdempotencyKey | None,
+        trace: TraceContext | None = None,
         resubmit_of: str | None = None,
     ) -> tuple[Head, bool]:
         """Accept one job; returns it, and whether it had been accepted before.
+
+        `trace` is the trace context of the request, for a submission without one of its own.
 
         Raises Problem 400 for a submission that is not allowed, 409 and 422 for `key`, and 429
         over a limit of the tenant.
         """
         now_ms = self.now_ms()
-        head = self.admission.head(by, spec, self._ids(now_ms), now_ms)
+        head = self.admission.head(by, spec, self._ids(now_ms), now_ms, trace)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
             known = self._known(key, claim, [claim.first_id])
@@ -103,7 +107,7 @@ class Submitter:
         return put(head), claim.repeated
 
     def resubmit(self, by: Principal, head: Head, key: IdempotencyKey | None) -> tuple[Head, bool]:
-        """Submit an ended job again under a new id; as `submit`.
+        """Submit an ended job again under a new id, in the same trace; as `submit`.
 
         Raises NotAllowed for a job that has not ended, or whose deadline has passed, and Gone.
         """
@@ -116,16 +120,21 @@ class Submitter:
         except PayloadLost as lost:
             raise NotAllowed(f"the job's submission is lost: {lost}") from None
         try:
-            return self.submit(by, spec, key, head.job_id)
+            trace = head.trace.under(head.span_id)
+            return self.submit(by, spec, key, trace, head.job_id)
         except Refused as refusal:
             raise Gone from refusal
 
     def submit_batch(
-        self, by: Principal, batch: Batch, key: IdempotencyKey | None
+        self,
+        by: Principal,
+        batch: Batch,
+        key: IdempotencyKey | None,
+        trace: TraceContext | None = None,
     ) -> tuple[list[Head | Problem], bool]:
         """Accept many jobs independently: heads and problems in the order of the batch.
 
-        Also returns whether the batch had been accepted before.
+        Also returns whether the batch had been accepted before. `trace` as in `submit`.
 
         All messages are sent before the first job is put, so an answer that is an error as a
         whole (503) leaves messages without jobs, which agents discard, and no job.
@@ -138,7 +147,7 @@ class Submitter:
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._known(key, claim, ids) if key and claim.repeated else {}
         admitted = [
-            known.get(job_id) or self._admitted(by, job, job_id, now_ms)
+            known.get(job_id) or self._admitted(by, job, job_id, now_ms, trace)
             for job_id, job in zip(ids, batch.jobs, strict=True)
         ]
         admitted = self._within_limits(by.tenant, admitted, known)
@@ -187,10 +196,12 @@ class Submitter:
         gone = Problem(HTTPStatus.CONFLICT, "the job that this key made has been deleted")
         return {**dict.fromkeys(deleted, gone), **heads}
 
-    def _admitted(self, by: Principal, job: object, job_id: str, now_ms: int) -> Head | Problem:
+    def _admitted(
+        self, by: Principal, job: object, job_id: str, now_ms: int, trace: TraceContext | None
+    ) -> Head | Problem:
         try:
             spec = parsed(Submission, json.dumps(job))
-            return self.admission.head(by, spec, job_id, now_ms)
+            return self.admission.head(by, spec, job_id, now_ms, trace)
         except Problem as problem:
             return problem
 

@@ -50,7 +50,9 @@ def renewal_delay_s(head: Head, now_ms: int) -> int | None:
 def wake_up_message(job: "Head | WaitingJob") -> Message:
     """The message of a job."""
     memory_mb = job.spec.resources.memory if isinstance(job, Head) else job.memory_mb
-    return Message(job_id=job.job_id, tenant=job.tenant, memory_mb=memory_mb)
+    return Message(
+        job_id=job.job_id, tenant=job.tenant, memory_mb=memory_mb, caller_trace=job.caller_trace
+    )
 
 
 def send_wake_up(lanes: Lanes, job: "Head | WaitingJob", delay_s: int = 0) -> None:
