@@ -36,6 +36,8 @@ def compose(
     for fleet in fleets:
         # The role of a fleet reaches a new tenant before the API accepts that tenant's jobs.
         api.add_stack_dependency(fleet)
+        # `cdk destroy` ends the instances while the function is there that deletes their inboxes.
+        fleet.add_stack_dependency(upkeep)
     recovery = RecoveryStack(app, config, assets)
     projection = ProjectionStack(app, config, assets)
     for stack in (recovery, projection):

@@ -37,6 +37,12 @@ LETTERS_RESERVED = 4
 """Calls at once for all queues. Above it Lambda throttles, and the letters come back after their
 visibility timeout: a dead-letter queue has no limit of receives that they could exceed."""
 
+SWEPT = "Agents create inboxes at run time: the prefix is exact, the agents' names are not known."
+"""Reason for a policy with a pattern of inboxes."""
+
+SWEEP_INBOXES = {"task": "sweep-inboxes"}
+"""What the daily rule sends: functions/instance_end names it too."""
+
 
 class UpkeepStack(FunctionStack):
     """Requeue every minute, and readers of dead letters and of ended instances."""
@@ -115,7 +121,8 @@ class UpkeepStack(FunctionStack):
     def _instance_ends(self, alternate: sqs.Queue) -> None:
         """Free jobs when EC2 reports that an instance of this account has ended.
 
-        A lost event costs time only: the lease ends by itself.
+        A lost event costs time only: the lease ends by itself, and the inbox that the instance's
+        agent has left is deleted within a day.
         """
         resources = self.resources
         instance_end = Function(
@@ -128,8 +135,11 @@ class UpkeepStack(FunctionStack):
                     ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"),
                     (resources.table("agents"),),
                 ),
+                Grant(("dynamodb:BatchGetItem",), (resources.table("agents"),)),
                 Grant(("dynamodb:GetItem",), (resources.table("jobs"),)),
                 Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
+                Grant(("sqs:DeleteQueue", "sqs:GetQueueAttributes"), (resources.inboxes(),), SWEPT),
+                Grant(("sqs:ListQueues",), ("*",)),  # it has no resources
             ],
         )
         instance_end.keep_failures(alternate.queue_arn, retries=2, max_age_s=3600)
@@ -144,6 +154,19 @@ class UpkeepStack(FunctionStack):
             ),
         )
         rule.add_target(targets.LambdaFunction(instance_end.function, dead_letter_queue=alternate))
+        daily = events.Rule(
+            self,
+            "EveryDay",
+            description="Joblane: delete the inboxes of agents that are gone",
+            schedule=events.Schedule.rate(Duration.days(1)),
+        )
+        daily.add_target(
+            targets.LambdaFunction(
+                instance_end.function,
+                dead_letter_queue=alternate,
+                event=events.RuleTargetInput.from_object(SWEEP_INBOXES),
+            )
+        )
 
     def _letters(self) -> None:
         """Read every dead-letter queue, and notify operators."""

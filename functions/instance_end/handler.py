@@ -1,18 +1,33 @@
-"""Lambda function that frees the jobs of an agent whose EC2 instance has ended."""
+"""Lambda function for agents that are gone.
+
+Frees the jobs of an agent whose EC2 instance has ended, and deletes inboxes that are left over.
+"""
 
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from aws_lambda_powertools.logging import Logger
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
+from joblane.aws.inboxes import Inboxes
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
+from joblane.service.inbox_sweep import InboxSweep
 from joblane.service.instance_end import InstanceEnd
+
+SWEEP = {"task": "sweep-inboxes"}
+"""The event of the daily schedule."""
+
+
+class Context(Protocol):
+    """What this function uses of Lambda's context."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds until Lambda ends this invocation."""
 
 
 class Settings(Environment):
@@ -23,14 +38,20 @@ class Settings(Environment):
 
 
 def build(settings: Settings, clients: Clients) -> InstanceEnd:
-    """Compose the function from its settings and its clients."""
-    dynamodb = clients.make("dynamodb")
+    """Compose what an instance's end needs, from the settings and the clients."""
+    dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs")
     return InstanceEnd(
         AgentStore(dynamodb, settings.agents_table),
         JobStore(dynamodb, settings.jobs_table),
-        Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
+        Lanes(sqs, settings.queue_url_prefix, settings.deployment),
+        Inboxes(sqs, settings.queue_url_prefix, settings.deployment),
         Logger(),
     )
+
+
+def sweep_of(end: InstanceEnd) -> InboxSweep:
+    """Compose the daily sweep, of the same parts."""
+    return InboxSweep(end.agents, end.inboxes, end.log)
 
 
 @once
@@ -38,10 +59,14 @@ def _application() -> InstanceEnd:
     return build(Settings.read(), Clients())
 
 
-def main(event: Mapping[str, Any], _context: object) -> None:
-    """Handle EC2's "Instance State-change Notification" of an instance that ended.
+def main(event: Mapping[str, Any], context: Context) -> None:
+    """Handle EC2's "Instance State-change Notification" of an instance that ended, or `SWEEP`.
 
     An instance's id is its agent's name (infra/agent). Errors of AWS are raised: EventBridge
     tries again.
     """
-    _application().free(str(event["detail"]["instance-id"]))
+    end = _application()
+    if event == SWEEP:
+        sweep_of(end).run(lambda: context.get_remaining_time_in_millis() / 1000)
+    else:
+        end.free(str(event["detail"]["instance-id"]))

@@ -10,7 +10,7 @@ import pytest
 from ulid import ULID
 
 from joblane.aws.clients import Clients
-from joblane.deployment.names import dead_letter_name, lane_name, topic_name
+from joblane.deployment.names import dead_letter_name, inbox_name, lane_name, topic_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
 from scripts.smokes.faults import subscribed
@@ -217,3 +217,28 @@ def test_ec2_reports_the_end_of_an_instance_and_its_job_runs_elsewhere_in_second
     )
     job = wait_for(http, job_id, "completed")  # its lease would last for minutes
     assert "taken over from i-0doomed" in str(job["timeline"])
+    assert {"i-0next"} == inboxes_of(clients, "i-0doomed", "i-0next")
+
+
+def inboxes_of(clients: Clients, *agents: str) -> set[str]:
+    """Those of these agents that have an inbox."""
+    answer = clients.make("sqs").list_queues(QueueNamePrefix=inbox_name(DEPLOYMENT, ""))
+    names = {url.rpartition("/")[2] for url in answer.get("QueueUrls", [])}
+    return {agent for agent in agents if inbox_name(DEPLOYMENT, agent) in names}
+
+
+def test_the_daily_sweep_deletes_inboxes_without_an_agent(cloud: Cloud, clients: Clients):
+    cloud.stop_agents()
+    cloud.start_agent("sweep-live")
+    for name, kept_s in (("sweep-gone", 3600), ("sweep-lane", 1_209_600)):
+        clients.make("sqs").create_queue(
+            QueueName=inbox_name(DEPLOYMENT, name),
+            Attributes={"MessageRetentionPeriod": str(kept_s)},
+        )
+    clients.make("lambda").invoke(
+        FunctionName="joblane-instance_end", Payload=json.dumps({"task": "sweep-inboxes"}).encode()
+    )
+    assert {"sweep-live", "sweep-lane"} == inboxes_of(
+        clients, "sweep-live", "sweep-gone", "sweep-lane"
+    )
+    cloud.stop_agents()

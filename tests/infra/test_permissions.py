@@ -116,7 +116,9 @@ ALLOWED = {
     "Instanceend": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instanceend",))
     | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
-    | {("dynamodb:GetItem", JOBS)}
+    | {("dynamodb:BatchGetItem", AGENTS), ("dynamodb:GetItem", JOBS)}
+    | {("sqs:ListQueues", "*")}
+    | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes"), INBOXES)
     | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
     "Projector": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Projector",))

@@ -1,9 +1,11 @@
 """Scheduled functions and the dead-letter reader: triggers, sources, failure destinations."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+from infra.upkeep import SWEEP_INBOXES
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
@@ -30,6 +32,22 @@ def test_only_the_end_of_an_instance_frees_jobs(production: Deployment) -> None:
     } == rule["EventPattern"]
 
 
+def test_inboxes_without_an_agent_are_looked_for_once_a_day(production: Deployment) -> None:
+    rule = rules(production)["Joblane: delete the inboxes of agents that are gone"]
+    assert "rate(1 day)" == rule["ScheduleExpression"]
+    (target,) = rule["Targets"]
+    assert SWEEP_INBOXES == json.loads(target["Input"])
+    assert target["Arn"]["Fn::GetAtt"][0].startswith("Instanceend")
+
+
+def test_the_function_that_deletes_inboxes_is_there_while_instances_end(
+    production: Deployment,
+) -> None:
+    """`cdk destroy` deletes a stack before those that it depends on."""
+    manifest = json.loads((production.folder / "cdk.out/manifest.json").read_text(encoding="utf-8"))
+    assert "joblane-upkeep" in manifest["artifacts"]["joblane-fleet-main"]["dependencies"]
+
+
 def failures(deployment: Deployment, stack: str, function: str) -> Any:
     """What becomes of a function's asynchronous calls that fail."""
     found = deployment.properties("AWS::Lambda::EventInvokeConfig", stack)
@@ -42,7 +60,7 @@ def test_every_event_that_nobody_waits_for_ends_in_alternate_if_it_fails(
 ) -> None:
     """Rules that cannot hand over, and functions that fail every time."""
     every_rule = production.properties("AWS::Events::Rule")
-    assert 3 == len(every_rule)
+    assert 4 == len(every_rule)
     for rule in every_rule:
         for target in rule["Targets"]:
             assert is_alternate(production, target["DeadLetterConfig"]["Arn"])
@@ -68,7 +86,7 @@ def test_alternate_takes_what_the_rule_of_recovery_could_not_deliver(
     assert [True] == [
         ":rule/joblane-recovery-failed" in source for source in sources if "Join" in source
     ]
-    assert 3 == len(sources)
+    assert 4 == len(sources)
 
 
 def is_alternate(deployment: Deployment, arn: Any) -> bool:

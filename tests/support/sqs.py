@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.inboxes import NO_SUCH_QUEUE
 from tests.support.aws import PREFIX
 
 if TYPE_CHECKING:
@@ -49,11 +50,18 @@ class Queues:
         """Make a queue, or find it."""
         self.entries.setdefault(url, {})
 
+    def unmake(self, url: str) -> None:
+        """Delete a queue with its messages. Raises ClientError: there is no such queue."""
+        if url not in self.entries:
+            raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "DeleteQueue")
+        del self.entries[url]
+        if self.last is not None and self.last[0] == url:
+            self.last = None
+
     def send(self, url: str, body: str, delay_s: float, attributes: dict[str, Any]) -> None:
         """Take a message in. Raises ClientError: there is no such queue."""
         if url not in self.entries:
-            code = "AWS.SimpleQueueService.NonExistentQueue"
-            raise ClientError({"Error": {"Code": code}}, "SendMessage")
+            raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "SendMessage")
         now = self.clock()
         shows = now + delay_s + self.dice.choice([0, self.dice.uniform(0, self.late_s)])
         key = next(self._ids)
@@ -185,6 +193,10 @@ class Sqs:
         url = PREFIX + request["QueueName"]
         self._network.call(lambda: self._queues.make(url), writes=True)
         return {"QueueUrl": url}
+
+    def delete_queue(self, **request: Any) -> None:
+        """Delete a queue."""
+        self._network.call(lambda: self._queues.unmake(request["QueueUrl"]), writes=True)
 
     def purge_queue(self, **request: Any) -> None:
         """Delete all messages of a queue."""

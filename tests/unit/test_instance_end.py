@@ -8,11 +8,12 @@ import pytest
 from functions.instance_end.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
+from joblane.deployment.names import inbox_name
 from joblane.job.head import submitted
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
 from tests.support.agents import Parts
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
 from tests.support.jobs import JOB, submission
 
 DEAD = "i-dead"
@@ -29,6 +30,12 @@ def lose(aws: Cloud) -> None:
     aws.jobs.put_new(submitted(JOB, "acme", submission(), now_ms))
     aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
     aws.jobs.claim(JOB, DEAD, now_ms)
+
+
+def inboxes(aws: Cloud) -> list[str]:
+    """URLs of all inboxes."""
+    answer = aws.clients.make("sqs").list_queues(QueueNamePrefix=inbox_name(NAME, ""))
+    return answer.get("QueueUrls", [])
 
 
 def taken_over(aws: Cloud) -> bool:
@@ -58,6 +65,16 @@ def test_a_job_that_went_on_meanwhile_is_left_alone(aws: Cloud):
     assert Parts(aws.clients).receive() is None
 
 
+def test_its_inbox_ends_with_it_also_when_its_agent_has_drained(aws: Cloud):
+    sqs = aws.clients.make("sqs")
+    for drained in (False, True):
+        sqs.create_queue(QueueName=inbox_name(NAME, DEAD))
+        if not drained:
+            lose(aws)
+        free(aws.clients)
+        assert not inboxes(aws)
+
+
 def test_an_instance_without_an_agent_is_nothing_to_us(aws: Cloud):
     free(aws.clients, "i-other")
 
@@ -70,6 +87,7 @@ def test_killed_after_any_call_and_tried_again_it_still_frees_the_job(aws: Cloud
     visited = 0
     for point in range(1, 100):
         lose_again(aws)
+        aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, DEAD))
         session = new_session()
         calls = iter(range(1, 1000))
 
@@ -84,10 +102,11 @@ def test_killed_after_any_call_and_tried_again_it_still_frees_the_job(aws: Cloud
             visited += 1
             free(aws.clients)
             assert taken_over(aws), f"killed after call {point}"
+            assert not inboxes(aws), f"killed after call {point}"
         else:
             break
     print(f"crash points visited: {visited}")
-    assert visited >= 5
+    assert visited >= 6
 
 
 def lose_again(aws: Cloud) -> None:

@@ -1,7 +1,7 @@
 """Adapter for the `agents` table: one item for each agent, rewritten with every heartbeat."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from joblane.aws.table import ConditionFailed, Row, Store
@@ -53,6 +53,11 @@ class AgentStore(Store):
         """Read one agent, strongly consistent: takeovers are decided by it."""
         row = self._table.get(_key(name))
         return None if row is None else _heartbeat(row)
+
+    def many(self, names: Sequence[str]) -> list[Heartbeat]:
+        """Read these agents, strongly consistent, in any order and without absent ones."""
+        rows = self._table.get_many([_key(name) for name in names], consistent=True)
+        return list(map(_heartbeat, rows))
 
     def every(self) -> Iterator[Heartbeat]:
         """Read all agents, strongly consistent: an agent that is missing gets no share."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.inboxes import NO_SUCH_QUEUE
 from joblane.deployment.names import Lane, dead_letter_name, inbox_name, lane_name
 from joblane.job.message import Command, Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
@@ -23,8 +24,6 @@ MAX_VISIBILITY_S = 43_200
 
 MAX_DELAY_S = 900
 """Maximum message delay of SQS: 15 minutes."""
-
-_NO_SUCH_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 
 _MEMORY = "memory_mb"
 _TRACE = ("traceparent", "tracestate")
@@ -206,7 +205,7 @@ class Lanes:
                 MessageAttributes=_trace_attributes(command.trace),
             )
         except ClientError as error:
-            if error.response["Error"]["Code"] != _NO_SUCH_QUEUE:
+            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
                 raise
             return False
         return True

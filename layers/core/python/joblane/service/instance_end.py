@@ -1,7 +1,7 @@
-"""Free the jobs of an agent whose EC2 instance has ended.
+"""Free the jobs of an agent whose EC2 instance has ended, and delete its inbox.
 
 Without this they are free when the agent's lease ends, up to five minutes later. The agent's row
-is deleted last, so a repetition after a crash at any point does what is left:
+is deleted when all are free, so a repetition after a crash at any point does what is left:
 
     this service             agents table          lane               another agent
     end the lease  ------->  beat 0
@@ -10,13 +10,16 @@ is deleted last, so a repetition after a crash at any point does what is left:
                                                                       takes over
     (again, if it crashed)                         message  ------->  given back: runs here now
     delete the row  ------>  gone
+    delete the inbox
 """
 
 from dataclasses import dataclass
 
 from joblane.aws.agents import AgentStore
+from joblane.aws.inboxes import Inboxes
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
+from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
 from joblane.service.log import Log
 from joblane.service.wake_up import send_wake_up
@@ -29,16 +32,21 @@ class InstanceEnd:
     agents: AgentStore
     jobs: JobStore
     lanes: Lanes
+    inboxes: Inboxes
     log: Log
 
     def free(self, agent: str) -> None:
-        """Free the jobs of an agent; an unknown name (an instance without agent) is ignored.
+        """Free the jobs of an agent, and delete its inbox; an agent that drained has no row.
 
-        Raises ClientError and BotoCoreError; calling it again is safe.
+        An unknown name (an instance without agent) is ignored. Raises ClientError and
+        BotoCoreError; calling it again is safe.
         """
         row = self.agents.get(agent)
-        if row is None:
-            return
+        if row is not None:
+            self._free(agent, row)
+        self.inboxes.delete(agent)
+
+    def _free(self, agent: str, row: Heartbeat) -> None:
         self.agents.end_lease(agent)
         freed = [job_id for job_id in row.jobs if self._wake(job_id, agent)]
         self.agents.delete(agent)
