@@ -4,8 +4,9 @@ The clients are in the API stack: they hold no data, and removing a tenant from 
 them without a cross-stack export that would block it.
 """
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import CfnOutput, Duration, RemovalPolicy
@@ -33,6 +34,10 @@ LOGIN_VALIDITY = Duration.days(7)
 """How long a login lasts; refreshed tokens carry the current roles."""
 
 
+PEOPLE = "people"
+"""Name of the id of the client that people log in with."""
+
+
 @dataclass(frozen=True)
 class Gate:
     """Which tokens the authorizer accepts, and how functions read them."""
@@ -42,7 +47,9 @@ class Gate:
     scope_prefix: str | None
     """Prefix of each scope in a token; None when tokens carry no scopes of Joblane."""
     access: str
-    """JSON for the functions, a `joblane.contract.principal.AnyAccess`."""
+    """JSON for the functions, a `joblane.contract.principal.AnyAccess` with names for `ids`."""
+    ids: Mapping[str, str]
+    """Ids of clients, which are CDK tokens, by names of constant length."""
     login: str
     """JSON of the response of `GET /v1/login`."""
 
@@ -71,6 +78,7 @@ def issuer_gate(config: Config, issuer: Issuer) -> Gate:
         audience=issuer.audience,
         scope_prefix="" if by_scopes else None,
         access=json.dumps(access),
+        ids={},
         login=_login(issuer.issuer, issuer.client_id, scopes, issuer.audience[0]),
     )
 
@@ -80,9 +88,12 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
     people = _people(stack, identity).user_pool_client_id
     CfnOutput(stack, "LoginClientId", value=people, description="Public client for people")
     machines: dict[str, tuple[str, AnyRole, str]] = {}
+    ids = {PEOPLE: people}
     for tenant, machine, role in _declared(stack.config):
         client = _machine(stack, identity, (tenant, machine), role).user_pool_client_id
-        machines[client] = tenant, role, machine
+        name = _name(tenant, machine)
+        ids[name] = client
+        machines[f"<{name}>"] = tenant, role, machine
         of = "" if tenant == PLATFORM else f" of the tenant {tenant}"
         CfnOutput(
             stack,
@@ -94,17 +105,27 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
     access = {
         "kind": "pool",
         "tenants": sorted(stack.config.tenants),
-        "people": people,
+        "people": f"<{PEOPLE}>",
         "machines": machines,
     }
     scopes = ["openid", *(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)]
     return Gate(
         issuer=issuer,
-        audience=[people, *machines],
+        audience=[*ids.values()],
         scope_prefix=f"{API_AUDIENCE}/",
         access=json.dumps(access),
+        ids=ids,
         login=_login(issuer, people, scopes, None),
     )
+
+
+def _name(tenant: str, machine: str) -> str:
+    """Name a machine's client by a hash: a function has the ids of 49 of any names in 4 KB.
+
+    It is not the place in a list: a function that gets its code before its environment would take
+    one machine for another.
+    """
+    return hashlib.sha256(f"{tenant}/{machine}".encode()).hexdigest()[:12]
 
 
 def _declared(config: Config) -> Iterator[tuple[str, str, AnyRole]]:

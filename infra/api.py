@@ -91,6 +91,9 @@ class ApiStack(FunctionStack):
             environment={
                 "JOBLANE_LOG_GROUP": log_group_name(config.name),
                 "JOBLANE_BUCKET": resources.bucket(),
+                **self._ids(),
+            },
+            declared={
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_MAXIMA": self._maxima(),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(
@@ -143,6 +146,9 @@ class ApiStack(FunctionStack):
             tables=("jobs", "agents", "audit", "conditions", "counters", "settings"),
             environment={
                 "JOBLANE_LOGIN": self._gate.login,
+                **self._ids(),
+            },
+            declared={
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUES": self._queues(),
@@ -189,6 +195,11 @@ class ApiStack(FunctionStack):
                 ),
             ],
         )
+
+    def _ids(self) -> dict[str, str]:
+        """Ids that `joblane.aws.lambda_startup` puts into what is declared."""
+        ids = self._gate.ids.items()
+        return {"JOBLANE_IDS": " ".join(f"{name}={value}" for name, value in ids)} if ids else {}
 
     def _queues(self) -> str:
         """JSON of each queue with the tenants that may use it; none means all."""

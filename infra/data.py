@@ -97,6 +97,8 @@ class DataStack(JoblaneStack):
             parameter_name=descriptor_name(config.name),
             description="Queues and tables of this deployment, read by agents at their start",
             string_value=describe(config, self.resources),
+            # Above 4 KB it is an advanced parameter, at $0.05 a month.
+            tier=ssm.ParameterTier.INTELLIGENT_TIERING,
         )
         stream = tables["jobs"].table_stream_arn
         if stream is None:

@@ -1,8 +1,11 @@
 """A Lambda function with its role and its log group."""
 
+import json
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Stage
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -11,7 +14,7 @@ from infra.assets import Assets
 from infra.policies import Grant, acknowledge, give, log_group
 from infra.resources import JoblaneStack
 from joblane.config import Config
-from joblane.deployment.names import table_name
+from joblane.deployment.names import VARIABLES, table_name
 
 TIMEOUT_S = 29
 """API Gateway closes the connection after 30 s; the function ends a second earlier."""
@@ -44,6 +47,19 @@ class FunctionStack(JoblaneStack):
             removal_policy=RemovalPolicy.DESTROY,
         )
 
+    def bundle(self, function: str, declared: Mapping[str, str]) -> Path:
+        """Return a folder beside the assets with a function's code and its variables."""
+        stage = Stage.of(self)
+        if stage is None:
+            raise ValueError("the stack belongs to no app")
+        folder = Path(stage.asset_outdir) / "functions" / f"{self.stack_name}-{function}"
+        shutil.rmtree(folder, ignore_errors=True)
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(self.handlers / function, folder, ignore=ignored)
+        text = json.dumps(declared, indent=1, sort_keys=True)
+        (folder / VARIABLES).write_text(text, encoding="utf-8")
+        return folder
+
 
 class Function(Construct):
     """A handler of `functions/<name>`, shipped with the shared layer."""
@@ -54,12 +70,16 @@ class Function(Construct):
         name: str,
         *,
         environment: Mapping[str, str],
+        declared: Mapping[str, str],
         grants: Sequence[Grant] | None,
         tables: Sequence[str] = (),
         timeout_s: int = TIMEOUT_S,
         reserved: int | None = None,
     ) -> None:
         """Create it; the environment names `tables`, the role has `grants` and its log group.
+
+        `environment` has further names and ids of resources. `declared` has the variables that
+        joblane.toml determines: they grow with it, so they are in the bundle, without CDK tokens.
 
         `reserved` calls can run at once whatever other functions do, and no more than these; None:
         as many as the others leave.
@@ -81,12 +101,12 @@ class Function(Construct):
             own_logs = log_group(self, "Logs", config, f"/aws/lambda/{function_name}")
             log = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (own_logs.log_group_arn,))
             give(role, (log, *grants))
-        code = str(stack.handlers / name)
+        code = str(stack.bundle(name, declared))
         self.function = lambda_.Function(
             self,
             "Function",
             function_name=function_name,
-            code=lambda_.Code.from_asset(code, exclude=["__pycache__", "**/__pycache__/**"]),
+            code=lambda_.Code.from_asset(code),
             handler="handler.main",
             runtime=stack.runtime,
             architecture=stack.architecture,

@@ -74,6 +74,7 @@ class ProjectionStack(FunctionStack):
             "projector",
             tables=("counters",),
             environment={},
+            declared={},
             grants=[
                 Grant(
                     (

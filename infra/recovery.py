@@ -41,7 +41,8 @@ class RecoveryStack(FunctionStack):
         return Function(
             self,
             "tester",
-            environment={
+            environment={},
+            declared={
                 "JOBLANE_ALLOW_HOSTS": json.dumps(recovery.allow_hosts),
                 "JOBLANE_ALLOW_NETWORKS": json.dumps(list(map(str, recovery.allow_networks))),
             },
@@ -59,6 +60,9 @@ class RecoveryStack(FunctionStack):
             tables=("jobs", "agents", "conditions"),
             environment={
                 "JOBLANE_RECOVERY_ARN": resources.recovery_machine(),
+                "JOBLANE_TESTER_FUNCTION": tester.function.function_name,
+            },
+            declared={
                 "JOBLANE_TENANT_QUEUES": json.dumps(
                     {tenant: config.queues_of(tenant) for tenant in config.tenants}
                 ),
@@ -67,7 +71,6 @@ class RecoveryStack(FunctionStack):
                 ),
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact("recovery_executions"),
-                "JOBLANE_TESTER_FUNCTION": tester.function.function_name,
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
             },
             grants=[

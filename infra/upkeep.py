@@ -78,7 +78,8 @@ class UpkeepStack(FunctionStack):
             self,
             "requeue",
             tables=("jobs", "agents", "settings"),
-            environment={
+            environment={},
+            declared={
                 **self._retention,
                 "JOBLANE_QUEUES": json.dumps(
                     {name: list(queue.tenants) for name, queue in self.config.queues.items()}
@@ -129,7 +130,8 @@ class UpkeepStack(FunctionStack):
             self,
             "instance_end",
             tables=("jobs", "agents"),
-            environment=self._retention,
+            environment={},
+            declared=self._retention,
             grants=[
                 Grant(
                     ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"),
@@ -190,7 +192,8 @@ class UpkeepStack(FunctionStack):
             self,
             "dead_letter",
             tables=("jobs",),
-            environment={**self._retention, "JOBLANE_TOPIC": topic.topic_arn},
+            environment={"JOBLANE_TOPIC": topic.topic_arn},
+            declared=self._retention,
             timeout_s=DEAD_LETTER_TIMEOUT_S,
             reserved=LETTERS_RESERVED,
             grants=[

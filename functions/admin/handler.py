@@ -114,7 +114,7 @@ def build(
 
 @once
 def _application() -> Application:
-    return build(Settings.read(), Clients(), time.time)
+    return build(Settings.read(__file__), Clients(), time.time)
 
 
 def main(event: dict[str, Any], context: object) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> D
 
 @once
 def _application() -> DeadLetters:
-    return build(Settings.read(), Clients(), time.time)
+    return build(Settings.read(__file__), Clients(), time.time)
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:

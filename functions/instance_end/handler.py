@@ -56,7 +56,7 @@ def sweep_of(end: InstanceEnd) -> InboxSweep:
 
 @once
 def _application() -> InstanceEnd:
-    return build(Settings.read(), Clients())
+    return build(Settings.read(__file__), Clients())
 
 
 def main(event: Mapping[str, Any], context: Context) -> None:

@@ -39,7 +39,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
 
 @once
 def _application() -> Counting:
-    return build(Settings.read(), Clients(), time.time)
+    return build(Settings.read(__file__), Clients(), time.time)
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, int]:

@@ -97,7 +97,7 @@ def build(
 
 @once
 def _application() -> Recovery:
-    return build(Settings.read(), Clients(), time.time)
+    return build(Settings.read(__file__), Clients(), time.time)
 
 
 def main(event: dict[str, Any], _context: object) -> dict[str, Any]:

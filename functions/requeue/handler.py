@@ -76,7 +76,7 @@ def build(
 
 @once
 def _application() -> tuple[str, Requeue]:
-    settings = Settings.read()
+    settings = Settings.read(__file__)
     return settings.deployment, build(settings, Clients(), time.time)
 
 

@@ -31,7 +31,7 @@ def build(settings: Settings) -> TesterFunction:
 
 @once
 def _application() -> TesterFunction:
-    return build(Settings.read())
+    return build(Settings.read(__file__))
 
 
 def main(event: Mapping[str, Any], _context: object) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from aws_cdk import App
 from infra.assets import FUNCTIONS, Assets
 from infra.compose import compose
 from joblane.config import Config
+from joblane.deployment.names import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,6 +41,33 @@ class Deployment:
     def properties(self, kind: str, stack: str | None = None) -> list[dict[str, Any]]:
         """The properties of every resource of a type."""
         return [resource["Properties"] for resource in self.resources(kind, stack).values()]
+
+    def function(self, name: str) -> dict[str, Any]:
+        """The properties of a function, `submission`."""
+        (found,) = (
+            each
+            for each in self.properties("AWS::Lambda::Function")
+            if each["FunctionName"] == f"{self.config.name}-{name}"
+        )
+        return found
+
+    def environment(self, function: str) -> dict[str, Any]:
+        """The variables of a function's environment."""
+        variables: dict[str, Any] = self.function(function)["Environment"]["Variables"]
+        return variables
+
+    def bundle(self, function: str) -> Path:
+        """The folder with what is deployed as a function's code."""
+        asset = self.function(function)["Code"]["S3Key"].removesuffix(".zip")
+        return self.folder / "cdk.out" / f"asset.{asset}"
+
+    def declared(self, function: str) -> dict[str, Any]:
+        """The variables in a function's bundle, read as JSON where they are."""
+        text = (self.bundle(function) / VARIABLES).read_text(encoding="utf-8")
+        return {
+            name: json.loads(value) if value[:1] in "[{" else value
+            for name, value in json.loads(text).items()
+        }
 
     def one(self, kind: str, stack: str | None = None) -> dict[str, Any]:
         """The properties of the only resource of a type."""

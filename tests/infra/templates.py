@@ -69,6 +69,22 @@ def resolved(value: Any) -> str:
     return str(separator).join(resolved(part) for part in parts)
 
 
+def process_environment(deployment: Deployment, function: str) -> dict[str, str]:
+    """A function's environment as it reads it; the name of a client stands for its id."""
+    clients = deployment.resources("AWS::Cognito::UserPoolClient")
+
+    def text(value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        if value.get("Ref") in clients:
+            return str(clients[value["Ref"]]["Properties"]["ClientName"])
+        if "Fn::Join" in value:
+            return "".join(map(text, value["Fn::Join"][1]))
+        return "?"
+
+    return {name: text(value) for name, value in deployment.environment(function).items()}
+
+
 def lint(files: list[Path]) -> list[dict[str, Any]]:
     """Run cfn-lint with every rule. A run takes seconds to load the resource schemas."""
     command = [CFN_LINT, "--format", "json", "--", *map(str, files)]

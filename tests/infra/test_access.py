@@ -1,17 +1,28 @@
 """Authentication: the user pool and its clients, another issuer, a domain with mutual TLS."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cdk_nag import AwsSolutionsChecks
+from pydantic import Json
 
+from joblane.aws.lambda_startup import Environment
 from joblane.config import Config, Domain, Issuer, Platform, Tenant
 from joblane.contract.access import ALL_ROLES, LOGIN_CALLBACKS, ROLES, SCOPES, AnyRole, Role
-from joblane.contract.principal import IssuerAccess, Machine, PoolAccess
+from joblane.contract.principal import (
+    Access,
+    AnyAccess,
+    IssuerAccess,
+    Machine,
+    NotAdmitted,
+    PoolAccess,
+)
 from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment, synthesize
+from tests.infra.templates import process_environment
 
 TRUSTSTORE = "s3://acme-pki/joblane/authorities.pem"
 CERTIFICATE = "arn:aws:acm:eu-west-1:123456789012:certificate/11111111-2222-3333-4444-555555555555"
@@ -72,25 +83,21 @@ def clients(deployment: Deployment) -> dict[str, dict[str, Any]]:
     }
 
 
-def environment(deployment: Deployment, function: str, variable: str) -> Any:
-    """A JSON variable of a function, `<client>` standing for the id of a client."""
-    (found,) = (
-        each["Environment"]["Variables"][variable]
-        for each in deployment.properties("AWS::Lambda::Function")
-        if each["FunctionName"] == f"joblane-{function}"
-    )
-    known = deployment.resources("AWS::Cognito::UserPoolClient")
-    parts = [found] if isinstance(found, str) else found["Fn::Join"][1]
-    return json.loads(
-        "".join(
-            part
-            if isinstance(part, str)
-            else f"<{known[part['Ref']]['Properties']['ClientName']}>"
-            if part.get("Ref") in known
-            else "?"
-            for part in parts
-        )
-    )
+class Settings(Environment):
+    """What a function of the API reads of its callers."""
+
+    access: Json[AnyAccess]
+
+
+def access(
+    deployment: Deployment, function: str, environment: Mapping[str, str] | None = None
+) -> Access:
+    """The callers that a function knows; the name of a client stands for its id."""
+    variables = environment or process_environment(deployment, function)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        return Settings.read(str(deployment.bundle(function) / "handler.py")).access
 
 
 EVERY = [f"joblane/{scope}" for scope in SCOPES]
@@ -169,19 +176,33 @@ def test_the_resource_server_declares_every_scope(production: Deployment):
 
 @pytest.mark.parametrize("function", ["submission", "admin"])
 def test_functions_know_the_bearers_of_tokens(machines: Deployment, function: str):
-    access = PoolAccess.model_validate(environment(machines, function, "JOBLANE_ACCESS"))
-    assert {"team-2", "quiet"} == access.tenants
-    assert access.people == "<joblane-people>"
+    known = access(machines, function)
+    assert isinstance(known, PoolAccess)
+    assert {"team-2", "quiet"} == known.tenants
+    assert known.people == "joblane-people"
     assert {
-        **{f"<joblane-team-2-{role}>": Machine("team-2", role, role) for role in ROLES},
-        "<joblane-platform-ops>": Machine("platform", "platform", "ops"),
-    } == access.machines
+        **{f"joblane-team-2-{role}": Machine("team-2", role, role) for role in ROLES},
+        "joblane-platform-ops": Machine("platform", "platform", "ops"),
+    } == known.machines
+
+
+def test_a_client_whose_id_is_not_there_yet_is_nobodys(machines: Deployment):
+    """Lambda replaces a function's code and environment one after the other."""
+    older = process_environment(machines, "admin")
+    ids = [each for each in older["JOBLANE_IDS"].split() if "platform-ops" not in each]
+    known = access(machines, "admin", {**older, "JOBLANE_IDS": " ".join(ids)})
+    assert isinstance(known, PoolAccess)
+    others = {client: machine for client, machine in known.machines.items() if "<" not in client}
+    assert {f"joblane-team-2-{role}": Machine("team-2", role, role) for role in ROLES} == others
+    assert len(others) + 1 == len(known.machines)
+    with pytest.raises(NotAdmitted):
+        known.principal({"client_id": "joblane-platform-ops", "sub": "joblane-platform-ops"})
 
 
 def test_where_to_log_in_is_known(machines: Deployment, foreign: Deployment):
-    login = environment(machines, "admin", "JOBLANE_LOGIN")
+    login = json.loads(process_environment(machines, "admin")["JOBLANE_LOGIN"])
     assert login["openid_configuration"].endswith("/.well-known/openid-configuration")
-    assert login["client_id"] == "<joblane-people>"
+    assert login["client_id"] == "joblane-people"
     assert ["openid", *EVERY] == login["scopes"]
     assert {
         "openid_configuration": (
@@ -190,7 +211,7 @@ def test_where_to_log_in_is_known(machines: Deployment, foreign: Deployment):
         "client_id": "joblane-cli",
         "scopes": ["openid", "offline_access"],
         "audience": "joblane-prod",
-    } == environment(foreign, "admin", "JOBLANE_LOGIN")
+    } == json.loads(process_environment(foreign, "admin")["JOBLANE_LOGIN"])
 
 
 def test_outputs_name_each_machine(machines: Deployment):
@@ -228,10 +249,8 @@ def test_scopes_of_another_issuer_are_checked_at_the_door_where_it_gives_any(
         if route.scopes
     }
     assert [dict.fromkeys(guarded), guarded] == found
-    claims = [
-        IssuerAccess.model_validate(environment(deployment, "admin", "JOBLANE_ACCESS")).role_claim
-        for deployment in (foreign, scoped)
-    ]
+    known = [access(deployment, "admin") for deployment in (foreign, scoped)]
+    claims = [each.role_claim for each in known if isinstance(each, IssuerAccess)]
     assert ["joblane_role", None] == claims
 
 

@@ -122,12 +122,10 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     shared = {
         "JOBLANE_DEPLOYMENT",
         "JOBLANE_JOBS_TABLE",
-        "JOBLANE_QUEUES",
         "JOBLANE_QUEUE_URL_PREFIX",
-        "JOBLANE_RETENTION",
         "JOBLANE_SETTINGS_TABLE",
         "JOBLANE_AUDIT_TABLE",
-        "JOBLANE_ACCESS",
+        "JOBLANE_IDS",
         "POWERTOOLS_SERVICE_NAME",
         "PYDANTIC_DISABLE_PLUGINS",
     }
@@ -137,10 +135,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         | {
             "JOBLANE_BUCKET",
             "JOBLANE_COUNTERS_TABLE",
-            "JOBLANE_DEFAULT_QUEUE",
-            "JOBLANE_LIMITS",
             "JOBLANE_LOG_GROUP",
-            "JOBLANE_MAXIMA",
             "JOBLANE_OUTPUT_TABLE",
         },
         "joblane-admin": shared
@@ -149,12 +144,13 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
             "JOBLANE_CONDITIONS_TABLE",
             "JOBLANE_COUNTERS_TABLE",
             "JOBLANE_LOGIN",
-            "JOBLANE_POLICIES",
-            "JOBLANE_THREADS",
         },
     } == {name: set(variables) for name, variables in environments.items()}
-    submission = environments["joblane-submission"]
-    assert json.loads(submission["JOBLANE_QUEUES"]) == {"default": [], "bulk": []}
+    submission, admin = laptop.declared("submission"), laptop.declared("admin")
+    both = {"JOBLANE_ACCESS", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
+    assert both | {"JOBLANE_DEFAULT_QUEUE", "JOBLANE_LIMITS", "JOBLANE_MAXIMA"} == set(submission)
+    assert both | {"JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
+    assert {"default": [], "bulk": []} == submission["JOBLANE_QUEUES"] == admin["JOBLANE_QUEUES"]
 
 
 def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:

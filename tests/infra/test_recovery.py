@@ -114,27 +114,16 @@ def test_the_rule_sees_the_failures_of_this_machine_alone(production: Deployment
     assert resolved(arn).endswith(":stateMachine:joblane-recovery")
 
 
-def environment(deployment: Deployment, name: str) -> dict[str, Any]:
-    """The variables of a function of this stack."""
-    (function,) = [
-        each
-        for each in deployment.properties("AWS::Lambda::Function", "recovery")
-        if each["FunctionName"] == f"joblane-{name}"
-    ]
-    variables: dict[str, Any] = function["Environment"]["Variables"]
-    return variables
-
-
 def test_the_function_is_told_what_the_deployment_says(
     production: Deployment, laptop: Deployment
 ) -> None:
-    variables, tester = (environment(production, name) for name in ("recovery", "tester"))
-    assert variables["JOBLANE_FLEET_QUEUES"] == '{"main": ["default"]}'
-    assert variables["JOBLANE_TENANT_QUEUES"] == '{"main": ["default"]}'
-    assert tester["JOBLANE_ALLOW_NETWORKS"] == tester["JOBLANE_ALLOW_HOSTS"] == "[]"
-    local, tester = (environment(laptop, name) for name in ("recovery", "tester"))
-    assert tester["JOBLANE_ALLOW_NETWORKS"] == '["127.0.0.0/8"]'
-    assert local["JOBLANE_FLEET_QUEUES"] == '{"main": ["default", "bulk"]}'
+    variables, tester = (production.declared(name) for name in ("recovery", "tester"))
+    assert variables["JOBLANE_FLEET_QUEUES"] == {"main": ["default"]}
+    assert variables["JOBLANE_TENANT_QUEUES"] == {"main": ["default"]}
+    assert tester["JOBLANE_ALLOW_NETWORKS"] == tester["JOBLANE_ALLOW_HOSTS"] == []
+    local, tester = (laptop.declared(name) for name in ("recovery", "tester"))
+    assert tester["JOBLANE_ALLOW_NETWORKS"] == ["127.0.0.0/8"]
+    assert local["JOBLANE_FLEET_QUEUES"] == {"main": ["default", "bulk"]}
 
 
 def test_policies_and_networks_are_checked_with_the_rest_of_the_configuration() -> None:

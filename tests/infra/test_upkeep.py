@@ -137,11 +137,11 @@ def test_upkeep_is_told_what_it_serves(production: Deployment) -> None:
         "JOBLANE_DEPLOYMENT",
         "JOBLANE_JOBS_TABLE",
         "JOBLANE_QUEUE_URL_PREFIX",
-        "JOBLANE_RETENTION",
         "POWERTOOLS_SERVICE_NAME",
     }
-    for function in production.properties("AWS::Lambda::Function", "upkeep"):
-        assert shared <= set(function["Environment"]["Variables"])
+    for name in ("requeue", "dead_letter", "instance_end"):
+        assert shared <= set(production.environment(name))
+        assert "JOBLANE_RETENTION" in production.declared(name)
 
 
 def test_alternate_is_kept_and_refuses_plain_http_and_strangers(production: Deployment) -> None:

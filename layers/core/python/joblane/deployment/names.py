@@ -61,6 +61,9 @@ def fleet_name(deployment: str, fleet: str) -> str:
     return f"{deployment}-{fleet}"
 
 
+VARIABLES: Final = "variables.json"
+"""File of a function's bundle with those of its variables that joblane.toml determines."""
+
 LEAVING_HOOK = "joblane-leaving"
 """Lifecycle hook of every fleet's group: an instance is terminated once its agent has drained."""
 
