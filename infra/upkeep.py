@@ -8,6 +8,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -170,16 +171,37 @@ class UpkeepStack(FunctionStack):
             )
         )
 
-    def _letters(self) -> None:
-        """Read every dead-letter queue, and notify operators."""
-        config, resources = self.config, self.resources
+    def _topic(self) -> sns.Topic:
+        """Create the topic that notifies operators, and subscribe the configured address.
+
+        A topic with a policy of its own, as `enforce_ssl` makes it, has lost the default one, which
+        allows the whole account to publish. Functions of this account need none: their roles allow
+        it.
+        """
         topic = sns.Topic(
             self,
             "DeadLetters",
-            topic_name=topic_name(config.name),
-            display_name="Joblane: dead letters",
+            topic_name=topic_name(self.config.name),
+            display_name=f"Joblane: {self.config.name}",
             enforce_ssl=True,
         )
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="Alarms",
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": self.account}},
+            )
+        )
+        if self.config.alerts.email is not None:
+            topic.add_subscription(subscriptions.EmailSubscription(self.config.alerts.email))
+        return topic
+
+    def _letters(self) -> None:
+        """Read every dead-letter queue, and notify operators."""
+        config, resources = self.config, self.resources
+        topic = self._topic()
         sources = {
             **{
                 f"{queue}-{lane}": resources.dead_letter(queue, lane)

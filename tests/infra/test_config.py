@@ -56,7 +56,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             "colour = 1\n" + GOOD,
             (
-                "colour: unknown key; allowed here: access, default_queue, domain, fleets, "
+                "colour: unknown key; allowed here: access, alerts, default_queue, domain, fleets, "
                 "functions, limits, name, platform, queues, recovery, removal, retention, tenants"
             ),
         ),
@@ -168,6 +168,10 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             GOOD + "[fleets.a]\nqueues = ['default']\negress_mbps = 0\n",
             "fleets.a.egress_mbps: input should be greater than or equal to 1; it is 0",
+        ),
+        (
+            GOOD + "[alerts]\nemail = 'operators'\n",
+            "alerts.email: string should match",
         ),
         (
             GOOD.replace("tiny", "my-aws-jobs"),

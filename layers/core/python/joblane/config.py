@@ -153,13 +153,21 @@ class Recovery(Strict):
     never reached."""
 
 
+class Alerts(Strict):
+    """Who is notified of dead letters and alarms."""
+
+    email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")] | None = None
+    """Address that is subscribed to the topic; AWS asks it to confirm. Without it nobody is
+    subscribed by the deployment."""
+
+
 class Config(Strict):
     """The whole of joblane.toml."""
 
     name: Name = "joblane"
     """Prefix of the names of all resources; must differ between deployments of one account."""
     removal: Literal["retain", "destroy"] = "retain"
-    """Whether deleting a stack keeps or deletes tables, logs and users."""
+    """Whether deleting a stack keeps or deletes what holds data: tables, buckets and users."""
     default_queue: Name = "default"
     """Queue of jobs that name none."""
     retention: Retention = Retention()
@@ -170,6 +178,7 @@ class Config(Strict):
     queues: Annotated[dict[Name, Queue], Field(min_length=1)]
     fleets: dict[Name, Fleet] = {}
     recovery: Recovery = Recovery()
+    alerts: Alerts = Alerts()
     access: Issuer | None = None
     """Issuer of tokens; without it the stacks create a Cognito user pool."""
     domain: Domain | None = None

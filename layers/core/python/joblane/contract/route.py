@@ -25,8 +25,13 @@ class Rate:
 
 
 USUAL: Final = Rate(200, 400)
+"""The stage's default for each route."""
+
 SWEEPS: Final = Rate(10, 20)
-"""For requests that read or write up to a hundred jobs, or ask SQS twice for each lane."""
+"""For requests that read or write up to a hundred jobs, or ask SQS twice for each lane.
+
+An exception on the stage. Before a deployment that removes such a route, call
+`aws apigatewayv2 delete-route-settings` for it: CloudFormation leaves them on the stage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,87 @@
+"""Notifications reach operators: who may publish to the topic, and who is subscribed to it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.upkeep import UpkeepStack
+from joblane.config import Alerts, Config
+from tests.infra.synthesis import Deployment, empty_assets, new_app, read_templates
+from tests.infra.templates import as_list, resolved, statements
+
+ADDRESS = "operators@example.com"
+ARN = "arn:aws:sns:eu-west-1:111122223333:joblane-dead-letters"
+
+
+def policy(deployment: Deployment) -> list[dict[str, Any]]:
+    """Statements of the topic's policy."""
+    found: list[dict[str, Any]] = deployment.one("AWS::SNS::TopicPolicy")["PolicyDocument"][
+        "Statement"
+    ]
+    return found
+
+
+def test_alarms_of_this_account_may_publish_and_no_other_service(production: Deployment) -> None:
+    (topic,) = production.resources("AWS::SNS::Topic", "upkeep")
+    (allowed,) = (each for each in policy(production) if each["Effect"] == "Allow")
+    assert {
+        "Sid": "Alarms",
+        "Effect": "Allow",
+        "Principal": {"Service": "cloudwatch.amazonaws.com"},
+        "Action": "sns:Publish",
+        "Resource": {"Ref": topic},
+        "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+    } == allowed
+
+
+def test_what_is_not_encrypted_on_its_way_is_refused(production: Deployment) -> None:
+    (denied,) = (each for each in policy(production) if each["Effect"] == "Deny")
+    assert {"Bool": {"aws:SecureTransport": "false"}} == denied["Condition"]
+    assert "sns:Publish" in as_list(denied["Action"])
+
+
+def test_the_reader_of_dead_letters_may_publish_by_its_role(production: Deployment) -> None:
+    (topic,) = production.resources("AWS::SNS::Topic", "upkeep")
+    granted = [
+        resource
+        for statement in statements(production, "Deadletter")
+        if "sns:Publish" in as_list(statement["Action"])
+        for resource in as_list(statement["Resource"])
+    ]
+    assert [{"Ref": topic}] == granted
+
+
+def test_every_alarm_notifies_the_topic_and_nothing_else_publishes(
+    production: Deployment, laptop: Deployment
+) -> None:
+    for deployment in (production, laptop):
+        alarms = deployment.resources("AWS::CloudWatch::Alarm")
+        assert alarms
+        for name, alarm in alarms.items():
+            actions = [resolved(action) for action in alarm["Properties"]["AlarmActions"]]
+            assert (name, [ARN]) == (name, actions)
+        assert deployment.one("AWS::SNS::Topic")["TopicName"] == ARN.rpartition(":")[2]
+        for rule in deployment.properties("AWS::Events::Rule"):
+            assert not any("dead-letters" in str(target["Arn"]) for target in rule["Targets"])
+
+
+def upkeep(config: Config, folder: Path) -> dict[str, Any]:
+    """Resources of the upkeep stack alone."""
+    app = new_app(folder / "cdk.out")
+    UpkeepStack(app, config, empty_assets(folder / "assets"))
+    ((_, template),) = read_templates(Path(app.synth().directory))
+    return dict(template["Resources"])
+
+
+@pytest.mark.parametrize("email", [ADDRESS, None])
+def test_the_configured_address_is_subscribed(
+    production: Deployment, tmp_path: Path, email: str | None
+) -> None:
+    config = production.config.model_copy(update={"alerts": Alerts(email=email)})
+    found = [
+        each["Properties"]
+        for each in upkeep(config, tmp_path).values()
+        if each["Type"] == "AWS::SNS::Subscription"
+    ]
+    assert [("email", email)] * bool(email) == [(s["Protocol"], s["Endpoint"]) for s in found]
