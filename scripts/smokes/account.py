@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import boto3
 import httpx
@@ -35,12 +35,18 @@ VPCS, ON_DEMAND_CPUS = "L-F678F1CE", "L-1216C47A"
 BOOTSTRAP = 6
 """Version of the bootstrap stack that the CDK asks for."""
 
+QUEUES_S = 90
+"""Within a minute of its deletion SQS lists a queue, and refuses its name to a new one."""
+
 AGENTS_S = 900
 STACKS_S = 1800
 FEWER_PAGES = 200
 """Most pages of CloudTrail's events, of which an account may ask for two a second."""
 
 ENVIRONMENT = {**os.environ, "CDK_DISABLE_CLI_TELEMETRY": "true"}
+
+REFUSED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+"""Ends of CloudTrail's error codes for what IAM refused."""
 
 RETAINED = ("Retain", "RetainExceptOnCreate")
 
@@ -98,6 +104,8 @@ class AccountSite(Site):
         self._threads = 8
         self.kept = ""
         """Id of a job that ended before the stacks were destroyed."""
+        self.destroyed = 0.0
+        """When they were, on the monotonic clock."""
 
     @cached_property
     def account(self) -> str:  # type: ignore[override]
@@ -179,13 +187,13 @@ class AccountSite(Site):
     def deploy(self) -> str:
         """Deploy all stacks, and wait for both agents."""
         began = time.monotonic()
-        self.cdk("deploy", "--require-approval", "never")
+        self.cdk("deploy")
         stacks = time.monotonic() - began
         wait_until("two agents report", lambda: len(self.agents()) >= 2, AGENTS_S)  # noqa: PLR2004
         return f"stacks in {stacks:.0f} s, agents {time.monotonic() - began - stacks:.0f} s later"
 
-    def cdk(self, command: str, *options: str) -> None:
-        """Run `scripts/cdk` for all stacks. Raises Failure with its last words."""
+    def cdk(self, command: Literal["deploy", "destroy"]) -> None:
+        """Run `scripts/cdk` for all stacks, unasked. Raises Failure with its last words."""
         config = self._run_dir / "joblane.toml"
         limits = self.aws("lambda").get_account_settings()["AccountLimit"]
         reserved = limits["ConcurrentExecutions"] >= RESERVED
@@ -194,12 +202,13 @@ class AccountSite(Site):
             encoding="utf-8",
         )
         words = [str(ROOT / "scripts" / "cdk"), command, "--all", "-c", f"config={config}"]
-        words += ["--output", str(self._run_dir / "cdk.out"), "--progress", "events"]
+        words += ["--output", str(self._run_dir / "cdk.out"), "--concurrency", "4"]
         if command == "deploy":
+            words += ["--require-approval", "never", "--progress", "events"]
             words += ["--outputs-file", str(self._run_dir / "outputs.json")]
-        process = Process.start(
-            f"cdk-{command}", [*words, *options], run_dir=self._run_dir, env=ENVIRONMENT
-        )
+        else:
+            words.append("--force")
+        process = Process.start(f"cdk-{command}", words, run_dir=self._run_dir, env=ENVIRONMENT)
         try:
             code = process.wait(STACKS_S)
         finally:
@@ -238,7 +247,7 @@ class AccountSite(Site):
         """Deploy a change that reaches the agent's unit, and wait for the agent to run by it."""
         before = self.agents().get(agent, {}).get("threads")
         self._threads += 1
-        self.cdk("deploy", "--require-approval", "never")
+        self.cdk("deploy")
 
         def changed() -> bool:
             now = self.agents().get(agent)
@@ -295,19 +304,28 @@ def destroy(site: Site) -> str:
     place = _account(site)
     keep = jobs.run(place, "echo kept")
     place.kept = keep.id
-    place.cdk("destroy", "--force")
-    left = {kind: len(ids) for kind, ids in leftovers(place.aws, place.name).items()}
+    place.cdk("destroy")
+    place.destroyed = time.monotonic()
     retained = place.retained()
     wanted = {kind.type: retained[kind.type] for kind in KINDS if retained[kind.type]}
+    left = _left(place)
+    while left != wanted and time.monotonic() < place.destroyed + QUEUES_S:
+        time.sleep(5)  # a deleted queue is listed for a minute
+        left = _left(place)
     if left != wanted:
         raise Failure(f"left are {left}; the templates retain {wanted}")
     return f"left: {', '.join(f'{n} x {kind}' for kind, n in sorted(left.items()))}"
+
+
+def _left(place: AccountSite) -> dict[str, int]:
+    return {kind: len(ids) for kind, ids in leftovers(place.aws, place.name).items()}
 
 
 def deploy_again(site: Site) -> str:
     """Deploy over what was retained; an earlier job is there, and a new one runs."""
     place = _account(site)
     place.tokens.clear()  # of clients that are gone
+    time.sleep(max(0.0, place.destroyed + QUEUES_S - time.monotonic()))
     note = place.deploy()
     with place.client() as client:
         jobs.expect(client.get(place.kept), "completed")
@@ -328,7 +346,7 @@ def trail(site: Site) -> str:
             told = json.loads(event["CloudTrailEvent"])
             issuer = told.get("userIdentity", {}).get("sessionContext", {}).get("sessionIssuer", {})
             ours = str(issuer.get("userName", "")).startswith(f"{place.name}-")
-            if ours and "Denied" in told.get("errorCode", ""):
+            if ours and told.get("errorCode", "").endswith(REFUSED):
                 refused.append(f"{issuer['userName']}: {told['eventName']}: {told['errorCode']}")
         asked += 1
         if asked >= FEWER_PAGES:

@@ -29,7 +29,7 @@ from scripts.smokes.site import Site
 from scripts.smokes.steps import REMOVAL, STEPS
 
 RUN_HOURS = 0.75
-"""Of which the costs are said: a run takes some 15 minutes, one that fails may take longer."""
+"""For which the costs are said: a run takes about half an hour, one that fails may take longer."""
 
 
 def main() -> int:
@@ -93,7 +93,7 @@ def _agreed(site: AccountSite, folder: Path) -> bool:
     config = load_config(file)
     dollars = price(config, synthesized(config), jobs)
     say(
-        f"This deploys {site.name} to the account of your credentials for about 15 minutes, with "
+        f"This deploys {site.name} to the account of your credentials for about half an hour, with "
         f"two instances and {jobs} jobs.\nBy list prices it costs about ${dollars:.2f}; instances "
         "are billed until they are removed."
     )

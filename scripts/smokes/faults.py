@@ -78,7 +78,8 @@ def terminated(site: Site) -> str:
 def upgraded(site: Site) -> None:
     """A job goes on while its agent is upgraded."""
     with site.client() as client:
-        job = submitted(client, "n=0; while true; do n=$((n + 1)); echo $n; sleep 0.2; done")
+        script = "n=0; while true; do n=$((n + 1)); echo $n; sleep 0.2; done"
+        job = submitted(client, script, timeout_s=3600)
         agent = _agent_of(site, wait_for(job, "active", timeout_s=site.patience_s).id)
         site.upgrade(agent)
         before = _numbers(client, job.id)[-1]

@@ -7,10 +7,13 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from joblane import AsyncClient, JoblaneError
-from joblane.client.errors import ThrottledError
+from joblane.client.errors import ApiError
 from joblane.job.lifecycle import ENDED, State
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import Load, Site, wait_until
+
+THROTTLED = (429, 503)
+"""By the stage's rate limit, or for want of concurrency, of which a new account has 10."""
 
 METRICS = (
     ("AWS/Lambda", "Throttles", "FunctionName", ("submission", "projector")),
@@ -28,16 +31,17 @@ def sustained(site: Site) -> str:
     label = f"load-{secrets.token_hex(4)}"
     began = datetime.now(UTC)
     answers = asyncio.run(_submit(site, site.load, label))
-    accepted = answers["accepted"]
-    refused = {kind: count for kind, count in answers.items() if kind != "accepted"}
-    if unexpected := {kind: n for kind, n in refused.items() if kind != "throttled"}:
-        raise Failure(f"of {answers.total()} submissions, beside {accepted} accepted: {unexpected}")
+    accepted = answers.pop("accepted", 0)
+    throttles = {status: answers.pop(str(status), 0) for status in THROTTLED}
+    if answers or not accepted:
+        raise Failure(f"{accepted} submissions were accepted; of the others: {dict(answers)}")
     completed = _completed(site, label, accepted)
     if completed != accepted:
         raise Failure(f"of {accepted} jobs with the label smoke={label} {completed} completed")
     took = (datetime.now(UTC) - began).total_seconds()
-    throttles = "" if site.local else f"; throttles: {throttled(site, began, accepted)}"
-    return f"{accepted} jobs in {took:.0f} s, {answers['throttled']} answered 429{throttles}"
+    said = ", ".join(f"{count} answered {status}" for status, count in throttles.items())
+    inside = "" if site.local else f"; throttles: {throttled(site, began, accepted)}"
+    return f"{accepted} jobs in {took:.0f} s, {said}{inside}"
 
 
 async def _submit(site: Site, load: Load, label: str) -> Counter[str]:
@@ -49,10 +53,9 @@ async def _submit(site: Site, load: Load, label: str) -> Counter[str]:
         await asyncio.sleep(first + number / load.rate - time.monotonic())
         try:
             await client.submit(["true"], labels={"smoke": label})
-        except ThrottledError:
-            found["throttled"] += 1
         except JoblaneError as error:
-            found[f"{type(error).__name__}: {error}"] += 1
+            status = error.status if isinstance(error, ApiError) else 0
+            found[str(status) if status in THROTTLED else f"{type(error).__name__}: {error}"] += 1
         else:
             found["accepted"] += 1
 

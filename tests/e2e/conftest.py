@@ -23,8 +23,19 @@ Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 TENANTS = (TENANT, "other", "small", "limited")
 """Those of scripts/local/joblane.toml."""
 
-FIRST = ("openapi", "faults", "partial_outage", "resources", "races", "login", "clock", "jobs")
-"""Files that take long, and as many that do not: each process begins with one of both."""
+FIRST = (
+    "openapi",
+    "faults",
+    "partial_outage",
+    "resources",
+    "races",
+    "login",
+    "clock",
+    "jobs",
+    "smoke",
+)
+"""Files that take long, and as many that do not: each process begins with one of both. And one
+more that takes long, for the process that is free first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

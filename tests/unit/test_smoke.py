@@ -1,17 +1,25 @@
 """The smoke test itself: what runs after a failure or an interruption, and what it tells."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from infra.config import load_config
 from joblane.contract.access import AnyRole
-from scripts.smokes.account import CONFIG
+from joblane.contract.route import Route
+from joblane.contract.routes import ROUTES
+from scripts.smokes import access
+from scripts.smokes.account import CONFIG, AccountSite, trail
 from scripts.smokes.command import price
 from scripts.smokes.runner import Failure, Smoke, Step
 from scripts.smokes.site import Load, Site
@@ -188,6 +196,94 @@ def test_ctrl_c_removes_everything_and_so_does_a_second_one():
     assert "deploy" in rest
     assert "interrupted" in rest
     assert 128 + signal.SIGINT == process.returncode
+
+
+class Answering(Nowhere):
+    """A site whose API answers by a function of the role and the route."""
+
+    url = "http://joblane.test"
+
+    def __init__(self, status: Callable[[str | None, Route], int]) -> None:
+        super().__init__()
+        self._status = status
+
+    @contextmanager
+    def http(self, role: AnyRole | None = "developer") -> Iterator[httpx.Client]:
+        """Use that API."""
+        routes: dict[tuple[str, str], Route] = {}
+        for each in ROUTES:
+
+            def note(method: str, path: str, route: Route = each) -> httpx.Response:
+                routes[method, path] = route
+                return httpx.Response(200)
+
+            access.ask(note, each)
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            return httpx.Response(self._status(role, routes[request.method, request.url.path]))
+
+        transport = httpx.MockTransport(answer)
+        with httpx.Client(base_url=self.url, transport=transport) as client:
+            yield client
+
+
+def right(role: Any, route: Route) -> int:
+    """What a deployment answers."""
+    if role is None:
+        return 401 if route.scopes else 200
+    return 404 if route.key in access.allowed(role) else 403
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda _role, _route: 404, "reader: POST /v1/jobs answers 404"),
+        (lambda _role, _route: 404, "nobody: GET /v1/jobs answers 404"),
+        (lambda role, route: right(role, route) if role != "admin" else 403, "admin: GET /v1/dlq"),
+        (lambda role, route: right(role, route) if role != "reader" else 500, "answers 500"),
+    ],
+)
+def test_the_role_table_names_each_route_that_answers_wrongly(
+    wrong: Callable[[Any, Route], int], said: str
+):
+    assert "5 roles and nobody" in access.table(Answering(right))
+    with pytest.raises(Failure) as failure:
+        access.table(Answering(wrong))
+    assert said in str(failure.value)
+
+
+class Recorded(AccountSite):
+    """An account whose CloudTrail has these events."""
+
+    def __init__(self, folder: Path, *events: dict[str, Any]) -> None:
+        super().__init__("smoke-012abc", folder)
+        rows = [{"EventTime": "now", "CloudTrailEvent": json.dumps(each)} for each in events]
+        self._pages = [{"Events": rows[:1]}, {"Events": rows[1:]}]
+
+    def aws(self, service: str) -> Any:
+        """Return a client that has the events."""
+        assert "cloudtrail" == service
+        return SimpleNamespace(
+            get_paginator=lambda _name: SimpleNamespace(paginate=lambda **_: self._pages)
+        )
+
+
+def event(role: str, code: str | None) -> dict[str, Any]:
+    issuer = {"sessionContext": {"sessionIssuer": {"userName": role}}}
+    error = {"errorCode": code} if code else {}
+    return {"eventName": "GetParameter", "userIdentity": issuer, **error}
+
+
+def test_cloudtrails_refusals_of_our_roles_fail_and_those_of_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    ours, other = "smoke-012abc-fleet-main-Role1", "somebody"
+    for code in ("AccessDenied", "AccessDeniedException", "Client.UnauthorizedOperation"):
+        with pytest.raises(Failure, match=f"{ours}: GetParameter: {code}"):
+            trail(Recorded(tmp_path, event(other, None), event(ours, code)))
+    events = event(other, "AccessDenied"), event(ours, None), event(ours, "ResourceNotFound")
+    assert "2 pages" in trail(Recorded(tmp_path, *events, {"eventName": "of a service"}))
 
 
 def test_every_step_says_what_it_proves_and_what_to_do_next():
