@@ -25,7 +25,6 @@ from scripts.local.progress import say
 from scripts.smokes.account import CONFIG, AccountSite
 from scripts.smokes.local_site import LocalSite
 from scripts.smokes.runner import Smoke
-from scripts.smokes.site import Site
 from scripts.smokes.steps import REMOVAL, STEPS
 
 RUN_HOURS = 0.75
@@ -45,26 +44,22 @@ def main() -> int:
     given = parser.parse_args()
     folder = keeping.run_folder("smoke")
     if given.local or os.environ.get("AWS_ENDPOINT_URL"):
-        return prove(LocalSite(folder))
-    name = given.remove or f"smoke-{secrets.token_hex(3)}"
-    if not name.startswith("smoke-"):
-        parser.error(f"{name!r} is not the name of a smoke test, which begins with smoke-")
-    folder.mkdir(parents=True)
-    site = AccountSite(name, folder)
-    if not given.remove and not given.yes and not _agreed(site, folder):
-        shutil.rmtree(folder)
-        return 1
-    code = report(Smoke(site, (), REMOVAL)) if given.remove else prove(site)
-    if code:
-        say(f"The CDK's output and the templates are in {folder}")
+        code = report(Smoke(LocalSite(folder), STEPS, REMOVAL))
     else:
-        shutil.rmtree(folder)
+        name = given.remove or f"smoke-{secrets.token_hex(3)}"
+        if not name.startswith("smoke-"):
+            parser.error(f"{name!r} is not the name of a smoke test, which begins with smoke-")
+        folder.mkdir(parents=True)
+        site = AccountSite(name, folder)
+        if not given.remove and not given.yes and not _agreed(site, folder):
+            shutil.rmtree(folder)
+            return 1
+        code = report(Smoke(site, () if given.remove else STEPS, REMOVAL))
+    if code:
+        say(f"Logs are in {folder}, until the next run")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     return code
-
-
-def prove(site: Site) -> int:
-    """Run all steps on a site."""
-    return report(Smoke(site, STEPS, REMOVAL))
 
 
 def report(smoke: Smoke) -> int:

@@ -1,7 +1,6 @@
 """The local AWS as a place for the smoke test: agents are processes of this machine."""
 
 import json
-import shutil
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -84,7 +83,6 @@ class LocalSite(Site):
         left = remove(self.aws, self.name)
         self._cloud.stop()
         end_leftovers(self._run_dir)
-        shutil.rmtree(self._run_dir)
         if left:
             raise Failure(f"still there: {left}")
         if running := [p.what for p in self._cloud.processes() if p.is_alive()]:
