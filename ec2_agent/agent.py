@@ -241,7 +241,7 @@ class Agent:
             if head is None:
                 if not reported:  # otherwise the journal releases the message
                     parts.flight.abandon(delivery)
-                await parts.adoption.end(found, parts.logs)
+                await parts.adoption.end(found, parts.output)
                 return
             attempt = Attempt(parts.attempts, head, delivery, found.job)
             attempt.renew(parts.lease.until)

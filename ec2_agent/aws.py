@@ -7,7 +7,7 @@ from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
-from joblane.aws.logs import LogStore
+from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
@@ -45,7 +45,14 @@ class Aws:
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
         self.payloads = PayloadStore(lambda: s3, descriptor.bucket)
-        self.logs = LogStore(clients.make("logs"), descriptor.log_group)
+        self.output = OutputStore(
+            dynamodb,
+            descriptor.output_table,
+            lambda: s3,
+            descriptor.bucket,
+            days=descriptor.retention.logs_days,
+            clock=clock,
+        )
         self.secrets = SecretStore(
             clients.make("secretsmanager"), clients.make("ssm"), descriptor.name
         )

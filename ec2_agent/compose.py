@@ -60,7 +60,7 @@ class Parts:
         jobs = settings.directory / "jobs"
         self.settings = settings
         self.host = host
-        self.logs = aws.logs
+        self.output = aws.output
         self.flight = flight = Flight(clock, partial(LaneQueue, aws.sqs))
         self.claimer = Claimer(settings, aws.jobs, aws.agents, aws.conditions, flight, clock, dice)
         report = Report(aws.jobs, aws.conditions, flight)
@@ -106,7 +106,7 @@ class Parts:
                 descriptor.limits,
             ),
             OutcomeRecorder(journal, descriptor.retention, clock, dice),
-            aws.logs,
+            aws.output,
             flight,
             recovery,
         )

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 
 from infra.policies import Grant, acknowledge, give
-from infra.resources import OBJECTS, STREAMS, JoblaneStack
+from infra.resources import OBJECTS, JoblaneStack
 from joblane.deployment.names import TENANT_SHARES, fleet_name
 
 INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
@@ -123,11 +123,6 @@ def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
     resources = stack.resources
     secrets, parameters = resources.secrets(tenant), _parameters(stack, tenant)
     return [
-        Grant(
-            ("logs:CreateLogStream", "logs:PutLogEvents"),
-            (resources.job_log_streams(tenant),),
-            STREAMS,
-        ),
         # The descriptor, and the secrets of secret_env.
         Grant(("ssm:GetParameter",), parameters, SECRETS),
         Grant(("secretsmanager:GetSecretValue",), (secrets,), SECRETS),

@@ -17,11 +17,10 @@ from infra.function import Function, FunctionStack
 from infra.identity import IdentityStack
 from infra.policies import Grant, acknowledge, log_group
 from infra.recovery import policies
-from infra.resources import INBOXES, LANES, OBJECTS, STREAMS
+from infra.resources import INBOXES, LANES, OBJECTS
 from joblane.config import Config
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
-from joblane.deployment.names import log_group_name
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
@@ -85,7 +84,6 @@ class ApiStack(FunctionStack):
             "submission",
             tables=("jobs", "audit", "counters", "output", "settings"),
             environment={
-                "JOBLANE_LOG_GROUP": log_group_name(config.name),
                 "JOBLANE_BUCKET": resources.bucket(),
                 **self._ids(),
             },
@@ -121,7 +119,6 @@ class ApiStack(FunctionStack):
                     (resources.lanes(), resources.inboxes()),
                     f"{LANES} {INBOXES}",
                 ),
-                Grant(("logs:GetLogEvents",), (resources.job_log_streams(),), STREAMS),
                 Grant(("dynamodb:PutItem",), (resources.table("audit"),)),
                 Grant(("dynamodb:Query",), (resources.index("audit", "by_job"),)),
                 Grant(

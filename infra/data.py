@@ -1,4 +1,4 @@
-"""The data stack: tables, the bucket, the log group of jobs, and the descriptor for agents.
+"""The data stack: tables, the bucket, and the descriptor for agents.
 
 Every index is KEYS_ONLY: with a projected attribute each change of a job would pay for the index
 again. The audit trail is the exception, because its rows never change.
@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.policies import acknowledge, log_group, removal
+from infra.policies import acknowledge, removal
 from infra.resources import JoblaneStack, Resources
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
@@ -22,7 +22,6 @@ from joblane.deployment.names import (
     PAYLOADS,
     access_log_bucket_name,
     descriptor_name,
-    log_group_name,
     stream_parameter_name,
     table_name,
 )
@@ -69,7 +68,7 @@ class DataStack(JoblaneStack):
     """
 
     def __init__(self, scope: Construct, config: Config, environment: Environment | None) -> None:
-        super().__init__(scope, config, "data", "tables and the logs of jobs", environment)
+        super().__init__(scope, config, "data", "tables and buckets", environment)
         tables = {
             name: self._table(name, partition, sort) for name, (partition, sort) in TABLES.items()
         }
@@ -90,7 +89,6 @@ class DataStack(JoblaneStack):
         for name, reason in NOT_BACKED_UP.items():
             acknowledge(tables[name], "AwsSolutions-DDB3", reason)
         _append_only(tables["audit"], self.resources.table("audit"))
-        log_group(self, "JobLogs", config, log_group_name(config.name))
         ssm.StringParameter(
             self,
             "Descriptor",
@@ -194,7 +192,6 @@ def describe(config: Config, resources: Resources) -> str:
         name=config.name,
         jobs_table=table_name(config.name, "jobs"),
         agents_table=table_name(config.name, "agents"),
-        log_group=log_group_name(config.name),
         output_table=table_name(config.name, "output"),
         bucket=resources.bucket(),
         queue_url_prefix=resources.queue_url_prefix(),

@@ -21,7 +21,6 @@ from joblane.deployment.names import (
     descriptor_name,
     inbox_name,
     lane_name,
-    log_group_name,
     recovery_name,
     recovery_rule_name,
     table_name,
@@ -36,9 +35,6 @@ INBOXES = "Each agent creates its own inbox: the prefix is exact, the agent's na
 
 OBJECTS = "Objects are named by their jobs: the bucket is exact, the ids are not known."
 """Reason for a policy with a pattern of objects."""
-
-STREAMS = "A stream a claim, named by the job: the group is exact, the streams are all of it."
-"""Reason for a policy with a pattern of log streams."""
 
 
 class JoblaneStack(Stack):
@@ -122,11 +118,6 @@ class Resources:
         """ARN pattern of the objects of output, of one tenant or all."""
         return self._objects(OUTPUT, tenant)
 
-    def job_log_streams(self, tenant: str | None = None) -> str:
-        """ARN pattern of the log streams of jobs, of one tenant or all."""
-        group = log_group_name(self._name)
-        return self._arn("logs", f"log-group:{group}:log-stream:{_below(tenant)}*")
-
     def recovery_machine(self) -> str:
         """ARN of the state machine that tests conditions."""
         return self._arn("states", f"stateMachine:{recovery_name(self._name)}")
@@ -177,5 +168,5 @@ class Resources:
 
 
 def _below(tenant: str | None) -> str:
-    """The part of a name that says whose it is: secrets, objects and log streams begin with it."""
+    """The part of a name that says whose it is: secrets and objects begin with it."""
     return "" if tenant is None else f"{tenant}/"

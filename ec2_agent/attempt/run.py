@@ -12,7 +12,7 @@ from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.outcomes.judge import AttemptResult, StopReason, judge, not_started
 from ec2_agent.sandbox.model import HostShort, LauncherGone, SandboxRefused
-from joblane.aws.logs import LogStore
+from joblane.aws.output_store import OutputStore
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome
 from joblane.job.output import stream_name
@@ -32,7 +32,7 @@ class AttemptParts:
     preparation: Preparation
     starter: JobStarter
     recorder: OutcomeRecorder
-    logs: LogStore
+    output: OutputStore
     flight: Flight
     recovery: bool
     """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
@@ -51,6 +51,8 @@ class Attempt:
     def __post_init__(self) -> None:
         self._stop: StopReason | None = None
         self._abandoned = False
+        self._shipper: OutputShipper | None = None
+        self._followed = False
 
     @property
     def started(self) -> bool:
@@ -78,6 +80,12 @@ class Attempt:
         if self.job is not None and not self._abandoned:
             self.job.shim.renew(until)
 
+    def follow(self) -> None:
+        """Ship output as it comes: somebody reads it."""
+        self._followed = True
+        if self._shipper is not None:
+            self._shipper.follow()
+
     async def run(self) -> None:
         """Run the job to its end and record the outcome; AWS errors are retried, not raised."""
         try:
@@ -104,7 +112,9 @@ class Attempt:
         """Ship the output of a running job, wait for its end, and record it."""
         head = self.head
         stream = stream_name(head.tenant, head.job_id, head.epoch)
-        shipper = OutputShipper(job, self.parts.logs, stream)
+        self._shipper = shipper = OutputShipper(job, self.parts.output, stream)
+        if self._followed:
+            shipper.follow()
         ending = await job.end()
         if self._abandoned or (ending is not None and ending.lease_lost):
             await shipper.abandon()

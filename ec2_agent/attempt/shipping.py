@@ -1,59 +1,56 @@
-"""Ships a job's output from its directory to its CloudWatch Logs stream."""
+"""Ships a job's output from its directory to AWS, in chunks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import cast
+from itertools import chain, repeat
 
 from ec2_agent.calls import in_thread
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.logging import events
 from ec2_agent.retry import Backoff, RetryPolicy, retry
-from ec2_agent.shim.log import Reader
-from joblane.aws.logs import LogStore
-from joblane.job.output import Record, Stream
+from joblane.aws.output_store import OutputStore
+from joblane.job.chunk import CHUNK_BYTES, Chunk
+from joblane.job.message import FOLLOWED_S
 
 FIRST_AFTER_S = 0.02
-"""Wait before the first batch: a first line should be seen at once, and is seldom alone."""
+"""Wait before the first chunk: a first line should be seen at once, and is seldom alone."""
 
-BATCH_EVERY_S = 0.5
-"""Wait between later batches: two requests a second and job stay far below the account's
-quota of 5,000 (800 in some regions) with hundreds of jobs that write much."""
+NEXT_AFTER_S = (1.0, 2.0, 4.0)
+"""Waits between the first bytes of the next chunks and these chunks."""
 
-BATCH_BYTES = 160 * 1024
-"""Output in one batch: CloudWatch takes 1 MB, and JSON writes a byte as six at worst."""
+LATER_AFTER_S = 5.0
+"""Wait before each chunk after those. Each chunk costs a write, and nobody reads it yet."""
 
-BATCH_RECORDS = 1000
+FOLLOWED_AFTER_S = 0.5
+"""Wait before each chunk while somebody reads the output as it comes."""
 
 RETRY = RetryPolicy(first_s=0.5, longest_s=5.0)
 
 
-def next_batch(log: Reader, most_bytes: int, most_records: int) -> list[Record]:
-    """Read the next records: one at least, about `most_bytes` of output at most."""
-    records: list[Record] = []
-    size = 0
-    while log.unread and len(records) < most_records:
-        size += log.next_length()
-        if records and size > most_bytes:
-            break
-        seq, stream, time_ms, data = log.read()
-        records.append(Record(seq, cast("Stream", stream), time_ms, data))
-    return records
-
-
 class OutputShipper:
-    """Ships the output of one job in order; each record is retried until it has arrived."""
+    """Ships the output of one job in order; each chunk is retried until it has arrived."""
 
-    def __init__(self, job: RunningJob, logs: LogStore, stream: str) -> None:
+    def __init__(self, job: RunningJob, output: OutputStore, stream: str) -> None:
         """Start shipping to the stream of that name."""
         self._directory = job.directory
         self._log = job.directory.reader()
         self._shim = job.shim
-        self._logs = logs
+        self._output = output
         self._stream = stream
+        self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
+        self._followed_until = 0.0
+        self._at_once = False
+        """Whether a reader has come who has not got what is there."""
         self._task: asyncio.Task[None] = asyncio.create_task(self._ship(), name=f"ship {stream}")
+
+    def follow(self) -> None:
+        """Ship what there is now, and more often for FOLLOWED_S: somebody reads the output."""
+        self._at_once |= not self._followed
+        self._followed_until = self._loop.time() + FOLLOWED_S
+        self._shim.grown.set()
 
     async def finish(self, timeout_s: float | None) -> bool:
         """Ship the rest of output that has ended. Returns whether all of it arrived in time.
@@ -80,20 +77,18 @@ class OutputShipper:
         with suppress(asyncio.CancelledError):
             await self._task
 
+    @property
+    def _followed(self) -> bool:
+        return self._loop.time() < self._followed_until
+
     async def _ship(self) -> None:
         try:
-            await self._wait_for_output()
-            await self._pause(FIRST_AFTER_S)
-            if self._log.unread:  # a job without output costs no request
-                await self._retried(lambda: self._logs.create(self._stream))
-            while self._log.unread or not self._ended.is_set():
-                while self._log.unread:
-                    batch = next_batch(self._log, BATCH_BYTES, BATCH_RECORDS)
-                    await self._retried(partial(self._logs.write, self._stream, batch))
-                    self._directory.note_shipped(batch[-1].seq)
-                if not self._ended.is_set():
-                    await self._wait_for_output()
-                    await self._pause(BATCH_EVERY_S)
+            for wait_s in _waits():
+                await self._wait_for_output()
+                await self._wait_for_more(wait_s)
+                await self._ship_unread()
+                if self._ended.is_set():
+                    break
         finally:
             self._log.close()
 
@@ -104,15 +99,36 @@ class OutputShipper:
             self._shim.want(self._log.at)
             await self._shim.grown.wait()
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait for more output to ship at once; the output's end cuts the pause short."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), seconds)
+    async def _wait_for_more(self, wait_s: float) -> None:
+        """Wait for more output to ship with it: not beyond its end, a full chunk or a reader."""
+        begun, full = self._loop.time(), self._log.at + CHUNK_BYTES
+        while not self._ended.is_set() and not self._at_once and self._log.size <= full:
+            until = begun + (min(wait_s, FOLLOWED_AFTER_S) if self._followed else wait_s)
+            self._shim.grown.clear()
+            self._shim.want(full)
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._shim.grown.wait()
+            except TimeoutError:
+                break
+        self._at_once = False
 
-    async def _retried(self, call: Callable[[], None]) -> None:
-        """Make a call until it succeeds; output that comes meanwhile stays in the log."""
-        await retry(
-            lambda: in_thread(call, "ship logs"),
+    async def _ship_unread(self) -> None:
+        while self._log.unread:
+            first = self._log.seq + 1
+            last, frames = self._log.frames(CHUNK_BYTES)
+            stored = await self._write(Chunk(first, last, frames))
+            self._directory.note_stored(stored)
+            self._log.skip(stored)
+
+    async def _write(self, chunk: Chunk) -> int:
+        """Write a chunk until it succeeds; output that comes meanwhile stays in the log."""
+        return await retry(
+            lambda: in_thread(lambda: self._output.write(self._stream, chunk), "ship output"),
             Backoff(RETRY),
             event=partial(events.output_waits, self._stream),
         )
+
+
+def _waits() -> Iterator[float]:
+    return chain((FIRST_AFTER_S, *NEXT_AFTER_S), repeat(LATER_AFTER_S))

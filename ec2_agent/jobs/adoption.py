@@ -30,7 +30,7 @@ from ec2_agent.presence.lease import Lease
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.shim import files
 from joblane.aws.jobs import JobStore
-from joblane.aws.logs import LogStore
+from joblane.aws.output_store import OutputStore
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
@@ -97,7 +97,7 @@ class Adoption:
             return None
         return head
 
-    async def end(self, found: FoundJob, logs: LogStore) -> None:
+    async def end(self, found: FoundJob, output: OutputStore) -> None:
         """End a job that another agent owns, or whose outcome was recorded already.
 
         Output of one whose outcome was recorded may still have to be shipped.
@@ -108,7 +108,7 @@ class Adoption:
         if not found.runs and ending is not None and not ending.lease_lost:
             tenant = Message.decode(found.delivery.received.body).tenant
             stream = stream_name(tenant, found.job_id, found.epoch)
-            await OutputShipper(job, logs, stream).finish(None)
+            await OutputShipper(job, output, stream).finish(None)
         elif found.runs:
             events.stranger_killed(found)
         job.remove()

@@ -69,11 +69,11 @@ class JobDirectory:
         return files.read(self.fd, name)
 
     def reader(self) -> Reader:
-        """Open its log, after the last record that CloudWatch Logs has."""
+        """Open its log, after the last record that is known to be stored."""
         if (log := self._log) is not None:
             self._log = None
             return Reader(log)
-        return Reader(self._open_log(), (self.read(files.SHIPPED) or {"seq": 0})["seq"])
+        return Reader(self._open_log(), (self.read(files.STORED) or {"seq": 0})["seq"])
 
     @property
     def log_bytes(self) -> int:
@@ -83,13 +83,13 @@ class JobDirectory:
         except OSError:
             return 0
 
-    def note_shipped(self, seq: int) -> None:
-        """Write the number of the last record that CloudWatch Logs has.
+    def note_stored(self, seq: int) -> None:
+        """Write the number of the last record of a stored chunk.
 
-        A record that is shipped twice is read once.
+        Without it a later process finds out by chunks that are refused.
         """
-        with contextlib.suppress(OSError):  # the disk is full: shipped again after a restart
-            files.write(self.fd, files.SHIPPED, {"seq": seq})
+        with contextlib.suppress(OSError):  # the disk is full
+            files.write(self.fd, files.STORED, {"seq": seq})
 
     def remove(self) -> None:
         """Remove the directory."""

@@ -190,7 +190,7 @@ def job_command(job: Traced, command: str) -> None:
     """From the inbox, for a job that runs here."""
 
 
-@event(WARNING, "output of {stream} cannot be written to CloudWatch Logs: {error}")
+@event(WARNING, "output of {stream} cannot be stored: {error}")
 def output_waits(stream: str, error: Exception) -> None:
     """Logged once for each write; the output stays on disk until a retry succeeds."""
 

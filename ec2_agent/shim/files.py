@@ -4,7 +4,7 @@
     spec     the message that named the job                    agent, before the start
     shim     the shim's identity: pid, start time, boot        shim, when it takes the job
     log      the output, in records (`log.py`)                 shim, while the job runs
-    shipped  number of the last record that CloudWatch has     agent
+    stored   number of the last record that AWS has            agent
     exit     the exit record: how the job ended                shim, once
     sock     socket on which the shim accepts the agent        shim, while it runs
 
@@ -19,9 +19,9 @@ TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:
     from typing import Any
 
-SPEC, SHIM, LOG, SHIPPED, EXIT, SOCKET = "spec", "shim", "log", "shipped", "exit", "sock"
+SPEC, SHIM, LOG, STORED, EXIT, SOCKET = "spec", "shim", "log", "stored", "exit", "sock"
 
-_REPLACED = (SPEC, SHIM, SHIPPED, EXIT)
+_REPLACED = (SPEC, SHIM, STORED, EXIT)
 ALL = (LOG, SOCKET, *_REPLACED, *(name + ".new" for name in _REPLACED))
 """Every name that may exist in the directory."""
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_RECORD = 32 * 1024
-"""Bytes of one record. CloudWatch takes events of 256 KB, and JSON writes a control character
-as six bytes: 32 KB stays below in the worst case."""
+"""Bytes of one record: a page of output has at least one, and Lambda's answers have 6 MB."""
 
 CAP_BYTES = 50 * 1024 * 1024
 """Output stored of one attempt; a marker stands for the rest."""
@@ -94,7 +93,7 @@ class Writer:
             self._append("joblane", f"[{self._mark}]\n".encode(), time_ms)
 
     def _append(self, stream: str, data: bytes, time_ms: int) -> None:
-        # CloudWatch orders a stream by time: a clock that is set back must not reorder it.
+        # A clock that is set back must not make output look out of order.
         self._time_ms = max(self._time_ms, time_ms)
         if self.lost and stream != "joblane":
             mark = b"[the agent's disk was full: output is missing here]\n"
@@ -126,9 +125,8 @@ class Reader:
         self._fd = fd
         self._at = 0
         self._next = 1
-        while self._next <= after and (head := self._header()) is not None:
-            self._at += FRAME.size + head[3]
-            self._next += 1
+        self._peeked = 0, 0
+        self.skip(after)
 
     @property
     def at(self) -> int:
@@ -139,6 +137,11 @@ class Reader:
     def seq(self) -> int:
         """Number of the last record that was read or skipped."""
         return self._next - 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.fstat(self._fd).st_size
 
     @property
     def unread(self) -> bool:
@@ -152,14 +155,30 @@ class Reader:
             raise EOFError
         seq, stream, time_ms, length = head
         data = os.pread(self._fd, length, self._at + FRAME.size)
-        self._at += FRAME.size + length
-        self._next += 1
+        self.skip(seq)
         return seq, STREAMS[stream], time_ms, data
 
-    def next_length(self) -> int:
-        """Bytes of the next record; 0 if there is none."""
-        head = self._header()
-        return 0 if head is None else head[3]
+    def frames(self, size: int) -> tuple[int, bytes]:
+        """Return the next records as they are in the log, `size` bytes at most, and skip none.
+
+        Also returns the number of the last of them: `seq` if there is none.
+        """
+        data = os.pread(self._fd, size, self._at)
+        last, end = self.seq, 0
+        while (length := _frame_length(data, end, last + 1)) is not None:
+            last, end = last + 1, end + length
+        self._peeked = last, end
+        return last, data[:end]
+
+    def skip(self, last: int) -> None:
+        """Skip records up to the number `last`."""
+        peeked, length = self._peeked
+        if last == peeked:
+            self._at, self._next = self._at + length, last + 1
+        while self._next <= last and (head := self._header()) is not None:
+            self._at += FRAME.size + head[3]
+            self._next += 1
+        self._peeked = self.seq, 0
 
     def close(self) -> None:
         """Close the file."""
@@ -171,10 +190,22 @@ class Reader:
         if len(raw) < FRAME.size:
             return None
         seq, stream, time_ms, length = FRAME.unpack(raw)
-        whole = self._at + FRAME.size + length <= os.fstat(self._fd).st_size
-        if seq != self._next or stream >= len(STREAMS) or length > MAX_RECORD or not whole:
-            return None  # being written, or incomplete
-        return seq, stream, time_ms, length
+        whole = self._at + FRAME.size + length <= self.size
+        return (seq, stream, time_ms, length) if whole and _sound(raw, 0, self._next) else None
+
+
+def _sound(data: bytes, at: int, number: int) -> bool:
+    """Whether there is a header of this record, and not one that is being written or incomplete."""
+    seq, stream, _, length = FRAME.unpack_from(data, at)
+    return bool(seq == number and stream < len(STREAMS) and length <= MAX_RECORD)
+
+
+def _frame_length(data: bytes, at: int, number: int) -> int | None:
+    """Bytes of the frame of this record; None if it is not there completely."""
+    if len(data) - at < FRAME.size or not _sound(data, at, number):
+        return None
+    length: int = FRAME.size + FRAME.unpack_from(data, at)[3]
+    return length if length <= len(data) - at else None
 
 
 def _character_boundary(data: bytes, start: int, end: int) -> int:

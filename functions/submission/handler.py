@@ -18,7 +18,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.idempotency import IdempotencyStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
-from joblane.aws.logs import LogStore
+from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.settings import SettingsStore
 from joblane.aws.usage import UsageStore
@@ -47,7 +47,6 @@ class Settings(Environment):
 
     jobs_table: str
     audit_table: str
-    log_group: str
     output_table: str
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
@@ -72,7 +71,7 @@ def build(
 ) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds.
 
-    The clients of S3 and CloudWatch Logs are made when first used: most requests need neither.
+    The client of S3 is made when first used: most requests do not need it.
     """
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
@@ -80,7 +79,8 @@ def build(
     reader, logger = JobReader(jobs, clock), Logger()
     app = Application(settings.access, logger, trail, clock, RequestJobs(reader.find, logger))
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
-    payloads = PayloadStore(cache(lambda: clients.make("s3")), settings.bucket)
+    s3 = cache(lambda: clients.make("s3"))
+    payloads = PayloadStore(s3, settings.bucket)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     admission = Admission(
         settings.deployment,
@@ -107,10 +107,17 @@ def build(
     operations = Operations(jobs, lanes, settings.retention)
     deleter = JobDeleter(jobs, payloads, keys, trail, clock)
     job_operation_routes(app, submitter, operations, deleter)
-    logs = cache(lambda: LogStore(clients.make("logs"), settings.log_group))
+    store = OutputStore(
+        dynamodb,
+        settings.output_table,
+        s3,
+        settings.bucket,
+        days=settings.retention.logs_days,
+        clock=clock,
+    )
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
-    output = JobOutput(jobs, logs, clock, app.logger, window.left_s, follow.at_end)
+    output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.at_end)
     log_route(app, output)
     job_trail_route(app, trail)
     return app

@@ -76,21 +76,6 @@ def pass_for_tls() -> None:
     app.pin_request_origin = lambda source_ip, _secure: pin(source_ip, True)
 
 
-def check_log_streams() -> None:
-    """Check calls on a log stream against its ARN, as AWS does, and not against its group's."""
-    actions = _module("core.iam_actions")
-    extract = actions.extract_resource_arn
-
-    def extract_as_aws(
-        service: str, method: str, path: str, headers: dict[str, str], body: bytes, *others: object
-    ) -> str:
-        arn: str = extract(service, method, path, headers, body, *others)
-        stream = json.loads(body).get("logStreamName") if service == "logs" and body else None
-        return f"{arn}:log-stream:{stream}" if stream else arn
-
-    actions.extract_resource_arn = extract_as_aws
-
-
 def watch_permissions(record: Path) -> None:
     """Correct MiniStack's IAM for SQS, and log its decisions.
 
@@ -230,7 +215,6 @@ if __name__ == "__main__":
     serve_on(int(sys.argv.pop()))
     tune()
     pass_for_tls()
-    check_log_streams()
     check_root_key(os.environ["AWS_ACCESS_KEY_ID"])
     randomize_role_keys()
     watch_permissions(Path(sys.argv.pop()))

@@ -110,11 +110,11 @@ def test_a_submission_of_more_than_a_megabyte_runs_and_is_read_back(http: Http, 
     listed = http("GET", "/v1/jobs").json()["entries"][0]
     assert (job_id, True, {}) == (listed["id"], listed["abridged"], listed["env"])
     s3 = clients.make("s3")
-    assert [f"demo/{job_id}"] == [
-        entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]
+    assert [f"payloads/demo/{job_id}"] == [
+        entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET, Prefix="payloads/")["Contents"]
     ]
     assert 204 == http("DELETE", f"/v1/jobs/{job_id}").status_code
-    assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
+    assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET, Prefix="payloads/")
 
 
 def test_get_ls_and_logs_tell_the_same_story(joblane: Run):

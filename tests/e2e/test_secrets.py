@@ -5,12 +5,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import httpx
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.deployment.names import log_group_name
+from joblane.aws.output_store import object_key
+from joblane.deployment.names import bucket_name, table_name
+from joblane.job.chunk import decode_chunk
 from scripts.local.cloud import Cloud
+from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http, Run
 from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import submit, wait_for
@@ -45,9 +49,24 @@ def tables(clients: Clients) -> Iterator[tuple[str, str]]:
                 yield f"table {table}", str(item)
 
 
-def streams(clients: Clients) -> Iterator[tuple[str, str]]:
-    """Every log stream of every group."""
-    logs = clients.make("logs")
+def chunks(clients: Clients) -> Iterator[tuple[str, str]]:
+    """The output of every job, by its stream."""
+    dynamodb, s3 = clients.make("dynamodb"), clients.make("s3")
+    for page in dynamodb.get_paginator("scan").paginate(TableName=table_name("joblane", "output")):
+        for row in page["Items"]:
+            stream, first, last = row["stream"]["S"], int(row["seq"]["N"]), int(row["last"]["N"])
+            if "data" in row:
+                data = row["data"]["B"]
+            else:
+                key = object_key(stream, first, last)
+                bucket = bucket_name("joblane", ACCOUNT, REGION)
+                data = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+            yield f"output {stream}", str([r.data for r in decode_chunk(data, first, last)])
+
+
+def streams(cloud: Cloud) -> Iterator[tuple[str, str]]:
+    """Every log stream of every group: the logs of functions."""
+    logs = boto3.client("logs", **cloud.ministack.root())
     for group in logs.describe_log_groups()["logGroups"]:
         name = group["logGroupName"]
         for page in logs.get_paginator("describe_log_streams").paginate(logGroupName=name):
@@ -117,7 +136,8 @@ def test_values_are_found_nowhere_but_in_the_job(
     messages = httpx.get(peek, headers=cloud.ministack.headers()).raise_for_status().text
     everywhere = [
         *tables(clients),
-        *streams(clients),
+        *chunks(clients),
+        *streams(cloud),
         *files(cloud.run_dir),
         *answers(http, platform, job_id),
         ("messages", messages),
@@ -138,8 +158,8 @@ def test_a_job_that_prints_its_secret_has_it_in_its_own_output_only(
     assert f"{VALUES[1]}\n".encode() in done.stderr
     job = http("GET", "/v1/jobs?limit=1").json()["entries"][0]
     assert SECRET_ENV == job["secret_env"]
-    own = f"{log_group_name('joblane')}:demo/{job['id']}/1"
-    assert {own} == found_in(streams(clients))
+    assert {f"output demo/{job['id']}/1"} == found_in(chunks(clients))
+    assert set() == found_in(streams(cloud))
     assert set() == found_in(tables(clients))
     assert set() == found_in(files(cloud.run_dir))
 

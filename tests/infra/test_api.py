@@ -156,7 +156,6 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         | {
             "JOBLANE_BUCKET",
             "JOBLANE_COUNTERS_TABLE",
-            "JOBLANE_LOG_GROUP",
             "JOBLANE_OUTPUT_TABLE",
         },
         "joblane-admin": shared

@@ -1,4 +1,4 @@
-"""The data stack: tables, the jobs' log group and the descriptor."""
+"""The data stack: tables, buckets and the descriptor."""
 
 import json
 from typing import Any
@@ -137,14 +137,6 @@ def test_the_descriptor_is_one_that_agents_accept(production: Deployment) -> Non
     assert descriptor.queues["default"].threads == 8
     # A standard parameter holds no more.
     assert len(text.encode()) < 4096
-
-
-def test_output_of_jobs_is_kept_as_long_as_configured(
-    production: Deployment, laptop: Deployment
-) -> None:
-    group = production.one("AWS::Logs::LogGroup", "data")
-    assert (group["LogGroupName"], group["RetentionInDays"]) == ("/joblane/jobs", 90)
-    assert laptop.one("AWS::Logs::LogGroup", "data")["RetentionInDays"] == 1
 
 
 def buckets(deployment: Deployment) -> tuple[dict[str, Any], dict[str, Any]]:

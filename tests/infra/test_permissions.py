@@ -23,7 +23,6 @@ MACHINE = "states:stateMachine:joblane-recovery"
 OUTPUT = "dynamodb:table/joblane-output"
 PAYLOADS = "s3:joblane-<>-<>/payloads/*"
 OBJECTS_OF_OUTPUT = "s3:joblane-<>-<>/output/*"
-JOB_LOGS = "logs:log-group:/joblane/jobs:log-stream:*"
 LOG_DELIVERY = (
     "logs:CreateLogDelivery",
     "logs:DeleteLogDelivery",
@@ -58,7 +57,6 @@ ALLOWED = {
         (JOBS,),
     )
     | every(("dynamodb:Query",), (f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
-    | {("logs:GetLogEvents", JOB_LOGS)}
     | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", COUNTERS)}
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
@@ -151,7 +149,6 @@ ALLOWED = {
         ("lambda:InvokeFunction", "lambda:function:joblane-recovery"),
     }
     | every(("sqs:SendMessage",), OWN_DEAD_LETTERS)
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), (JOB_LOGS,))
     | {("dynamodb:PutItem", OUTPUT), ("s3:PutObject", OBJECTS_OF_OUTPUT)}
     | {
         ("ssm:GetParameter", PARAMETERS),

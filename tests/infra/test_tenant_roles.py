@@ -95,7 +95,6 @@ def data_of(tenant: str) -> list[Call]:
     assert parameter.belongs_to("joblane", tenant)
     secret_arn = arn("secretsmanager", f"secret:{secret.name}-AbCdEf")
     parameter_arn = arn("ssm", f"parameter{parameter.name}")
-    stream = arn("logs", f"log-group:/joblane/jobs:log-stream:{stream_name(tenant, JOB, 1)}")
     return [
         Call("secretsmanager:GetSecretValue", secret_arn),
         Call("ssm:GetParameter", parameter_arn),
@@ -121,8 +120,6 @@ def data_of(tenant: str) -> list[Call]:
             "s3:PutObject",
             f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{OUTPUT}{stream_name(tenant, JOB, 1)}/1-9",
         ),
-        Call("logs:CreateLogStream", stream),
-        Call("logs:PutLogEvents", stream),
     ]
 
 

@@ -288,8 +288,8 @@ def test_files_of_an_ended_job_are_read_without_harm_wherever_they_are_cut(room:
     wait_for(lambda: not is_running(directory.read(files.SHIM) or {}))
     end = Ending.decode(directory.read(files.EXIT) or {})
     printed = records(directory)
-    directory.note_shipped(1)
-    for _ in cuts(directory.path / files.SHIPPED):
+    directory.note_stored(1)
+    for _ in cuts(directory.path / files.STORED):
         assert [end] == find(room.jobs)
         assert printed in (records(directory), [printed[0], *records(directory)])
     for _ in cuts(directory.path / files.SHIM):

@@ -33,7 +33,6 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
-from joblane.aws.logs import LogStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretStore
@@ -42,7 +41,7 @@ from joblane.deployment.names import Lane
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
 from joblane.service.condition_supervisor import ConditionSupervisor
-from tests.support.aws import DESCRIPTOR
+from tests.support.aws import DESCRIPTOR, output_store
 
 
 def settings(name: str = "agent-1") -> Settings:
@@ -208,7 +207,7 @@ class Parts:
                 self.limits,
             ),
             OutcomeRecorder(self.journal, DESCRIPTOR.retention, self.clock, random.Random(1)),
-            LogStore(make("logs"), DESCRIPTOR.log_group),
+            output_store(self.clients, self.clock),
             self.flight,
             recovery,
         )

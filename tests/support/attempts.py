@@ -43,7 +43,7 @@ def begin(
 
 async def wait_for_output(aws: Cloud, head: Head) -> None:
     """Return once the job has written something: its command runs."""
-    while not output(aws, head):  # noqa: ASYNC110 - CloudWatch Logs has no event to wait for
+    while not output(aws, head):  # noqa: ASYNC110 - the table has no event to wait for
         await asyncio.sleep(0.01)
 
 
@@ -58,7 +58,7 @@ def run(aws: Cloud, launcher: Launcher, *command: str, **fields: Any) -> Head:
 
 def output(aws: Cloud, head: Head) -> list[tuple[str, str | None]]:
     """The job's output: each record's stream and text."""
-    page = log_page(aws.logs, head, Cursor(), limit=1000, now_ms=int(time.time() * 1000))
+    page = log_page(aws.output, head, Cursor(), limit=1000, now_ms=int(time.time() * 1000))
     return [(record.stream, record.text) for record in page.records]
 
 

@@ -16,7 +16,6 @@ from moto import mock_aws
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import QUICK, Clients
 from joblane.aws.jobs import JobStore
-from joblane.aws.logs import LogStore
 from joblane.aws.output_store import OutputStore
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
@@ -24,7 +23,6 @@ from joblane.deployment.names import (
     alternate_name,
     bucket_name,
     descriptor_name,
-    log_group_name,
     table_name,
     topic_name,
 )
@@ -47,7 +45,6 @@ DESCRIPTOR = Descriptor(
     name=NAME,
     jobs_table=table_name(NAME, "jobs"),
     agents_table=table_name(NAME, "agents"),
-    log_group=log_group_name(NAME),
     output_table=table_name(NAME, "output"),
     bucket=bucket_name(NAME, "123456789012", "us-east-1"),
     queue_url_prefix=PREFIX,
@@ -62,7 +59,6 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_CONDITIONS_TABLE": table_name(NAME, "conditions"),
     "JOBLANE_POLICIES": '{"tcp": {"policy": "constant", "every_s": 30, "most_s": 3600}}',
     "JOBLANE_AUDIT_TABLE": AUDIT_TABLE,
-    "JOBLANE_LOG_GROUP": DESCRIPTOR.log_group,
     "JOBLANE_OUTPUT_TABLE": DESCRIPTOR.output_table,
     "JOBLANE_BUCKET": DESCRIPTOR.bucket,
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
@@ -100,7 +96,6 @@ class Cloud:
     clients: Clients
     jobs: JobStore
     agents: AgentStore
-    logs: LogStore
     output: OutputStore
 
     def emitter(self) -> Any:
@@ -120,7 +115,6 @@ def cloud_of(clients: Clients) -> Cloud:
         clients=clients,
         jobs=JobStore(dynamodb, DESCRIPTOR.jobs_table),
         agents=AgentStore(dynamodb, DESCRIPTOR.agents_table),
-        logs=LogStore(clients.make("logs"), DESCRIPTOR.log_group),
         output=output_store(clients),
     )
 
@@ -158,7 +152,7 @@ def _resources() -> Snapshot:
     """What takes long to make."""
     reset()
     _make(shared_clients())
-    return Snapshot("dynamodb", "sqs", "s3", "logs")
+    return Snapshot("dynamodb", "sqs", "s3")
 
 
 def new_session() -> botocore.session.Session:
@@ -275,7 +269,6 @@ def _make(clients: Clients) -> None:
     for url in queue_urls():
         sqs.create_queue(QueueName=url.removeprefix(PREFIX))
     clients.make("s3").create_bucket(Bucket=DESCRIPTOR.bucket)
-    clients.make("logs").create_log_group(logGroupName=DESCRIPTOR.log_group)
 
 
 def _make_rest(clients: Clients) -> None:

@@ -50,7 +50,6 @@ class Memory:
             "s3": _S3(),
             "stepfunctions": _StepFunctions(self.executions),
             "sns": _Sns(),
-            "logs": _Logs(),
         }
 
     def session(self) -> botocore.session.Session:
@@ -156,13 +155,3 @@ class _Sns:
 
     def publish(self, **_: Any) -> None:
         """Publish a message."""
-
-
-class _Logs:
-    """A client of CloudWatch Logs that nobody reads from."""
-
-    def create_log_stream(self, **request: Any) -> None:
-        """Make a stream."""
-
-    def put_log_events(self, **request: Any) -> None:
-        """Write events."""

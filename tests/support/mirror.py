@@ -19,7 +19,6 @@ COMPARED = {
     "s3": ("Body",),
     "stepfunctions": ("executions", "name", "input"),
     "sns": (),
-    "logs": (),
 }
 """The parts of an answer that the product reads; of a refusal its code, and the item with it."""
 

@@ -202,7 +202,7 @@ def test_a_flood_keeps_its_beginning_and_says_what_is_missing(aws: Cloud, launch
 
 def test_bytes_that_are_not_utf8_survive(aws: Cloud, launcher: Launcher):
     head = run(aws, launcher, "/bin/sh", "-c", r"printf '\377\000\n'")
-    page = log_page(aws.logs, head, Cursor(), limit=10, now_ms=0)
+    page = log_page(aws.output, head, Cursor(), limit=10, now_ms=0)
     assert ["/wAK"] == [record.base64 for record in page.records]
 
 

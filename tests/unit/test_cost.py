@@ -181,10 +181,33 @@ def test_one_that_lies_in_s3_costs_two_requests_there_and_as_little_here(
     print(f"a million jobs of 1 MB each, their objects kept for a month: ${price:.2f}")
 
 
-def test_the_output_of_a_job_costs_two_requests(meter: Meter, run_one: RunOne):
+def test_a_job_with_a_line_of_output_costs_one_write_unit_more(meter: Meter, run_one: RunOne):
+    """It was a stream and a write to CloudWatch Logs, which are rationed for an account."""
     run_one({"command": ["echo", "hello"]})
-    assert 1 == meter.calls["logs.CreateLogStream"]
-    assert 1 == meter.calls["logs.PutLogEvents"]
+    assert (4 + 1, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+    assert {"dynamodb", "sqs"} == {call.partition(".")[0] for call in meter.calls}
+
+
+def test_a_large_chunk_of_output_costs_a_put_and_one_write_unit(meter: Meter, run_one: RunOne):
+    run_one({"command": ["head", "-c", "200000", "/dev/urandom"]})
+    chunks = meter.calls["s3.PutObject"]
+    assert 1 <= chunks <= 2  # a first one after 20 ms, and the rest at the end
+    assert (4 + chunks, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+
+
+def test_a_reader_polls_by_two_reads_and_gets_an_object_once(
+    meter: Meter, api: Api, run_one: RunOne
+):
+    job_id = run_one({"command": ["head", "-c", "200000", "/dev/urandom"]})
+    chunks = meter.calls["s3.PutObject"]
+    meter.reset()
+    status, page = api("GET", f"/v1/jobs/{job_id}/logs", query={"limit": "1000"})
+    assert (200, True) == (status, page["complete"])
+    assert {"dynamodb.GetItem": 1, "dynamodb.Query": 1, "s3.GetObject": chunks} == meter.calls
+    meter.reset()
+    _, poll = api("GET", f"/v1/jobs/{job_id}/logs", query={"next": page["next"]})
+    assert ([], True) == (poll["entries"], poll["complete"])
+    assert {"dynamodb.GetItem": 1, "dynamodb.Query": 1} == meter.calls
 
 
 def test_a_batch_asks_for_no_more_than_its_messages_and_its_puts(meter: Meter, api: Api):

@@ -1,6 +1,7 @@
 """Reading output: every record once and in order, whenever the reader joins."""
 
 import base64
+import json
 import time
 from dataclasses import replace
 
@@ -8,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from joblane.job.chunk import Chunk
 from joblane.job.head import Head, Step, submitted, with_step
 from joblane.job.lifecycle import State
-from joblane.job.output import Cursor, LogRecord, Record, read_event, stream_name
+from joblane.job.output import Cursor, LogRecord, Record, stream_name
 from joblane.service.log_pages import SETTLE_MS, log_page
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
 NOW = int(time.time() * 1000) - 60_000
-"""CloudWatch takes no events from the future."""
 
 
 def job(*steps: Step) -> Head:
@@ -32,17 +33,16 @@ def active(attempt: int) -> Step:
 
 
 def write(aws: Cloud, epoch: int, *numbers: int, repeat: bool = False) -> None:
-    stream = stream_name("acme", JOB, epoch)
-    aws.logs.create(stream)
+    """Write records in one chunk."""
     records = [Record(n, "stdout", NOW + n, b"%d\n" % n) for n in numbers]
     for _ in range(1 + repeat):
-        aws.logs.write(stream, records)
+        aws.output.write(stream_name("acme", JOB, epoch), Chunk.of(records))
 
 
 def read_all(aws: Cloud, head: Head, limit: int = 100) -> tuple[list[LogRecord], bool]:
     cursor, records = Cursor(), list[LogRecord]()
     for _ in range(200):
-        page = log_page(aws.logs, head, cursor, limit=limit, now_ms=NOW)
+        page = log_page(aws.output, head, cursor, limit=limit, now_ms=NOW)
         records += page.records
         if page.complete or page.cursor == cursor:
             return records, page.complete
@@ -59,16 +59,10 @@ def read_all(aws: Cloud, head: Head, limit: int = 100) -> tuple[list[LogRecord],
         data=st.binary(),
     )
 )
-def test_a_record_survives_its_event_whatever_its_bytes(record: Record):
-    got = read_event(record.encode(), record.time_ms, 3)
-    assert got is not None
+def test_a_record_survives_its_json_whatever_its_bytes(record: Record):
+    got = LogRecord.of(record, 3)
     data = got.text.encode() if got.text is not None else base64.b64decode(got.base64 or "")
     assert (record.seq, record.stream, record.data, 3) == (got.seq, got.stream, data, got.attempt)
-
-
-@pytest.mark.parametrize("text", ["", "hello", "[]", "{}", '{"seq":"x","stream":"stdout"}', "1"])
-def test_an_event_that_is_not_ours_is_skipped(text: str):
-    assert read_event(text, 0, 1) is None
 
 
 @given(
@@ -76,11 +70,20 @@ def test_an_event_that_is_not_ours_is_skipped(text: str):
         Cursor,
         st.integers(1, 1 << 50),
         st.integers(0, 1 << 50),
-        st.none() | st.text(min_size=1, max_size=90),
+        st.integers(1, 1 << 50),
     )
 )
 def test_a_cursor_survives_its_text(cursor: Cursor):
     assert cursor == Cursor.decode(cursor.encode())
+
+
+@pytest.mark.parametrize(
+    "row", [[1, 3, None], [1, 3, "f/375"], [1, 3], [1, 3, 0], [1, 3, 2.0], [1, 3, True]]
+)
+def test_a_cursor_of_an_earlier_version_or_of_none_is_refused(row: list[object]):
+    text = base64.urlsafe_b64encode(json.dumps(row).encode()).decode().rstrip("=")
+    with pytest.raises(ValueError, match="not a cursor"):
+        Cursor.decode(text)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
@@ -108,25 +111,25 @@ def test_a_write_that_the_sdk_repeats_is_read_once(aws: Cloud):
 
 def test_a_reader_that_joins_early_gets_what_comes_later(aws: Cloud):
     waiting, running = job(), job(active(1))
-    page = log_page(aws.logs, waiting, Cursor(), limit=10, now_ms=NOW)
+    page = log_page(aws.output, waiting, Cursor(), limit=10, now_ms=NOW)
     assert ([], False) == (page.records, page.complete)
     write(aws, 1, 1)
-    page = log_page(aws.logs, running, page.cursor, limit=10, now_ms=NOW)
+    page = log_page(aws.output, running, page.cursor, limit=10, now_ms=NOW)
     assert [1] == [r.seq for r in page.records]
-    page = log_page(aws.logs, running, page.cursor, limit=10, now_ms=NOW)
+    page = log_page(aws.output, running, page.cursor, limit=10, now_ms=NOW)
     assert ([], False) == (page.records, page.complete)
-    aws.logs.write(stream_name("acme", JOB, 1), [Record(2, "stderr", NOW + 2, b"x")])
+    write(aws, 1, 2)
     over = with_step(running, Step(State.COMPLETED, NOW, 1, "exit code 0", records=2))
-    page = log_page(aws.logs, over, page.cursor, limit=10, now_ms=NOW)
+    page = log_page(aws.output, over, page.cursor, limit=10, now_ms=NOW)
     assert ([2], True) == ([r.seq for r in page.records], page.complete)
 
 
 def test_a_job_that_ended_is_not_complete_until_its_last_record_has_arrived(aws: Cloud):
     write(aws, 1, 1)
     head = job(active(1), Step(State.COMPLETED, NOW, 1, "exit code 0", records=2))
-    page = log_page(aws.logs, head, Cursor(), limit=10, now_ms=NOW)
+    page = log_page(aws.output, head, Cursor(), limit=10, now_ms=NOW)
     assert ([1], False) == ([r.seq for r in page.records], page.complete)
-    late = log_page(aws.logs, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+    late = log_page(aws.output, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
     assert late.complete
 
 
@@ -134,14 +137,14 @@ def test_output_of_a_lost_agent_is_waited_for_and_then_passed_over(aws: Cloud):
     write(aws, 1, 1)
     write(aws, 2, 1)
     head = job(active(1), active(2), Step(State.COMPLETED, NOW, 2, "exit code 0", records=1))
-    page = log_page(aws.logs, head, Cursor(), limit=10, now_ms=NOW)
+    page = log_page(aws.output, head, Cursor(), limit=10, now_ms=NOW)
     assert [(1, 1)] == [(r.attempt, r.seq) for r in page.records]
-    page = log_page(aws.logs, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+    page = log_page(aws.output, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
     assert ([(2, 1)], True) == ([(r.attempt, r.seq) for r in page.records], page.complete)
 
 
 @pytest.mark.parametrize("records", [0, None])
-def test_a_job_without_output_is_complete_without_a_stream(aws: Cloud, records: int | None):
+def test_a_job_without_output_is_complete_without_a_chunk(aws: Cloud, records: int | None):
     head = job(
         active(1), Step(State.COMPLETED, NOW - SETTLE_MS - 1, 1, "exit code 0", records=records)
     )
@@ -173,7 +176,7 @@ def test_output_of_blocks_that_stand_in_one_line_is_read_whole(aws: Cloud):
     assert 6 == len(head.timeline)
     cursor, read = Cursor(), []
     while cursor.epoch <= 4:
-        page = log_page(aws.logs, head, cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+        page = log_page(aws.output, head, cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
         read += [record.text for record in page.records]
         cursor = page.cursor
         if page.complete:
@@ -187,5 +190,5 @@ def test_thousands_of_silent_blocks_are_passed_over_without_a_question(aws: Clou
         *rounds(*[0] * 3000), active(1), Step(State.COMPLETED, NOW, 1, "exit code 0", records=1)
     )
     write(aws, 3001, 1)
-    page = log_page(aws.logs, head, Cursor(), limit=10, now_ms=NOW)
+    page = log_page(aws.output, head, Cursor(), limit=10, now_ms=NOW)
     assert ([1], True) == ([r.seq for r in page.records], page.complete)

@@ -149,7 +149,7 @@ def test_a_job_that_fails_again_and_again_stores_no_more_than_its_tenant_may(
     read: list[tuple[str, str | None]] = []
     cursor = Cursor()
     while cursor != Cursor.past_end(last):
-        page = log_page(aws.logs, last, cursor, limit=1000, now_ms=int(time.time() * 1000))
+        page = log_page(aws.output, last, cursor, limit=1000, now_ms=int(time.time() * 1000))
         read += [(record.stream, record.text) for record in page.records]
         cursor = page.cursor if not page.complete else Cursor.past_end(last)
     assert stored[2] == sum(len(text or "") for stream, text in read if stream == "stdout")

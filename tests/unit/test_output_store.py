@@ -21,10 +21,10 @@ from joblane.job.chunk import (
     STREAMS,
     TABLE_GB_MONTH_DOLLARS,
     WRITE_UNIT_DOLLARS,
+    Chunk,
     DamagedChunk,
     belongs_in_s3,
     decode_chunk,
-    encode_chunk,
 )
 from joblane.job.output import SEQ_MAX, Record, Stream
 from scripts.costs import prices
@@ -55,6 +55,14 @@ def lines(first: int, last: int, size: int = 8) -> list[Record]:
     return [Record(seq, "stdout", seq, source.randbytes(size)) for seq in range(first, last + 1)]
 
 
+def compressed(records: list[Record]) -> bytes:
+    return Chunk.of(records).compressed()
+
+
+def write(store: OutputStore, records: list[Record]) -> int:
+    return store.write(STREAM, Chunk.of(records))
+
+
 # --- the encoding
 
 
@@ -63,7 +71,7 @@ def test_records_survive_a_chunk_whatever_their_bytes(
     contents: list[tuple[Stream, int, bytes]], first: int
 ):
     records = numbered(contents, first)
-    assert records == decode_chunk(encode_chunk(records), first, records[-1].seq)
+    assert records == decode_chunk(compressed(records), first, records[-1].seq)
 
 
 def test_a_chunk_has_the_records_of_the_shims_log_as_they_are():
@@ -74,7 +82,7 @@ def test_a_chunk_has_the_records_of_the_shims_log_as_they_are():
 
 @given(st.data())
 def test_a_chunk_that_was_changed_is_refused_and_never_read_as_another(data: st.DataObject):
-    whole = encode_chunk(lines(4, 6))
+    whole = compressed(lines(4, 6))
     at = data.draw(st.integers(0, len(whole) - 1))
     cut = data.draw(st.booleans())
     changed = whole[:at] if cut else whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
@@ -88,7 +96,7 @@ def test_a_chunk_that_was_changed_is_refused_and_never_read_as_another(data: st.
 @pytest.mark.parametrize(("first", "last"), [(3, 6), (5, 6), (4, 5), (4, 7)])
 def test_a_chunk_with_other_records_than_its_row_names_is_refused(first: int, last: int):
     with pytest.raises(DamagedChunk):
-        decode_chunk(encode_chunk(lines(4, 6)), first, last)
+        decode_chunk(compressed(lines(4, 6)), first, last)
 
 
 @pytest.mark.parametrize(
@@ -180,16 +188,16 @@ SIZES = [1, 400, 20_000]
 @pytest.mark.parametrize(("limit", "room"), [(1, 1), (2, 1 << 20), (1000, 30_000), (1000, 1 << 20)])
 def test_chunks_in_both_places_are_read_once_and_in_order(aws: Cloud, limit: int, room: int):
     written = [*lines(1, 2, SIZES[0]), *lines(3, 5, SIZES[2]), *lines(6, 6, SIZES[1])]
-    assert 2 == aws.output.write(STREAM, written[:2])
-    assert 5 == aws.output.write(STREAM, written[2:5])
-    assert 6 == aws.output.write(STREAM, written[5:])
+    assert 2 == write(aws.output, written[:2])
+    assert 5 == write(aws.output, written[2:5])
+    assert 6 == write(aws.output, written[5:])
     assert [f"output/{STREAM}/3-5"] == objects(aws)
     assert written == Reader(aws.output, limit, room).all()
 
 
 def test_a_reader_may_begin_after_any_record(aws: Cloud):
     for first in (1, 4, 7):
-        aws.output.write(STREAM, lines(first, first + 2))
+        write(aws.output, lines(first, first + 2))
     entries = aws.output.read(STREAM, 0, 1, 100, 1 << 20).entries
     assert 9 == len(entries)
     for entry in entries:
@@ -200,17 +208,17 @@ def test_a_reader_may_begin_after_any_record(aws: Cloud):
 def test_a_reader_at_the_end_is_told_what_comes_and_does_not_read_the_rest_again(aws: Cloud):
     reader = Reader(aws.output)
     assert [] == reader.all()
-    aws.output.write(STREAM, lines(1, 3))
+    write(aws.output, lines(1, 3))
     assert lines(1, 3) == reader.all()
     assert (3, 2) == (reader.seq, reader.at)
     assert [] == reader.all()
-    aws.output.write(STREAM, lines(4, 4))
+    write(aws.output, lines(4, 4))
     assert lines(4, 4) == reader.all()
 
 
 def test_hundreds_of_chunks_are_read_by_few_queries(aws: Cloud):
     for seq in range(1, 121):
-        aws.output.write(STREAM, lines(seq, seq))
+        write(aws.output, lines(seq, seq))
     reader, reads = Reader(aws.output), 0
     while reader.once().more:
         reads += 1
@@ -219,8 +227,8 @@ def test_hundreds_of_chunks_are_read_by_few_queries(aws: Cloud):
 
 def test_a_row_has_the_key_of_its_tenant_and_expires(aws: Cloud):
     store = output_store(aws.clients, lambda: 1_800_000_000.9)
-    store.write(STREAM, lines(1, 2))
-    store.write(STREAM, lines(3, 3, 20_000))
+    write(store, lines(1, 2))
+    write(store, lines(3, 3, 20_000))
     small, large = sorted(rows(aws), key=lambda row: int(row["seq"]["N"]))
     expires = {"N": str(1_800_000_000 + DESCRIPTOR.retention.logs_days * DAY_S)}
     assert ({"S": STREAM}, {"N": "2"}, expires) == (
@@ -228,26 +236,26 @@ def test_a_row_has_the_key_of_its_tenant_and_expires(aws: Cloud):
         small["last"],
         small["expires_at"],
     )
-    assert {"B": encode_chunk(lines(1, 2))} == small["data"]
+    assert {"B": compressed(lines(1, 2))} == small["data"]
     assert "object" not in small
-    assert {"N": str(len(encode_chunk(lines(3, 3, 20_000))))} == large["object"]
+    assert {"N": str(len(compressed(lines(3, 3, 20_000))))} == large["object"]
     assert "data" not in large
 
 
 def test_output_that_has_expired_is_passed_over_wherever_it_was(aws: Cloud):
     now = [1_800_000_000.0]
     store = output_store(aws.clients, lambda: now[0])
-    store.write(STREAM, lines(1, 1))
-    store.write(STREAM, lines(2, 2, 20_000))
+    write(store, lines(1, 1))
+    write(store, lines(2, 2, 20_000))
     now[0] += 10
-    store.write(STREAM, lines(3, 3))
+    write(store, lines(3, 3))
     now[0] += DESCRIPTOR.retention.logs_days * DAY_S - 10
     aws.clients.make("s3").delete_object(Bucket=DESCRIPTOR.bucket, Key=object_key(STREAM, 2, 2))
     assert lines(3, 3) == Reader(store).all()
 
 
 def test_a_missing_object_is_an_error_and_not_the_end(aws: Cloud):
-    aws.output.write(STREAM, lines(1, 1, 20_000))
+    write(aws.output, lines(1, 1, 20_000))
     aws.clients.make("s3").delete_object(Bucket=DESCRIPTOR.bucket, Key=object_key(STREAM, 1, 1))
     with pytest.raises(ClientError):
         Reader(aws.output).once()
@@ -268,18 +276,18 @@ def put(aws: Cloud, seq: int, last: int, data: bytes) -> None:
 
 
 def test_a_damaged_chunk_is_passed_over(aws: Cloud):
-    aws.output.write(STREAM, lines(1, 2))
+    write(aws.output, lines(1, 2))
     put(aws, 3, 5, b"garbage")
-    put(aws, 6, 6, encode_chunk(lines(60, 60)))
-    aws.output.write(STREAM, lines(7, 8))
-    put(aws, SEQ_MAX + 1, SEQ_MAX + 1, encode_chunk(lines(SEQ_MAX + 1, SEQ_MAX + 1)))
+    put(aws, 6, 6, compressed(lines(60, 60)))
+    write(aws.output, lines(7, 8))
+    put(aws, SEQ_MAX + 1, SEQ_MAX + 1, compressed(lines(SEQ_MAX + 1, SEQ_MAX + 1)))
     assert [*lines(1, 2), *lines(7, 8)] == Reader(aws.output).all()
 
 
 def test_chunks_that_overlap_are_read_once(aws: Cloud):
-    put(aws, 1, 6, encode_chunk(lines(1, 6)))
-    put(aws, 3, 4, encode_chunk(lines(3, 4)))
-    put(aws, 5, 8, encode_chunk(lines(5, 8)))
+    put(aws, 1, 6, compressed(lines(1, 6)))
+    put(aws, 3, 4, compressed(lines(3, 4)))
+    put(aws, 5, 8, compressed(lines(5, 8)))
     assert list(range(1, 9)) == [record.seq for record in Reader(aws.output, limit=2).all()]
 
 
@@ -290,17 +298,17 @@ def test_chunks_that_overlap_are_read_once(aws: Cloud):
 def test_a_chunk_that_is_stored_stays_as_it_is(aws: Cloud, size: int):
     """A successor that does not know of it goes on after it, and a late write changes nothing."""
     written = lines(1, 9, size)
-    assert 3 == aws.output.write(STREAM, written[:3])
-    assert 3 == aws.output.write(STREAM, written)
-    assert 9 == aws.output.write(STREAM, written[3:])
-    assert 9 == aws.output.write(STREAM, written[3:5])
-    assert 3 == aws.output.write(STREAM, written[:1])
+    assert 3 == write(aws.output, written[:3])
+    assert 3 == write(aws.output, written)
+    assert 9 == write(aws.output, written[3:])
+    assert 9 == write(aws.output, written[3:5])
+    assert 3 == write(aws.output, written[:1])
     assert written == Reader(aws.output).all()
 
 
 def test_a_row_that_says_nothing_useful_does_not_stop_a_writer(aws: Cloud):
     put(aws, 1, 0, b"")
-    assert 1 == aws.output.write(STREAM, lines(1, 3))
+    assert 1 == write(aws.output, lines(1, 3))
 
 
 @pytest.mark.parametrize("operation", ["PutObject", "PutItem"])
@@ -318,8 +326,8 @@ def test_a_write_that_failed_at_any_moment_is_repeated_without_harm(
     aws.emitter().register(f"{when}.{service}.{operation}", fail)
     store = output_store(aws.clients)
     with pytest.raises(ClientError):
-        store.write(STREAM, lines(1, 3, 20_000))
-    assert 3 == store.write(STREAM, lines(1, 3, 20_000))
+        write(store, lines(1, 3, 20_000))
+    assert 3 == write(store, lines(1, 3, 20_000))
     assert lines(1, 3, 20_000) == Reader(store).all()
 
 
@@ -327,9 +335,9 @@ def test_a_write_that_failed_at_any_moment_is_repeated_without_harm(
 def test_the_memory_stores_output_as_moto_does():
     mirror = Mirror(time.time)
     store = mirror.cloud().output
-    store.write(STREAM, lines(1, 3))
-    store.write(STREAM, lines(4, 5, 20_000))
-    store.write(STREAM, lines(4, 6))
+    write(store, lines(1, 3))
+    write(store, lines(4, 5, 20_000))
+    write(store, lines(4, 6))
     assert [*lines(1, 3), *lines(4, 5, 20_000)] == Reader(store, limit=2).all()
     assert (3, 1) == (mirror.compared["put_item"], mirror.compared["put_object"])
     assert mirror.compared["query"] >= 3

@@ -1,4 +1,4 @@
-"""Output between pipe and CloudWatch: nothing lost, nothing torn, nothing unbounded."""
+"""Output between pipe and table: nothing lost, nothing torn, nothing unbounded."""
 
 import os
 import resource
@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.attempt.shipping import next_batch
 from ec2_agent.host.processes import identity, is_running
 from ec2_agent.shim import files
 from ec2_agent.shim.log import FRAME, MAX_RECORD, Cutter, Reader, Writer
+from joblane.job.chunk import Chunk, decode_chunk
+from joblane.job.output import Record
 
 
 @given(st.lists(st.binary(max_size=3 * MAX_RECORD), max_size=5))
@@ -56,6 +57,17 @@ class Log:
         return Reader(os.open(self.path, os.O_RDONLY), after)
 
 
+ALL = 1 << 20
+
+
+def take(spool: Reader, size: int = ALL) -> list[Record]:
+    """Read what the next chunk has, as the shipper does."""
+    first = spool.seq + 1
+    last, frames = spool.frames(size)
+    spool.skip(last)
+    return decode_chunk(Chunk(first, last, frames).compressed(), first, last) if frames else []
+
+
 @pytest.fixture(name="log")
 def _log(tmp_path: Path) -> Log:
     return Log(tmp_path / "log")
@@ -65,7 +77,7 @@ def test_records_come_back_in_order_and_count_without_gaps(log: Log):
     spool = log.spool()
     for n in range(10):
         log.writer.write("stderr" if n % 2 else "stdout", b"line %d\n" % n, 1000 + n)
-    first, rest = next_batch(spool, 10_000, 3), next_batch(spool, 10_000, 100)
+    first, rest = take(spool, 3 * (FRAME.size + 7)), take(spool)
     assert list(range(1, 11)) == [record.seq for record in first + rest]
     assert b"line 9\n" == rest[-1].data
     assert ["stdout", "stderr"] == [record.stream for record in first[:2]]
@@ -73,34 +85,51 @@ def test_records_come_back_in_order_and_count_without_gaps(log: Log):
     spool.close()
 
 
-def test_a_batch_has_one_record_at_least_and_about_what_was_asked_for(log: Log):
-    for _ in range(3):
+def test_a_chunk_has_whole_records_and_no_more_bytes_than_it_may(log: Log):
+    for _ in range(4):
         log.writer.write("stdout", b"x" * 100, 1)
     spool = log.spool()
-    assert [1, 2] == [len(next_batch(spool, 50, 100)), len(next_batch(spool, 250, 100))]
+    frame = FRAME.size + 100
+    assert [0, 1, 2, 1, 0] == [
+        len(take(spool, size)) for size in (frame - 1, frame, 3 * frame - 1, ALL, ALL)
+    ]
+
+
+def test_a_reader_skips_what_is_stored_whether_it_has_seen_it_or_not(log: Log):
+    for n in range(1, 7):
+        log.writer.write("stdout", b"%d" % n, 1)
+    spool = log.spool()
+    spool.frames(ALL)
+    spool.skip(2)
+    assert [3, 4] == [record.seq for record in take(spool, 2 * (FRAME.size + 1))]
+    spool.frames(FRAME.size + 1)
+    spool.skip(100)
+    assert (6, False) == (spool.seq, spool.unread)
+    log.writer.write("stdout", b"7", 1)
+    assert [7] == [record.seq for record in take(spool)]
 
 
 def test_a_reader_goes_on_where_an_earlier_one_was(log: Log):
     for n in range(5):
         log.writer.write("stdout", b"%d" % n, 1)
-    assert [4, 5] == [record.seq for record in next_batch(log.spool(3), 100, 100)]
+    assert [4, 5] == [record.seq for record in take(log.spool(3))]
     spool = log.spool(5)
     assert not spool.unread
     log.writer.write("stdout", b"5", 1)
-    assert [b"5"] == [record.data for record in next_batch(spool, 100, 100)]
+    assert [b"5"] == [record.data for record in take(spool)]
 
 
 def test_a_clock_that_steps_back_does_not_reorder_the_stream(log: Log):
     for time_ms in (5000, 4000, 6000):
         log.writer.write("stdout", b"x", time_ms)
-    assert [5000, 5000, 6000] == [record.time_ms for record in next_batch(log.spool(), 100, 100)]
+    assert [5000, 5000, 6000] == [record.time_ms for record in take(log.spool())]
 
 
 def test_the_cap_drops_with_one_marker_and_the_disk_does_not_grow(tmp_path: Path):
     log = Log(tmp_path / "log", cap=1024 * 1024)
     for _ in range(100):
         log.writer.write("stdout", b"z" * MAX_RECORD, 1)
-    records = next_batch(log.spool(), 1 << 30, 1 << 30)
+    records = take(log.spool(), 1 << 30)
     assert "joblane" == records[-1].stream
     assert 1 == sum(record.stream == "joblane" for record in records)
     assert 1024 * 1024 <= sum(len(r.data) for r in records) < 1024 * 1024 + 2 * MAX_RECORD
@@ -115,10 +144,10 @@ def test_a_log_cut_at_any_byte_has_the_records_that_are_whole_and_no_others(log:
     whole = log.path.read_bytes()
     for cut in range(len(whole) + 1):
         log.path.write_bytes(whole[:cut])
-        records = next_batch(log.spool(), 1 << 30, 1 << 30)
+        records = take(log.spool())
         assert list(range(1, sum(size <= cut for size in sizes) + 1)) == [r.seq for r in records]
         after = log.spool(3)
-        assert [r.seq for r in records[3:]] == [r.seq for r in next_batch(after, 1 << 30, 100)]
+        assert [r.seq for r in records[3:]] == [r.seq for r in take(after)]
 
 
 @given(st.binary(max_size=200))
@@ -129,7 +158,7 @@ def test_garbage_behind_the_last_record_is_not_read_as_one(data: bytes):
     log = Log(path)
     log.writer.write("stdout", b"one", 1)
     path.write_bytes(path.read_bytes() + data)
-    assert [1] == [record.seq for record in next_batch(log.spool(), 1 << 30, 100)]
+    assert [1] == [record.seq for record in take(log.spool())]
     path.unlink()
 
 
@@ -145,7 +174,7 @@ def test_a_full_disk_costs_output_and_says_so(log: Log, left: int):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert log.writer.lost == 5 * len(b"lost")
     log.writer.write("stdout", b"after", 3)
-    records = next_batch(log.spool(), 1 << 30, 100)
+    records = take(log.spool())
     assert ["stdout", "joblane", "stdout"] == [record.stream for record in records]
     assert b"output is missing here" in records[1].data
 

@@ -37,7 +37,7 @@ class Environment:
         window = WaitWindow(phase)
         self._output = JobOutput(
             aws.jobs,
-            lambda: aws.logs,
+            aws.output,
             lambda: self.now,
             Logger(),
             window.left_s,
@@ -126,7 +126,7 @@ def test_a_reader_who_has_waited_for_long_enough_reconnects_soon(silent: Cloud):
     """Its window is still open: another environment may wait no longer than this one."""
     output = JobOutput(
         silent.jobs,
-        lambda: silent.logs,
+        silent.output,
         lambda: NOW,
         Logger(),
         lambda _: 60,

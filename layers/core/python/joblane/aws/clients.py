@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.client import CloudWatchClient
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_lambda.client import LambdaClient
-    from mypy_boto3_logs.client import CloudWatchLogsClient
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_secretsmanager.client import SecretsManagerClient
     from mypy_boto3_sns.client import SNSClient
@@ -65,8 +64,6 @@ class Clients:
     def make(self, service: Literal["dynamodb"], config: Config = QUICK) -> "DynamoDBClient": ...
     @overload
     def make(self, service: Literal["sqs"], config: Config = QUICK) -> "SQSClient": ...
-    @overload
-    def make(self, service: Literal["logs"], config: Config = QUICK) -> "CloudWatchLogsClient": ...
     @overload
     def make(self, service: Literal["s3"], config: Config = QUICK) -> "S3Client": ...
     @overload

@@ -17,7 +17,6 @@ SERVICES = (
     "cloudwatch",
     "dynamodb",
     "lambda",
-    "logs",
     "s3",
     "secretsmanager",
     "sns",

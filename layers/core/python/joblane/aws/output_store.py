@@ -19,13 +19,13 @@ An object is put before the row that names it, under a key with its first and la
 puts one with the same key puts the same records.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.deployment.names import OUTPUT
-from joblane.job.chunk import DamagedChunk, belongs_in_s3, decode_chunk, encode_chunk
+from joblane.job.chunk import Chunk, DamagedChunk, belongs_in_s3, decode_chunk
 from joblane.job.output import SEQ_MAX, Record
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ class OutputStore(Store):
         self._days = days
         self._clock = clock
 
-    def write(self, stream: str, records: Sequence[Record]) -> int:
-        """Write one chunk: consecutive records, the first of them next after a stored chunk.
+    def write(self, stream: str, chunk: Chunk) -> int:
+        """Write a chunk whose first record comes next after those of a stored chunk.
 
-        Returns the number of the last record of the chunk that is stored there: that of `records`,
-        or another one if an earlier process of the agent has stored a chunk there.
+        Returns the last record of the chunk that is stored there: `chunk.last`, or another one if
+        an earlier process of the agent has stored a chunk there.
         """
-        first, last = records[0].seq, records[-1].seq
-        data = encode_chunk(records)
+        first, last = chunk.first, chunk.last
+        data = chunk.compressed()
         content: Row = {"data": data}
         if belongs_in_s3(len(data), self._days):
             key = object_key(stream, first, last)

@@ -27,7 +27,6 @@ class Descriptor(BaseModel):
     name: Name
     jobs_table: str
     agents_table: str
-    log_group: str
     output_table: str
     bucket: str
     """Bucket of large submissions and large chunks of output."""

@@ -101,11 +101,6 @@ def access_log_bucket_name(deployment: str, account: str, region: str) -> str:
     return f"{bucket_name(deployment, account, region)}-log"
 
 
-def log_group_name(deployment: str) -> str:
-    """Name of the CloudWatch Logs group that holds the output of jobs."""
-    return f"/{deployment}/jobs"
-
-
 PAYLOADS: Final = "payloads/"
 OUTPUT: Final = "output/"
 """Prefixes of the objects in that bucket; the tenant follows."""

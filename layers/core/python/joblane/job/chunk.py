@@ -7,15 +7,15 @@ adds a checksum.
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
-from typing import get_args
+from typing import Self, get_args
 
 from joblane.job.output import Record, Stream
 
 CHUNK_BYTES = 1024 * 1024
-"""Records in one chunk before compression: a writer ends a chunk that would become larger. A single
-record may be at most 32 KB."""
+"""Maximum bytes of a chunk before compression. A record has at most 32 KB."""
 
 READ_MAX_BYTES = 2 * CHUNK_BYTES
 """The most that a reader decompresses of one chunk."""
@@ -43,22 +43,31 @@ class DamagedChunk(ValueError):
     """A chunk does not contain the records that its row names."""
 
 
-def framed_size(record_bytes: int) -> int:
-    """Bytes in a chunk, before compression, of a record with so many bytes of output."""
-    return FRAME.size + record_bytes
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive records."""
 
+    first: int
+    last: int
+    frames: bytes
+    """For each record a FRAME and its bytes."""
 
-def encode_chunk(records: Iterable[Record]) -> bytes:
-    """Encode and compress records. The same records give the same bytes."""
-    parts: list[bytes] = []
-    for record in records:
-        stream = STREAMS.index(record.stream)
-        parts += FRAME.pack(record.seq, stream, record.time_ms, len(record.data)), record.data
-    return zlib.compress(b"".join(parts))
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Self:
+        """Make a chunk of at least one record."""
+        parts: list[bytes] = []
+        for record in records:
+            stream = STREAMS.index(record.stream)
+            parts += FRAME.pack(record.seq, stream, record.time_ms, len(record.data)), record.data
+        return cls(records[0].seq, records[-1].seq, b"".join(parts))
+
+    def compressed(self) -> bytes:
+        """Compress it: about 30 ms for 1 MB. The same chunk gives the same bytes."""
+        return zlib.compress(self.frames)
 
 
 def decode_chunk(data: bytes, first: int, last: int) -> list[Record]:
-    """Inverse of `encode_chunk`, for the records `first` to `last`.
+    """Decode a compressed chunk of the records `first` to `last`.
 
     Raises DamagedChunk if it has other records, or more than READ_MAX_BYTES: an agent that a job
     has taken over may write anything.

@@ -1,8 +1,8 @@
-"""Log records of a job: their encoding, their streams, and the cursor of a reader.
+"""Log records of a job, their streams, and the cursor of a reader.
 
 Each claim of a job writes its own stream (`tenant/job/epoch`), so two agents never write to one
 stream, even if one of them has lost its lease without knowing; a reader reads the epochs in order
-(docs/decisions/0003-log-stream-per-claim.md).
+(docs/decisions/0003-log-stream-per-claim.md). A stream is stored in chunks (`joblane.job.chunk`).
 """
 
 import base64
@@ -23,6 +23,8 @@ Stream = Literal["stdout", "stderr", "joblane"]
 SEQ_MAX = 1 << 52
 """Largest number of a chunk's first record; no job writes that many."""
 
+_CURSOR_MAX = 1 << 53
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -33,15 +35,6 @@ class Record:
     stream: Stream
     time_ms: int
     data: bytes
-
-    def encode(self) -> str:
-        """The text of the CloudWatch Logs event; bytes that are not UTF-8 are base64."""
-        body: dict[str, int | str] = {"seq": self.seq, "stream": self.stream}
-        try:
-            body["text"] = self.data.decode("utf-8")
-        except UnicodeDecodeError:
-            body["base64"] = base64.b64encode(self.data).decode("ascii")
-        return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
 
 class LogRecord(BaseModel):
@@ -62,6 +55,23 @@ class LogRecord(BaseModel):
     base64: str | None = None
     """Bytes that are not UTF-8."""
 
+    @classmethod
+    def of(cls, record: Record, attempt: int) -> "LogRecord":
+        """Show a record of an attempt."""
+        text = encoded = None
+        try:
+            text = record.data.decode("utf-8")
+        except UnicodeDecodeError:
+            encoded = base64.b64encode(record.data).decode("ascii")
+        return cls(
+            attempt=attempt,
+            seq=record.seq,
+            stream=record.stream,
+            time=rfc3339(record.time_ms),
+            text=text,
+            base64=encoded,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
@@ -70,12 +80,13 @@ class Cursor:
     epoch: int = 1
     seq: int = 0
     """Last record read of this epoch."""
-    token: str | None = None
-    """CloudWatch's own forward token in the stream of this epoch."""
+    at: int = 1
+    """Chunks that begin before this record have been read: the first record of the chunk that holds
+    `seq`, or one more at its end."""
 
     def encode(self) -> str:
         """Encode as an opaque, URL-safe text."""
-        row = json.dumps([self.epoch, self.seq, self.token], separators=(",", ":"))
+        row = json.dumps([self.epoch, self.seq, self.at], separators=(",", ":"))
         return base64.urlsafe_b64encode(row.encode()).decode("ascii").rstrip("=")
 
     @classmethod
@@ -83,19 +94,18 @@ class Cursor:
         """Inverse of `encode`. Raises ValueError for any other text."""
         try:
             row = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            epoch, seq, token = row
+            epoch, seq, at = row
         except (binascii.Error, UnicodeError, ValueError, TypeError, RecursionError):
             raise ValueError("is not a cursor of this API") from None
         sound = (
-            type(epoch) is int
-            and 1 <= epoch < 1 << 53
-            and type(seq) is int
-            and 0 <= seq < 1 << 53
-            and (token is None or (isinstance(token, str) and 0 < len(token) <= 512))  # noqa: PLR2004
+            all(type(number) is int for number in (epoch, seq, at))
+            and 1 <= epoch < _CURSOR_MAX
+            and 0 <= seq < _CURSOR_MAX
+            and 1 <= at < _CURSOR_MAX
         )
         if not sound:
             raise ValueError("is not a cursor of this API")
-        return cls(epoch, seq, token)
+        return cls(epoch, seq, at)
 
     @classmethod
     def past_end(cls, head: Head) -> "Cursor":
@@ -111,7 +121,10 @@ class Cursor:
 
 
 def stream_name(tenant: str, job_id: str, epoch: int) -> str:
-    """The CloudWatch Logs stream of one claim's output."""
+    """The stream of one claim's output: the partition of its chunks in the table `output`.
+
+    The tenant comes first, so that the role of a fleet can be limited to it.
+    """
     return f"{tenant}/{job_id}/{epoch}"
 
 
@@ -151,19 +164,3 @@ def epoch_end(head: Head, epoch: int) -> EpochEnd | None:
                 attempt = max(step.attempt, min(step.attempt + epoch - first, following.attempt))
                 return EpochEnd(attempt, following.at_ms, following.records, seen)
     return None
-
-
-def read_event(text: str, time_ms: int, attempt: int) -> LogRecord | None:
-    """Decode what `Record.encode` wrote; None for any other event."""
-    try:
-        body = json.loads(text)
-        return LogRecord(
-            attempt=attempt,
-            seq=body["seq"],
-            stream=body["stream"],
-            time=rfc3339(time_ms),
-            text=body.get("text"),
-            base64=body.get("base64"),
-        )
-    except (ValueError, KeyError, TypeError):
-        return None

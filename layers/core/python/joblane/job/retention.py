@@ -9,7 +9,7 @@ from joblane.job.lifecycle import State
 Days = Annotated[int, Field(ge=1, le=3650)]
 
 LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653]
-"""The retention periods that CloudWatch Logs accepts."""
+"""The retention periods that CloudWatch Logs accepts: they apply to the logs of functions too."""
 
 
 PAYLOAD_START_DAYS = 30

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from joblane.aws.logs import LogStore
+from joblane.aws.output_store import OutputStore
 from joblane.job.head import Head
-from joblane.job.output import Cursor, EpochEnd, LogRecord, epoch_end
+from joblane.job.output import Cursor, EpochEnd, LogRecord, epoch_attempt, epoch_end, stream_name
 
 SETTLE_MS = 10_000
 """How long after the end of an attempt to wait for missing records: those of a lost agent may
@@ -12,9 +12,9 @@ never arrive."""
 
 _CALLS_A_PAGE = 8  # bounds one request; the reader continues with the cursor
 
-_PAGE_BYTES = 1024 * 1024
-"""Maximum bytes of a page's events, unless a single event is longer. JSON within Lambda's JSON
-expands each byte to at most 3.5, and Lambda's limit is 6 MB."""
+PAGE_BYTES = 768 * 1024
+"""Maximum bytes of output in a page, unless a single record is longer. JSON within Lambda's JSON
+writes a control character as seven bytes, and Lambda's limit is 6 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,14 @@ class LogPage:
         return [entry.record for entry in self.entries]
 
 
-def log_page(logs: LogStore, head: Head, cursor: Cursor, *, limit: int, now_ms: int) -> LogPage:
+def log_page(store: OutputStore, head: Head, cursor: Cursor, *, limit: int, now_ms: int) -> LogPage:
     """Read up to `limit` records after the cursor, through the job's epochs in order.
 
     An epoch is complete when as many records as its agent counted were read, so a reader that
-    starts before, during or after the job gets each record once and stops at its end. Raises
-    ValueError for a cursor that CloudWatch does not accept.
+    starts before, during or after the job gets each record once and stops at its end.
     """
     entries: list[Placed] = []
-    room = _PAGE_BYTES
+    room = PAGE_BYTES
     full = True
     for _ in range(_CALLS_A_PAGE):
         cursor = _behind_silence(head, cursor)
@@ -59,27 +58,20 @@ def log_page(logs: LogStore, head: Head, cursor: Cursor, *, limit: int, now_ms: 
             break
         if len(entries) >= limit or room <= 0:
             break
-        read = logs.read(head, cursor, limit - len(entries), room)
+        stream = stream_name(head.tenant, head.job_id, cursor.epoch)
+        read = store.read(stream, cursor.seq, cursor.at, limit - len(entries), room)
         room -= read.size
-        # A cursor inside the result of one call has the token of that call: the next request
-        # makes the same call, and skips records by the cursor's seq.
-        entries += [Placed(r, Cursor(cursor.epoch, r.seq, cursor.token)) for r in read.records]
-        if read.cut:
-            return LogPage(entries, entries[-1].cursor, complete=False, full=True)
-        moved = read.token is not None and read.token != cursor.token
-        cursor = Cursor(
-            cursor.epoch,
-            read.records[-1].seq if read.records else cursor.seq,
-            read.token or cursor.token,
-        )
-        if read.records:
-            entries[-1] = Placed(read.records[-1], cursor)
+        attempt = epoch_attempt(head, cursor.epoch)
+        for record, at in read.entries:
+            cursor = Cursor(cursor.epoch, record.seq, at)
+            entries.append(Placed(LogRecord.of(record, attempt), cursor))
+        cursor = Cursor(cursor.epoch, cursor.seq, read.at)
         end = epoch_end(head, cursor.epoch)
-        if end is not None and _done(end, cursor.seq, now_ms, at_tail=not moved):
+        if end is not None and _done(end, cursor.seq, now_ms, at_tail=not read.more):
             if cursor.epoch == head.epoch:
                 return LogPage(entries, cursor, complete=head.ended, full=False)
             cursor = Cursor(cursor.epoch + 1)
-        elif not moved:
+        elif not read.more:
             full = False
             break
     nothing_comes = head.ended and cursor.epoch > head.epoch
@@ -87,7 +79,7 @@ def log_page(logs: LogStore, head: Head, cursor: Cursor, *, limit: int, now_ms: 
 
 
 def _behind_silence(head: Head, cursor: Cursor) -> Cursor:
-    """Skip epochs without output that another one follows: they have no stream."""
+    """Skip epochs without output that another one follows: they have no chunks."""
     while cursor.seq == 0 and (end := epoch_end(head, cursor.epoch)) is not None:
         if end.records != 0 or end.last >= head.epoch:
             break

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.jobs import JobStore
-from joblane.aws.logs import LogStore
+from joblane.aws.output_store import OutputStore
 from joblane.contract.sse import end_event, position_event, reconnect_after, record_event
 from joblane.job.head import Head
 from joblane.job.output import Cursor
@@ -34,7 +34,7 @@ SHARE = 0.5
 costs about $0.012 per hour, for a function of 512 MB."""
 
 RETRY_MS = 500
-"""When a reader reconnects. Agents ship the output of a busy job every half second."""
+"""When a reader reconnects. Agents ship output that is followed every half second."""
 
 UNWAITED_MS = 2000
 """When a reader reconnects for whom the function could not wait."""
@@ -43,7 +43,7 @@ AT_ONCE_MS = 10
 """When a reader reconnects if more records are available."""
 
 TROUBLE_MS = 3000
-"""When the reader of a stream reconnects while CloudWatch is unavailable. An error would end its
+"""When the reader of a stream reconnects while AWS is unavailable. An error would end its
 stream: `EventSource` gives up at any status but 200."""
 
 
@@ -71,8 +71,7 @@ class JobOutput:
     """Reads the output of jobs."""
 
     jobs: JobStore
-    logs: Callable[[], LogStore]
-    """Makes a client when the first output is read: most cold starts never need it."""
+    store: OutputStore
     clock: Callable[[], float]
     log: Log
     may_wait: Callable[[float], float]
@@ -82,9 +81,9 @@ class JobOutput:
     sleep: Callable[[float], None] = time.sleep
 
     def page(self, head: Head, cursor: Cursor, limit: int) -> LogPage:
-        """Read a page of records. Raises ValueError for a cursor that CloudWatch refuses."""
+        """Read a page of records."""
         now_ms = int(self.clock() * 1000)
-        page = log_page(self.logs(), head, cursor, limit=limit, now_ms=now_ms)
+        page = log_page(self.store, head, cursor, limit=limit, now_ms=now_ms)
         if not page.full and not page.complete:
             self.at_end(head)
         return page
