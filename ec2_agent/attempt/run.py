@@ -112,7 +112,7 @@ class Attempt:
         """Ship the output of a running job, wait for its end, and record it."""
         head = self.head
         stream = stream_name(head.tenant, head.job_id, head.epoch)
-        self._shipper = shipper = OutputShipper(job, self.parts.output, stream)
+        self._shipper = shipper = OutputShipper(job, self.parts.output, stream, head)
         if self._followed:
             shipper.follow()
         ending = await job.end()

@@ -13,6 +13,7 @@ from ec2_agent.retry import Backoff, RetryPolicy, retry
 from joblane.aws.output_store import OutputStore
 from joblane.job.chunk import CHUNK_BYTES, Chunk
 from joblane.job.message import FOLLOWED_S
+from joblane.job.trace import Traced
 
 FIRST_AFTER_S = 0.02
 """Wait before the first chunk: a first line should be seen at once, and is seldom alone."""
@@ -32,13 +33,14 @@ RETRY = RetryPolicy(first_s=0.5, longest_s=5.0)
 class OutputShipper:
     """Ships the output of one job in order; each chunk is retried until it has arrived."""
 
-    def __init__(self, job: RunningJob, output: OutputStore, stream: str) -> None:
-        """Start shipping to the stream of that name."""
+    def __init__(self, job: RunningJob, output: OutputStore, stream: str, traced: Traced) -> None:
+        """Start shipping to the stream of that name; `traced` names the job in the log."""
         self._directory = job.directory
         self._log = job.directory.reader()
         self._shim = job.shim
         self._output = output
         self._stream = stream
+        self._traced = traced
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         self._followed_until = 0.0
@@ -126,7 +128,7 @@ class OutputShipper:
         return await retry(
             lambda: in_thread(lambda: self._output.write(self._stream, chunk), "ship output"),
             Backoff(RETRY),
-            event=partial(events.output_waits, self._stream),
+            event=partial(events.output_waits, self._traced, self._stream),
         )
 
 

@@ -108,7 +108,7 @@ class Adoption:
         if not found.runs and ending is not None and not ending.lease_lost:
             tenant = Message.decode(found.delivery.received.body).tenant
             stream = stream_name(tenant, found.job_id, found.epoch)
-            await OutputShipper(job, output, stream).finish(None)
+            await OutputShipper(job, output, stream, found).finish(None)
         elif found.runs:
             events.stranger_killed(found)
         job.remove()

@@ -191,7 +191,7 @@ def job_command(job: Traced, command: str) -> None:
 
 
 @event(WARNING, "output of {stream} cannot be stored: {error}")
-def output_waits(stream: str, error: Exception) -> None:
+def output_waits(job: Traced, stream: str, error: Exception) -> None:
     """Logged once for each write; the output stays on disk until a retry succeeds."""
 
 

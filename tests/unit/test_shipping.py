@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import os
 import random
 import shutil
@@ -24,11 +25,12 @@ from ec2_agent.attempt import shipping
 from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
+from ec2_agent.logging.event import JsonLines
 from ec2_agent.shim import files
 from ec2_agent.shim.log import FRAME, Writer
 from joblane.aws.output_store import OutputStore
 from joblane.job.chunk import CHUNK_BYTES
-from joblane.job.message import FOLLOWED_S
+from joblane.job.message import FOLLOWED_S, Message
 from joblane.job.output import Record, Stream
 from tests.support.aws import DESCRIPTOR, OneEach
 from tests.support.jobs import JOB
@@ -36,6 +38,7 @@ from tests.support.memory import Memory, operation_of
 from tests.support.virtual_time import run
 
 STREAM = f"acme/{JOB}/1"
+OURS = Message(job_id=JOB, tenant="acme")
 
 
 async def _directly(call: Callable[[], Any], _name: str) -> Any:
@@ -113,14 +116,14 @@ class Times(OutputStore):
 Script = Callable[[Shim, OutputShipper], Any]
 
 
-def shipped(script: Script) -> Times:
+def shipped(script: Script, store: Times | None = None) -> Times:
     """Ship what a job writes in virtual time; the script is the job."""
-    store = Times()
+    store = store or Times()
 
     async def ship(path: Path) -> None:
         shim = Shim(path)
         directory = JobDirectory(path)
-        shipper = OutputShipper(RunningJob(directory, cast("Any", shim)), store, STREAM)
+        shipper = OutputShipper(RunningJob(directory, cast("Any", shim)), store, STREAM, OURS)
         await script(shim, shipper)
         assert await shipper.finish(None)
         assert ([n for _, n in store.chunks] or [0])[-1] == shim.writer.seq
@@ -141,6 +144,24 @@ async def lines(shim: Shim, seconds: float) -> None:
     for _ in range(round(10 * seconds)):
         shim.write(b"line\n")
         await asyncio.sleep(0.1)
+
+
+def test_output_that_waits_says_so_with_its_job_and_trace(caplog: pytest.LogCaptureFixture):
+    class Away(Times):
+        """Does not answer once."""
+
+        def write(self, stream: str, chunk: Any) -> int:
+            if not caplog.records:
+                raise ClientError({"Error": {"Code": "Throttling"}}, "PutItem")
+            return super().write(stream, chunk)
+
+    async def job(shim: Shim, _shipper: OutputShipper) -> None:
+        shim.write(b"hello\n")
+
+    assert 1 == len(shipped(job, Away()).chunks)
+    (record,) = caplog.records
+    line = json.loads(JsonLines().format(record))
+    assert ("output_waits", JOB, OURS.trace_id) == (line["event"], line["job_id"], line["trace_id"])
 
 
 def test_a_job_with_one_line_has_one_chunk():
@@ -308,7 +329,7 @@ class Host:
             directory = _Noting(self.path, self)
             shim = cast("Any", Shim.__new__(Shim))
             shim.grown = asyncio.Event()
-            shipper = OutputShipper(RunningJob(directory, shim), self.aws.agents, STREAM)
+            shipper = OutputShipper(RunningJob(directory, shim), self.aws.agents, STREAM, OURS)
             arrived = asyncio.Event()
             shipper.then(arrived.set)
             assert await shipper.finish(None)
