@@ -8,11 +8,12 @@ import os
 import sys
 from pathlib import Path
 
-from aws_cdk import App, Environment
+from aws_cdk import App
 
 from infra.assets import build_assets
 from infra.compose import compose
 from infra.config import load_config
+from infra.environment import known_environment
 from infra.errors import InfraError
 
 ROOT = Path(__file__).resolve().parent
@@ -24,19 +25,13 @@ def main() -> int:
     named = app.node.try_get_context("config")
     try:
         config = load_config(Path(named) if named else ROOT / "joblane.toml")
-        compose(app, config, build_assets(ROOT, config), known_environment())
+        compose(app, config, build_assets(ROOT, config), known_environment(os.environ))
     except InfraError as error:
         for line in error.lines:
             print(line, file=sys.stderr)  # noqa: T201 - the CDK CLI shows our stderr
         return 1
     app.synth()
     return 0
-
-
-def known_environment() -> Environment | None:
-    """The account and region of the credentials that the CDK CLI has found, if any."""
-    account, region = (os.environ.get(f"CDK_DEFAULT_{name}") for name in ("ACCOUNT", "REGION"))
-    return Environment(account=account, region=region) if account and region else None
 
 
 if __name__ == "__main__":

@@ -19,6 +19,14 @@ Location = Sequence[int | str]
 RESERVED_WORDS = ("amazon", "aws", "cognito")
 """Cognito refuses a domain with one of these words; the domain begins with the name."""
 
+RESERVED_BEGINNINGS = {
+    "amzn": "AWS reserves it",
+    "ssm": "SSM reserves it for parameters",
+    "sthree-": "S3 reserves it for buckets",
+    "xn--": "S3 reserves it for buckets",
+}
+"""Beginnings of names that AWS refuses, with the reason; names of resources begin with the name."""
+
 
 def load_config(path: Path) -> Config:
     """Read the deployment that `path` declares.
@@ -42,6 +50,10 @@ def load_config(path: Path) -> Config:
         if word in config.name:
             allowed = f"a name without {', '.join(RESERVED_WORDS)} (Cognito's domain begins so)"
             raise ConfigError([f"{path}: name: {config.name!r} contains {word!r}; use {allowed}"])
+    for beginning, reason in RESERVED_BEGINNINGS.items():
+        if config.name.startswith(beginning):
+            said = f"{config.name!r} begins with {beginning!r}: {reason}; use another name"
+            raise ConfigError([f"{path}: name: {said}"])
     return config
 
 

@@ -174,6 +174,33 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "alerts.email: string should match",
         ),
         (
+            GOOD.replace("tiny", "ssm-jobs"),
+            "name: 'ssm-jobs' begins with 'ssm': SSM reserves it for parameters; use another name",
+        ),
+        (
+            GOOD.replace("tiny", "ssm"),
+            "name: 'ssm' begins with 'ssm': SSM reserves it for parameters; use another name",
+        ),
+        (
+            GOOD.replace("tiny", "amzn-jobs"),
+            "name: 'amzn-jobs' begins with 'amzn': AWS reserves it; use another name",
+        ),
+        (
+            GOOD.replace("tiny", "sthree-x"),
+            "name: 'sthree-x' begins with 'sthree-': S3 reserves it for buckets; use another name",
+        ),
+        (
+            GOOD.replace("tiny", "xn--jobs"),
+            "name: 'xn--jobs' begins with 'xn--': S3 reserves it for buckets; use another name",
+        ),
+        (
+            GOOD.replace("tiny", "aws"),
+            (
+                "name: 'aws' contains 'aws'; use a name without amazon, aws, cognito "
+                "(Cognito's domain begins so)"
+            ),
+        ),
+        (
             GOOD.replace("tiny", "my-aws-jobs"),
             (
                 "name: 'my-aws-jobs' contains 'aws'; use a name without amazon, aws, cognito "
