@@ -85,7 +85,7 @@ class Smoke:
             note = outcome.note or outcome.step.proves
             rows.append(f"{outcome.step.name:<22}{seconds:>8}  {outcome.kind:<12}{note}")
         for outcome in self.outcomes:
-            if outcome.kind in ("failed", "interrupted"):
+            if outcome.kind == "failed":
                 rows += ["", f"{outcome.step.name}: {outcome.note}", f"  next: {outcome.step.hint}"]
         return "\n".join(rows)
 
