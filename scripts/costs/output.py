@@ -7,13 +7,11 @@ evenly over the time that the job runs.
 import math
 from dataclasses import dataclass
 
+from ec2_agent.attempt.shipping import FIRST_AFTER_S, LATER_AFTER_S, NEXT_AFTER_S
 from joblane.job.chunk import CHUNK_BYTES, ROW_BYTES, belongs_in_s3
 
-PAUSES_S = (0.02, 1.0, 2.0, 4.0)
-"""Seconds before each of the first chunks."""
-
-PAUSE_S = 5.0
-"""Before each later one."""
+PAUSES_S = (FIRST_AFTER_S, *NEXT_AFTER_S)
+"""Seconds before each of the first chunks, while nobody reads; LATER_AFTER_S before the others."""
 
 LEAST_BYTES = 1024
 """A chunk a kilobyte at most: a job that writes little does so at a few moments."""
@@ -45,7 +43,7 @@ def chunks(size: float, seconds: float) -> int:
     """Return how many chunks go while the job runs and at its end."""
     last = sum(PAUSES_S)
     if seconds >= last:
-        timed = len(PAUSES_S) + math.floor((seconds - last) / PAUSE_S) + 1
+        timed = len(PAUSES_S) + math.floor((seconds - last) / LATER_AFTER_S) + 1
     else:
         timed = sum(seconds >= sum(PAUSES_S[:n]) for n in range(1, len(PAUSES_S) + 1)) + 1
     small = math.ceil(size / LEAST_BYTES)

@@ -1,6 +1,7 @@
 """The bill of a month as text, and as the tables of docs/explanation/costs.md."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from joblane.config import Config
@@ -16,6 +17,9 @@ TITLES: Mapping[Group, str] = {
     "jobs": "Jobs",
     "output": "Output of jobs",
 }
+
+SIZES = {"a line": 60, "1 KB": 1 << 10, "10 KB": 10 << 10, "1 MB": 1 << 20, "100 MB": 100 << 20}
+"""Of the output of a job, in bytes."""
 
 _WHOLE = 10
 """Smaller amounts are shown with two figures."""
@@ -58,6 +62,7 @@ def parts(config: Config, resources: Resources) -> dict[str, Callable[[], str]]:
     return {
         "idle": lambda: _table(Month(config, resources, IDLE), "always"),
         "million": lambda: _table(Month(config, resources, MILLION), "jobs"),
+        "output": lambda: _outputs(config, resources),
         "prices": _prices,
     }
 
@@ -75,6 +80,14 @@ def _table(month: Month, group: Group) -> str:
         if line.count
     ]
     return "\n".join([*rows, f"| **in all** | | **{_dollars(total(lines))}** |"])
+
+
+def _outputs(config: Config, resources: Resources) -> str:
+    rows = ["| a job prints | dollars for a million jobs |", "|---|---|"]
+    for said, size in SIZES.items():
+        lines = Month(config, resources, replace(MILLION, output_bytes_a_job=size)).lines()
+        rows.append(f"| {said} | {_dollars(total(lines, 'output'))} |")
+    return "\n".join(rows)
 
 
 def _prices() -> str:

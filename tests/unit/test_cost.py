@@ -13,6 +13,7 @@ from joblane.aws.jobs import JobStore
 from joblane.job.head import INLINE_SPEC_BYTES, Step, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from scripts.costs.output import output
 from scripts.costs.prices import dollars_per_million
 from scripts.costs.usage import JOB as USED
 from tests.support.agents import Parts
@@ -185,6 +186,7 @@ def test_a_job_with_a_line_of_output_costs_one_write_unit_more(meter: Meter, run
     """It was a stream and a write to CloudWatch Logs, which are rationed for an account."""
     run_one({"command": ["echo", "hello"]})
     assert (4 + 1, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+    assert 1 == output(len("hello\n"), 0, 90).write_units
     assert {"dynamodb", "sqs"} == {call.partition(".")[0] for call in meter.calls}
 
 
