@@ -27,6 +27,8 @@ from joblane.job.head import Head, submitted
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
+from joblane.job.output import Cursor
+from joblane.service.log_pages import SETTLE_MS, log_page
 from tests.support.agents import DirectStore, Parts
 from tests.support.aws import DESCRIPTOR, Cloud, OneEach
 from tests.support.jobs import JOB, submission
@@ -61,24 +63,38 @@ def _launcher() -> Iterator[CountingLauncher]:
 
 
 class Death:
-    """Comes once the n-th call of an agent has been answered."""
+    """Comes once the n-th call of an agent has been answered; then none is made any more.
+
+    Output is shipped beside the job: what raises there does not reach the attempt, so the attempt
+    dies at its next call, before it is made.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self._left = 0
+        self.tables: list[str] = []
+        """The table of each call of this life, if it has one."""
         session = memory.session()
-        session.get_component("event_emitter").register("after-call", self)
+        emitter = session.get_component("event_emitter")
+        emitter.register("before-call", self._before)
+        emitter.register("after-call", self)
         self.clients = OneEach(session)
         """Clients whose calls count."""
 
     def after(self, calls: int) -> None:
         """Come after so many calls from now."""
         self._left = calls
+        self.tables.clear()
 
     def __call__(self, **_: Any) -> None:
         """Count a call."""
         self._left -= 1
+        self._before()
+
+    def _before(self, context: Any = None, **_: Any) -> None:
         if self._left <= 0:
             raise Killed
+        if context is not None:
+            self.tables.append(context["parameters"].get("TableName", ""))
 
     def store(self, backend: Backend) -> DirectStore:
         """A journal whose writes count."""
@@ -86,11 +102,29 @@ class Death:
 
         class Mortal(DirectStore):
             def write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
+                death._before()
                 results = super().write(verb, records)
                 death()
                 return results
 
         return Mortal(backend)
+
+
+PRINTED: dict[str, list[str | None]] = {
+    "restartable": ["hi\n"],
+    "not restartable": ["hi\n"],
+    "large": ["x" * 1000 + "\n"],
+    "in S3": [],
+    "failing": [],
+}
+
+
+def printed(aws: Cloud, head: Head) -> list[tuple[int, int, str | None]]:
+    """A job's output: attempt, number and text of each record; a dead agent's may be missing."""
+    now_ms = int(time.time() * 1000) + SETTLE_MS + 1000 * (LEASE_S + 1)
+    page = log_page(aws.output, head, Cursor(), limit=1000, now_ms=now_ms)
+    assert page.complete
+    return [(record.attempt, record.seq, record.text) for record in page.records]
 
 
 def live(parts: Parts) -> None:
@@ -176,8 +210,15 @@ def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_no
             expected = {State.COMPLETED, State.FAILED}
             assert launcher.starts <= 1, f"killed after call {point}"
         assert head.state in expected, f"killed after call {point}: {head.timeline[-1].reason}"
+        read = printed(aws, head)
+        assert len(read) == len(set(read)), f"killed after call {point}: read twice"
+        if head.state is State.COMPLETED:
+            last = [text for attempt, _, text in read if attempt == head.attempt]
+            assert PRINTED[name] == last, f"killed after call {point}"
         aws.jobs.delete(JOB)
+        memory.tables.rows[DESCRIPTOR.output_table].clear()
     print(f"crash points visited, {name}: {visited}")
+    assert bool(PRINTED[name]) is (DESCRIPTOR.output_table in death.tables)
     assert visited >= 6  # receive, claim, store, settle, delete, remove at least
 
 

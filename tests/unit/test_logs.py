@@ -4,6 +4,7 @@ import base64
 import json
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from joblane.job.head import Head, Step, submitted, with_step
 from joblane.job.lifecycle import State
 from joblane.job.output import Cursor, LogRecord, Record, stream_name
 from joblane.service.log_pages import SETTLE_MS, log_page
-from tests.support.aws import Cloud
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 
 NOW = int(time.time() * 1000) - 60_000
@@ -141,6 +142,34 @@ def test_output_of_a_lost_agent_is_waited_for_and_then_passed_over(aws: Cloud):
     assert [(1, 1)] == [(r.attempt, r.seq) for r in page.records]
     page = log_page(aws.output, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
     assert ([(2, 1)], True) == ([(r.attempt, r.seq) for r in page.records], page.complete)
+
+
+def test_two_agents_that_write_at_once_are_read_one_after_the_other(aws: Cloud):
+    """The first was cut off and does not know that its job was taken over."""
+    writes = [(1, 1), (2, 1), (1, 2), (2, 2), (1, 3), (2, 3)]
+    head = job(active(1), active(2))
+    ended = with_step(head, Step(State.COMPLETED, NOW, 2, "exit code 0", records=3))
+    for joins in range(len(writes) + 1):
+        cursor, read = Cursor(), list[tuple[int, int]]()
+        for n, (epoch, seq) in enumerate(writes):
+            write(aws, epoch, seq)
+            if n >= joins:
+                page = log_page(aws.output, head, cursor, limit=10, now_ms=NOW)
+                read += [(record.attempt, record.seq) for record in page.records]
+                cursor = page.cursor
+        page = log_page(aws.output, ended, cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+        read += [(record.attempt, record.seq) for record in page.records]
+        assert page.complete
+        assert sorted(writes) == read
+        for row in rows(aws):
+            aws.clients.make("dynamodb").delete_item(TableName=DESCRIPTOR.output_table, Key=row)
+
+
+def rows(aws: Cloud) -> list[Any]:
+    """The keys of all chunks."""
+    table = aws.clients.make("dynamodb")
+    items = table.scan(TableName=DESCRIPTOR.output_table)["Items"]
+    return [{name: item[name] for name in ("stream", "seq")} for item in items]
 
 
 @pytest.mark.parametrize("records", [0, None])
