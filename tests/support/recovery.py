@@ -24,6 +24,8 @@ from joblane.service.testers import BadParameters, Finding, Tester
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.machine import Clock, Machine
+from tests.support.memory import Memory
+from tests.support.mirror import Mirror
 
 TABLE = table_name(NAME, "conditions")
 MACHINE_ARN = f"arn:aws:states:us-east-1:123456789012:stateMachine:{NAME}-recovery"
@@ -211,3 +213,16 @@ class World:
         head = self.aws.jobs.get(job_id)
         assert head is not None
         return head.timeline[-1].reason
+
+
+def in_memory() -> World:
+    """A world whose calls are answered in this process, in a tenth of the time that moto takes."""
+    aws = Memory().cloud()
+    return World(aws, aws.clients)
+
+
+def compared() -> World:
+    """A world in moto, each of whose calls is made to the memory too, with the same answer."""
+    aws = Mirror().cloud()
+    make(aws)
+    return World(aws, aws.clients)

@@ -1,4 +1,4 @@
-"""Recovery: the real function and the real state machine, over moto and a clock that jumps."""
+"""Recovery: the real function and state machine, over an AWS in memory and a clock that jumps."""
 
 import json
 from dataclasses import replace
@@ -14,18 +14,34 @@ from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
-from tests.support.aws import Cloud
-from tests.support.recovery import TABLE, World, make
+from tests.support.recovery import TABLE, World, compared, in_memory
 
 URL = "http:https://api.example.com/health"
 OTHER = "tcp:db.example.com:5432"
 HOUR = 3600
 
 
+COMPARED = {
+    "test_a_condition_that_was_well_for_long_starts_over",
+    "test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first",
+    "test_an_application_declared_down_holds_its_jobs",
+    "test_an_execution_that_vanished_is_noticed_by_the_next_job",
+    "test_an_unknown_quota_or_capacity_fails_the_job_and_names_no_other",
+    "test_nothing_is_tested_for_jobs_that_were_cancelled_or_deleted",
+    "test_nothing_logs_the_parameters_of_a_condition",
+    "test_of_two_who_would_open_a_condition_one_does",
+    "test_slots_let_as_many_go_as_are_free",
+    "test_who_died_while_closing_finds_the_job_that_joined_meanwhile",
+}
+"""Between them they make every kind of request; theirs are made to moto, and compared."""
+
+
 @pytest.fixture(name="world")
-def _world(aws: Cloud) -> World:
-    make(aws)
-    return World(aws, aws.clients)
+def _world(request: pytest.FixtureRequest) -> World:
+    if request.node.originalname not in COMPARED:
+        return in_memory()
+    request.getfixturevalue("aws")
+    return compared()
 
 
 def test_a_blocked_job_waits_and_goes_back_to_its_own_lane(world: World):

@@ -235,12 +235,12 @@ def test_a_count_costs_the_same_however_many_jobs_there_were(
     projector: Counting, usage: UsageStore, now: list[int]
 ) -> None:
     stream = Stream()
-    for n in range(4 * 60):
+    for n in range(2 * OPEN_MINUTES):
         projector.handle([stream.write(f"j{n}", State.PENDING, now[0])])
         now[0] += 60
     account, _ = usage.account("acme")
     assert account is not None
-    assert 240 == account.present.waiting
+    assert 2 * OPEN_MINUTES == account.present.waiting
     assert OPEN_MINUTES + 1 >= len(usage.minutes("acme", account.closed_minute + 1))
 
 
