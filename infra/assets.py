@@ -28,6 +28,7 @@ FUNCTIONS = (
     "recovery",
     "tester",
     "instance_end",
+    "instance_watch",
     "projector",
 )
 """Folders of `functions/` that become Lambda functions."""

@@ -12,6 +12,7 @@ from infra.projection import ProjectionStack
 from infra.recovery import RecoveryStack
 from infra.upkeep import UpkeepStack
 from joblane.config import Config
+from joblane.deployment.names import DEPLOYMENT_TAG
 
 
 def compose(
@@ -42,4 +43,4 @@ def compose(
     projection = ProjectionStack(app, config, assets)
     for stack in (recovery, projection):
         stack.add_stack_dependency(upkeep)  # which depends on the others
-    Tags.of(app).add("joblane:deployment", config.name)
+    Tags.of(app).add(DEPLOYMENT_TAG, config.name)

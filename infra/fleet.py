@@ -18,10 +18,7 @@ from infra.assets import Assets, archive
 from infra.policies import acknowledge
 from infra.resources import JoblaneStack
 from joblane.config import Config, Fleet
-from joblane.deployment.names import LEAVING_HOOK, fleet_name, table_name
-
-FLEET_TAG = "joblane:fleet"
-"""Tag of a fleet's instances, by which State Manager finds them."""
+from joblane.deployment.names import FLEET_TAG, LEAVING_HOOK, fleet_name, table_name
 
 ROOT_VOLUME_GB = 30
 

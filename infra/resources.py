@@ -130,6 +130,10 @@ class Resources:
         """ARN of the function that tests conditions."""
         return self._arn("lambda", f"function:{recovery_name(self._name)}")
 
+    def groups(self) -> str:
+        """ARN pattern of the groups of all fleets, and of others that a tag must exclude."""
+        return self._arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{self._name}-*")
+
     def group(self, full_name: str) -> str:
         """ARN pattern of a fleet's group: AWS puts an id before the name."""
         return self._arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{full_name}")

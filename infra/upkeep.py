@@ -41,6 +41,9 @@ visibility timeout: a dead-letter queue has no limit of receives that they could
 SWEPT = "Agents create inboxes at run time: the prefix is exact, the agents' names are not known."
 """Reason for a policy with a pattern of inboxes."""
 
+WATCHED = "Ids of groups are AWS's; the condition holds them to those of this deployment."
+"""Reason for a policy with a pattern of groups."""
+
 SWEEP_INBOXES = {"task": "sweep-inboxes"}
 """What the daily rule sends: functions/instance_end names it too."""
 
@@ -53,8 +56,11 @@ class UpkeepStack(FunctionStack):
         self._retention = {"JOBLANE_RETENTION": config.retention.model_dump_json()}
         alternate = self._alternate()
         self._every_minute(alternate)
-        self._letters()
+        topic = self._topic()
+        self._letters(topic)
         self._instance_ends(alternate)
+        if config.fleets:
+            self._watch(alternate, topic)
 
     def _alternate(self) -> sqs.Queue:
         alternate = new_queue(self, "Alternate", alternate_name(self.config.name))
@@ -171,6 +177,43 @@ class UpkeepStack(FunctionStack):
             )
         )
 
+    def _watch(self, alternate: sqs.Queue, topic: sns.ITopic) -> None:
+        """Replace instances without an agent. A failed call is not repeated: the next one looks."""
+        resources = self.resources
+        own = {f"aws:ResourceTag/{names.DEPLOYMENT_TAG}": self.config.name}
+        watch = Function(
+            self,
+            "instance_watch",
+            tables=("agents",),
+            environment={"JOBLANE_TOPIC": topic.topic_arn},
+            declared={},
+            grants=[
+                Grant(
+                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"),
+                    (resources.table("agents"),),
+                ),
+                Grant(("autoscaling:DescribeAutoScalingGroups",), ("*",)),  # it has no resources
+                Grant(
+                    ("autoscaling:SetInstanceHealth",),
+                    (resources.groups(),),
+                    WATCHED,
+                    {"StringEquals": own},
+                ),
+                Grant(("sns:Publish",), (topic.topic_arn,)),
+                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+            ],
+        )
+        watch.keep_failures(alternate.queue_arn, retries=0, max_age_s=60)
+        rule = events.Rule(
+            self,
+            "WatchInstances",
+            description="Joblane: replace instances without an agent",
+            schedule=events.Schedule.rate(Duration.minutes(1)),
+        )
+        rule.add_target(
+            targets.LambdaFunction(watch.function, dead_letter_queue=alternate, retry_attempts=0)
+        )
+
     def _topic(self) -> sns.Topic:
         """Create the topic that notifies operators, and subscribe the configured address.
 
@@ -198,10 +241,9 @@ class UpkeepStack(FunctionStack):
             topic.add_subscription(subscriptions.EmailSubscription(self.config.alerts.email))
         return topic
 
-    def _letters(self) -> None:
+    def _letters(self, topic: sns.Topic) -> None:
         """Read every dead-letter queue, and notify operators."""
         config, resources = self.config, self.resources
-        topic = self._topic()
         sources = {
             **{
                 f"{queue}-{lane}": resources.dead_letter(queue, lane)

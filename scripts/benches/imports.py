@@ -82,6 +82,7 @@ FUNCTIONS = {
     "requeue": ("dynamodb", "sqs"),
     "dead_letter": ("dynamodb", "sqs", "sns"),
     "instance_end": ("dynamodb", "sqs"),
+    "instance_watch": ("dynamodb", "autoscaling", "sns"),
     "projector": ("dynamodb", "sqs"),
 }
 """Each function and the clients that it makes at its start."""

@@ -227,6 +227,12 @@ def inboxes_of(clients: Clients, *agents: str) -> set[str]:
     return {agent for agent in agents if inbox_name(DEPLOYMENT, agent) in names}
 
 
+def test_the_watch_of_instances_finds_no_fleet_here(cloud: Cloud, clients: Clients):
+    assert cloud.ministack.calls.exists()
+    answer = clients.make("lambda").invoke(FunctionName="joblane-instance_watch", Payload=b"{}")
+    assert {} == json.loads(answer["Payload"].read())
+
+
 def test_the_daily_sweep_deletes_inboxes_without_an_agent(cloud: Cloud, clients: Clients):
     cloud.stop_agents()
     cloud.start_agent("sweep-live")

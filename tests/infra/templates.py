@@ -20,6 +20,7 @@ STACK_OF = {
     "Requeue": "upkeep",
     "Deadletter": "upkeep",
     "Instanceend": "upkeep",
+    "Instancewatch": "upkeep",
     "Projector": "projection",
     "Agent": "fleet-main",
 }

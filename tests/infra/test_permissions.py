@@ -118,6 +118,18 @@ ALLOWED = {
     | {("sqs:ListQueues", "*")}
     | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes"), INBOXES)
     | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
+    "Instancewatch": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instancewatch",))
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (AGENTS,))
+    | {
+        ("autoscaling:DescribeAutoScalingGroups", "*"),
+        (
+            "autoscaling:SetInstanceHealth",
+            "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-*",
+        ),
+        ("sns:Publish", "the topic"),
+        ("sqs:SendMessage", ALTERNATE),
+    },
     "Projector": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Projector",))
     | every(
@@ -240,6 +252,19 @@ def test_the_agent_reads_no_parameter_of_others_whatever_policy_is_attached(
         PARAMETERS,
         "ssm:parameter/aws/service/*",
     }
+
+
+def test_the_watch_replaces_instances_of_this_deployment_only(production: Deployment) -> None:
+    (statement,) = [
+        statement
+        for statement in statements(production, "Instancewatch")
+        if statement["Action"] == "autoscaling:SetInstanceHealth"
+    ]
+    own = {"aws:ResourceTag/joblane:deployment": "joblane"}
+    assert {"StringEquals": own} == statement["Condition"]
+    group = production.one("AWS::AutoScaling::AutoScalingGroup")
+    tags = {tag["Key"]: tag["Value"] for tag in group["Tags"]}
+    assert ("joblane", "joblane-main") == (tags["joblane:deployment"], tags["joblane:fleet"])
 
 
 def test_the_bundle_is_one_object_of_the_assets_bucket(production: Deployment) -> None:

@@ -48,6 +48,13 @@ def test_the_function_that_deletes_inboxes_is_there_while_instances_end(
     assert "joblane-upkeep" in manifest["artifacts"]["joblane-fleet-main"]["dependencies"]
 
 
+def test_instances_without_an_agent_are_looked_for_every_minute(production: Deployment) -> None:
+    rule = rules(production)["Joblane: replace instances without an agent"]
+    assert "rate(1 minute)" == rule["ScheduleExpression"]
+    (target,) = rule["Targets"]
+    assert target["Arn"]["Fn::GetAtt"][0].startswith("Instancewatch")
+
+
 def failures(deployment: Deployment, stack: str, function: str) -> Any:
     """What becomes of a function's asynchronous calls that fail."""
     found = deployment.properties("AWS::Lambda::EventInvokeConfig", stack)
@@ -60,13 +67,14 @@ def test_every_event_that_nobody_waits_for_ends_in_alternate_if_it_fails(
 ) -> None:
     """Rules that cannot hand over, and functions that fail every time."""
     every_rule = production.properties("AWS::Events::Rule")
-    assert 4 == len(every_rule)
+    assert 5 == len(every_rule)
     for rule in every_rule:
         for target in rule["Targets"]:
             assert is_alternate(production, target["DeadLetterConfig"]["Arn"])
     for stack, function in (
         ("upkeep", "Requeue"),
         ("upkeep", "Instanceend"),
+        ("upkeep", "Instancewatch"),
         ("recovery", "Recovery"),
     ):
         config = failures(production, stack, function)
@@ -86,7 +94,7 @@ def test_alternate_takes_what_the_rule_of_recovery_could_not_deliver(
     assert [True] == [
         ":rule/joblane-recovery-failed" in source for source in sources if "Join" in source
     ]
-    assert 4 == len(sources)
+    assert 5 == len(sources)
 
 
 def is_alternate(deployment: Deployment, arn: Any) -> bool:
@@ -125,9 +133,12 @@ def test_every_queue_of_letters_has_its_reader(laptop: Deployment) -> None:
 
 def test_upkeep_runs_as_long_as_it_may(production: Deployment) -> None:
     functions = production.properties("AWS::Lambda::Function", "upkeep")
-    assert {"joblane-requeue": 55, "joblane-dead_letter": 20, "joblane-instance_end": 29} == {
-        function["FunctionName"]: function["Timeout"] for function in functions
-    }
+    assert {
+        "joblane-requeue": 55,
+        "joblane-dead_letter": 20,
+        "joblane-instance_end": 29,
+        "joblane-instance_watch": 29,
+    } == {function["FunctionName"]: function["Timeout"] for function in functions}
     for queue in production.properties("AWS::SQS::Queue"):
         assert queue["VisibilityTimeout"] >= 6 * 20
 
@@ -135,7 +146,6 @@ def test_upkeep_runs_as_long_as_it_may(production: Deployment) -> None:
 def test_upkeep_is_told_what_it_serves(production: Deployment) -> None:
     shared = {
         "JOBLANE_DEPLOYMENT",
-        "JOBLANE_JOBS_TABLE",
         "JOBLANE_QUEUE_URL_PREFIX",
         "POWERTOOLS_SERVICE_NAME",
     }

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.job.lease import LEASE_S, Heartbeat
@@ -14,27 +15,51 @@ and a fleet of thousands writes 1/16 of its heartbeats to each."""
 _GONE_S = 3600  # the row of an agent that did not delete it expires after an hour
 
 
+_ABSENT_S = 86_400  # why there is no agent can be read for a day
+
+_REPLACED = "REPLACED"  # a partition of its own: not in the list of agents
+
+
+@dataclass(frozen=True, slots=True)
+class Replacements:
+    """Replacements of a group's instances in a row."""
+
+    count: int
+    last_ms: int
+
+
 class AgentStore(Store):
     """Reads and writes agents."""
 
     def beat(self, row: Heartbeat) -> None:
         """Renew an agent's lease: no index, no read, a write unit for every 30 jobs or so."""
-        self._table.put(
-            {
-                **_key(row.name),
-                "since": row.since_ms,
-                "beat": row.beat_ms,
-                "lease": row.lease_s,
-                "threads": row.threads,
-                "running": row.running,
-                "queues": row.queues,
-                "isolation": row.isolation,
-                "version": row.version,
-                "jobs": row.jobs,
-                "trouble": row.trouble,
-                "expires_at": row.beat_ms // 1000 + _GONE_S,
-            }
-        )
+        self._table.put(_row(row, _GONE_S))
+
+    def note_absence(self, row: Heartbeat) -> None:
+        """Write the row of an instance without an agent, unless there is one."""
+        with suppress(ConditionFailed):
+            self._table.put(_row(row, _ABSENT_S), "attribute_not_exists(#agent)")
+
+    def replacements(self, group: str) -> Replacements | None:
+        """Read when instances of a group were replaced last; None if not for a day."""
+        row = self._table.get({"shard": _REPLACED, "agent": group})
+        return None if row is None else Replacements(row["count"], row["last"])
+
+    def put_replacements(
+        self, group: str, count: int, now_ms: int, *, before: Replacements | None
+    ) -> None:
+        """Write down a replacement. Raises ConditionFailed if another one was faster."""
+        row: Row = {
+            "shard": _REPLACED,
+            "agent": group,
+            "count": count,
+            "last": now_ms,
+            "expires_at": now_ms // 1000 + _ABSENT_S,
+        }
+        if before is None:
+            self._table.put(row, "attribute_not_exists(#agent)")
+        else:
+            self._table.put(row, "#last = :before", before=before.last_ms)
 
     def end_lease(self, name: str) -> None:
         """End an agent's lease on its jobs; its row stays, with the ids of its jobs.
@@ -80,6 +105,24 @@ class AgentStore(Store):
                 return found, found[-1].name
             shard, after = shard + 1, None
         return found, None
+
+
+def _row(row: Heartbeat, gone_s: int) -> Row:
+    """The item of an agent, which expires `gone_s` seconds after its heartbeat."""
+    return {
+        **_key(row.name),
+        "since": row.since_ms,
+        "beat": row.beat_ms,
+        "lease": row.lease_s,
+        "threads": row.threads,
+        "running": row.running,
+        "queues": row.queues,
+        "isolation": row.isolation,
+        "version": row.version,
+        "jobs": row.jobs,
+        "trouble": row.trouble,
+        "expires_at": row.beat_ms // 1000 + gone_s,
+    }
 
 
 def _shard(name: str) -> str:

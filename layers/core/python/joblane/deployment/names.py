@@ -64,6 +64,12 @@ def fleet_name(deployment: str, fleet: str) -> str:
 VARIABLES: Final = "variables.json"
 """File of a function's bundle with those of its variables that joblane.toml determines."""
 
+FLEET_TAG: Final = "joblane:fleet"
+"""Tag of a fleet's group and instances, by which State Manager finds them."""
+
+DEPLOYMENT_TAG: Final = "joblane:deployment"
+"""Tag of everything that a deployment consists of; its value is the deployment's name."""
+
 LEAVING_HOOK = "joblane-leaving"
 """Lifecycle hook of every fleet's group: an instance is terminated once its agent has drained."""
 
