@@ -1,13 +1,18 @@
 """The output of real jobs as a stream of events, read before, during and after the job."""
 
 import base64
+import hashlib
 import json
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from joblane.aws.clients import Clients
+from joblane.deployment.names import bucket_name
 from joblane.service.output import RETRY_MS, UNWAITED_MS
+from scripts.local.cloud import DEPLOYMENT
+from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http
 from tests.support.deployed import state_of, submit, wait_for
 from tests.support.events import EventSource, data_of
@@ -103,6 +108,18 @@ def test_a_reader_who_joins_after_the_job_and_at_every_id_is_told_the_rest(http:
     for n, event in enumerate(source.events[:-1]):
         rest = listen(http, job_id, EventSource(last_event_id=event.id))
         assert source.events[n + 1 :] == rest.events
+
+
+def test_output_that_lies_in_s3_is_told_byte_for_byte(http: Http, clients: Clients):
+    script = "head -c 300000 /dev/urandom > /tmp/x; cat /tmp/x; sha256sum < /tmp/x >&2"
+    job_id = submit(http, "sh", "-c", script)
+    *records, end = [json.loads(event.data) for event in listen(http, job_id, EventSource()).events]
+    assert "completed" == end["state"]
+    out = b"".join(data_of(record) for record in records if record["stream"] == "stdout")
+    err = b"".join(data_of(record) for record in records if record["stream"] == "stderr")
+    assert (300_000, hashlib.sha256(out).hexdigest()) == (len(out), err.decode().split()[0])
+    bucket, prefix = bucket_name(DEPLOYMENT, ACCOUNT, REGION), f"output/demo/{job_id}/1/"
+    assert clients.make("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)["KeyCount"] > 0
 
 
 def test_a_reader_of_a_silent_job_is_answered_before_its_end_and_comes_back(http: Http):
