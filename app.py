@@ -15,6 +15,7 @@ from infra.compose import compose
 from infra.config import load_config
 from infra.environment import known_environment
 from infra.errors import InfraError
+from infra.limits import require_deployable
 
 ROOT = Path(__file__).resolve().parent
 
@@ -26,11 +27,11 @@ def main() -> int:
     try:
         config = load_config(Path(named) if named else ROOT / "joblane.toml")
         compose(app, config, build_assets(ROOT, config), known_environment(os.environ))
+        require_deployable(Path(app.synth().directory))
     except InfraError as error:
         for line in error.lines:
             print(line, file=sys.stderr)  # noqa: T201 - the CDK CLI shows our stderr
         return 1
-    app.synth()
     return 0
 
 

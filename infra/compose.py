@@ -7,7 +7,7 @@ from infra.assets import Assets
 from infra.data import DataStack
 from infra.fleet import FleetStack
 from infra.identity import IdentityStack
-from infra.lanes import LanesStack
+from infra.lanes import STACKS, LanesStack
 from infra.projection import ProjectionStack
 from infra.recovery import RecoveryStack
 from infra.upkeep import UpkeepStack
@@ -24,7 +24,7 @@ def compose(
     Without an `environment`, the account and region, buckets that stayed cannot be adopted.
     """
     data = DataStack(app, config, environment)
-    lanes = LanesStack(app, config)
+    lanes = [LanesStack(app, config, number) for number in range(1, STACKS + 1)]
     identity = IdentityStack(app, config) if config.access is None else None
     api = ApiStack(app, config, assets, identity)
     if identity is not None:
@@ -32,8 +32,8 @@ def compose(
     upkeep = UpkeepStack(app, config, assets)
     fleets = [FleetStack(app, config, assets, name) for name in config.fleets]
     for stack in (api, upkeep, *fleets):
-        stack.add_stack_dependency(data)
-        stack.add_stack_dependency(lanes)
+        for first in (data, *lanes):
+            stack.add_stack_dependency(first)
     for fleet in fleets:
         # The role of a fleet reaches a new tenant before the API accepts that tenant's jobs.
         api.add_stack_dependency(fleet)

@@ -1,8 +1,9 @@
-"""The lanes stack: three SQS queues for each queue, each with its dead-letter queue."""
+"""The stacks of lanes: three SQS queues for each queue, each with its dead-letter queue."""
 
+import hashlib
 from itertools import product
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import CfnWaitConditionHandle, Duration, RemovalPolicy
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -47,16 +48,35 @@ def new_queue(
     )
 
 
+STACKS = 4
+"""Number of the stacks of lanes, whatever queues there are (docs/decisions/1217). A queue has 12
+resources, so a stack of 500 holds 41."""
+
+
+def stack_of(queue: str) -> int:
+    """Number of the stack with a queue's lanes, 1 to `STACKS`.
+
+    By the name alone: another queue that comes or goes moves none. One that moved would be made in
+    its new stack while the old one still had the name.
+    """
+    return hashlib.sha256(queue.encode()).digest()[0] % STACKS + 1
+
+
 class LanesStack(JoblaneStack):
-    """Every lane of every queue in joblane.toml.
+    """The lanes of those queues in joblane.toml that `stack_of` puts here.
 
     They are standard queues: `MessageGroupId = tenant` on each message makes them SQS fair
     queues, which takes no attribute of the queue.
     """
 
-    def __init__(self, scope: Construct, config: Config) -> None:
-        super().__init__(scope, config, "lanes", "lanes and dead letters")
-        for queue, lane in product(config.queues, LANES):
+    def __init__(self, scope: Construct, config: Config, number: int) -> None:
+        # The first has the name of the only one that earlier versions had, whose queues it removes.
+        name = "lanes" if number == 1 else f"lanes-{number}"
+        super().__init__(scope, config, name, "lanes and dead letters")
+        # A stack needs a resource, and one that a queue has left stays. It costs nothing.
+        CfnWaitConditionHandle(self, "Empty")
+        queues = [queue for queue in config.queues if stack_of(queue) == number]
+        for queue, lane in product(queues, LANES):
             dead_letters = new_queue(
                 self, f"{queue}-{lane}-dlq", dead_letter_name(config.name, queue, lane)
             )

@@ -93,7 +93,7 @@ def test_a_message_that_is_not_ours_is_put_aside_and_the_agent_lives_on(
 def test_ttl_is_on_for_every_table(clients: Clients):
     dynamodb = clients.make("dynamodb")
     tables = [t for t in dynamodb.list_tables()["TableNames"] if t.startswith(f"{DEPLOYMENT}-")]
-    assert 8 == len(tables)
+    assert 9 == len(tables)
     for table in tables:
         ttl = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
         assert ("ENABLED", "expires_at") == (ttl["TimeToLiveStatus"], ttl["AttributeName"])

@@ -16,6 +16,7 @@ from constructs import IConstruct
 from infra import agent_role, api, fleet, function, identity, policies, recovery, upkeep
 from infra.config import load_config
 from infra.data import NOT_BACKED_UP, TABLES
+from infra.lanes import stack_of
 from tests.infra.synthesis import ROOT, Deployment, new_app, synthesize
 from tests.infra.templates import lint
 
@@ -130,14 +131,14 @@ def _linted(production: Deployment, laptop: Deployment) -> dict[Path, set[str]]:
 
 
 def test_cfn_lint_finds_nothing(linted: dict[Path, set[str]]) -> None:
-    assert 2 * 8 == len(linted)
+    assert 2 * 11 == len(linted)
     assert {file.name: found - set(CFN_LINT_IGNORED) for file, found in linted.items()} == {
         file.name: set() for file in linted
     }
 
 
 def test_cfn_lint_finds_a_bad_template(tmp_path: Path, production: Deployment) -> None:
-    template = production.templates["joblane-lanes"]
+    template = production.templates[f"joblane-lanes-{stack_of('default')}"]
     broken = json.loads(json.dumps(template).replace("VisibilityTimeout", "VisibleTimeout", 1))
     file = tmp_path / "broken.template.json"
     file.write_text(json.dumps(broken), encoding="utf-8")

@@ -36,7 +36,8 @@ def template_data(deployment: Deployment) -> dict[str, Any]:
 def test_a_deployment_without_fleets_has_no_stack_for_one(
     production: Deployment, tmp_path: Path
 ) -> None:
-    stacks = ("data", "lanes", "identity", "api", "upkeep", "recovery", "projection")
+    lanes = ("lanes", "lanes-2", "lanes-3", "lanes-4")
+    stacks = ("data", *lanes, "identity", "api", "upkeep", "recovery", "projection")
     core = {f"joblane-{stack}" for stack in stacks}
     assert core | {"joblane-fleet-main"} == set(production.templates)
     without = production.config.model_copy(update={"fleets": {}})

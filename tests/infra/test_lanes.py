@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from infra.lanes import stack_of
 from tests.infra.synthesis import Deployment
+
+STACK = f"lanes-{stack_of('default')}"
+"""The one that has the lanes of both queues."""
 
 LANES = {
     f"joblane-lane-{queue}_{lane}"
@@ -15,7 +19,7 @@ DEAD_LETTERS = {lane.replace("-lane-", "-dlq-") for lane in LANES}
 def queues(deployment: Deployment) -> dict[str, tuple[str, dict[str, Any]]]:
     return {
         queue["Properties"]["QueueName"]: (logical_id, queue["Properties"])
-        for logical_id, queue in deployment.resources("AWS::SQS::Queue", "lanes").items()
+        for logical_id, queue in deployment.resources("AWS::SQS::Queue", STACK).items()
     }
 
 
@@ -50,7 +54,7 @@ def test_a_lane_gives_up_after_1000_receives_into_its_own_dead_letters(laptop: D
 
 def test_every_queue_refuses_plain_http(laptop: Deployment) -> None:
     refusing = set()
-    for policy in laptop.properties("AWS::SQS::QueuePolicy", "lanes"):
+    for policy in laptop.properties("AWS::SQS::QueuePolicy", STACK):
         (statement,) = policy["PolicyDocument"]["Statement"]
         assert (
             statement["Effect"],

@@ -27,6 +27,7 @@ DELETED = {
     "AWS::ApiGatewayV2::Stage",
     "AWS::AutoScaling::AutoScalingGroup",
     "AWS::AutoScaling::LifecycleHook",
+    "AWS::CloudFormation::WaitConditionHandle",
     "AWS::CloudWatch::Alarm",
     "AWS::Cognito::UserPoolClient",  # of a machine, which goes with it
     "AWS::Cognito::UserPoolDomain",

@@ -14,7 +14,8 @@ from tests.infra.synthesis import Deployment, Template
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "JOBLANE_UPDATE_SNAPSHOT"
-STACKS = ("data", "lanes", "identity", "api", "upkeep", "recovery", "projection", "fleet-main")
+LANES = ("lanes", "lanes-2", "lanes-3", "lanes-4")
+STACKS = ("data", *LANES, "identity", "api", "upkeep", "recovery", "projection", "fleet-main")
 
 
 def normalised(template: Template) -> str:

@@ -19,7 +19,8 @@ class Descriptor(BaseModel):
     """The deployment as an agent reads it from SSM at its start.
 
     The stacks write it, so that an agent needs only the deployment's name and no file that could
-    be outdated. A standard parameter of SSM holds 4 KB, hence one prefix for all queue URLs.
+    be outdated. A parameter of SSM holds 4 KB, an advanced one 8 KB, hence one prefix for all
+    queue URLs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

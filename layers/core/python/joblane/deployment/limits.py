@@ -66,7 +66,7 @@ class Limits(BaseModel):
         return self.default.model_copy(update=own.model_dump(exclude_none=True))
 
     def only(self, *keys: Limit) -> "Limits":
-        """Return these keys alone: an environment and a descriptor hold 4 KB each."""
+        """Return these keys alone: a descriptor holds 8 KB."""
         kept: set[str] = {*keys}
         tenants = {
             name: own.model_dump(include=kept, exclude_none=True)
