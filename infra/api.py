@@ -126,8 +126,8 @@ class ApiStack(FunctionStack):
                     (resources.payloads(),),
                     OBJECTS,
                 ),
-                Grant(("dynamodb:Query",), (resources.table("output"),)),
-                Grant(("s3:GetObject",), (resources.output(),), OBJECTS),
+                Grant(("dynamodb:BatchWriteItem", "dynamodb:Query"), (resources.table("output"),)),
+                Grant(("s3:DeleteObject", "s3:GetObject"), (resources.output(),), OBJECTS),
             ],
         )
 

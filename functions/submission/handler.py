@@ -81,6 +81,14 @@ def build(
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
     s3 = cache(lambda: clients.make("s3"))
     payloads = PayloadStore(s3, settings.bucket)
+    store = OutputStore(
+        dynamodb,
+        settings.output_table,
+        s3,
+        settings.bucket,
+        days=settings.retention.logs_days,
+        clock=clock,
+    )
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     admission = Admission(
         settings.deployment,
@@ -105,16 +113,8 @@ def build(
     views = JobViews(payloads, SettingsStore(dynamodb, settings.settings_table))
     job_routes(app, submitter, reader, views)
     operations = Operations(jobs, lanes, settings.retention)
-    deleter = JobDeleter(jobs, payloads, keys, trail, clock)
+    deleter = JobDeleter(jobs, payloads, store, keys, trail, clock)
     job_operation_routes(app, submitter, operations, deleter)
-    store = OutputStore(
-        dynamodb,
-        settings.output_table,
-        s3,
-        settings.bucket,
-        days=settings.retention.logs_days,
-        clock=clock,
-    )
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
     output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.at_end)

@@ -60,7 +60,8 @@ ALLOWED = {
     | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", COUNTERS)}
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
-    | {("dynamodb:Query", OUTPUT), ("s3:GetObject", OBJECTS_OF_OUTPUT)}
+    | every(("dynamodb:BatchWriteItem", "dynamodb:Query"), (OUTPUT,))
+    | every(("s3:DeleteObject", "s3:GetObject"), (OBJECTS_OF_OUTPUT,))
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
     | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}

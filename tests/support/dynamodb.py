@@ -219,6 +219,13 @@ class Tables:
     def _delete_item(self, request: Item, **_: Any) -> Item:
         return self._write(request, request["Key"], lambda _names: None)
 
+    def _batch_write_item(self, request: Item, **_: Any) -> Item:
+        for table, changes in request["RequestItems"].items():
+            for change in changes:
+                key = {"TableName": table, "Key": change["DeleteRequest"]["Key"]}
+                self._write(key, key["Key"], lambda _names: None)
+        return {"UnprocessedItems": {}}
+
     def _write(self, request: Item, keys: Item, change: Callable[[Names], Item | None]) -> Item:
         table = request["TableName"]
         key = _values(keys, table)
@@ -287,6 +294,8 @@ class Tables:
             found = [item for item in found if _condition(text)(_names(request, item))]
         limit = request.get("Limit", len(found) + 1)
         shown = {*keys, *INDEXES[index]} if index else None  # indexes are KEYS_ONLY
+        if text := request.get("ProjectionExpression"):
+            shown = {request["ExpressionAttributeNames"][name] for name in text.split(", ")}
         page = [
             {name: value for name, value in item.items() if shown is None or name in shown}
             for item in found[:limit]

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from botocore.exceptions import ClientError
+
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.deployment.names import OUTPUT
 from joblane.job.chunk import Chunk, DamagedChunk, belongs_in_s3, decode_chunk
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 ROWS = 50
 """Rows in one Query. They are read to be decompressed: 50 small ones fill no page, and 50 of the
 largest are 400 KB."""
+
+ROWS_DELETED = 1000
+"""Chunks that one call of `delete` removes: as many objects as S3 deletes in one request."""
 
 _DAY_S = 86_400
 
@@ -135,6 +140,30 @@ class OutputStore(Store):
                 entries.append(Read(record, row["seq"] + (seq == row["last"])))
             at = row["seq"] + 1
         return OutputRead(entries, at, size, more=following is not None)
+
+    def delete(self, stream: str) -> bool:
+        """Delete the first chunks of a stream; returns whether it has no more.
+
+        One Query, which reads `ROWS_DELETED` or 1 MB at most. Objects go first: until the last row
+        is gone the call can be repeated, and no object is left without a row that names it.
+        """
+        rows, following = self._table.query(
+            "#stream = :stream",
+            {"stream": stream},
+            Limit=ROWS_DELETED,
+            ConsistentRead=True,
+            ProjectionExpression="#stream, #seq, #last, #object",
+        )
+        names = [object_key(stream, row["seq"], row["last"]) for row in rows if "object" in row]
+        if names:
+            answer = self._s3().delete_objects(
+                Bucket=self._bucket,
+                Delete={"Objects": [{"Key": name} for name in names], "Quiet": True},
+            )
+            for error in answer.get("Errors", []):
+                raise ClientError({"Error": error}, "DeleteObjects")
+        self._table.delete_many([{"stream": stream, "seq": row["seq"]} for row in rows])
+        return following is None
 
     def _records(self, row: Row, seq: int) -> list[Record]:
         """The records of a chunk that has any after the number `seq`."""

@@ -17,7 +17,8 @@ Row = dict[str, Any]
 """The same attributes as Python values: `{"epoch": 1}`."""
 
 _BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
-_PAUSE_S = 0.1  # before keys are read again that a throttled answer left out
+_BATCH_WRITE = 25  # and in a BatchWriteItem
+_PAUSE_S = 0.1  # before keys are sent again that a throttled answer left out
 
 
 class ConditionFailed(Exception):
@@ -99,6 +100,17 @@ class Table:
         """Delete an item. Returns it as it was, empty if it was absent."""
         options = {"Key": encoded(key), "ReturnValues": "ALL_OLD"}
         return self._write(self.client.delete_item, "", condition, values, **options)
+
+    def delete_many(self, keys: Sequence[Row]) -> None:
+        """Delete many items, 25 in a request; absent ones are no error."""
+        for start in range(0, len(keys), _BATCH_WRITE):
+            chosen = keys[start : start + _BATCH_WRITE]
+            wanted = [{"DeleteRequest": {"Key": encoded(key)}} for key in chosen]
+            todo: Mapping[str, Any] = {self.name: wanted}
+            while todo:
+                todo = self.client.batch_write_item(RequestItems=todo).get("UnprocessedItems", {})
+                if todo:
+                    time.sleep(_PAUSE_S)
 
     def _write(
         self,

@@ -298,7 +298,11 @@ class JobCalls(ABC, Generic[J]):
 
     @ApiCall
     def delete(self, job_id: str, *, reason: str | None = None) -> Call[None]:
-        """Delete a job that is not running. Raises `RequestError` (409) for a running one."""
+        """Delete a job that is not running, and its output.
+
+        Raises `RequestError` (409) for a running one, and `ServerError` (503) for one with more
+        output than a request deletes: call it again.
+        """
         yield from act("DELETE", job_path(job_id), reason=reason)
 
     @ApiCall

@@ -1,15 +1,26 @@
-"""Delete a job that is not running, with its submission in S3 and its dead letter."""
+"""Delete a job that is not running, with its output, its submission in S3 and its dead letter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from joblane.aws.idempotency import IdempotencyStore
 from joblane.aws.jobs import JobStore
+from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
+from joblane.contract.problems import Problem
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
+from joblane.job.output import epoch_end, stream_name
 from joblane.service.audit_trail import Trail
 from joblane.service.operations import unless_gone
+
+OUTPUT_CALLS = 10
+"""Parts of a job's output that one request deletes, 1 MB of the table or less each. A partition of
+DynamoDB takes 1,000 write units a second, so this takes 10 s at most."""
+
+OUTPUT_S = 15.0
+"""Seconds after which a request deletes no more output: streams that turn out to be empty."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +29,7 @@ class JobDeleter:
 
     jobs: JobStore
     payloads: PayloadStore
+    output: OutputStore
     keys: IdempotencyStore
     trail: Trail
     clock: Callable[[], float]
@@ -26,10 +38,36 @@ class JobDeleter:
         """Delete a job; its submitter stays in the audit trail.
 
         `exact` deletes it only as `head` shows it. Raises Refused if it is running, and Gone if
-        it was deleted.
+        it was deleted. Its output goes first: while there is any, the job is there, so that the
+        request can be repeated after a crash. Raises Problem 503 if the output is so large that the
+        request has to be repeated. Output that an agent without a lease ships later expires.
         """
         self.trail.keep_submission(head)
         if head.idempotency_row is not None and head.state is not State.ACTIVE:
             self.keys.note_deletion(head.idempotency_row, head.job_id, int(self.clock()))
+        if head.state is not State.ACTIVE:
+            self._delete_output(head)
         unless_gone(lambda: self.jobs.delete(head.job_id, head if exact else None))
         self.payloads.delete(head)
+
+    def _delete_output(self, head: Head) -> None:
+        calls, began = 0, self.clock()
+        for epoch in range(1, head.epoch + 1):
+            end = epoch_end(head, epoch)
+            if end is not None and end.records == 0:
+                continue
+            stream = stream_name(head.tenant, head.job_id, epoch)
+            while not self.output.delete(stream):
+                calls += 1
+                if calls == OUTPUT_CALLS:
+                    raise _more()
+            if self.clock() - began > OUTPUT_S:
+                raise _more()
+
+
+def _more() -> Problem:
+    return Problem(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "the job has more output than one request deletes; send the request again",
+        retry_after_s=1,
+    )

@@ -68,7 +68,7 @@ def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Js
 
 @commands.command()
 def delete(ctx: typer.Context, job_id: JobId, *, reason: Reason = None) -> None:
-    """Delete a job that is not running."""
+    """Delete a job that is not running, and its output."""
     connect(ctx).delete(job_id, reason=reason)
 
 
