@@ -205,7 +205,8 @@ class FakeApi:
 
 
 def _log(job: FakeJob, query: dict[str, str]) -> dict[str, Any]:
-    limit, start = int(query.get("limit", "100")), int(query.get("next", "0"))
+    first = max(0, len(job.records) - int(query["tail"])) if "tail" in query else 0
+    limit, start = int(query.get("limit", "100")), int(query.get("next", first))
     complete = job.complete
     entries = job.records[start : start + limit]
     end = start + len(entries)

@@ -33,6 +33,45 @@ def test_follow_reads_a_backlog_in_full_pages(api: FakeApi, joblane: Joblane) ->
     assert api.count("GET", "/v1/jobs/01J/logs") == 20
 
 
+def test_tail_starts_at_the_last_lines_and_goes_on(api: FakeApi, joblane: Joblane) -> None:
+    job = api.add()
+    for number in range(5000):
+        job.say(f"{number}\n")
+    for args in ((), ("-f",)):
+        ran = joblane("logs", "--tail", "700", *args, "01J")
+        assert ran.stdout == b"".join(b"%d\n" % number for number in range(4300, 5000))
+        job.end()
+    asked = [(request.query.get("tail"), request.query.get("next")) for request in api.requests]
+    assert [("700", None), (None, "5000"), ("700", None)] == asked
+
+
+def test_a_tail_that_was_not_answered_is_asked_for_again(api: FakeApi, joblane: Joblane) -> None:
+    """The job goes on meanwhile: the last line is another one then, and the rest follows."""
+    job = api.add()
+    job.say("1\n")
+    job.say("2\n")
+    api.faults += [CUT, CUT]
+    said = iter(["3\n", None, None, "4\n"])
+
+    def before(_request: Request) -> None:
+        match next(said, ""):
+            case str(text) if text:
+                job.say(text)
+            case "":
+                job.end()
+
+    api.before = before
+    assert b"3\n4\n" == joblane("logs", "-f", "--tail", "1", "01J").stdout
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1001", "x", ""])
+def test_a_tail_out_of_range_is_refused(api: FakeApi, joblane: Joblane, number: str) -> None:
+    api.add()
+    ran = joblane("logs", "--tail", number, "01J")
+    assert (2, []) == (ran.code, api.requests)
+    assert "--tail" in ran.said
+
+
 def test_an_api_that_goes_away_is_told_once_and_nothing_is_lost_or_doubled(
     api: FakeApi, spawn: Spawn
 ) -> None:

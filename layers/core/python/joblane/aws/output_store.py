@@ -19,7 +19,7 @@ An object is put before the row that names it, under a key with its first and la
 puts one with the same key puts the same records.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 ROWS = 50
 """Rows in one Query. They are read to be decompressed: 50 small ones fill no page, and 50 of the
 largest are 400 KB."""
+
+ROWS_BACKWARDS = 4
+"""Rows in the first Query from the end of a stream."""
 
 ROWS_DELETED = 1000
 """Chunks that one call of `delete` removes: as many objects as S3 deletes in one request."""
@@ -140,6 +143,28 @@ class OutputStore(Store):
                 entries.append(Read(record, row["seq"] + (seq == row["last"])))
             at = row["seq"] + 1
         return OutputRead(entries, at, size, more=following is not None)
+
+    def backwards(self, stream: str) -> Iterator[tuple[int, list[Record]]]:
+        """Yield the first record's number and the records of each chunk, the last chunk first.
+
+        Objects are read when their turn comes, and rows a few at first, then twice as many at a
+        time, so that a reader who stops early has read little.
+        """
+        limit, before = ROWS_BACKWARDS, SEQ_MAX
+        following: Row | None = {}
+        while following is not None:
+            rows, following = self._table.query(
+                "#stream = :stream AND #seq < :before",
+                {"stream": stream, "before": before},
+                Limit=limit,
+                ConsistentRead=True,
+                ScanIndexForward=False,
+            )
+            for row in rows:
+                # Records that an overlapping chunk has as well were yielded with that one.
+                yield row["seq"], [each for each in self._records(row, 0) if each.seq < before]
+                before = row["seq"]
+            limit = min(2 * limit, ROWS)
 
     def delete(self, stream: str) -> bool:
         """Delete the first chunks of a stream; returns whether it has no more.

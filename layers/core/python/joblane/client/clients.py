@@ -111,9 +111,9 @@ class Job(JobValues["Client"]):
         self.data = self._client.wait(self.id, timeout_s).data
         return self
 
-    def logs(self, *, follow: bool = False) -> Iterator[LogRecord]:
+    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[LogRecord]:
         """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow)
+        return self._client.logs(self.id, follow=follow, tail=tail)
 
 
 class Client(BaseClient[Job, Connection]):
@@ -152,9 +152,11 @@ class AsyncJob(JobValues["AsyncClient"]):
         self.data = (await self._client.wait(self.id, timeout_s)).data
         return self
 
-    def logs(self, *, follow: bool = False) -> AsyncGenerator[LogRecord, None]:
+    def logs(
+        self, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[LogRecord, None]:
         """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow)
+        return self._client.logs(self.id, follow=follow, tail=tail)
 
 
 class AsyncClient(BaseClient[AsyncJob, AsyncConnection]):

@@ -183,20 +183,27 @@ class JobCalls(ABC, Generic[J]):
 
     @ApiStream
     def logs(
-        self, job_id: str, *, follow: bool = False, policy: FollowPolicy | None = None
+        self,
+        job_id: str,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        policy: FollowPolicy | None = None,
     ) -> Stream[LogRecord]:
         """Yield the records of a job's output, in order, each exactly once.
 
-        Without `follow` it ends with the last record that is there now. With `follow` it ends when
-        no more can come, and waits for an API that does not answer for up to `policy.give_up_s`
-        (300 s). Raises `NotFoundError`, and `FollowError` after that time.
+        With `tail` it starts with the last so many lines of all attempts, 1 to 1000 and 768 KB at
+        most; the output before them is not read. Without `follow` it ends with the last record that
+        is there now. With `follow` it ends when no more can come, and waits for an API that does
+        not answer for up to `policy.give_up_s` (300 s). Raises `NotFoundError`, and `FollowError`
+        after that time.
         """
         if follow:
-            yield from self._follow(job_id, _records, None, policy, None)
+            yield from self._follow(job_id, _records, None, tail, policy, None)
             return
         cursor: str | None = None
         while True:
-            page = yield from JobCalls.log_page(self, job_id, cursor=cursor)
+            page = yield from JobCalls.log_page(self, job_id, cursor=cursor, tail=tail)
             for record in _records(page):
                 yield Item(record)
             after = page.get("next")
@@ -210,19 +217,29 @@ class JobCalls(ABC, Generic[J]):
         job_id: str,
         *,
         cursor: str | None = None,
+        tail: int | None = None,
         policy: FollowPolicy | None = None,
         runtime: Runtime | None = None,
     ) -> Stream[LogPage]:
         """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
-        return self._follow(job_id, lambda page: [page], cursor, policy, runtime)
+        return self._follow(job_id, lambda page: [page], cursor, tail, policy, runtime)
 
     @ApiCall
     def log_page(
-        self, job_id: str, *, cursor: str | None = None, limit: int = LOG_MAX, retry: bool = True
+        self,
+        job_id: str,
+        *,
+        cursor: str | None = None,
+        tail: int | None = None,
+        limit: int = LOG_MAX,
+        retry: bool = True,
     ) -> Call[LogPage]:
-        """Read one page of a log, from `cursor` (the `next` of the previous page)."""
-        path, params = f"{job_path(job_id)}/logs", {"limit": limit, "next": cursor or None}
-        return log_page((yield from get(path, params, retry=retry)))
+        """Read one page of a log, from `cursor` (the `next` of the previous page).
+
+        Without a cursor, `tail` starts at the last so many lines.
+        """
+        params = {"limit": limit, "next": cursor or None, "tail": None if cursor else tail}
+        return log_page((yield from get(f"{job_path(job_id)}/logs", params, retry=retry)))
 
     @ApiCall
     def wait(
@@ -336,16 +353,17 @@ class JobCalls(ABC, Generic[J]):
             if not cursor:
                 return
 
-    def _follow(
+    def _follow(  # noqa: PLR0913, PLR0917 - what `follow` and `logs` take
         self,
         job_id: str,
         parts: Callable[[LogPage], Iterable[T]],
         cursor: str | None,
+        tail: int | None,
         policy: FollowPolicy | None,
         runtime: Runtime | None,
     ) -> Stream[T]:
         def fetch(after: str | None) -> Call[LogPage]:
-            return JobCalls.log_page(self, job_id, cursor=after, retry=False)
+            return JobCalls.log_page(self, job_id, cursor=after, tail=tail, retry=False)
 
         policy = self._policy(job_id, policy)
         return follow_log(fetch, parts, cursor=cursor, policy=policy, runtime=runtime)

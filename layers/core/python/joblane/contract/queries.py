@@ -127,9 +127,11 @@ class LogQuery(Query):
     """Which part of a job's output to answer."""
 
     limit: Annotated[Whole, Field(ge=1, le=LOG_PAGE_MAX)] | None = None
-    """Maximum number of records: 100 by default, 1000 in a stream of events."""
+    """Maximum number of records: 100 by default, 1000 with `tail` and in a stream of events."""
     next: Place | None = None
     """The `next` of the previous page."""
+    tail: Annotated[Whole, Field(ge=1, le=LOG_PAGE_MAX)] | None = None
+    """Start with the last so many lines of all attempts, 768 KB at most; without `next`."""
 
 
 class WorkQuery(PageQuery):

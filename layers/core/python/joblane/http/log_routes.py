@@ -12,7 +12,7 @@ from joblane.http.application import Application
 from joblane.job.head import Head
 from joblane.job.output import Cursor
 from joblane.job.spec import LOG_PAGE_MAX
-from joblane.service.output import JobOutput
+from joblane.service.output import JobOutput, Tail
 
 LAST_EVENT_ID = "Last-Event-ID"
 
@@ -30,9 +30,9 @@ def log_route(app: Application, output: JobOutput) -> None:
 
 
 def _page(output: JobOutput, head: Head, query: LogQuery) -> Response[str]:
-    limit = query.limit or LOG_PAGE_DEFAULT
+    limit = query.limit or (LOG_PAGE_DEFAULT if query.tail is None else LOG_PAGE_MAX)
     try:
-        page = output.page(head, _cursor(query.next), limit)
+        page = output.page(head, _start(query.next, query.tail), limit)
     except ValueError as error:
         raise wrong("next", f"{error}; pass what the last page returned") from None
     return success(
@@ -51,18 +51,21 @@ def _events(
 ) -> Response[str]:
     """Answer events. A reader that reconnects repeats its query and adds `Last-Event-ID`."""
     try:
-        cursor = _cursor(last_event_id or query.next)
-        if last_event_id and cursor.is_past_end_of(head):
+        start = _start(last_event_id or query.next, query.tail)
+        if last_event_id and isinstance(start, Cursor) and start.is_past_end_of(head):
             return Response(int(HTTPStatus.NO_CONTENT), body="")
-        text = output.events(head, cursor, query.limit or LOG_PAGE_MAX)
+        text = output.events(head, start, query.limit or LOG_PAGE_MAX)
     except ValueError as error:
         name = LAST_EVENT_ID if last_event_id else "next"
         raise wrong(name, f"{error}; pass the id of the last event, or leave it out") from None
     return Response(int(HTTPStatus.OK), EVENT_STREAM, text, {"Cache-Control": "no-store"})
 
 
-def _cursor(text: str | None) -> Cursor:
-    return Cursor() if text is None else Cursor.decode(text)
+def _start(cursor: str | None, tail: int | None) -> Cursor | Tail:
+    """Where to read from. A cursor counts: a reader repeats its query with each reconnection."""
+    if cursor is not None:
+        return Cursor.decode(cursor)
+    return Cursor() if tail is None else Tail(tail)
 
 
 def _wants_events(accept: str | None) -> bool:

@@ -1,6 +1,6 @@
 """Read a job's output in pages, across its attempts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from joblane.aws.output_store import OutputStore
 from joblane.job.head import Head
@@ -42,8 +42,12 @@ class LogPage:
         return [entry.record for entry in self.entries]
 
 
-def log_page(store: OutputStore, head: Head, cursor: Cursor, *, limit: int, now_ms: int) -> LogPage:
+def log_page(  # noqa: PLR0913 - what a page depends on
+    store: OutputStore, head: Head, cursor: Cursor, *, limit: int, now_ms: int, cut: int = 0
+) -> LogPage:
     """Read up to `limit` records after the cursor, through the job's epochs in order.
+
+    `cut` leaves out the first bytes of the first record.
 
     An epoch is complete when as many records as its agent counted were read, so a reader that
     starts before, during or after the job gets each record once and stops at its end.
@@ -64,7 +68,9 @@ def log_page(store: OutputStore, head: Head, cursor: Cursor, *, limit: int, now_
         attempt = epoch_attempt(head, cursor.epoch)
         for record, at in read.entries:
             cursor = Cursor(cursor.epoch, record.seq, at)
-            entries.append(Placed(LogRecord.of(record, attempt), cursor))
+            shown = replace(record, data=record.data[cut:]) if cut else record
+            entries.append(Placed(LogRecord.of(shown, attempt), cursor))
+            cut = 0
         cursor = Cursor(cursor.epoch, cursor.seq, read.at)
         end = epoch_end(head, cursor.epoch)
         if end is not None and _done(end, cursor.seq, now_ms, at_tail=not read.more):

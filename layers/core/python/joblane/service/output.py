@@ -22,6 +22,7 @@ from joblane.job.head import Head
 from joblane.job.output import Cursor
 from joblane.service.log import Log
 from joblane.service.log_pages import LogPage, log_page
+from joblane.service.log_tail import TailStart, tail_start
 
 WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 """Pauses between reads while there are no new records, 4.5 s in total."""
@@ -45,6 +46,14 @@ AT_ONCE_MS = 10
 TROUBLE_MS = 3000
 """When the reader of a stream reconnects while AWS is unavailable. An error would end its
 stream: `EventSource` gives up at any status but 200."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A reader starts at the end of what is there."""
+
+    lines: int
+    """With so many of the last lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +89,21 @@ class JobOutput:
     """Called when a reader has all the output that is there: `FollowSender.at_end`."""
     sleep: Callable[[float], None] = time.sleep
 
-    def page(self, head: Head, cursor: Cursor, limit: int) -> LogPage:
-        """Read a page of records."""
+    def page(self, head: Head, start: Cursor | Tail, limit: int) -> LogPage:
+        """Read a page of records, after a cursor or from the last so many lines on."""
+        found = self._found(head, start)
         now_ms = int(self.clock() * 1000)
-        page = log_page(self.store, head, cursor, limit=limit, now_ms=now_ms)
+        page = log_page(self.store, head, found.cursor, limit=limit, now_ms=now_ms, cut=found.cut)
         if not page.full and not page.complete:
             self.at_end(head)
         return page
 
-    def events(self, head: Head, start: Cursor, limit: int) -> str:
+    def _found(self, head: Head, start: Cursor | Tail) -> TailStart:
+        if isinstance(start, Tail):
+            return tail_start(self.store, head, start.lines)
+        return TailStart(start)
+
+    def events(self, head: Head, start: Cursor | Tail, limit: int) -> str:
         """Encode the output after `start`, up to `limit` records and a little over 1 MB.
 
         Returns at once if there are records, otherwise after `WAITS_S` or at the end of the window
@@ -101,11 +116,11 @@ class JobOutput:
             self.log.error("aws call failed", error=str(error))  # noqa: TRY400 - no traceback
             return reconnect_after(TROUBLE_MS)
 
-    def _events(self, head: Head, start: Cursor, limit: int) -> str:
-        cursor, retry_ms = start, RETRY_MS
+    def _events(self, head: Head, start: Cursor | Tail, limit: int) -> str:
+        place, retry_ms = start, RETRY_MS
         for wait_s in (*WAITS_S, None):
-            page = self.page(head, cursor, limit)
-            cursor = page.cursor
+            page = self.page(head, place, limit)
+            place = page.cursor
             if page.entries or page.complete or page.full or wait_s is None:
                 break
             left_s = self.may_wait(self.clock())
@@ -120,6 +135,6 @@ class JobOutput:
         events = [record_event(entry.record, entry.cursor) for entry in page.entries]
         if page.complete:
             events.append(end_event(head))
-        elif cursor != (page.entries[-1].cursor if page.entries else start):
-            events.append(position_event(cursor))
+        elif page.cursor != (page.entries[-1].cursor if page.entries else start):
+            events.append(position_event(page.cursor))
         return "".join([reconnect_after(AT_ONCE_MS if page.full else retry_ms), *events])

@@ -92,12 +92,15 @@ class LogFollower:
     show: Callable[[Sequence[LogRecord]], None]
     clock: Callable[[], float] = field(default=time.monotonic)
 
-    def follow(self, job_id: str) -> None:
-        """Show each record once until the log is complete. Raises `JoblaneError`."""
+    def follow(self, job_id: str, tail: int | None = None) -> None:
+        """Show each record once until the log is complete, from the last `tail` on if given.
+
+        Raises `JoblaneError`.
+        """
         waiting = Waiting(self.clock())
         policy = FollowPolicy(give_up_s=self.give_up_s)
         for page in self.client.follow(
-            job_id, policy=policy, runtime=Runtime(on_note=self._report)
+            job_id, tail=tail, policy=policy, runtime=Runtime(on_note=self._report)
         ):
             entries = page["entries"]
             self.show([log_record(entry) for entry in entries])

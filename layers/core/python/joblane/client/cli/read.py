@@ -92,6 +92,15 @@ def logs(  # noqa: PLR0913 - the command's options
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Follow the output until it is complete.")
     ] = False,
+    tail: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Start with the last N lines of all attempts, 768 KB at most.",
+        ),
+    ] = None,
     give_up_s: GiveUp = 300,
     raw: Raw = False,
     json: Json = False,
@@ -110,9 +119,9 @@ def logs(  # noqa: PLR0913 - the command's options
     client = connect(ctx)
     try:
         if follow:
-            LogFollower(client, give_up_s, show).follow(job_id)
+            LogFollower(client, give_up_s, show).follow(job_id, tail)
         else:
-            for record in client.logs(job_id):
+            for record in client.logs(job_id, tail=tail):
                 show([record])
     finally:
         writer.end()
