@@ -277,7 +277,11 @@ class Agent:
             events.drain_requested("an operator asked for it")
             self._start_draining()
         for attempt in self._parts.slots.attempts:
-            if command.command == "cancel" and attempt.head.job_id == command.job_id:
+            if attempt.head.job_id != command.job_id:
+                continue
+            if command.command == "follow":
+                attempt.follow()
+            else:
                 events.job_command(attempt.head, command.command)
                 attempt.request_stop(StopReason.COMMAND)
 

@@ -34,6 +34,9 @@ class RunningAttempt(Protocol):
     def request_stop(self, reason: StopReason) -> None:
         """Stop the job."""
 
+    def follow(self) -> None:
+        """Ship output as it comes: somebody reads it."""
+
     def abandon(self) -> None:
         """Kill the job and report nothing."""
 

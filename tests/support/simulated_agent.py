@@ -99,6 +99,9 @@ class SimAttempt:
         self._reason = self._reason or reason
         self._stop.set()
 
+    def follow(self) -> None:
+        """See Attempt; output is not simulated."""
+
     def abandon(self) -> None:
         """See Attempt."""
         self._abandoned = True

@@ -41,6 +41,10 @@ class Attempt:
         """Not asked for here."""
         raise AssertionError(reason)
 
+    def follow(self) -> None:
+        """Not asked for here."""
+        raise AssertionError
+
     def abandon(self) -> None:
         """Note it."""
         self.abandoned = True

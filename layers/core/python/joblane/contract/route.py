@@ -33,6 +33,10 @@ SWEEPS: Final = Rate(10, 20)
 An exception on the stage. Before a deployment that removes such a route, call
 `aws apigatewayv2 delete-route-settings` for it: CloudFormation leaves them on the stage."""
 
+FOLLOWING: Final = Rate(2000, 4000)
+"""For output: one who follows a busy job asks up to eight times a second, and two hundred may
+(decision 1206). An exception as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:

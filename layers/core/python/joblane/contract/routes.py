@@ -18,7 +18,7 @@ from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.job import Cancelled, Job
 from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
-from joblane.contract.route import SWEEPS, Route
+from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.views import (
     AgentDetail,
     AgentPage,
@@ -115,6 +115,7 @@ ROUTES: Final = (
         "Read a job's output",
         LogPage,
         query=LogQuery,
+        rate=FOLLOWING,
         streams=True,
     ),
     Route(
