@@ -130,7 +130,8 @@ class Service:
 
     def page(self, number: int, cursor: Cursor) -> tuple[Cursor, bool]:
         """Answer one request; returns the next cursor, and whether there was news."""
-        head = self._reader.job("acme", JOB)
+        head = self._reader.find("acme", JOB)
+        assert head is not None
         page = self._outputs[number % ENVIRONMENTS].page(head, cursor, 1000)
         return page.cursor, bool(page.entries)
 
