@@ -18,6 +18,8 @@ from scripts.costs.usage import (
     LETTER_POLLS,
     LOG_BYTES,
     MINUTES,
+    OTHER_CALL_S,
+    OTHER_LOG_BYTES,
     REQUEUE_READ_UNITS,
     TOKENS,
     Agent,
@@ -113,11 +115,15 @@ class Month:
         yield Line("always", "custom metrics of requeue", has.metrics, prices.METRIC)
         polls = has.letter_readers * LETTER_POLLS
         yield Line("always", "polls of dead-letter queues by Lambda", polls, prices.SQS_REQUEST)
-        yield from self._function("always", "requeue", MINUTES)
+        for name, calls in has.scheduled.items():
+            yield from self._function("always", name, calls)
         reads = MINUTES * (REQUEUE_READ_UNITS + (queues + 1) / 2)
         yield Line("always", "read units of requeue", reads, prices.READ_UNIT)
-        keys = KEY_REQUESTS * len(has.tables["requeue"])
-        yield Line("always", "KMS requests of requeue's tables", keys, prices.KMS_REQUEST)
+        callers = sum(
+            len(has.tables[name]) for name, calls in has.scheduled.items() if calls >= KEY_REQUESTS
+        )
+        keys = KEY_REQUESTS * callers
+        yield Line("always", "KMS requests of their tables", keys, prices.KMS_REQUEST)
 
     def _instances(self) -> Iterator[Line]:
         keyed = len(self.resources.keyed_tables & self._agents_tables())
@@ -188,8 +194,8 @@ class Month:
     def _function(self, group: Group, name: str, calls: float) -> Iterator[Line]:
         """Lines of a function's calls."""
         functions = self.config.functions
-        duration = calls * CALL_S[name] * self.resources.memory_gb
-        logs = calls * LOG_BYTES[name] / GB
+        duration = calls * CALL_S.get(name, OTHER_CALL_S) * self.resources.memory_gb
+        logs = calls * LOG_BYTES.get(name, OTHER_LOG_BYTES) / GB
         days = self.config.retention.logs_days
         yield Line(group, f"calls of {name}", calls, prices.LAMBDA_CALL)
         price = prices.LAMBDA_GB_S[functions.architecture]

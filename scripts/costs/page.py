@@ -21,6 +21,9 @@ TITLES: Mapping[Group, str] = {
 SIZES = {"a line": 60, "1 KB": 1 << 10, "10 KB": 10 << 10, "1 MB": 1 << 20, "100 MB": 100 << 20}
 """Of the output of a job, in bytes."""
 
+LEAST = 0.005
+"""Dollars a month below which the page has no line."""
+
 _WHOLE = 10
 """Smaller amounts are shown with two figures."""
 
@@ -77,7 +80,7 @@ def _table(month: Month, group: Group) -> str:
     rows += [
         f"| {line.what} | {_amount(line.count)} {line.price.unit} | {_dollars(line.dollars)} |"
         for line in lines
-        if line.count
+        if line.dollars >= LEAST
     ]
     return "\n".join([*rows, f"| **in all** | | **{_dollars(total(lines))}** |"])
 

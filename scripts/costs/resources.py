@@ -4,8 +4,10 @@ The stacks are synthesized over empty code: without network, account or wheels.
 """
 
 import os
+import re
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 from joblane.config import Config
 from joblane.service.requeue import COUNTED
+from scripts.costs.prices import SECONDS
 
 Template = Mapping[str, Any]
 
@@ -32,6 +35,8 @@ class Resources:
     """Tables whose key is in the account's KMS."""
     tables: Mapping[str, frozenset[str]]
     """Those that each function is given, by the function's name within the deployment."""
+    scheduled: Mapping[str, float]
+    """Calls a month of the functions that are called on a schedule."""
     traced: frozenset[str]
     """Functions that are traced."""
     batch: int
@@ -46,7 +51,12 @@ class Resources:
 
 def count(templates: Iterable[Template], deployment: str) -> Resources:
     """Count what is billed in these templates."""
-    every = [resource for template in templates for resource in template["Resources"].values()]
+    named = {
+        logical_id: resource
+        for template in templates
+        for logical_id, resource in template["Resources"].items()
+    }
+    every = named.values()
 
     def of(kind: str) -> list[dict[str, Any]]:
         return [each["Properties"] for each in every if each["Type"] == kind]
@@ -69,6 +79,12 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
         for device in template["LaunchTemplateData"]["BlockDeviceMappings"]
     }
     (stream,) = (mapping for mapping in mappings if "StartingPosition" in mapping)
+    scheduled: defaultdict[str, float] = defaultdict(float)
+    for rule in of("AWS::Events::Rule"):
+        if (expression := rule.get("ScheduleExpression")) is not None:
+            for target in rule["Targets"]:
+                function = named[target["Arn"]["Fn::GetAtt"][0]]["Properties"]["FunctionName"]
+                scheduled[function.removeprefix(f"{deployment}-")] += _calls(expression)
     return Resources(
         machines=sum("client_credentials" in c.get("AllowedOAuthFlows", ()) for c in clients),
         alarms=len(of("AWS::CloudWatch::Alarm")),
@@ -84,6 +100,7 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
             & keyed
             for name, function in functions.items()
         },
+        scheduled=dict(scheduled),
         traced=frozenset(
             name
             for name, function in functions.items()
@@ -94,6 +111,14 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
         memory_gb=max(function["MemorySize"] for function in functions.values()) / 1024,
         volume_gb=max(volumes, default=0),
     )
+
+
+def _calls(expression: str) -> float:
+    """Calls a month of a schedule such as `rate(1 minute)`."""
+    rate = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression)
+    if rate is None:
+        raise ValueError(f"scripts/costs knows no schedule {expression}; add it to _calls")
+    return SECONDS / (int(rate[1]) * {"minute": 60, "hour": 3600, "day": 86_400}[rate[2]])
 
 
 def synthesized(config: Config) -> Resources:

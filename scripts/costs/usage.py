@@ -90,6 +90,9 @@ CALL_S = {"submission": 0.03, "projector": 0.1, "requeue": 0.3}
 LOG_BYTES = {"submission": 900, "projector": 500, "requeue": 1300}
 """Assumed bytes of log of a call: Lambda's three lines, ours, and embedded metrics."""
 
+OTHER_CALL_S, OTHER_LOG_BYTES = 0.2, 500
+"""Assumed of the other functions that are called on a schedule."""
+
 ACCESS_LOG_BYTES = 500
 """Assumed bytes of the API's access log a request."""
 

@@ -27,6 +27,7 @@ RESOURCES = Resources(
     letter_readers=4,
     keyed_tables=TABLES,
     tables=dict.fromkeys(("submission", "requeue", "projector"), TABLES),
+    scheduled={"requeue": 43_800.0},
     traced=frozenset({"submission"}),
     batch=1000,
     window_s=5,
