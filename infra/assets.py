@@ -17,6 +17,7 @@ from typing import Literal
 
 from infra.errors import AssetError
 from joblane.config import Config
+from joblane.deployment.services import OF_CREDENTIALS, SERVICES
 
 Architecture = Literal["arm64", "x86_64"]
 
@@ -205,11 +206,19 @@ def _install(
     install += ["--python-platform", _PLATFORMS[architecture], "--python-version", python]
     install += ["--target", str(into), "--requirement", str(requirements)]
     _run(root, install)
+    _trim(into / "botocore" / "data")
     # Console scripts name this machine's Python, and RECORD has their hashes: without both,
     # every machine builds the same bytes and an unchanged layer is not published again.
     shutil.rmtree(into / "bin", ignore_errors=True)
     for leftover in [into / ".lock", *into.glob("*.dist-info/RECORD")]:
         leftover.unlink(missing_ok=True)
+
+
+def _trim(models: Path) -> None:
+    """Delete botocore's models of services that nothing here calls: 93 % of its 30 MB."""
+    for folder in models.glob("*/"):
+        if folder.name not in (*SERVICES, *OF_CREDENTIALS):
+            shutil.rmtree(folder)
 
 
 def _run(root: Path, command: list[str]) -> str:

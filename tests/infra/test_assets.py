@@ -5,6 +5,8 @@ import platform
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from infra.assets import AGENT_PACKAGES, KEPT_BUNDLES, build_assets, bundle, fin
 from infra.compose import compose
 from infra.config import load_config
 from infra.errors import AssetError
+from joblane.deployment.services import OF_CREDENTIALS, SERVICES
 from tests.infra.synthesis import ROOT, new_app
 
 LAYER_SOURCES = "layers/core/python/joblane"
@@ -74,8 +77,49 @@ def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(checkout: 
         entry.name for entry in (built / "python").iterdir()
     }
     assert not (built / "python" / "bin").exists()
-    assert not (built / "python" / "boto3").exists()  # the runtime has it
+    assert not (built / "python" / "boto3").exists()  # nothing needs it
     assert not [name for name in content(built) if "__pycache__" in name or "RECORD" in name]
+
+
+def test_a_layer_has_the_botocore_that_is_tested_and_the_models_of_our_services(
+    checkout: Path,
+) -> None:
+    """What the runtime has changes by itself; ours comes before it."""
+    python = layer(checkout) / "python"
+    locked = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    (wanted,) = (package["version"] for package in locked if package["name"] == "botocore")
+    assert wanted == version("botocore")  # of the tests
+    assert (python / f"botocore-{wanted}.dist-info").is_dir()
+    data = python / "botocore" / "data"
+    assert {each.name for each in data.iterdir() if each.is_dir()} == {*SERVICES, *OF_CREDENTIALS}
+    unpacked = sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
+    assert unpacked < 5 * 2**20
+
+
+def test_a_function_makes_its_clients_from_the_layer_alone(checkout: Path) -> None:
+    """Built for this machine; what the tests have installed is not in reach."""
+    shutil.rmtree(checkout / LAYER_SOURCES)
+    shutil.copytree(ROOT / LAYER_SOURCES, checkout / LAYER_SOURCES)
+    version_info = f"{sys.version_info.major}.{sys.version_info.minor}"
+    intel = platform.machine() == "x86_64"
+    python = layer(checkout, "x86_64" if intel else "arm64", version_info) / "python"
+    code = (
+        f"import sys; sys.path.append('{python}'); import botocore\n"
+        "from joblane.aws.clients import Clients\n"
+        "from joblane.deployment.services import SERVICES\n"
+        "clients = Clients()\n"
+        "for service in SERVICES: clients.make(service)\n"
+        "print(botocore.__file__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"AWS_DEFAULT_REGION": "eu-west-1", "HOME": str(checkout)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    assert str(python) in done.stdout
 
 
 def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:

@@ -11,7 +11,8 @@ from botocore.loaders import Loader
 from moto import mock_aws
 
 from joblane.aws.clients import Clients
-from joblane.aws.models import OF_CREDENTIALS, SERVICES, Models
+from joblane.aws.models import Models
+from joblane.deployment.services import OF_CREDENTIALS, SERVICES
 
 REGIONS = ("us-east-1", "eu-central-1", "us-gov-west-1", "cn-north-1")
 

@@ -12,21 +12,7 @@ from typing import Any
 
 from botocore.loaders import JSONFileLoader, Loader
 
-SERVICES = (
-    "autoscaling",
-    "cloudwatch",
-    "dynamodb",
-    "lambda",
-    "s3",
-    "secretsmanager",
-    "sns",
-    "sqs",
-    "ssm",
-    "stepfunctions",
-)
-
-OF_CREDENTIALS = ("signin", "sso", "sso-oidc", "sts")
-"""Services that botocore calls to get credentials, for profiles and web identities."""
+from joblane.deployment.services import OF_CREDENTIALS, SERVICES
 
 _NAMED_OTHERWISE = {
     "cloudwatch": "monitoring",
