@@ -8,6 +8,7 @@ from infra.data import DataStack
 from infra.fleet import FleetStack
 from infra.identity import IdentityStack
 from infra.lanes import STACKS, LanesStack
+from infra.network import NetworkStack
 from infra.projection import ProjectionStack
 from infra.recovery import RecoveryStack
 from infra.upkeep import UpkeepStack
@@ -31,6 +32,7 @@ def compose(
         api.add_stack_dependency(identity)
     upkeep = UpkeepStack(app, config, assets)
     fleets = [FleetStack(app, config, assets, name) for name in config.fleets]
+    network = NetworkStack(app, config) if fleets and config.network is None else None
     for stack in (api, upkeep, *fleets):
         for first in (data, *lanes):
             stack.add_stack_dependency(first)
@@ -39,6 +41,8 @@ def compose(
         api.add_stack_dependency(fleet)
         # `cdk destroy` ends the instances while the function is there that deletes their inboxes.
         fleet.add_stack_dependency(upkeep)
+        if network is not None:
+            fleet.add_stack_dependency(network)
     recovery = RecoveryStack(app, config, assets)
     projection = ProjectionStack(app, config, assets)
     for stack in (recovery, projection):

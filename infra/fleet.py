@@ -1,7 +1,6 @@
 """A fleet stack: an Auto Scaling group of instances that install and run the agent.
 
-Instances have no inbound rule and no key pair; access is through Session Manager. There is no NAT
-gateway, which would cost more than a small fleet when idle.
+Instances have no inbound rule and no key pair; access is through Session Manager.
 """
 
 from aws_cdk import Duration, Tags
@@ -15,6 +14,7 @@ from constructs import Construct
 from infra.agent_install import Boot, Installation
 from infra.agent_role import agent_role
 from infra.assets import Assets, archive
+from infra.network import fleet_network
 from infra.policies import acknowledge
 from infra.resources import JoblaneStack
 from joblane.config import Config, Fleet
@@ -35,13 +35,13 @@ _AMI = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architec
 
 
 class FleetStack(JoblaneStack):
-    """The instances of one fleet, their network and role."""
+    """The instances of one fleet, their security group and role."""
 
     def __init__(self, scope: Construct, config: Config, assets: Assets, name: str) -> None:
         super().__init__(scope, config, f"fleet-{name}", f"the fleet {name}")
         fleet = config.fleets[name]
         full_name = fleet_name(config.name, name)
-        vpc = self._network(full_name)
+        vpc, subnets = self._network()
         zipped = archive(assets.agents[fleet.architecture])
         asset = s3_assets.Asset(self, "Agent", path=str(zipped.path))
         role = agent_role(self, name, asset)
@@ -68,7 +68,7 @@ class FleetStack(JoblaneStack):
             "Group",
             auto_scaling_group_name=full_name,
             vpc=vpc,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC),
+            vpc_subnets=ec2.SubnetSelection(subnets=subnets),
             min_capacity=fleet.min_size,
             max_capacity=fleet.max_size,
             mixed_instances_policy=autoscaling.MixedInstancesPolicy(
@@ -123,41 +123,20 @@ class FleetStack(JoblaneStack):
         for dependent in (group, association):
             dependent.node.add_dependency(role, document)
 
-    def _network(self, full_name: str) -> ec2.Vpc:
-        vpc = ec2.Vpc(
+    def _network(self) -> tuple[ec2.IVpc, list[ec2.ISubnet]]:
+        vpc_id, subnet_ids = fleet_network(self)
+        vpc = ec2.Vpc.from_vpc_attributes(
             self,
             "Network",
-            vpc_name=full_name,
-            ip_addresses=ec2.IpAddresses.cidr("10.64.0.0/16"),
-            max_azs=2,
-            nat_gateways=0,
-            subnet_configuration=[
-                ec2.SubnetConfiguration(
-                    name="public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20
-                )
-            ],
-            # Free, and traffic to the tables and the bundle stays off the public internet.
-            gateway_endpoints={
-                "Tables": ec2.GatewayVpcEndpointOptions(
-                    service=ec2.GatewayVpcEndpointAwsService.DYNAMODB
-                ),
-                "Bundles": ec2.GatewayVpcEndpointOptions(
-                    service=ec2.GatewayVpcEndpointAwsService.S3
-                ),
-            },
-            # Emptying the default group needs a custom resource; nothing here uses that group.
-            restrict_default_security_group=False,
+            vpc_id=vpc_id,
+            # Auto Scaling reads them from the subnets.
+            availability_zones=[f"zone{n}" for n, _ in enumerate(subnet_ids)],
+            public_subnet_ids=subnet_ids,
         )
-        acknowledge(
-            vpc,
-            "AwsSolutions-VPC7",
-            "Nothing can connect in, and jobs have no network unless they ask: flow logs would "
-            "cost more than the fleet's control plane. Switch them on by account policy.",
-        )
-        return vpc
+        return vpc, vpc.public_subnets
 
     def _template(
-        self, full_name: str, fleet: Fleet, vpc: ec2.Vpc, role: iam.Role
+        self, full_name: str, fleet: Fleet, vpc: ec2.IVpc, role: iam.Role
     ) -> ec2.LaunchTemplate:
         closed = ec2.SecurityGroup(
             self,
@@ -184,7 +163,6 @@ class FleetStack(JoblaneStack):
                     region=self.region,
                 ).user_data()
             ),
-            associate_public_ip_address=True,
             # IMDSv2 needs a PUT, and its response has a hop limit of one: a job in a network
             # namespace of its own cannot reach the instance's credentials.
             require_imdsv2=True,

@@ -57,7 +57,8 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "colour = 1\n" + GOOD,
             (
                 "colour: unknown key; allowed here: access, alerts, default_queue, domain, fleets, "
-                "functions, limits, name, platform, queues, recovery, removal, retention, tenants"
+                "functions, limits, name, network, platform, queues, recovery, removal, "
+                "retention, tenants"
             ),
         ),
         (

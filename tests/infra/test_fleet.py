@@ -39,7 +39,7 @@ def test_a_deployment_without_fleets_has_no_stack_for_one(
     lanes = ("lanes", "lanes-2", "lanes-3", "lanes-4")
     stacks = ("data", *lanes, "identity", "api", "upkeep", "recovery", "projection")
     core = {f"joblane-{stack}" for stack in stacks}
-    assert core | {"joblane-fleet-main"} == set(production.templates)
+    assert core | {"joblane-network", "joblane-fleet-main"} == set(production.templates)
     without = production.config.model_copy(update={"fleets": {}})
     assert core == set(synthesize(without, tmp_path).templates)
 
@@ -72,12 +72,45 @@ def test_nothing_can_connect_in(production: Deployment) -> None:
 
 
 def test_the_network_costs_nothing_when_idle(production: Deployment) -> None:
-    assert len(production.resources("AWS::EC2::Subnet")) == 2
+    assert 2 == len(production.resources("AWS::EC2::Subnet", "network"))
     assert not production.resources("AWS::EC2::NatGateway")
     assert not production.resources("AWS::EC2::EIP")
-    assert [
+    assert ["Gateway", "Gateway"] == [
         endpoint["VpcEndpointType"] for endpoint in production.properties("AWS::EC2::VPCEndpoint")
-    ] == ["Gateway", "Gateway"]
+    ]
+
+
+def test_fleets_share_a_vpc_and_have_each_a_security_group_that_lets_nothing_in(
+    production: Deployment, tmp_path: Path
+) -> None:
+    fleet = production.config.fleets["main"]
+    names = ("a", "b", "c")
+    config = production.config.model_copy(update={"fleets": dict.fromkeys(names, fleet)})
+    deployment = synthesize(config, tmp_path)
+    assert 1 == len(deployment.resources("AWS::EC2::VPC"))
+    assert not deployment.resources("AWS::EC2::SecurityGroupIngress")
+    manifest = json.loads((deployment.folder / "cdk.out/manifest.json").read_text(encoding="utf-8"))
+    for name in names:
+        group = deployment.one("AWS::EC2::SecurityGroup", f"fleet-{name}")
+        assert "SecurityGroupIngress" not in group
+        parameters = deployment.templates[f"joblane-fleet-{name}"]["Parameters"]
+        assert "/joblane/network-vpc" == parameters[group["VpcId"]["Ref"]]["Default"]
+        subnets = deployment.one("AWS::AutoScaling::AutoScalingGroup", f"fleet-{name}")
+        assert ["/joblane/network-subnet1", "/joblane/network-subnet2"] == [
+            parameters[subnet["Ref"]]["Default"] for subnet in subnets["VPCZoneIdentifier"]
+        ]
+        dependencies = manifest["artifacts"][f"joblane-fleet-{name}"]["dependencies"]
+        assert "joblane-network" in dependencies
+
+
+def test_a_vpc_that_is_there_is_used_and_none_is_created(laptop: Deployment) -> None:
+    assert not laptop.resources("AWS::EC2::VPC")
+    assert not laptop.resources("AWS::EC2::Subnet")
+    group = laptop.one("AWS::AutoScaling::AutoScalingGroup")
+    assert ["subnet-00000000"] == group["VPCZoneIdentifier"]
+    assert "vpc-00000000" == laptop.one("AWS::EC2::SecurityGroup")["VpcId"]
+    # Its subnets decide who has a public address, and it may be private.
+    assert "NetworkInterfaces" not in template_data(laptop)
 
 
 def test_the_group_has_the_declared_sizes_and_types_and_no_desired_size(

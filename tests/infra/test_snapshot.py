@@ -15,7 +15,8 @@ from tests.infra.synthesis import Deployment, Template
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "JOBLANE_UPDATE_SNAPSHOT"
 LANES = ("lanes", "lanes-2", "lanes-3", "lanes-4")
-STACKS = ("data", *LANES, "identity", "api", "upkeep", "recovery", "projection", "fleet-main")
+CORE = ("data", *LANES, "identity", "api", "upkeep", "recovery", "projection")
+STACKS = (*CORE, "network", "fleet-main")
 
 
 def normalised(template: Template) -> str:

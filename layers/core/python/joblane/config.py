@@ -134,6 +134,19 @@ class Fleet(Strict):
         return self
 
 
+class ExistingNetwork(Strict):
+    """A VPC that is there, in place of one that the stacks create for the fleets."""
+
+    vpc_id: Annotated[str, Field(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
+    """The VPC. Instances need a way to the APIs of AWS and to Amazon Linux's repositories."""
+    subnets: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")], ...],
+        Field(min_length=1),
+    ]
+    """Its subnets for instances, best in several availability zones. They decide whether an
+    instance has a public address."""
+
+
 Network = IPv4Network | IPv6Network
 
 Host = Annotated[str, Field(pattern=r"^[a-z0-9:]([a-z0-9.:-]{0,251}[a-z0-9])?$")]
@@ -177,6 +190,8 @@ class Config(Strict):
     platform: Platform = Platform()
     queues: Annotated[dict[Name, Queue], Field(min_length=1)]
     fleets: dict[Name, Fleet] = {}
+    network: ExistingNetwork | None = None
+    """A VPC for the fleets; without it the stacks create one, which all fleets share."""
     recovery: Recovery = Recovery()
     alerts: Alerts = Alerts()
     access: Issuer | None = None

@@ -112,6 +112,14 @@ OUTPUT: Final = "output/"
 """Prefixes of the objects in that bucket; the tenant follows."""
 
 
+def network_parameter(deployment: str, name: str) -> str:
+    """Name of an SSM parameter with an id of the fleets' network: `/joblane/network-vpc`.
+
+    One segment below the deployment's name: what has two is a tenant's.
+    """
+    return f"/{deployment}/network-{name}"
+
+
 def descriptor_name(deployment: str) -> str:
     """Name of the SSM parameter with the `Descriptor`."""
     return f"/{deployment}/descriptor"
