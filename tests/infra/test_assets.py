@@ -262,5 +262,5 @@ def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> N
         }
         for attempt in ("online", "offline")
     }
-    assert 8 == len(templates["online"])
+    assert 12 == len(templates["online"])
     assert templates["online"] == templates["offline"]
