@@ -134,11 +134,10 @@ class JobCalls(ABC, Generic[J]):
         if isinstance(command, str):
             raise InputError('the command must be a list of words, such as ["echo", "hello"]')
         given = {name: value for name, value in fields.items() if value is not None}
-        body = {"command": list(command), **given}
         answer = yield from act(
             "POST",
             "/v1/jobs",
-            body,
+            {"command": list(command), **given},
             idempotency_key=idempotency_key,
             headers=trace_headers(),
         )

@@ -1,0 +1,345 @@
+"""The script that installs an agent, run against stand-ins for the system's programs."""
+
+import configparser
+import hashlib
+import json
+import os
+import re
+import subprocess
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
+from ec2_agent.attempt.preparation import GRACE_S
+from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
+from infra.agent_install import Boot, Installation, fill
+from infra.assets import archive
+from infra.errors import AssetError
+from joblane.aws.agents import AgentStore
+from joblane.aws.table import decoded, encoded
+
+
+def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
+    values: dict[str, Any] = {
+        "deployment": "joblane",
+        "fleet": "main",
+        "queues": ("default",),
+        "threads": 8,
+        "allow_host_network": False,
+        "egress_allow": (),
+        "egress_refuse": ("203.0.113.0/24",),
+        "egress_mbps": None,
+        "max_memory_mb": None,
+        "release": release,
+        "bundle_url": "s3://bucket/bundle.zip",
+        "bundle_sha256": hashlib.sha256().hexdigest(),  # of the stand-in's, which is empty
+        "region": "eu-west-1",
+        "home": str(tmp_path / "opt"),
+        "units": str(tmp_path),
+    }
+    return Installation(**{**values, **changes})
+
+
+def test_a_release_replaces_no_instance_and_is_upgraded_to_at_once(tmp_path: Path) -> None:
+    one, two = installation(tmp_path, "one"), installation(tmp_path, "two")
+    assert one.fingerprint() != two.fingerprint()
+    # Numbers of tokens differ from synthesis to synthesis.
+    again = installation(tmp_path, "one", bundle_url="${Token[TOKEN.7]}", region="${Token[8]}")
+    assert one.fingerprint() == again.fingerprint()
+    # The user data is part of the launch template.
+    assert {"document", "agents_table", "region"} == vars(Boot("", "", "")).keys() - {
+        "console",
+        "instance_id",
+    }
+
+
+def prepare(tmp_path: Path) -> None:
+    """Write stand-ins for the system's programs, which record how they are called in `asked`."""
+    tools = tmp_path / "tools"
+    asked = tmp_path / "asked"
+    asked.write_text("", encoding="utf-8")
+    if not tools.exists():
+        tools.mkdir()
+        stand_ins = {
+            "dnf": f"[ ! -e {tmp_path}/unreachable ] || {{ rm {tmp_path}/unreachable; exit 1; }}",
+            "sleep": "",
+            "systemctl": f'[ "$2" != is-failed ] || [ -e {tmp_path}/failed ]',
+            # `aws s3 cp ... URL FILE`
+            "aws": 'for file; do :; done; : >"$file"',
+            # `python -m venv --without-pip DIR` and `python -m zipfile -e ZIP DIR`
+            "python3.12": 'for dir; do :; done; case "$2" in\n'
+            'venv) mkdir -p "$dir/bin" "$dir/lib/python3.12/site-packages" ;;\n'
+            'zipfile) mkdir -p "$dir/lib/client" ;; esac',
+        }
+        for name, body in stand_ins.items():
+            tool = tools / name
+            tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{asked}\n{body}\n', encoding="utf-8")
+            tool.chmod(0o755)
+
+
+def start(tmp_path: Path, script: list[str]) -> "subprocess.Popen[str]":
+    """Start the script; `prepare` first."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", "\n".join(script)],
+        env={"PATH": f"{tmp_path / 'tools'}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    """Whether a program that this one has started is `flock`."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    return any(Path(f"/proc/{n}/comm").read_text(encoding="utf-8") == "flock\n" for n in children)
+
+
+def install(tmp_path: Path, script: list[str], *, failed: bool = False) -> list[str]:
+    """Run the script with the stand-ins; return what it asked of them."""
+    prepare(tmp_path)
+    if failed:
+        (tmp_path / "failed").touch()
+    run = start(tmp_path, script)
+    _, err = run.communicate(timeout=60)
+    assert (run.returncode, err) == (0, "")
+    return (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) -> None:
+    first = install(tmp_path, installation(tmp_path, "one").script())
+    again = install(tmp_path, installation(tmp_path, "one").script())
+    second = install(tmp_path, installation(tmp_path, "two").script())
+
+    restart = "systemctl restart joblane-agent"
+    assert "dnf install --quiet --assumeyes python3.12 libseccomp nftables" in first
+    assert restart == first[-1]
+    assert (again) == [
+        "systemctl --quiet enable joblane-agent",
+        "systemctl --quiet is-failed joblane-agent",
+    ]
+    assert restart == second[-1]
+    home = tmp_path / "opt"
+    assert home / "releases/two" == (home / "current").resolve()
+    assert (home / "current/lib/python3.12/site-packages/client").is_dir()
+    assert (
+        (home / "bin/joblane")
+        .read_text(encoding="utf-8")
+        .startswith(f"#!{home}/current/bin/python\n")
+    )
+    assert {"one", "two"} == {release.name for release in (home / "releases").iterdir()}
+
+
+def test_a_repository_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
+    (tmp_path / "unreachable").touch()
+    asked = install(tmp_path, installation(tmp_path, "one").script())
+    assert 2 == sum(line.startswith("dnf install") for line in asked)
+    assert "sleep 2" in asked
+    assert (tmp_path / "opt" / "current").resolve().name == "one"
+
+
+def test_user_data_and_state_manager_may_install_at_once(tmp_path: Path) -> None:
+    script = installation(tmp_path, "one").script()
+    # The first run stops in the middle until the second has asked for the lock.
+    prepare(tmp_path)
+    slow = tmp_path / "tools" / "dnf"
+    slow.write_text(
+        f"#!/bin/sh\necho dnf >>{tmp_path}/asked\nread line <{tmp_path}/go\n", encoding="utf-8"
+    )
+    os.mkfifo(tmp_path / "go")
+    runs = [start(tmp_path, script)]
+    wait_until(lambda: "dnf" in (tmp_path / "asked").read_text(encoding="utf-8"))
+    runs.append(start(tmp_path, script))
+    wait_until(lambda: waits_for_a_lock(runs[1].pid))
+    (tmp_path / "go").write_text("\n", encoding="utf-8")
+    for run in runs:
+        out, err = run.communicate(timeout=30)
+        assert (0, "") == (run.returncode, err), out
+    asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+    assert 1 == asked.count("dnf")
+    assert 1 == asked.count("systemctl restart joblane-agent")
+    release = tmp_path / "opt" / "releases" / "one"
+    assert {"bin", "lib"} == {path.name for path in release.iterdir()}
+
+
+def boot(tmp_path: Path, *, failures: int) -> tuple[int, list[str]]:
+    """Run the user data; its first `failures` attempts to install fail. Returns code and calls."""
+    prepare(tmp_path)
+    for name in ("instance-id", "console"):
+        (tmp_path / name).write_text("i-0123456789abcdef0", encoding="utf-8")
+    document = installation(tmp_path, "one").document()
+    (tmp_path / "document").write_text(json.dumps(document), encoding="utf-8")
+    (tmp_path / "failures").write_text("x" * failures, encoding="utf-8")
+    aws = f"""#!/bin/sh
+echo aws "$@" >>{tmp_path}/asked
+for last; do :; done
+case "$1 $2" in
+"ssm get-document")
+  if [ -s {tmp_path}/failures ]; then
+    printf %s "$(cut -c 2- {tmp_path}/failures)" >{tmp_path}/failures
+    echo "AccessDenied: not yet" >&2
+    echo >&2
+    exit 254
+  fi
+  cat {tmp_path}/document ;;
+"s3 cp") : >"$last" ;;
+"dynamodb put-item")
+  while [ "$1" != --item ]; do shift; done
+  cp "${{2#file://}}" {tmp_path}/row.json ;;
+esac
+"""
+    (tmp_path / "tools" / "aws").write_text(aws, encoding="utf-8")
+    text = Boot(
+        document="joblane-main-agent",
+        agents_table="joblane-agents",
+        region="eu-west-1",
+        console=str(tmp_path / "console"),
+        instance_id=str(tmp_path / "instance-id"),
+    ).user_data()
+    run = start(tmp_path, text.splitlines())
+    run.communicate(timeout=60)
+    return run.returncode, (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+
+
+def test_an_instance_installs_while_it_boots(tmp_path: Path) -> None:
+    code, asked = boot(tmp_path, failures=0)
+    assert 0 == code
+    assert asked[0].startswith("aws ssm get-document --region eu-west-1 --name joblane-main-agent")
+    assert "systemctl restart joblane-agent" == asked[-1]
+    assert not [line for line in asked if "dynamodb" in line]
+
+
+def test_an_installation_that_failed_is_repeated(tmp_path: Path) -> None:
+    code, asked = boot(tmp_path, failures=2)
+    assert 0 == code
+    assert ["sleep 5", "sleep 15"] == [line for line in asked if line.startswith("sleep")]
+    assert "systemctl restart joblane-agent" == asked[-1]
+
+
+def test_why_an_installation_failed_stands_in_the_agents_row_and_on_the_console(
+    tmp_path: Path,
+) -> None:
+    began_ms = int(time.time() * 1000)
+    code, asked = boot(tmp_path, failures=99)
+    assert 1 == code
+    assert not [line for line in asked if line.startswith("systemctl")]
+    console = (tmp_path / "console").read_text(encoding="utf-8")
+    assert "the installation failed: AccessDenied: not yet\n" in console
+
+    row = decoded(json.loads((tmp_path / "row.json").read_text(encoding="utf-8")))
+    store = AgentStore(cast("Any", OneRow(row)), "joblane-agents")
+    shown = store.get("i-0123456789abcdef0")
+    assert shown is not None
+    assert "the installation failed: AccessDenied: not yet" == shown.trouble
+    assert not shown.alive(shown.beat_ms)
+    assert began_ms <= shown.beat_ms <= time.time() * 1000
+
+
+@dataclass
+class OneRow:
+    """A table with one row."""
+
+    row: dict[str, Any]
+
+    def get_item(self, *, Key: Any, **_: Any) -> dict[str, Any]:  # noqa: N803 - boto's name
+        """Read it by its key."""
+        key = decoded(Key)
+        return {"Item": encoded(self.row)} if key.items() <= self.row.items() else {}
+
+
+def test_a_forged_bundle_is_not_installed(tmp_path: Path) -> None:
+    install(tmp_path, installation(tmp_path, "one").script())
+    forged = installation(tmp_path, "two", bundle_sha256=hashlib.sha256(b"ours").hexdigest())
+    with pytest.raises(AssertionError, match="NOT match"):
+        install(tmp_path, forged.script())
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert "systemctl" not in asked
+    assert "zipfile" not in asked
+    releases = tmp_path / "opt" / "releases"
+    assert ["one"] == [path.name for path in releases.iterdir()]
+    assert releases / "one" == (tmp_path / "opt" / "current").resolve()
+
+
+def test_the_archive_of_a_bundle_is_the_same_whenever_it_is_made(tmp_path: Path) -> None:
+    made = []
+    for name, at_s in (("one", 1e9), ("two", 1.5e9)):
+        (tmp_path / name / "lib").mkdir(parents=True)
+        for file in ("b.py", "a.py"):
+            (tmp_path / name / "lib" / file).write_text(file, encoding="utf-8")
+            os.utime(tmp_path / name / "lib" / file, (at_s, at_s))
+        made.append(archive(tmp_path / name))
+    assert made[0].sha256 == made[1].sha256
+    with zipfile.ZipFile(made[0].path) as bundle:
+        assert ["lib/a.py", "lib/b.py"] == bundle.namelist()
+
+
+def sections(unit: Path) -> configparser.ConfigParser:
+    # systemd adds up the values of a setting that is given twice.
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[method-assign, assignment]
+    parser.read_string(unit.read_text(encoding="utf-8"))
+    return parser
+
+
+def test_what_has_the_jobs_is_never_stopped_and_the_agent_has_none(tmp_path: Path) -> None:
+    asked = install(tmp_path, installation(tmp_path, "one").script())
+    (tmp_path / "joblane-jobs.service").write_text("[Service]\n", encoding="utf-8")
+    asked += install(tmp_path, installation(tmp_path, "two").script())
+
+    assert not [line for line in asked if "joblane-jobs" in line]
+    agent = sections(tmp_path / "joblane-agent.service")
+    jobs = sections(tmp_path / "joblane-jobs.service")
+    # Systemd can start a process in a cgroup as long as its children have no controllers.
+    assert ("Delegate" in jobs["Service"], "Delegate" in agent["Service"]) == (True, False)
+    assert "joblane-jobs.service" in agent["Unit"]["Wants"]
+    assert "joblane-jobs.service" in agent["Unit"]["After"]
+
+
+def test_systemd_waits_for_a_drain_and_comes_back_after_a_hand_over(tmp_path: Path) -> None:
+    install(tmp_path, installation(tmp_path, "one").script())
+    service = sections(tmp_path / "joblane-agent.service")["Service"]
+    drain_s = 60  # the default of --drain-s, which the unit keeps
+    assert "--drain-s" not in service["ExecStart"]
+    assert int(service["TimeoutStopSec"]) > drain_s + GRACE_S + SHIP_TIMEOUT_S + GONE_S + FLUSH_S
+    assert service["RestartForceExitStatus"] == service["SuccessExitStatus"] == str(EX_TEMPFAIL)
+
+
+def test_an_agent_that_failed_is_started_and_one_that_was_told_to_leave_is_not(
+    tmp_path: Path,
+) -> None:
+    script = installation(tmp_path, "one").script()
+    install(tmp_path, script)
+    restart = "systemctl restart joblane-agent"
+    assert restart not in install(tmp_path, script)
+    assert restart == install(tmp_path, script, failed=True)[-1]
+
+
+def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
+    install(tmp_path, installation(tmp_path, "one").script())
+
+    changed = installation(tmp_path, "one", allow_host_network=True, egress_mbps=50)
+    asked = install(tmp_path, changed.script())
+
+    assert "systemctl daemon-reload" in asked
+    assert asked[-1] == "systemctl restart joblane-agent"
+    unit = (tmp_path / "joblane-agent.service").read_text(encoding="utf-8")
+    options = "--allow-host-network --egress-refuse 203.0.113.0/24 --egress-mbps 50"
+    assert f"joblane-jobs.service {options}'\n" in unit
+    assert not re.search(r"@[A-Z_]+@", unit)  # groups of system calls begin with one
+
+
+def test_a_place_without_a_value_is_refused() -> None:
+    with pytest.raises(AssetError, match="@SIZE@ has no value"):
+        fill("size=@SIZE@", {"NAME": "x"})
