@@ -1,14 +1,17 @@
 """A tenant that runs its share on an agent waits, and holds up nobody else."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
+from typing import TypeVar
 
 import pytest
 
 from ec2_agent.lanes import intake, tenants
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.intake import Intake
+from ec2_agent.lanes.intake import FULL_PAUSE_S, Intake
 from ec2_agent.lanes.tenants import MOST_HELD, NOTE_AT, QUICK, RENEW_AT, TenantGate, away_s
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
@@ -20,9 +23,15 @@ from joblane.queue.tenant_shares import Allowance
 from tests.support.aws import DESCRIPTOR, Cloud, new_session
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
+from tests.support.virtual_time import run
+
+T = TypeVar("T")
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 FREE = {"default": 8}
+
+CALL_S = 0.01
+"""How long a call takes in virtual time."""
 
 
 class Agent:
@@ -136,10 +145,13 @@ def test_a_tenant_has_few_messages_held_and_the_rest_goes_back_to_the_lane(
 
     async def work() -> None:
         agent.shares["acme"] = share
-        waiting = [asyncio.create_task(agent.gate.wait(agent.deliver())) for _ in range(13)]
+        often = RENEW_AT - 1  # given back for minutes: none is visible again during the test
+        waiting = [
+            asyncio.create_task(agent.gate.wait(agent.deliver(receives=often))) for _ in range(13)
+        ]
         await asyncio.wait(waiting[held:])
         lengths = agent.lane.lengths()
-        assert (0, 13) == (lengths.visible, lengths.in_flight)  # hidden for a second
+        assert (0, 13) == (lengths.visible, lengths.in_flight)
         agent.gate.close()
         await asyncio.gather(*waiting)
         assert held == agent.lane.lengths().visible
@@ -202,10 +214,12 @@ def test_a_message_that_comes_before_its_jobs_row_has_its_wait_noted_later(
 
 def test_one_agent_of_all_without_a_share_notes_the_wait(agent: Agent):
     agent.shares["acme"] = 0
-    for receives in range(1, NOTE_AT + 3):
-        delivery = agent.deliver(receives=receives)
+    # All are received before the first is given back, for a second: it would be received again.
+    deliveries = [agent.deliver(receives=receives) for receives in range(1, NOTE_AT + 3)]
+    for delivery in deliveries:
         asyncio.run(agent.gate.wait(delivery))
-        assert (receives == NOTE_AT) == ("runs 0 of its share of 0" in agent.reason(delivery))
+        noted = "runs 0 of its share of 0" in agent.reason(delivery)
+        assert noted == (delivery.received.receives == NOTE_AT)
     assert 1 == agent.meter.write_units
 
 
@@ -218,11 +232,17 @@ def test_a_job_that_waits_for_days_does_not_become_a_dead_letter(agent: Agent):
     assert (0, 0, 1) == (lengths.visible, lengths.in_flight, lengths.delayed)
 
 
+async def in_a_moment(call: Callable[[], T], _name: str) -> T:
+    """Make a call in place of a thread, for which virtual time would not wait."""
+    await asyncio.sleep(CALL_S)
+    return call()
+
+
 def test_jobs_of_a_tenant_at_its_limit_are_polled_for_seldom_and_lower_lanes_go_on(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ):
     """A hundred messages at the front of the high lane, and one of another tenant behind them."""
-    monkeypatch.setattr(intake, "FULL_PAUSE_S", 0.5)
+    monkeypatch.setattr(intake, "in_thread", in_a_moment)
     monkeypatch.setattr(intake, "LONG_POLL_S", 0)
     sqs = agent.aws.clients.make("sqs")
     high = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "high"))
@@ -230,23 +250,24 @@ def test_jobs_of_a_tenant_at_its_limit_are_polled_for_seldom_and_lower_lanes_go_
     agent.lane.send(Message(job_id=JOB, tenant="other"))
     seen: list[str] = []
 
+    def admit(delivery: Delivery) -> bool:
+        seen.append(Message.decode(delivery.received.body).tenant)
+        return seen[-1] == "other"
+
     async def work() -> None:
-        found = asyncio.Event()
+        loop, reading = asyncio.get_running_loop(), count()
 
-        def admit(delivery: Delivery) -> bool:
-            tenant = Message.decode(delivery.received.body).tenant
-            seen.append(tenant)
-            if tenant == "other":
-                found.set()
-            return tenant == "other"
+        def now() -> float:
+            """As a clock does, it goes on from one reading to the next."""
+            return loop.time() + next(reading) / 1e6
 
-        loop = asyncio.get_running_loop()
         free = {"default": 1, "bulk": 0}
-        polls = Intake(DESCRIPTOR, sqs, lambda: free, asyncio.Event(), loop.time, loop.time)
+        polls = Intake(DESCRIPTOR, sqs, lambda: free, asyncio.Event(), now, now)
         running = asyncio.create_task(polls.run(admit))
-        await asyncio.wait_for(found.wait(), 10)
+        await asyncio.sleep(4 * FULL_PAUSE_S)
         await polls.stop()
         await running
 
-    asyncio.run(work())
-    assert 1 <= seen.count("acme") <= 11  # one, and ten once its lane is known to be crowded
+    run(work())
+    # One, and ten at a time once its lane is known to be crowded: a poll after each pause.
+    assert ["acme", "other", *["acme"] * 30] == seen
