@@ -3,14 +3,16 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
 from botocore.exceptions import ClientError
 
 from functions.instance_watch.handler import Settings, build
+from joblane.aws.agents import AgentStore, Replacements
 from joblane.aws.groups import Group, Groups
+from joblane.aws.table import ConditionFailed
 from joblane.job.lease import Heartbeat
 from joblane.service.instance_watch import NO_AGENT, InstanceWatch, rest_ms
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
@@ -191,15 +193,40 @@ def test_one_that_cannot_be_replaced_does_not_keep_others(aws: Cloud):
     }
 
 
-def test_two_calls_at_once_replace_once(scene: Scene):
-    scene.minutes(10)
+class OvertakenStore(AgentStore):
+    """Lets another call run as a whole between the read and the write of a replacement."""
+
+    def __init__(self, aws: Cloud, other: Callable[[], object]) -> None:
+        super().__init__(aws.clients.make("dynamodb"), FUNCTION_ENVIRONMENT["JOBLANE_AGENTS_TABLE"])
+        self.other = other
+        self.refused = 0
+
+    def put_replacements(
+        self, group: str, count: int, now_ms: int, *, before: Replacements | None
+    ) -> None:
+        """Write after the other call, and count what is refused."""
+        self.other()
+        try:
+            super().put_replacements(group, count, now_ms, before=before)
+        except ConditionFailed:
+            self.refused += 1
+            raise
+
+
+@pytest.mark.parametrize(("earlier", "due"), [(0, 11), (1, 22), (2, 42)])
+def test_of_two_calls_at_once_only_one_replaces(scene: Scene, earlier: int, due: int):
+    """`due` is the minute of the next replacement after so many earlier ones."""
+    scene.minutes(due - 1)
+    assert earlier == len(scene.groups.replaced)
     scene.now += MINUTE
-    other = Scene(scene.aws, FakeGroups(["i-0"]), None, now=scene.now)
-    read = scene.aws.agents.replacements
-    assert read(GROUP) is None
-    scene.watch.run()
-    other.watch.run()
-    assert (["i-0"], []) == (scene.groups.replaced, other.groups.replaced)
+    other = Scene(scene.aws, FakeGroups([*scene.groups.instances]), None, now=scene.now)
+    store = OvertakenStore(scene.aws, other.watch.run)
+    scene.groups.replaced.clear()
+    scene.told.clear()
+    replace(scene.watch, agents=store).run()
+    assert 1 == store.refused
+    assert ([], 0) == (scene.groups.replaced, len(scene.told))
+    assert (1, 1) == (len(other.groups.replaced), len(other.told))
 
 
 def test_rests_double_up_to_six_hours():

@@ -107,9 +107,17 @@ class InstanceWatch:
             return False
         calm = row is None or now_ms - row.last_ms >= rest_ms(row.count) + CALM_MS
         count = 1 if calm or row is None else row.count + 1
+        # EventBridge may deliver an event twice, so two calls may look at a group at once:
+        #
+        #     call A                 agents table             call B
+        #     reads 0:00  <--------  last 0:00  ----------->  reads 0:00
+        #                            last 0:10  <-----------  writes 0:10 if last is 0:00
+        #     writes 0:10 if last                             replaces instances
+        #       is 0:00   -------->  refused
+        #     replaces none
         try:
             self.agents.put_replacements(group, count, now_ms, before=row)
-        except ConditionFailed:  # another call of this function was faster
+        except ConditionFailed:
             return False
         return True
 
