@@ -1,12 +1,14 @@
 """The agent's inbox: commands arrive, strangers' messages do not stop it, nor does its deletion."""
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from ec2_agent.presence.inbox import Inbox
+from joblane.aws.inboxes import KEPT_S
 from joblane.job.message import Command
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB
@@ -31,6 +33,10 @@ def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
         inbox = Inbox(sqs, "joblane-inbox-agent-1")
         queue = await inbox.open()
         assert queue.url == (await inbox.open()).url  # a restart finds its inbox again
+        kept = sqs.get_queue_attributes(
+            QueueUrl=queue.url, AttributeNames=["MessageRetentionPeriod"]
+        )["Attributes"]
+        assert {"MessageRetentionPeriod": str(KEPT_S)} == kept  # the sweep knows inboxes by it
         for body in (
             "nonsense",
             '{"v":1,"command":"format","job_id":"x"}',
@@ -49,22 +55,24 @@ def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
     assert [Command(command="cancel", job_id=JOB)] == seen
 
 
-def refusing(aws: Cloud) -> "tuple[SQSClient, list[str]]":
-    """A client of SQS that refuses a name for each entry of the list."""
+def refusing(aws: Cloud, call: str = "CreateQueue") -> "tuple[SQSClient, list[str]]":
+    """A client of SQS that refuses a call for each entry of the list, with its error code."""
     refusals: list[str] = []
 
     def refuse(**_: Any) -> None:
         if refusals:
-            raise ClientError({"Error": {"Code": refusals.pop()}}, "CreateQueue")
+            raise ClientError({"Error": {"Code": refusals.pop()}}, call)
 
-    aws.emitter().register("before-call.sqs.CreateQueue", refuse)
+    aws.emitter().register(f"before-call.sqs.{call}", refuse)
     return aws.clients.make("sqs"), refusals
 
 
 def test_an_inbox_that_was_deleted_is_created_again_when_sqs_allows_it(aws: Cloud):
     sqs, refusals = refusing(aws)
 
-    async def read() -> Command:
+    creations: list[str] = []
+
+    async def read() -> list[Command]:
         arrived: asyncio.Queue[Command] = asyncio.Queue()
         loop, created = asyncio.get_running_loop(), asyncio.Event()
         inbox = Inbox(sqs, "joblane-inbox-agent-1", pause_s=0.01)
@@ -73,27 +81,51 @@ def test_an_inbox_that_was_deleted_is_created_again_when_sqs_allows_it(aws: Clou
         refusals.extend([DELETED_RECENTLY] * 2)
 
         def note(**_: Any) -> None:
+            creations.append("again")
             loop.call_soon_threadsafe(created.set)
 
         sqs.meta.events.register("after-call.sqs.CreateQueue", note)
         sqs.delete_queue(QueueUrl=queue.url)  # while it polls
         await asyncio.wait_for(created.wait(), 10)
-        sqs.send_message(QueueUrl=queue.url, MessageBody=Command(command="drain").encode())
-        try:
-            return await asyncio.wait_for(arrived.get(), 10)
-        finally:
-            reading.cancel()
+        commands = []
+        for _ in range(2):
+            sqs.send_message(QueueUrl=queue.url, MessageBody=Command(command="drain").encode())
+            commands.append(await asyncio.wait_for(arrived.get(), 10))
+        reading.cancel()
+        return commands
 
-    assert Command(command="drain") == asyncio.run(asyncio.wait_for(read(), 20))
-    assert [] == refusals
+    assert [Command(command="drain")] * 2 == asyncio.run(asyncio.wait_for(read(), 40))
+    assert ([], ["again"]) == (refusals, creations)
+
+
+def test_a_poll_that_fails_otherwise_is_repeated_and_creates_nothing(aws: Cloud):
+    sqs, refusals = refusing(aws, "ReceiveMessage")
+    creations: list[str] = []
+    sqs.meta.events.register("after-call.sqs.CreateQueue", lambda **_: creations.append("once"))
+
+    async def read() -> Command:
+        arrived: asyncio.Queue[Command] = asyncio.Queue()
+        inbox = Inbox(sqs, "joblane-inbox-agent-1", pause_s=0.01)
+        queue = await inbox.open()
+        sqs.send_message(QueueUrl=queue.url, MessageBody=Command(command="drain").encode())
+        refusals.extend(["RequestThrottled"] * 2)
+        reading = asyncio.create_task(inbox.run(queue, arrived.put_nowait))
+        command = await asyncio.wait_for(arrived.get(), 10)
+        reading.cancel()
+        return command
+
+    assert Command(command="drain") == asyncio.run(read())
+    assert ([], ["once"]) == (refusals, creations)
 
 
 def test_an_agent_that_starts_a_moment_after_its_inbox_was_deleted_waits(aws: Cloud):
     sqs, refusals = refusing(aws)
     refusals.extend([DELETED_RECENTLY] * 3)
-    inbox = Inbox(sqs, "joblane-inbox-agent-1", pause_s=0.01)
+    inbox = Inbox(sqs, "joblane-inbox-agent-1", pause_s=0.1)
+    began = time.monotonic()
     assert asyncio.run(inbox.open()).url.endswith("/joblane-inbox-agent-1")
     assert [] == refusals
+    assert time.monotonic() - began >= 3 * 0.1  # a pause after each refusal
 
 
 def test_an_agent_that_may_not_have_an_inbox_does_not_start(aws: Cloud):

@@ -55,10 +55,11 @@ def test_inboxes_without_an_agent_are_deleted_and_others_stay(aws: Cloud):
     assert {} == sweep(aws)
 
 
-def test_a_lane_of_another_deployment_whose_name_begins_so_stays(aws: Cloud):
-    make(aws, "default-high", kept_s=14 * 86_400)
-    assert {"Foreign": 1} == sweep(aws)
-    assert {"default-high"} == left(aws)
+def test_a_queue_whose_name_begins_so_and_that_is_no_inbox_stays(aws: Cloud):
+    for agent, kept_s in (("short", KEPT_S - 1), ("long", 14 * 86_400)):
+        make(aws, agent, kept_s)
+    assert {"Foreign": 2} == sweep(aws)
+    assert {"short", "long"} == left(aws)
 
 
 def test_every_page_is_read(aws: Cloud, monkeypatch: pytest.MonkeyPatch):
