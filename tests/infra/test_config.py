@@ -171,6 +171,21 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "fleets.a.egress_mbps: input should be greater than or equal to 1; it is 0",
         ),
         (
+            GOOD + "[network]\nvpc_id = 'main'\nsubnets = ['subnet-00000000']\n",
+            "network.vpc_id: string should match",
+        ),
+        (
+            GOOD + "[network]\nvpc_id = 'vpc-00000000'\nsubnets = ['subnet-00000000', 'a']\n",
+            "network.subnets.1: string should match",
+        ),
+        (
+            GOOD + "[network]\nvpc_id = 'vpc-00000000'\nsubnets = []\n",
+            (
+                "network.subnets: tuple should have at least 1 item after validation, not 0; "
+                "it is []"
+            ),
+        ),
+        (
             GOOD + "[alerts]\nemail = 'operators'\n",
             "alerts.email: string should match",
         ),

@@ -63,6 +63,23 @@ def test_the_network_costs_nothing_when_idle(production: Deployment) -> None:
     ]
 
 
+def test_the_parameters_of_the_network_name_its_vpc_and_its_subnets(
+    production: Deployment,
+) -> None:
+    (vpc,) = production.resources("AWS::EC2::VPC", "network")
+    subnets = production.resources("AWS::EC2::Subnet", "network")
+    values = {
+        parameter["Name"]: parameter["Value"]["Ref"]
+        for parameter in production.properties("AWS::SSM::Parameter", "network")
+    }
+    assert vpc == values.pop("/joblane/network-vpc")
+    assert {"/joblane/network-subnet1", "/joblane/network-subnet2"} == values.keys()
+    assert set(subnets) == set(values.values())
+    # There is no NAT gateway: an instance without a public address would reach nothing.
+    for subnet in production.properties("AWS::EC2::Subnet", "network"):
+        assert (True, {"Ref": vpc}) == (subnet["MapPublicIpOnLaunch"], subnet["VpcId"])
+
+
 def test_fleets_share_a_vpc_and_have_each_a_security_group_that_lets_nothing_in(
     production: Deployment, tmp_path: Path
 ) -> None:
@@ -90,7 +107,7 @@ def test_a_vpc_that_is_there_is_used_and_none_is_created(laptop: Deployment) -> 
     assert not laptop.resources("AWS::EC2::VPC")
     assert not laptop.resources("AWS::EC2::Subnet")
     group = laptop.one("AWS::AutoScaling::AutoScalingGroup")
-    assert ["subnet-00000000"] == group["VPCZoneIdentifier"]
+    assert ["subnet-00000000", "subnet-11111111"] == group["VPCZoneIdentifier"]
     assert "vpc-00000000" == laptop.one("AWS::EC2::SecurityGroup")["VpcId"]
     # Its subnets decide who has a public address, and it may be private.
     assert "NetworkInterfaces" not in template_data(laptop)
