@@ -1,6 +1,5 @@
 """The local AWS as a place for the smoke test: agents are processes of this machine."""
 
-import json
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import boto3
 import httpx
 
+from joblane.aws.functions import CalledFunction
 from joblane.contract.access import AnyRole
 from joblane.deployment.names import PLATFORM
 from scripts.local.agent import END_GRACE_S
@@ -103,9 +103,8 @@ class LocalSite(Site):
         self.cloud.kill_agent(agent, with_group=True)
         end_shims(self.cloud.run_dir, agent)
         event = {"detail": {"instance-id": agent, "state": "terminated"}}
-        self.aws("lambda").invoke(
-            FunctionName=f"{DEPLOYMENT}-instance_end", Payload=json.dumps(event).encode()
-        )
+        # The call reads the answer: until then nobody closes its connection.
+        CalledFunction(lambda: self.aws("lambda"), f"{DEPLOYMENT}-instance_end")(event)
         self.cloud.start_agent(agent, threads=4)  # as the fleet does
 
     def upgrade(self, agent: str) -> None:
