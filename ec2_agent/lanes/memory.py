@@ -26,6 +26,10 @@ HOLD_S, LONGEST_HOLD_S = 30.0, 4 * 3600.0
 PASS_ON_S, LONGEST_PASS_ON_S = 60, 900
 """How long a message is hidden whose job asks for more than this agent has."""
 
+ROW_COMES_S = 1
+"""How long it is hidden the first time if the job's row is not there yet: submission sends the
+message first, and writes the row next."""
+
 UNLIMITED_MB = 1 << 40
 """More than any jobs ask for."""
 
@@ -102,10 +106,18 @@ class MemoryGate:
         return delivery.received.memory_mb > self.memory.most_mb
 
     async def pass_on(self, delivery: Delivery) -> None:
-        """Leave a message whose job is too large to other agents."""
+        """Leave a message whose job is too large to other agents.
+
+        submission              jobs table         this agent
+        sends the message ---------------------->  no row to write the reason into:
+        writes the row -------> row                hidden for a second, not for a minute
+                                reason  <--------  writes it at the next delivery
+        """
         has = f"agent {self.name} gives a job at most {self.memory.most_mb} MB"
-        await self._note(delivery, has)
-        seconds = min(PASS_ON_S * delivery.received.receives, LONGEST_PASS_ON_S)
+        receives = delivery.received.receives
+        seconds = min(PASS_ON_S * receives, LONGEST_PASS_ON_S)
+        if not await self._note(delivery, has) and receives == 1:
+            seconds = ROW_COMES_S
         await self.flight.give_back(delivery, seconds)
 
     async def enter(self, delivery: Delivery) -> bool:
@@ -123,10 +135,13 @@ class MemoryGate:
         await self.flight.give_back(delivery, 0)
         return False
 
-    async def _note(self, delivery: Delivery, has: str) -> None:
-        """Write into the job what it waits for: once for each job and agent."""
+    async def _note(self, delivery: Delivery, has: str) -> bool:
+        """Write into the job what it waits for: once for each job and agent.
+
+        Returns False if the job's row was not there.
+        """
         asked, message = delivery.received.memory_mb, message_of(delivery)
         if message is None or not self._notes.is_new(message.job_id):
-            return
+            return True
         events.waits_for_memory(message, asked, has)
-        await self._notes.write(message.job_id, f"waits for {asked} MB of memory; {has}")
+        return await self._notes.write(message.job_id, f"waits for {asked} MB of memory; {has}")

@@ -30,8 +30,8 @@ class WaitNotes:
         self._noted.append(job_id)
         return True
 
-    async def write(self, job_id: str, text: str) -> None:
-        """Write what a job waits for, if it still does.
+    async def write(self, job_id: str, text: str) -> bool:
+        """Write what a job waits for, if it still does. Returns whether its row was there.
 
         It is new again if AWS did not answer, or if its row was not there: a message is sent before
         the row is written.
@@ -41,8 +41,10 @@ class WaitNotes:
         except Refused as refusal:
             if refusal.head is None:
                 self._forget(job_id)
+                return False
         except AWS_ERRORS:
             self._forget(job_id)
+        return True
 
     def _forget(self, job_id: str) -> None:
         with suppress(ValueError):  # so many others were noted meanwhile

@@ -156,6 +156,30 @@ def test_a_job_that_is_too_large_for_an_agent_is_left_to_others_and_never_claime
     assert [] == agent.lane.receive(1, 0)  # hidden for a while, not received again and again
 
 
+def test_a_message_that_comes_before_its_jobs_row_comes_again_soon_and_once(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+):
+    """Without it, the reason would be written a minute later."""
+    agent.memory.most_mb = 1024
+    hidden: list[float] = []
+
+    async def give_back(_: Delivery, seconds: float) -> None:
+        hidden.append(seconds)
+
+    monkeypatch.setattr(agent.flight, "give_back", give_back)
+    head = submitted(JOB, "acme", LARGE, 1000)
+    agent.lane.send(wake_up_message(head))
+    first = agent.take()
+    asyncio.run(agent.gate.pass_on(first))
+    again = replace(first, received=replace(first.received, receives=2))
+    asyncio.run(agent.gate.pass_on(again))  # submission died: no row will come
+    assert [1, 120] == hidden
+    agent.aws.jobs.put_new(head)
+    asyncio.run(agent.gate.pass_on(first))
+    assert [1, 120, 60] == hidden
+    assert "of memory" in agent.reason()
+
+
 def test_a_draining_agent_returns_a_message_that_waits_for_memory_at_once(agent: Agent):
     async def work() -> None:
         agent.slots.take("default", 1500)
