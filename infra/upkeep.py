@@ -55,7 +55,7 @@ class UpkeepStack(FunctionStack):
         super().__init__(scope, config, assets, "upkeep", "due jobs and dead letters")
         self._retention = {"JOBLANE_RETENTION": config.retention.model_dump_json()}
         alternate = self._alternate()
-        self._every_minute(alternate)
+        self._requeue(alternate)
         topic = self._topic()
         self._letters(topic)
         self._instance_ends(alternate)
@@ -78,8 +78,8 @@ class UpkeepStack(FunctionStack):
         )
         return alternate
 
-    def _every_minute(self, alternate: sqs.Queue) -> None:
-        """Requeue every minute. A failed call is not repeated: the next one does its work."""
+    def _requeue(self, alternate: sqs.Queue) -> None:
+        """Requeue every minute."""
         resources = self.resources
         requeue = Function(
             self,
@@ -115,16 +115,7 @@ class UpkeepStack(FunctionStack):
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )
-        requeue.keep_failures(alternate.queue_arn, retries=0, max_age_s=60)
-        rule = events.Rule(
-            self,
-            "EveryMinute",
-            description="Joblane: do what has become due",
-            schedule=events.Schedule.rate(Duration.minutes(1)),
-        )
-        rule.add_target(
-            targets.LambdaFunction(requeue.function, dead_letter_queue=alternate, retry_attempts=0)
-        )
+        self._every_minute(requeue, alternate, "EveryMinute", "do what has become due")
 
     def _instance_ends(self, alternate: sqs.Queue) -> None:
         """Free jobs when EC2 reports that an instance of this account has ended.
@@ -178,7 +169,7 @@ class UpkeepStack(FunctionStack):
         )
 
     def _watch(self, alternate: sqs.Queue, topic: sns.ITopic) -> None:
-        """Replace instances without an agent. A failed call is not repeated: the next one looks."""
+        """Replace instances without an agent, every minute."""
         resources = self.resources
         own = {f"aws:ResourceTag/{names.DEPLOYMENT_TAG}": self.config.name}
         watch = Function(
@@ -203,15 +194,21 @@ class UpkeepStack(FunctionStack):
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )
-        watch.keep_failures(alternate.queue_arn, retries=0, max_age_s=60)
+        self._every_minute(watch, alternate, "WatchInstances", "replace instances without an agent")
+
+    def _every_minute(
+        self, called: Function, alternate: sqs.Queue, rule_id: str, purpose: str
+    ) -> None:
+        """Call a function every minute; no failed call is repeated: the next one does its work."""
+        called.keep_failures(alternate.queue_arn, retries=0, max_age_s=60)
         rule = events.Rule(
             self,
-            "WatchInstances",
-            description="Joblane: replace instances without an agent",
+            rule_id,
+            description=f"Joblane: {purpose}",
             schedule=events.Schedule.rate(Duration.minutes(1)),
         )
         rule.add_target(
-            targets.LambdaFunction(watch.function, dead_letter_queue=alternate, retry_attempts=0)
+            targets.LambdaFunction(called.function, dead_letter_queue=alternate, retry_attempts=0)
         )
 
     def _topic(self) -> sns.Topic:

@@ -112,14 +112,14 @@ STEPS = (
         "`scripts/cdk destroy` deletes the stacks, and only what holds data stays",
         account.destroy,
         "the events of the stack in CloudFormation say what cannot be deleted",
-        missing="retained resources",
+        missing="CloudFormation that adopts buckets",
     ),
     Step(
         "deploy again",
         "a deployment adopts what stayed: an earlier job is still there, and a new one runs",
         account.deploy_again,
         "docs/how-to/deploy.md says what a deployment adopts",
-        missing="retained resources",
+        missing="CloudFormation that adopts buckets",
     ),
     Step(
         "CloudTrail",
