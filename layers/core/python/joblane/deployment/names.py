@@ -14,6 +14,9 @@ Lane = Literal["high", "default", "low"]
 LANES: tuple[Lane, ...] = ("high", "default", "low")
 """Lanes of a queue, in the order in which an agent serves them."""
 
+Architecture = Literal["arm64", "x86_64"]
+"""CPU architecture of functions and instances."""
+
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 """A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
 

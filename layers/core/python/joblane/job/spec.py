@@ -140,15 +140,20 @@ SecretReference = Annotated[str, AfterValidator(_reference)]
 """Such as `secretsmanager:joblane/main/db#password` or `ssm:/joblane/main/db-password`."""
 Moment = Annotated[str, AfterValidator(_moment)]
 """RFC 3339 in UTC, such as `2026-11-21T02:07:09Z`."""
+Timeout = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)]
+"""Seconds."""
+HeartbeatTimeout = Annotated[float, Field(ge=1, le=MAX_TIMEOUT_S)]
+"""Seconds."""
+NetworkAccess = Literal["none", "egress", "host"]
 
 
-class _Input(BaseModel):
+class Input(BaseModel):
     """Part of a request: unknown fields are refused, and 5 is not "5"."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
-class Resources(_Input):
+class Resources(Input):
     """Limits of one attempt; a limit that the host cannot apply fails the job before it starts."""
 
     cpus: Annotated[float, Field(gt=0, le=1024)] | None = None
@@ -171,7 +176,7 @@ class Resources(_Input):
         return self.memory_mb or DEFAULT_MEMORY_MB
 
 
-class Retry(_Input):
+class Retry(Input):
     """Number of attempts, and the waits between them."""
 
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
@@ -184,7 +189,7 @@ class Retry(_Input):
     12 h, the limit of SQS."""
 
 
-class SleepParams(_Input):
+class SleepParams(Input):
     """Parameters of the built-in job type `sleep`: for tests, demos and drills."""
 
     ms: Annotated[int, Field(ge=0, le=MAX_TIMEOUT_S * 1000)]
@@ -198,7 +203,7 @@ class SleepParams(_Input):
         return ("sh", "-c", script, "sleep", f"{self.ms / 1000:.3f}", str(self.fail_first))
 
 
-class JobFields(_Input):
+class JobFields(Input):
     """The fields that describe a job: a submission sets them, and the API shows them."""
 
     name: JobName | None = None
@@ -215,13 +220,13 @@ class JobFields(_Input):
     """The lane of the queue."""
     resources: Resources = Resources()
     """Limits of one attempt."""
-    network: Literal["none", "egress", "host"] = "none"
+    network: NetworkAccess = "none"
     """`none`: loopback only. `egress`: the internet. `host`: the instance's network."""
     env: Annotated[dict[EnvName, EnvValue], Field(max_length=500)] = {}
     """Environment variables."""
     secret_env: Annotated[dict[EnvName, SecretReference], Field(max_length=50)] = {}
     """Variables and names of secrets; the agent reads the values when an attempt starts."""
-    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)] = 600
+    timeout_s: Timeout = 600
     """Time limit of one attempt."""
     restartable: bool = True
     """false: never started twice, even if its agent fails."""
@@ -299,7 +304,7 @@ class Submission(JobFields):
         return value
 
 
-class Batch(_Input):
+class Batch(Input):
     """Body of `POST /v1/jobs/batch`; each entry is validated separately."""
 
     jobs: Annotated[tuple[Any, ...], Field(min_length=1, max_length=MAX_BATCH)]

@@ -1,0 +1,169 @@
+"""Job types: what `joblane types push` stores about a typed handler, and its validation.
+
+A definition is written once under a version and never changed, so that a job runs with the version
+it was accepted with.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from joblane.audit.records import Who
+from joblane.deployment.names import Architecture, Lane, Name
+from joblane.formats.json_pointer import MAX_POINTER, PATTERN
+from joblane.job.spec import (
+    EnvName,
+    EnvValue,
+    HeartbeatTimeout,
+    Input,
+    NetworkAccess,
+    Resources,
+    Retry,
+    Timeout,
+)
+
+COMMAND: Final = "command"
+"""Stands for jobs without a type where types are named, so that no type has this name."""
+
+MAX_PARAMS_BYTES: Final = 262_144
+"""Longest params of a job, as JSON in UTF-8."""
+
+MAX_SCHEMA_BYTES: Final = 65_536
+"""Longest JSON Schema, as JSON in UTF-8. DynamoDB stores at most 400 KB in an item, and a function
+reads the item of a type for each new job."""
+
+MAX_BUNDLE_BYTES: Final = 250_000_000
+"""Largest bundle, the zip file with a handler and its dependencies."""
+
+
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+
+
+def _type_name(name: str) -> str:
+    if name == COMMAND:
+        raise ValueError(f"must not be {COMMAND}, which stands for jobs without a type")
+    return name
+
+
+TypeName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), AfterValidator(_type_name)
+]
+"""The name of a job type, such as `sync-tickets`."""
+
+
+def json_bytes(value: object) -> int:
+    """Size of a JSON value in bytes, in its shortest form in UTF-8."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Check what needs no validator of schemas; the service checks the rest."""
+    if json_bytes(schema) > MAX_SCHEMA_BYTES:
+        raise ValueError(f"must take at most {MAX_SCHEMA_BYTES} bytes as JSON")
+    for name, value in _members(schema):
+        if name in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
+            raise ValueError(f"must refer to itself only: {name} must begin with #")
+    return schema
+
+
+def _params_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("type") != "object":
+        raise ValueError('must have "type": "object": params are a JSON object')
+    return _schema(schema)
+
+
+def _members(value: object) -> Iterator[tuple[str, object]]:
+    """All members of all objects in a JSON value."""
+    level = [value]
+    while level:
+        entry = level.pop()
+        if isinstance(entry, dict):
+            yield from entry.items()
+            level.extend(entry.values())
+        elif isinstance(entry, list):
+            level.extend(entry)
+
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+"""A digest, hexadecimal in lower case."""
+
+Entry = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+        r":[A-Za-z_][A-Za-z0-9_]*$",
+        max_length=255,
+    ),
+]
+"""Where a handler is: `package.module:function`."""
+
+Pointer = Annotated[str, StringConstraints(pattern=PATTERN, max_length=MAX_POINTER)]
+"""A JSON Pointer into the params, such as `/tickets`."""
+
+
+class TypeDefaults(Input):
+    """Fields of a submission that the type sets where a submission does not."""
+
+    queue: Name | None = None
+    """The queue."""
+    priority: Lane | None = None
+    """The lane of the queue."""
+    timeout_s: Timeout | None = None
+    """Time limit of one attempt."""
+    heartbeat_timeout_s: HeartbeatTimeout | None = None
+    """Longest time without a message from the handler."""
+    retry: Retry | None = None
+    """Number of attempts, and the waits between them."""
+    resources: Resources | None = None
+    """Limits of one attempt."""
+    network: NetworkAccess | None = None
+    """The network of the job."""
+    restartable: bool | None = None
+    """false: never started twice, even if its agent fails."""
+    env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=500)
+    """Environment variables; those of the submission are added and count first."""
+
+
+class TypeContract(Input):
+    """What a submission of a type must be, and how it is counted."""
+
+    params_schema: Annotated[dict[str, Any], AfterValidator(_params_schema)]
+    """JSON Schema (draft 2020-12) of the params, an object. It refers to itself only."""
+    result_schema: Annotated[dict[str, Any], AfterValidator(_schema)] | None = None
+    """JSON Schema of the result; without one any JSON is a result."""
+    description: Annotated[str, Field(max_length=1000)] = ""
+    """What the type does, for people."""
+    defaults: TypeDefaults = TypeDefaults()
+    """Fields that a submission need not set."""
+    items: Pointer | None = None
+    """JSON Pointer to an array in the params whose length is the number of work items in a job,
+    for queue statistics; a job without the array counts as one. Without a pointer a submission
+    sets `items`."""
+
+
+class TypeDefinition(TypeContract):
+    """A type whose handler is a Python function in a bundle."""
+
+    entry: Entry
+    """The handler, `package.module:function`."""
+    python: Annotated[str, StringConstraints(pattern=r"^3\.(1[1-9]|[2-9][0-9])$")]
+    """Version of Python that runs it, such as `3.11`."""
+    bundles: Annotated[dict[Architecture, Sha256], Field(min_length=1)]
+    """SHA-256 of the bundle for each architecture of the instances that may run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVersion:
+    """A version of a type, which is never changed."""
+
+    name: str
+    version: int
+    """1 for the first one; rises with every change, also after the type was removed."""
+    definition: TypeDefinition
+    pushed_at_ms: int
+    """Unix milliseconds."""
+    pushed_by: Who
