@@ -57,7 +57,7 @@ def _member(owner: str, name: str, value: Any) -> Iterator[str]:  # noqa: ANN401
     returns = "" if source.returns is None else ast.unparse(source.returns).strip("'\"")
     if is_call:
         returns = re.sub(r"^Call\[(.*)\]$", r"\1", returns).replace("Stream[", "Iterator[")
-        returns = re.sub(r"\bJ\b", "Job", returns).replace("Entries", "list[dict[str, Any]]")
+        returns = re.sub(r"\bJ\b", "JobRef", returns).replace("Entries", "list[dict[str, Any]]")
     if isinstance(value, property):
         yield f"\n#### `{call}`\n\nA property: `{returns}`.\n"
     else:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
 
 from joblane import Client
-from joblane.client.clients import Job
+from joblane.client.clients import JobRef
 from joblane.client.job_calls import SubmissionFields
 from joblane.job.lifecycle import EXIT_PERMANENT
 from joblane.job.spec import MAX_BATCH
@@ -34,20 +34,20 @@ CREDENTIALS = "http://169.254.169.254/latest/meta-data/"
 OUTSIDE = "https://checkip.amazonaws.com/"
 
 
-def run(site: Site, script: str, **fields: Unpack[SubmissionFields]) -> Job:
+def run(site: Site, script: str, **fields: Unpack[SubmissionFields]) -> JobRef:
     """Run a shell script as a job; returns the job at its end."""
     with site.client() as client:
         return submitted(client, script, **fields).wait(site.patience_s)
 
 
-def submitted(client: Client, script: str, **fields: Unpack[SubmissionFields]) -> Job:
+def submitted(client: Client, script: str, **fields: Unpack[SubmissionFields]) -> JobRef:
     """Submit a shell script as a job with one attempt, if the fields say no other number."""
     if "retry" not in fields:
         fields["retry"] = ONCE
     return client.submit(["sh", "-c", script], **fields)
 
 
-def expect(job: Job, state: str, **fields: object) -> None:
+def expect(job: JobRef, state: str, **fields: object) -> None:
     """Raise Failure unless a job has this state and these fields."""
     wanted = {"state": state, **fields}
     found = {name: job.data.get(name) for name in wanted}

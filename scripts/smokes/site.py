@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from joblane import Client
-from joblane.client.clients import Job
+from joblane.client.clients import JobRef
 from joblane.contract.access import AnyRole
 from joblane.deployment.names import PLATFORM
 
@@ -113,7 +113,7 @@ def wait_until(what: str, holds: Callable[[], bool], timeout_s: float) -> None:
         time.sleep(POLL_S)
 
 
-def wait_for(job: Job, *states: str, timeout_s: float) -> Job:
+def wait_for(job: JobRef, *states: str, timeout_s: float) -> JobRef:
     """Return a job when it is in one of these states."""
 
     def there() -> bool:

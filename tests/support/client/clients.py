@@ -6,16 +6,16 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from joblane import AsyncClient, AsyncJob, Client
+from joblane import AsyncClient, AsyncJobRef, Client
 
 Connect = Callable[..., AbstractContextManager[Any]]
 """Makes a client from the arguments of `Client`, and closes it."""
 
 
 class Blocking:
-    """An `AsyncClient` or an `AsyncJob` whose methods block."""
+    """An `AsyncClient` or an `AsyncJobRef` whose methods block."""
 
-    def __init__(self, inner: AsyncClient | AsyncJob, runner: asyncio.Runner) -> None:
+    def __init__(self, inner: AsyncClient | AsyncJobRef, runner: asyncio.Runner) -> None:
         self._inner = inner
         self._runner = runner
 
@@ -29,7 +29,7 @@ class Blocking:
             return self._value(self._runner.run(value))
         if inspect.isasyncgen(value):
             return self._items(value)
-        return Blocking(value, self._runner) if isinstance(value, AsyncJob) else value
+        return Blocking(value, self._runner) if isinstance(value, AsyncJobRef) else value
 
     def _items(self, items: AsyncGenerator[Any, Any]) -> Iterator[Any]:
         async def following() -> Any:

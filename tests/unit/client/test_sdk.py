@@ -17,13 +17,13 @@ from cryptography.x509.oid import NameOID
 import joblane
 from joblane import (
     AsyncClient,
-    AsyncJob,
+    AsyncJobRef,
     Client,
     ConfigError,
     FollowError,
     FollowPolicy,
     InputError,
-    Job,
+    JobRef,
     NotFoundError,
     RequestError,
     SubmissionFields,
@@ -271,7 +271,7 @@ def methods(owner: type) -> dict[str, list[inspect.Parameter]]:
 
 def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     assert methods(Client) == methods(AsyncClient)
-    assert methods(Job) == methods(AsyncJob)
+    assert methods(JobRef) == methods(AsyncJobRef)
 
 
 def test_a_submission_has_the_fields_of_the_specification() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
-    from joblane.client.clients import AsyncClient, AsyncJob, Client, Job
+    from joblane.client.clients import AsyncClient, AsyncJobRef, Client, JobRef
     from joblane.client.errors import (
         AccessError,
         AnswerError,
@@ -42,14 +42,14 @@ __all__ = [
     "AnswerError",
     "ApiError",
     "AsyncClient",
-    "AsyncJob",
+    "AsyncJobRef",
     "Certificate",
     "Client",
     "ConfigError",
     "FollowError",
     "FollowPolicy",
     "InputError",
-    "Job",
+    "JobRef",
     "JoblaneError",
     "LogRecord",
     "LoginError",
@@ -67,11 +67,11 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "AsyncClient": "clients",
-    "AsyncJob": "clients",
+    "AsyncJobRef": "clients",
     "Certificate": "transport",
     "Client": "clients",
     "FollowPolicy": "follow",
-    "Job": "clients",
+    "JobRef": "clients",
     "LogRecord": "answers",
     "SubmissionFields": "job_calls",
 }

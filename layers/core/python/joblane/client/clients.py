@@ -98,7 +98,7 @@ class JobValues(Generic[K]):
         return self.data.get("exit_code")
 
 
-class Job(JobValues["Client"]):
+class JobRef(JobValues["Client"]):
     """A job as it was when it was last read, with the calls that concern it."""
 
     def refresh(self) -> Self:
@@ -116,7 +116,7 @@ class Job(JobValues["Client"]):
         return self._client.logs(self.id, follow=follow, tail=tail)
 
 
-class Client(BaseClient[Job, Connection]):
+class Client(BaseClient[JobRef, Connection]):
     """A client of the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
 
     `token` is a bearer token or a source of tokens. Raises `ConfigError` when the URL, the token
@@ -135,11 +135,11 @@ class Client(BaseClient[Job, Connection]):
         """Close the connections that are kept open."""
         self._connection.close()
 
-    def _handle(self, data: JobJson) -> Job:
-        return Job(self, data)
+    def _handle(self, data: JobJson) -> JobRef:
+        return JobRef(self, data)
 
 
-class AsyncJob(JobValues["AsyncClient"]):
+class AsyncJobRef(JobValues["AsyncClient"]):
     """A job as it was when it was last read, with the calls that concern it."""
 
     async def refresh(self) -> Self:
@@ -159,7 +159,7 @@ class AsyncJob(JobValues["AsyncClient"]):
         return self._client.logs(self.id, follow=follow, tail=tail)
 
 
-class AsyncClient(BaseClient[AsyncJob, AsyncConnection]):
+class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     """A client of the API for asyncio: the methods of `Client`, to be awaited.
 
     Methods that yield (`list`, `logs`, `follow`, `requeue`, `restart_failed`) are used with
@@ -179,5 +179,5 @@ class AsyncClient(BaseClient[AsyncJob, AsyncConnection]):
         """Close the connections that are kept open."""
         await self._connection.close()
 
-    def _handle(self, data: JobJson) -> AsyncJob:
-        return AsyncJob(self, data)
+    def _handle(self, data: JobJson) -> AsyncJobRef:
+        return AsyncJobRef(self, data)

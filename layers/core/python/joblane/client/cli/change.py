@@ -11,7 +11,7 @@ from joblane.client.cli.formats import printable
 from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, connect, limit_of
 
 if TYPE_CHECKING:
-    from joblane.client.clients import Job
+    from joblane.client.clients import JobRef
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue, or _all for all queues.")]
 JobType = Annotated[
@@ -137,7 +137,7 @@ def dlq_dismiss(
     _print_job(connect(ctx).dismiss(job_id, reason=reason), as_json=json)
 
 
-def _print_job(job: "Job", message: str | None = None, *, as_json: bool) -> None:
+def _print_job(job: "JobRef", message: str | None = None, *, as_json: bool) -> None:
     said = job.reason if message is None else message
     terminal.show(job.data, lambda: printable(f"{job.id} {job.state}: {said}"), as_json=as_json)
 

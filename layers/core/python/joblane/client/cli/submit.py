@@ -15,7 +15,7 @@ from joblane.client.errors import AnswerError, JoblaneError, ServerError, Unreac
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
-    from joblane.client.clients import Client, Job
+    from joblane.client.clients import Client, JobRef
 
 
 RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb")
@@ -118,7 +118,7 @@ class JobOptions:
 
     idempotency_key: IdempotencyKey = None
 
-    def submit(self, client: "Client", *, attempts: int | None = None) -> "Job":
+    def submit(self, client: "Client", *, attempts: int | None = None) -> "JobRef":
         """Submit the job; `attempts` is the default of --attempts. Raises `JoblaneError`."""
         try:
             return client.submit(self.command, **self._fields(attempts))
@@ -247,7 +247,7 @@ def run(
     raise typer.Exit(exit_codes.of_job(job.data))
 
 
-def _interrupted(client: "Client", job: "Job") -> None:
+def _interrupted(client: "Client", job: "JobRef") -> None:
     """Cancel the job if the person confirms; a second Ctrl-C leaves it running."""
     try:
         if _confirms_cancel(job):
@@ -264,14 +264,14 @@ def _interrupted(client: "Client", job: "Job") -> None:
     )
 
 
-def _confirms_cancel(job: "Job") -> bool:
+def _confirms_cancel(job: "JobRef") -> bool:
     if not (terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stderr)):
         return False
     terminal.write(f"\njoblane: cancel job {job.id}? [y/N] ".encode(), stderr=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _follow(client: "Client", job: "Job", *, raw: bool, as_json: bool, give_up_s: float) -> None:
+def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float) -> None:
     from joblane.client.cli.log_follower import LogFollower, LogWriter  # noqa: PLC0415
 
     if as_json:
