@@ -59,6 +59,9 @@ JOB_INDEXES: dict[str, tuple[Key, Key]] = {
 }
 """Indexes of the jobs table; the last two are sparse."""
 
+KEY_INDEX: tuple[str, Key, Key] = ("by_type", ("type", _TEXT), ("key", _TEXT))
+"""Index of the keys table. Its entries change only when a key's row comes or goes."""
+
 
 class DataStack(JoblaneStack):
     """The resources that hold data.
@@ -79,6 +82,13 @@ class DataStack(JoblaneStack):
                 sort_key=_attribute(sort),
                 projection_type=dynamodb.ProjectionType.KEYS_ONLY,
             )
+        index, partition, sort = KEY_INDEX
+        tables["keys"].add_global_secondary_index(
+            index_name=index,
+            partition_key=_attribute(partition),
+            sort_key=_attribute(sort),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
         tables["audit"].add_global_secondary_index(
             index_name="by_job",
             partition_key=_attribute(("job", _TEXT)),

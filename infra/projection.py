@@ -15,7 +15,7 @@ from infra.function import Function, FunctionStack
 from infra.policies import Grant
 from joblane.config import Config
 from joblane.deployment.names import stream_parameter_name
-from joblane.job.lifecycle import WAITING, State
+from joblane.job.lifecycle import NOT_RUNNING, State
 
 BATCH = 1000
 WINDOW_S = 5
@@ -29,7 +29,7 @@ MAX_AGE_S = 3600
 
 LATE_MS = 5 * 60 * 1000
 
-_WAITING = sorted(state.value for state in WAITING)
+_NOT_RUNNING = sorted(state.value for state in NOT_RUNNING)
 _ACTIVE = State.ACTIVE.value
 
 
@@ -49,12 +49,12 @@ def patterns() -> list[dict[str, object]]:
 
     return [
         {"eventName": ["INSERT"], "dynamodb": job},
-        change(other(_WAITING), [*_WAITING]),
-        change([*_WAITING], other(_WAITING)),
-        change([_ACTIVE], other([_ACTIVE, *_WAITING])),
+        change(other(_NOT_RUNNING), [*_NOT_RUNNING]),
+        change([*_NOT_RUNNING], other(_NOT_RUNNING)),
+        change([_ACTIVE], other([_ACTIVE, *_NOT_RUNNING])),
         {
             "eventName": ["REMOVE"],
-            "dynamodb": {**job, "OldImage": {"state": {"S": [*_WAITING]}}},
+            "dynamodb": {**job, "OldImage": {"state": {"S": [*_NOT_RUNNING]}}},
         },
     ]
 

@@ -40,6 +40,8 @@ def _actor(state: State, event: Event) -> str:
         return "the dead-letter function"
     if state is State.ACTIVE or event in {Event.START, Event.BLOCK}:
         return "an agent"
+    if event in {Event.GRANT, Event.QUEUE}:
+        return "the function sequel" if event is Event.GRANT else "the requeue function"
     return "the requeue function" if event in {Event.WAKE, Event.EXPIRE} else "submission"
 
 

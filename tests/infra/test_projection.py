@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from infra.projection import MAX_AGE_S, patterns
-from joblane.job.lifecycle import TABLE, WAITING, State
+from joblane.job.lifecycle import NOT_RUNNING, TABLE, State
 from joblane.queue.activity import KINDS
 from joblane.queue.usage import OPEN_MINUTES
 from tests.infra.synthesis import Deployment
@@ -17,7 +17,7 @@ def test_lambda_takes_no_more_filters() -> None:
 def test_what_it_is_called_for_is_what_it_counts() -> None:
     for (before, _), after in TABLE.items():
         active = after in KINDS and KINDS[after] != KINDS.get(before)
-        begins_or_stops = (before in WAITING) != (after in WAITING)
+        begins_or_stops = (before in NOT_RUNNING) != (after in NOT_RUNNING)
         has_output = before is State.ACTIVE and after is not State.ACTIVE
         counts = active or begins_or_stops or has_output
         passing = [pattern for pattern in patterns() if passes(pattern, before, after)]
@@ -28,7 +28,7 @@ def test_what_it_is_called_for_is_what_it_counts() -> None:
 def test_it_is_called_for_waiting_jobs_that_are_deleted() -> None:
     (removal,) = (pattern for pattern in patterns() if pattern["eventName"] == ["REMOVE"])
     dynamodb: Any = removal["dynamodb"]
-    assert WAITING == set(dynamodb["OldImage"]["state"]["S"])
+    assert NOT_RUNNING == set(dynamodb["OldImage"]["state"]["S"])
 
 
 def test_a_minute_is_closed_when_the_projector_has_given_up_its_changes() -> None:

@@ -10,6 +10,7 @@ from joblane.job.head import SAME_ATTEMPT, Head, PayloadObject, Step
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.job.spec import Submission
 from joblane.job.trace import TraceContext, parse_trace
+from joblane.key.segments import KeyName
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
@@ -64,6 +65,9 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "resubmitted_as": head.resubmitted_as,
         "waits_for": head.waits_for,
         "output_bytes": head.output_bytes or None,
+        # What the function `sequel` is called for (infra/sequel.py).
+        "follows": None if head.key is None else {"k": head.key.encode()},
+        "slot": head.slot,
         **trace_values(head.caller_trace),
         "spec": spec,
         # What counting needs of a submission that is in DATA.
@@ -126,7 +130,15 @@ def from_row(row: Row, data: Row) -> Head:
         waits_for=row.get("waits_for"),
         output_bytes=row.get("output_bytes", 0),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
+        key=key_of(row),
+        slot=row.get("slot"),
     )
+
+
+def key_of(row: Row) -> KeyName | None:
+    """The key of a job's row; None for a job without one."""
+    follows = row.get("follows", {}).get("k")
+    return None if follows is None else KeyName.decode(follows)
 
 
 def from_item(item: Item) -> Head:

@@ -8,6 +8,7 @@ from joblane.aws.table import ConditionFailed, Row
 from joblane.job.head import SAME_ATTEMPT, Head, Step
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import apply, rearmed
+from joblane.key.segments import KeyName
 
 
 class JobMoves(JobTable):
@@ -36,6 +37,29 @@ class JobMoves(JobTable):
                 {"blocked": State.BLOCKED, "condition": condition},
             ),
             removes=("attention", "condition", "waits_for"),
+        )
+        return self._complete(row)
+
+    def grant(self, job_id: str, key: KeyName, slot: int, step: Step) -> Head:
+        """Let a job go that got a slot of its key: to pending, one write, no read.
+
+        Its message is sent after this, as after `unblock`.
+
+            sequel                       table                      API
+            key: B has slot 8
+                                         cancelled         <------  move: cancel
+            grant B if waiting  ----->   refused
+
+        B's own end then frees the slot. Raises Refused with the job as it is.
+        """
+        row = self._transition(
+            job_id,
+            [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
+            Condition(
+                "#state = :waiting AND #follows.#k = :key",
+                {"waiting": State.WAITING, "key": key.encode()},
+            ),
+            sets={"slot": slot},
         )
         return self._complete(row)
 

@@ -7,7 +7,7 @@ from typing import Any
 from joblane.aws.job_items import HEAD
 from joblane.aws.table import Row, decoded
 from joblane.job.head import Step
-from joblane.job.lifecycle import WAITING, State
+from joblane.job.lifecycle import NOT_RUNNING, State
 from joblane.queue.activity import Change, kind_of
 
 
@@ -23,7 +23,7 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
     new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
     before, after = _state(old), _state(new)
     kind = None if after is None else kind_of(before, after)
-    waiting = (after in WAITING) - (before in WAITING)
+    waiting = (after in NOT_RUNNING) - (before in NOT_RUNNING)
     output_bytes = max(0, new.get("output_bytes", 0) - old.get("output_bytes", 0))
     if kind is None and not waiting and not output_bytes:
         return None

@@ -15,6 +15,7 @@ from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
 from joblane.job.spec import LISTED_CHARS, Submission
 from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
+from joblane.key.segments import KeyName
 
 INLINE_SPEC_BYTES = 340
 """Longest submission stored in the head, together with a trace context that came with it (66 bytes,
@@ -158,6 +159,10 @@ class Head:
     """Output that its attempts have stored, without those whose agent was lost."""
     caller_trace: TraceContext | None = None
     """The trace context that it was submitted with; None if there was none."""
+    key: KeyName | None = None
+    """The key that limits how many jobs run at once with it; None for most jobs."""
+    slot: int | None = None
+    """The number of its slot of that key; None if it has none yet."""
 
     @property
     def trace(self) -> TraceContext:
@@ -205,6 +210,11 @@ class Head:
         if self.waits_for is not None and self.state in {State.PENDING, State.RETRY, State.BLOCKED}:
             return self.waits_for
         return self.timeline[-1].full_reason
+
+    @property
+    def slot_token(self) -> str | None:
+        """JOBLANE_SLOT of its attempt, for fencing: it rises with every claim under the key."""
+        return None if self.slot is None else f"{self.slot}.{self.epoch}"
 
     @property
     def deadline_ms(self) -> int | None:

@@ -17,6 +17,7 @@ class State(StrEnum):
     """State of a job (docs/reference/states.md)."""
 
     SCHEDULED = "scheduled"
+    WAITING = "waiting"
     PENDING = "pending"
     ACTIVE = "active"
     RETRY = "retry"
@@ -36,6 +37,10 @@ class Event(StrEnum):
 
     WAKE = "wake"
     """`run_at` is reached."""
+    QUEUE = "queue"
+    """`run_at` is reached, and its key has no free slot."""
+    GRANT = "grant"
+    """It gets a slot of its key."""
     START = "start"
     """An agent claims the job."""
     TAKE_OVER = "take over"
@@ -59,21 +64,31 @@ class Event(StrEnum):
     EXPIRE = "expire"
     """The deadline has passed."""
     SKIP = "skip"
-    """No agent of its target is available."""
+    """A newer job of its key replaces it, or its key was full when it was due."""
     OVERTAKE = "overtake"
-    """A newer job of the same key replaces it."""
+    """Its agent was lost, and another job waits for its slot (`fail-stale`)."""
     RETRY = "retry"
     """An operator restarts the job; counters are reset."""
     REPLAY = "replay"
     """The same for a dead job, from the dead-letter list."""
+    RETRY_QUEUED = "retry, queued"
+    """As `RETRY`, for a job whose key has no free slot."""
+    REPLAY_QUEUED = "replay, queued"
+    """As `REPLAY`, for a job whose key has no free slot."""
     DISMISS = "dismiss"
     """An operator removes a dead job from the dead-letter list."""
 
 
 TABLE: Mapping[tuple[State, Event], State] = {
     (State.SCHEDULED, Event.WAKE): State.PENDING,
+    (State.SCHEDULED, Event.QUEUE): State.WAITING,
+    (State.SCHEDULED, Event.SKIP): State.SKIPPED,
     (State.SCHEDULED, Event.CANCEL): State.CANCELLED,
     (State.SCHEDULED, Event.EXPIRE): State.EXPIRED,
+    (State.WAITING, Event.GRANT): State.PENDING,
+    (State.WAITING, Event.SKIP): State.SKIPPED,
+    (State.WAITING, Event.CANCEL): State.CANCELLED,
+    (State.WAITING, Event.EXPIRE): State.EXPIRED,
     (State.PENDING, Event.START): State.ACTIVE,
     (State.PENDING, Event.BLOCK): State.BLOCKED,
     (State.PENDING, Event.EXHAUST): State.DEAD,
@@ -99,8 +114,11 @@ TABLE: Mapping[tuple[State, Event], State] = {
     (State.BLOCKED, Event.CANCEL): State.CANCELLED,
     (State.BLOCKED, Event.EXPIRE): State.EXPIRED,
     (State.FAILED, Event.RETRY): State.PENDING,
+    (State.FAILED, Event.RETRY_QUEUED): State.WAITING,
     (State.DEAD, Event.RETRY): State.PENDING,
+    (State.DEAD, Event.RETRY_QUEUED): State.WAITING,
     (State.DEAD, Event.REPLAY): State.PENDING,
+    (State.DEAD, Event.REPLAY_QUEUED): State.WAITING,
     (State.DEAD, Event.DISMISS): State.DISMISSED,
 }
 """Every allowed transition; all others are refused.
@@ -113,7 +131,9 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 }
 """The states that follow each state, by any event."""
 
-OPERATORS = frozenset({Event.RETRY, Event.REPLAY, Event.DISMISS})
+OPERATORS = frozenset(
+    {Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED, Event.DISMISS}
+)
 """Events that only an operator causes; only these move a job that has ended."""
 
 ENDED: frozenset[State] = frozenset(
@@ -123,7 +143,7 @@ ENDED: frozenset[State] = frozenset(
 )
 """Terminal states: only an operator moves a job on."""
 
-WAITING: frozenset[State] = frozenset(State) - ENDED - {State.ACTIVE}
+NOT_RUNNING: frozenset[State] = frozenset(State) - ENDED - {State.ACTIVE}
 """States of jobs that neither run nor have ended."""
 
 CLAIMABLE: frozenset[State] = frozenset(s for s, event in TABLE if event is Event.START)

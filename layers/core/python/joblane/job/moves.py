@@ -10,13 +10,18 @@ from enum import Enum, auto
 from joblane.job.head import SAME_ATTEMPT, Head, Step, folded, waits_in_lane, with_step
 from joblane.job.lifecycle import ENDED, TABLE, Event, Outcome, State
 
-_RESTARTS = frozenset({Event.RETRY, Event.REPLAY})
+_RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED})
+
+_SENT = frozenset({Event.RETRY, Event.REPLAY, Event.WAKE})
+"""Events after which a message has to be sent."""
 
 _DONE: dict[Event, str] = {
     Event.CANCEL: "cancelled",
     Event.EXPIRE: "expired",
     Event.RETRY: "retried",
     Event.REPLAY: "replayed",
+    Event.RETRY_QUEUED: "retried",
+    Event.REPLAY_QUEUED: "replayed",
     Event.DISMISS: "dismissed",
 }
 
@@ -46,7 +51,9 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
                 f"the job's deadline {head.spec.deadline} has passed, so it cannot be {verb}; "
                 "submit it again"
             )
-        return Step(to, now_ms, 0, f"{why}; {waits_in_lane(head.spec)}")
+        # A job that waits for its key has the reason from its caller.
+        wait = f"; {waits_in_lane(head.spec)}" if to is State.PENDING else ""
+        return Step(to, now_ms, 0, f"{why}{wait}")
     return Step(to, now_ms, SAME_ATTEMPT, why)
 
 
@@ -89,8 +96,10 @@ def _wake_after(head: Head, event: Event, step: Step) -> int | None:
     """
     if step.state in ENDED:
         return None
-    if event in _RESTARTS or event is Event.WAKE:
+    if event in _SENT:
         return step.at_ms
+    if step.state is State.WAITING:  # it gets its message with its slot
+        return head.deadline_ms
     return head.wake_at_ms
 
 

@@ -13,7 +13,7 @@ from joblane.client.clients import Client
 from joblane.client.errors import JoblaneError
 from joblane.client.follow import FollowPolicy, Note, Runtime
 
-WAITING = frozenset({"scheduled", "pending", "retry", "blocked"})
+WAITING = frozenset({"scheduled", "waiting", "pending", "retry", "blocked"})
 """States in which a job waits."""
 
 PATIENCE_S = 2.0

@@ -1,0 +1,122 @@
+"""Adapter for the `keys` table: the slots of each key, and who waits for one.
+
+A row is read, a decision is made on it (`joblane.key.decide`), and the next row is written only if
+the version is still the same. An admission writes it in one transaction with the job
+(`joblane.aws.keyed_jobs`); what follows an end writes it alone.
+"""
+
+from dataclasses import dataclass
+
+from joblane.aws.table import ConditionFailed, Row, Store
+from joblane.key.policy import KeyLimits
+from joblane.key.segments import KeyName
+from joblane.key.state import IDLE_S, KeyState
+
+
+class KeyChanged(Exception):
+    """The row has changed since it was read: read it again and decide anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key as it was read."""
+
+    tenant: str
+    name: KeyName
+    segments: str
+    """The segments as a JSON array; empty if the key has no row."""
+    version: int
+    """0 if the key has no row."""
+    state: KeyState
+
+
+class KeyStore(Store):
+    """Reads keys, and writes them by comparing their version."""
+
+    def get(self, tenant: str, name: KeyName, now_ms: int) -> StoredKey:
+        """Read a key, strongly consistent: one read unit for each 4 KB."""
+        row = self._table.get({"key": row_key(tenant, name)})
+        if row is None:
+            return StoredKey(tenant, name, "", 0, KeyState(grants=now_ms))
+        return _from_row(row)
+
+    def page(
+        self, tenant: str, scope: str, *, limit: int, after: str | None
+    ) -> tuple[list[StoredKey], str | None]:
+        """Read a page of the keys of a scope, by their names: those in use, and idle ones of a day.
+
+        `after` is the second value of the previous page. Two requests a page.
+        """
+        partition = f"{tenant}#{scope}"
+        start = None if after is None else {"type": partition, "key": f"{partition}#{after}"}
+        rows, following = self._table.query(
+            "#type = :type",
+            {"type": partition},
+            start=start,
+            IndexName="by_type",
+            Limit=limit,
+        )
+        found = self._table.get_many([{"key": row["key"]} for row in rows])
+        keys = sorted(map(_from_row, found), key=lambda key: key.name.hash)
+        return keys, None if following is None else following["key"].rpartition("#")[2]
+
+    def write(self, seen: StoredKey, state: KeyState, now_ms: int) -> None:
+        """Write the next state of a key. Raises KeyChanged if its row has changed since.
+
+            sequel                       keys                       submission
+            reads version 4                                         reads version 4
+                                         version 5         <------  transaction: queued
+            write if version 4  ----->   refused: reads again, and grants the slot
+
+        The SDK repeats a call whose answer was lost; the row that the first one wrote counts as
+        success.
+        """
+        row = to_row(seen, state, now_ms)
+        try:
+            self._table.put(row, unchanged(seen), seen=seen.version)
+        except ConditionFailed as failure:
+            if failure.row != {name: value for name, value in row.items() if value is not None}:
+                raise KeyChanged from failure
+
+
+def row_key(tenant: str, name: KeyName) -> str:
+    """Primary key of a key's row."""
+    return f"{tenant}#{name.encode()}"
+
+
+def unchanged(seen: StoredKey) -> str:
+    """The condition that a row has not changed; `:seen` is the version that was read."""
+    return "#version = :seen" if seen.version else "attribute_not_exists(#version)"
+
+
+def to_row(seen: StoredKey, state: KeyState, now_ms: int) -> Row:
+    """The whole row, with the next version."""
+    return {
+        "key": row_key(seen.tenant, seen.name),
+        "type": f"{seen.tenant}#{seen.name.scope}",
+        "segments": seen.segments,
+        "version": seen.version + 1,
+        "grants": state.grants,
+        "active": dict(state.active),
+        "queued": list(state.queued),
+        **state.limits.model_dump(),
+        "queued_total": state.queued_total,
+        "replaced": state.replaced,
+        "stale": state.stale,
+        "expires_at": now_ms // 1000 + IDLE_S if state.idle else None,
+    }
+
+
+def _from_row(row: Row) -> StoredKey:
+    tenant, _, name = row["key"].partition("#")
+    limits = {field: row[field] for field in KeyLimits.model_fields}
+    state = KeyState(
+        grants=row["grants"],
+        active=row["active"],
+        queued=tuple(row["queued"]),
+        limits=KeyLimits(**limits),
+        queued_total=row["queued_total"],
+        replaced=row["replaced"],
+        stale=row["stale"],
+    )
+    return StoredKey(tenant, KeyName.decode(name), row["segments"], row["version"], state)

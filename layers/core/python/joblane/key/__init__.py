@@ -1,0 +1,1 @@
+"""Keyed concurrency: who may run at once under a key, as values and pure decisions."""

@@ -1,0 +1,183 @@
+"""The decisions of a key: admission, and what follows the end of a job. Pure.
+
+Each takes the state of a key and returns the next one, which its caller writes only if the row has
+not changed since (`joblane.aws.keys`); else it decides anew. tests/unit/test_key_model.py tries
+every order of writes, crashes and repeated events over these functions.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from joblane.key.policy import KeyLimits
+from joblane.key.state import Grant, KeyState
+
+RejectReason = Literal["active-limit", "queue-depth"]
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The job gets a slot: its message is sent, then job and key are written."""
+
+    state: KeyState
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The job waits for a slot; it has no message."""
+
+    state: KeyState
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The job is accepted, and an older one is skipped in the same transaction.
+
+    Only while that one has not started; else the whole write is refused.
+    """
+
+    state: KeyState
+    victim: str
+    slot: int | None
+    """The slot that the new job gets; None if it waits for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesced:
+    """The job is not accepted: one that is there stands for it. Nothing is written."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The job is not accepted. Nothing is written."""
+
+    reason: RejectReason
+    """`active-limit` if a job with a slot has started, `queue-depth` if none has."""
+    state: KeyState
+    """The state that it found."""
+
+
+Admission = Granted | Queued | Replaced | Coalesced | Rejected
+
+
+def needs_holders(state: KeyState, limits: KeyLimits) -> bool:
+    """Whether `admit` needs to know which holders have started."""
+    full = replace(state, limits=limits).full
+    return full and (
+        limits.when_full == "reject" or (limits.when_full == "replace-oldest" and not state.queued)
+    )
+
+
+def admit(
+    state: KeyState, job_id: str, limits: KeyLimits, started: Mapping[str, bool]
+) -> Admission:
+    """Decide on a new job.
+
+    `started` says of each holder whether an agent has claimed it; needed if `needs_holders`.
+    """
+    state = replace(state, limits=limits)
+    if len(state.active) < limits.max_active and not state.queued:
+        return _granted(state, job_id)
+    if not state.full:
+        return _queued(state, job_id)
+    match limits.when_full:
+        case "coalesce":
+            return Coalesced((*state.queued, *state.holders)[0])
+        case "replace-oldest":
+            if state.queued:
+                rest = replace(state, queued=state.queued[1:], replaced=state.replaced + 1)
+                return Replaced(_queued(rest, job_id).state, state.queued[0], None)
+            # With lowered limits a key may have more holders than slots: then one that ends frees
+            # none, and the new job waits.
+            for holder in state.holders if len(state.active) <= limits.max_active else ():
+                if not started.get(holder, True):
+                    left = {job: slot for job, slot in state.active.items() if job != holder}
+                    rest = replace(state, active=left, replaced=state.replaced + 1)
+                    granted = _granted(rest, job_id)
+                    return Replaced(granted.state, holder, granted.slot)
+    return Rejected(_reason(state, started), state)
+
+
+def readmit(
+    state: KeyState, job_id: str, limits: KeyLimits, started: Mapping[str, bool]
+) -> Granted | Queued | Rejected:
+    """Decide on an ended job that is retried or replayed.
+
+    If its end was not handled yet, it still has its slot, and keeps it with a new grant:
+
+        sequel                       table                      API
+                                     failed, slot 7
+                                     pending, slot 8    <-----  move: retry
+        end of slot 7: 8 is not 7,
+        so nothing is freed
+    """
+    if job_id in state.active:
+        return _granted(state, job_id)
+    state = replace(state, limits=limits)
+    if len(state.active) < limits.max_active and not state.queued:
+        return _granted(state, job_id)
+    return Rejected(_reason(state, started), state) if state.full else _queued(state, job_id)
+
+
+class End(NamedTuple):
+    """The end of a job, as the stream of the jobs table shows it."""
+
+    job_id: str
+    slot: int | None
+    """The slot that it had; None if it ended before its row had one."""
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What follows ends of jobs."""
+
+    state: KeyState | None
+    """The next state; None if nothing changes: the events came before."""
+    granted: tuple[Grant, ...]
+    """Jobs to let go: those that got a slot; all that have one if one of the ends came before. That
+    makes good a crash between the write of the key and the moves of those that got a slot then."""
+
+
+def release(state: KeyState, ends: Iterable[End]) -> Released:
+    """Take ended jobs out of the key, and give their slots to those that wait.
+
+    A job that was retried since is told apart by its slot (`readmit`). A job that ended without a
+    slot in its row was waiting, or had just been granted one.
+    """
+    active, queued, stale = dict(state.active), list(state.queued), state.stale
+    repeated = False
+    for end in ends:
+        if end.job_id in active and end.slot in (None, active[end.job_id]):
+            del active[end.job_id]
+            stale += end.stale
+        elif end.job_id in queued and end.slot is None:
+            queued.remove(end.job_id)
+        else:
+            repeated = True
+    grants, granted = state.grants, []
+    while queued and len(active) < state.limits.max_active:
+        grants += 1
+        active[queued[0]] = grants
+        granted.append(Grant(queued.pop(0), grants))
+    after = replace(state, grants=grants, active=active, queued=tuple(queued), stale=stale)
+    if repeated:
+        granted = [Grant(job, after.active[job]) for job in after.holders]
+    return Released(None if after == state else after, tuple(granted))
+
+
+def _granted(state: KeyState, job_id: str) -> Granted:
+    slot = state.grants + 1
+    return Granted(replace(state, grants=slot, active={**state.active, job_id: slot}), slot)
+
+
+def _queued(state: KeyState, job_id: str) -> Queued:
+    queued = (*state.queued, job_id)
+    return Queued(replace(state, queued=queued, queued_total=state.queued_total + 1))
+
+
+def _reason(state: KeyState, started: Mapping[str, bool]) -> RejectReason:
+    return "active-limit" if any(started.get(job, False) for job in state.active) else "queue-depth"
