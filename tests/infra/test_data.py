@@ -51,7 +51,10 @@ def test_what_changes_is_indexed_by_keys_only(production: Deployment) -> None:
     (of_audit,) = found.pop("joblane-audit")["GlobalSecondaryIndexes"]
     assert [("job", "HASH"), ("id", "RANGE")] == schema(of_audit["KeySchema"])
     assert of_audit["Projection"] == {"ProjectionType": "ALL"}
-    assert len(found) == 7
+    (of_keys,) = found.pop("joblane-keys")["GlobalSecondaryIndexes"]
+    assert [("type", "HASH"), ("key", "RANGE")] == schema(of_keys["KeySchema"])
+    assert of_keys["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+    assert len(found) == 6
     assert not any("GlobalSecondaryIndexes" in table for table in found.values())
 
 

@@ -25,7 +25,13 @@ from joblane.job.lifecycle import (
 from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearmed
 from tests.support.jobs import JOB, submission
 
-OPERATORS = {Event.RETRY, Event.REPLAY, Event.DISMISS}
+OPERATORS = {
+    Event.RETRY,
+    Event.REPLAY,
+    Event.RETRY_QUEUED,
+    Event.REPLAY_QUEUED,
+    Event.DISMISS,
+}
 
 
 def job(state: State, **spec: object) -> Head:
@@ -251,7 +257,7 @@ def test_whatever_comes_late_twice_or_in_disorder(
         assert after.epoch >= before.epoch
         if before.state in ENDED:
             assert action[0] == "go on" or action[1] in OPERATORS
-            assert TRANSITIONS[before.state] <= {State.PENDING, State.DISMISSED}
+            assert TRANSITIONS[before.state] <= {State.PENDING, State.WAITING, State.DISMISSED}
     times = [step.at_ms for step in table.head.timeline]
     assert sorted(times) == times
     if not restartable:
