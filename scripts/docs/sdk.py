@@ -5,6 +5,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import joblane
@@ -16,10 +17,12 @@ _WIDTH = 95
 
 
 def names() -> str:
-    """Classes with their methods, then the errors."""
+    """Classes with their methods, functions, then the errors of the client."""
     public = {name: getattr(joblane, name) for name in joblane.__all__}
-    errors = {n: c for n, c in public.items() if issubclass(c, JoblaneError)}
-    parts = ["\n".join(_class(n, c)) for n, c in sorted(public.items()) if n not in errors]
+    classes = {n: c for n, c in public.items() if inspect.isclass(c)}
+    errors = {n: c for n, c in classes.items() if issubclass(c, JoblaneError)}
+    parts = ["\n".join(_class(n, c)) for n, c in sorted(classes.items()) if n not in errors]
+    parts += ["\n".join(_function(n, f)) for n, f in public.items() if n not in classes]
     rows = ["### Errors\n", "| error | retryable | meaning |", "|---|---|---|"]
     for name, error in errors.items():
         retryable = "yes" if error.retryable else "no"
@@ -44,10 +47,22 @@ def _class(name: str, owner: type) -> Iterator[str]:
                 yield from _member(name, member, value)
 
 
+def _function(name: str, function: Any) -> Iterator[str]:  # noqa: ANN401 - any function
+    source = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    if isinstance(source, ast.FunctionDef) and source.returns is not None:
+        returns = ast.unparse(source.returns)
+        yield f"### `{name}`\n\n```python"
+        yield _wrapped(f"{name}({ast.unparse(source.args)}) -> {returns}")
+        yield f"```\n\n{_doc(function)}"
+
+
 def _member(owner: str, name: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any attribute
     is_call = isinstance(value, ApiCall | ApiStream)
     plain = value.__get__(None) if is_call else getattr(value, "__func__", value)
-    wrapped = plain.fget if isinstance(plain, property) else plain
+    is_property = isinstance(plain, property | cached_property)
+    wrapped = plain
+    if is_property:
+        wrapped = plain.fget if isinstance(plain, property) else plain.func
     if not inspect.isfunction(wrapped) or wrapped.__code__.co_filename == "<string>":
         return  # not a method, or one that a dataclass has made
     source = ast.parse(textwrap.dedent(inspect.getsource(wrapped))).body[0]
@@ -58,7 +73,7 @@ def _member(owner: str, name: str, value: Any) -> Iterator[str]:  # noqa: ANN401
     if is_call:
         returns = re.sub(r"^Call\[(.*)\]$", r"\1", returns).replace("Stream[", "Iterator[")
         returns = re.sub(r"\bJ\b", "JobRef", returns).replace("Entries", "list[dict[str, Any]]")
-    if isinstance(value, property):
+    if is_property:
         yield f"\n#### `{call}`\n\nA property: `{returns}`.\n"
     else:
         source.args.args = source.args.args[1:]  # self or cls

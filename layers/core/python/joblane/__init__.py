@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from joblane.client.follow import FollowPolicy
     from joblane.client.job_calls import SubmissionFields
     from joblane.client.transport import Certificate
+    from joblane.handler.errors import PermanentError
+    from joblane.handler.job import Context, Job
+    from joblane.handler.job_type import JobType, Key, job_type
 
 __all__ = [
     "AccessError",
@@ -46,38 +49,50 @@ __all__ = [
     "Certificate",
     "Client",
     "ConfigError",
+    "Context",
     "FollowError",
     "FollowPolicy",
     "InputError",
+    "Job",
     "JobRef",
+    "JobType",
     "JoblaneError",
+    "Key",
     "LogRecord",
     "LoginError",
     "NotFoundError",
+    "PermanentError",
     "RequestError",
     "ServerError",
     "SubmissionFields",
     "ThrottledError",
     "UnreachableError",
     "WaitTimeoutError",
+    "job_type",
 ]
 
 __version__ = "0.1.0"
 """The version of all of Joblane: both wheels and the API read it here."""
 
 _MODULES = {
-    "AsyncClient": "clients",
-    "AsyncJobRef": "clients",
-    "Certificate": "transport",
-    "Client": "clients",
-    "FollowPolicy": "follow",
-    "JobRef": "clients",
-    "LogRecord": "answers",
-    "SubmissionFields": "job_calls",
+    "AsyncClient": "client.clients",
+    "AsyncJobRef": "client.clients",
+    "Certificate": "client.transport",
+    "Client": "client.clients",
+    "Context": "handler.job",
+    "FollowPolicy": "client.follow",
+    "Job": "handler.job",
+    "JobRef": "client.clients",
+    "JobType": "handler.job_type",
+    "Key": "handler.job_type",
+    "LogRecord": "client.answers",
+    "PermanentError": "handler.errors",
+    "SubmissionFields": "client.job_calls",
+    "job_type": "handler.job_type",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"joblane.client.{_MODULES.get(name, 'errors')}"), name)
+    return getattr(import_module(f"joblane.{_MODULES.get(name, 'client.errors')}"), name)

@@ -1,0 +1,144 @@
+"""What a handler gets beside its params: the job that it runs as."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from joblane.handler.errors import BlockedError
+from joblane.handler.line import Line, LineError, RefusedError
+
+if TYPE_CHECKING:
+    import logging
+
+MAX_MESSAGE = 200
+"""Characters of a message of progress."""
+
+COMPLETE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Which job and attempt this is."""
+
+    job_id: str = ""
+    """The job's ULID."""
+    attempt: int = 1
+    """Number of the attempt, from 1."""
+    slot: str | None = None
+    """`<grant>.<epoch>` of a job with a key; rises per key, so that other systems can refuse what
+    an earlier holder sends late. None without a key."""
+    type: str = ""
+    """Name of the job type."""
+    version: int = 0
+    """Version of the job type that the job was accepted with."""
+    traceparent: str = ""
+    """W3C trace context of this attempt; also in the variable TRACEPARENT."""
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The agent's answer, with all that it says about the job."""
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Read an agent's answer; what is missing has its default."""
+        names = ("job_id", "attempt", "slot", "type", "version", "traceparent")
+        given = {name: answer[name] for name in names if answer.get(name) is not None}
+        return cls(**given, data=dict(answer))
+
+
+class Job:
+    """The running job: progress, log, cancellation, conditions.
+
+    `Job()` has no agent: in a test of a handler it takes and ignores everything.
+    """
+
+    def __init__(self, line: Line | None = None, context: Context | None = None) -> None:
+        self._line = line
+        self._context = context or Context()
+        self._cancelled = False
+
+    @property
+    def context(self) -> Context:
+        """Which job and attempt this is."""
+        return self._context
+
+    @property
+    def id(self) -> str:
+        """The job's ULID."""
+        return self._context.job_id
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt, from 1."""
+        return self._context.attempt
+
+    @property
+    def slot(self) -> str | None:
+        """Token of the key's slot, see `Context.slot`."""
+        return self._context.slot
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job was asked to stop (SIGTERM): cancelled, timed out, or an agent that ends.
+
+        A handler that looks at it returns early; one that does not is killed after 10 s.
+        """
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Set `cancelled`, as SIGTERM does."""
+        self._cancelled = True
+
+    @cached_property
+    def log(self) -> "logging.Logger":
+        """A logger that writes to stderr, which is part of the job's output."""
+        import logging  # noqa: PLC0415 - a handler that does not log starts faster
+
+        logger = logging.getLogger("joblane.job")
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        logger.handlers = [handler]
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        return logger
+
+    def progress(self, percent: float | None = None, message: str = "") -> None:
+        """Report progress: 0 to 100 percent, and a message of up to 200 characters.
+
+        The job's view shows the latest within 10 s. Raises ValueError for other percentages.
+        """
+        said: dict[str, Any] = {}
+        if percent is not None:
+            if not 0 <= percent <= COMPLETE:
+                raise ValueError("percent must be between 0 and 100")
+            said["percent"] = percent
+        if message:
+            said["message"] = message[:MAX_MESSAGE]
+        if said:
+            self._tell({"progress": said})
+
+    def heartbeat(self) -> None:
+        """Say that the job is still working, for a type with `heartbeat_timeout_s`."""
+        self._tell({"heartbeat": True})
+
+    def block(self, condition: str | None = None) -> NoReturn:
+        """End this attempt; the job runs again once the condition holds.
+
+        Without one it waits for the application of its queue (`app:QUEUE`). The attempt does not
+        count. Raises ValueError for a condition that the job may not name.
+        """
+        if condition is not None and self._line is not None:
+            try:
+                self._line.ask({"block": condition})
+            except RefusedError as refused:
+                raise ValueError(str(refused)) from refused
+        raise BlockedError(condition or "")
+
+    def _tell(self, request: dict[str, Any]) -> None:
+        """Send what the job does not depend on: an agent may be older, or the line closed."""
+        if self._line is None:
+            return
+        try:
+            self._line.ask(request)
+        except (RefusedError, LineError):
+            return
