@@ -84,6 +84,7 @@ class Parts:
             clock,
             boottime,
             slots.job_ids,
+            slots.progress,
             partial(describe_trouble, host.supervisor, capacity, journal),
             slots.abandon_all,
             slots.renew_all,

@@ -18,6 +18,7 @@ from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.lease import Lease
 from ec2_agent.state.supervisor import StateSupervisor
 from joblane.job.head import Head
+from joblane.job.lease import JobProgress, Progress
 
 
 class RunningAttempt(Protocol):
@@ -30,6 +31,10 @@ class RunningAttempt(Protocol):
     @property
     def started(self) -> bool:
         """Whether the job has what a start needs."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """What the job reported last."""
 
     def request_stop(self, reason: StopReason) -> None:
         """Stop the job."""
@@ -105,6 +110,14 @@ class Slots:
             *(attempt.head.job_id for attempt in self.attempts),
             *self._journal.job_ids,
             *(found.job_id for found in self._adoption.found),
+        ]
+
+    def progress(self) -> list[JobProgress]:
+        """What the running jobs reported last, for its heartbeat."""
+        return [
+            JobProgress(attempt.head.job_id, attempt.head.epoch, said)
+            for attempt in self.attempts
+            if (said := attempt.progress) is not None
         ]
 
     def abandon_all(self) -> None:

@@ -14,6 +14,7 @@ from ec2_agent.outcomes.judge import AttemptResult, StopReason, judge, not_start
 from ec2_agent.sandbox.model import HostShort, LauncherGone, SandboxRefused
 from joblane.aws.output_store import OutputStore
 from joblane.job.head import Head
+from joblane.job.lease import Progress
 from joblane.job.lifecycle import Outcome
 from joblane.job.output import stream_name
 
@@ -58,6 +59,11 @@ class Attempt:
     def started(self) -> bool:
         """Whether the job was started."""
         return self.job is not None
+
+    @property
+    def progress(self) -> Progress | None:
+        """What the job reported last; None after its end."""
+        return None if self.job is None else self.job.shim.progress
 
     def request_stop(self, reason: StopReason) -> None:
         """Stop the job: SIGTERM, later SIGKILL. The first request's reason counts.

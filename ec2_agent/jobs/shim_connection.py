@@ -6,6 +6,11 @@ import json
 import socket
 from typing import Any
 
+from joblane.job.lease import Progress
+
+PROGRESS_S = 1.0
+"""Pause before a shim is asked for more progress: a heartbeat takes it along every 10 s."""
+
 
 class ShimConnection:
     """A connection to one shim, from the event loop."""
@@ -20,11 +25,14 @@ class ShimConnection:
         """The exit record; None if the shim ended without sending it."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
         """Done when the shim has ended: it no longer writes its files."""
+        self.progress: Progress | None = None
+        """What the job reported last; None after its end."""
         if sock is None:
             self.close()
         else:
             sock.setblocking(False)
             self._loop.add_reader(sock.fileno(), self._on_readable, sock)
+            self._want_progress()
 
     def renew(self, until: float) -> None:
         """Let the job run up to a moment of CLOCK_BOOTTIME."""
@@ -48,6 +56,7 @@ class ShimConnection:
             self._loop.remove_reader(self._sock.fileno())
             self._sock.close()
             self._sock = None
+        self.progress = None
         if not self.ended.done():
             self.ended.set_result(None)
         if not self.gone.done():
@@ -65,11 +74,18 @@ class ShimConnection:
             return
         except ConnectionError:
             body = b""
-        message = json.loads(body) if body else {"is": "gone"}
+        message: dict[str, Any] = json.loads(body) if body else {"is": "gone"}
         if message["is"] == "grown":
             self.grown.set()
-            return
-        if not body:
+        elif message["is"] == "progress":
+            self.progress = Progress(message["percent"], message["message"], message["at"])
+            self._loop.call_later(PROGRESS_S, self._want_progress)
+        elif not body:
             self.close()
         elif not self.ended.done():
+            self.progress = None
             self.ended.set_result(message)
+
+    def _want_progress(self) -> None:
+        """Ask for the next progress; shims of earlier versions do not answer."""
+        self._send({"do": "want_progress"})

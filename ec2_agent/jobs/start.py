@@ -11,6 +11,7 @@ from pathlib import Path
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.processes import boottime
+from ec2_agent.jobs.context import job_context, job_params
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.output_cap import output_cap
 from ec2_agent.jobs.running import RunningJob
@@ -109,6 +110,7 @@ class JobStarter:
                 ours, theirs = socket.socketpair()
                 ends.callback(ours.close)
                 ends.callback(theirs.close)
+                params = job_params(head, ends)
                 if boottime() >= until():
                     # This process was stopped since the claim. The shim would notice as well, but
                     # only after the job's first steps.
@@ -127,9 +129,12 @@ class JobStarter:
                 "kill_at": kill_at,
                 "waits": waits if self.recovery else None,
                 "output": asdict(output_cap(head.output_bytes, per_job_mb)),
+                "context": job_context(head),
+                "heartbeat_s": head.spec.heartbeat_timeout_s,
+                "grace_s": spec.grace_s,
             }
             try:
-                fds = (out[0], err[0], ours.fileno(), self.launcher.lock)
+                fds = (out[0], err[0], ours.fileno(), self.launcher.lock, *params)
                 hand_over(shim, directory.fd, sandbox, fds, order)
             except OSError as gone:
                 sandbox.kill()

@@ -7,8 +7,12 @@ from enum import Enum, auto
 from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import default_condition, named_by_job, scoped, unscoped
-from joblane.job.head import Head
+from joblane.job.head import Head, shortened
 from joblane.job.lifecycle import Outcome, outcome_of
+
+FAILURE_CHARS = 110
+"""Characters of what a job itself says went wrong. What follows it in the reason (the number of the
+attempt, when the next one starts) has up to 50, and must not be cut."""
 
 
 class StopReason(Enum):
@@ -63,7 +67,7 @@ def judge(
     condition = scoped(next(name for name in names if name), head.tenant) if recovery else None
     outcome = outcome_of(
         exit_code=ending.exit_code,
-        timed_out=ending.timed_out,
+        timed_out=ending.timed_out or ending.silent,
         oom_killed=ending.oom_killed,
         condition=condition,
     )
@@ -72,12 +76,16 @@ def judge(
         case Outcome.BLOCKED if condition is not None:
             says = "the job named what it waits for:" if named else "waits for"
             reason = f"exit code 75: {says} {unscoped(condition)}"
+        case Outcome.TIMED_OUT if ending.silent:
+            reason = f"no heartbeat for {head.spec.heartbeat_timeout_s or 0:g} s"
         case Outcome.TIMED_OUT:
             reason = f"exceeded its timeout_s of {head.spec.timeout_s:g}"
         case Outcome.OOM_KILLED:
             reason = f"ran out of memory ({_memory_limit(head)}) after {wall}"
         case _ if ending.error is not None:
             reason = f"exit code {ending.exit_code}: {ending.error}"
+        case Outcome.FAILED | Outcome.PERMANENT if ending.failure and ending.exit_code is not None:
+            reason = shortened(ending.failure, FAILURE_CHARS)
         case _ if ending.signal is not None:
             reason = f"killed by {_signal_name(ending.signal)} after {wall}"
         case _:

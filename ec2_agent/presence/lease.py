@@ -19,7 +19,7 @@ from ec2_agent.logging import events
 from ec2_agent.settings import PACE, Pace, Settings
 from joblane import __version__
 from joblane.aws.agents import AgentStore
-from joblane.job.lease import Heartbeat
+from joblane.job.lease import Heartbeat, JobProgress, bounded
 
 
 def lease_lost(renewed: float, now: float, pace: Pace = PACE) -> bool:
@@ -42,6 +42,8 @@ class Lease:
     """Seconds of the boot clock, which is never set and counts while the machine sleeps."""
     running: Callable[[], Iterable[str]]
     """Ids of this agent's jobs."""
+    progress: Callable[[], Iterable[JobProgress]]
+    """What its running jobs reported last."""
     trouble: Callable[[], str | None]
     """Why the agent takes no jobs, or which outcomes wait; None if nothing is wrong."""
     on_lost: Callable[[], None]
@@ -112,6 +114,7 @@ class Lease:
             version=__version__,
             trouble=self.trouble(),
             lease_s=self.settings.pace.lease_s,
+            progress=bounded(self.progress()),
         )
         await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

@@ -98,7 +98,7 @@ class Usage:
 class Ending:
     """How the job's process ended. At most one of `exit_code` and `signal` is set.
 
-    `condition`, `records`, `output_bytes` and `lease_lost` are what a shim adds (`ec2_agent/shim`).
+    The fields from `condition` on are what a shim adds (`ec2_agent/shim`).
     """
 
     exit_code: int | None
@@ -119,6 +119,14 @@ class Ending:
     """Killed because its agent's lease was not renewed: another agent may run it now."""
     killed: bool = False
     """Whether the sandbox's init was killed."""
+    failure: str | None = None
+    """What the job itself said went wrong."""
+    result: str | None = None
+    """The result that the job gave, as JSON."""
+    result_file: bool = False
+    """Whether a longer result is in the file `result` of the job's directory."""
+    silent: bool = False
+    """Stopped because it wrote nothing on its line for its `heartbeat_timeout_s`."""
 
     def encode(self) -> dict[str, Any]:
         """Return an exit record. Shims and agents of other versions read it: the keys stay."""
@@ -130,12 +138,22 @@ class Ending:
     def decode(cls, record: dict[str, Any]) -> Self:
         """Inverse of `encode`."""
         fields = record["ending"]
-        # Shims of earlier versions write no `output_bytes`.
+        # Shims of earlier versions do not write all of them.
         added = {name: record[name] for name in _ADDED if name in record}
         return cls(**{**fields, "usage": Usage(**fields["usage"]), **added})
 
 
-_ADDED = ("condition", "records", "output_bytes", "lease_lost", "killed")
+_ADDED = (
+    "condition",
+    "records",
+    "output_bytes",
+    "lease_lost",
+    "killed",
+    "failure",
+    "result",
+    "result_file",
+    "silent",
+)
 
 
 @dataclass(frozen=True, slots=True)

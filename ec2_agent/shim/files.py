@@ -5,6 +5,7 @@
     shim     the shim's identity: pid, start time, boot        shim, when it takes the job
     log      the output, in records (`log.py`)                 shim, while the job runs
     stored   number of the last record that AWS has            agent
+    result   the job's result as JSON, if it is large          shim, once, before `exit`
     exit     the exit record: how the job ended                shim, once
     sock     socket on which the shim accepts the agent        shim, while it runs
 
@@ -20,13 +21,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 SPEC, SHIM, LOG, STORED, EXIT, SOCKET = "spec", "shim", "log", "stored", "exit", "sock"
+RESULT = "result"
 
-_REPLACED = (SPEC, SHIM, STORED, EXIT)
+_REPLACED = (SPEC, SHIM, STORED, EXIT, RESULT)
 ALL = (LOG, SOCKET, *_REPLACED, *(name + ".new" for name in _REPLACED))
 """Every name that may exist in the directory."""
 
 
 def write(directory: int, name: str, value: "dict[str, Any]", *, durable: bool = False) -> None:
+    """Replace a file of a job directory by JSON; as `write_bytes`."""
+    write_bytes(directory, name, json.dumps(value, separators=(",", ":")).encode(), durable=durable)
+
+
+def write_bytes(directory: int, name: str, data: bytes, *, durable: bool = False) -> None:
     """Replace a file of a job directory; raises OSError, and the old file stays.
 
     `durable`: written to disk before this returns, so that it survives a power failure.
@@ -37,7 +44,7 @@ def write(directory: int, name: str, value: "dict[str, Any]", *, durable: bool =
     )
     try:
         with os.fdopen(fd, "wb") as file:
-            file.write(json.dumps(value, separators=(",", ":")).encode())
+            file.write(data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -52,13 +59,19 @@ def write(directory: int, name: str, value: "dict[str, Any]", *, durable: bool =
 
 def read(directory: int, name: str) -> "dict[str, Any] | None":
     """Read a file of a job directory; None if it does not exist or is not complete."""
+    data = read_bytes(directory, name)
+    try:
+        value = None if data is None else json.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_bytes(directory: int, name: str) -> bytes | None:
+    """Read a file of a job directory as it is; None if it does not exist."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     except FileNotFoundError:
         return None
     with os.fdopen(fd, "rb") as file:
-        try:
-            value = json.loads(file.read())
-        except ValueError:
-            return None
-    return value if isinstance(value, dict) else None
+        return file.read()

@@ -5,18 +5,18 @@ may write without end, never read, close the socket or share it with its childre
 waits for the job.
 """
 
-import json
+import collections
+import select
 import socket
 
-TYPE_CHECKING = False  # see sandbox/wire.py
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ec2_agent.shim.operations import MAX_LINE, Operations
 
-MAX_LINE = 4096
-"""Bytes of one line without its newline."""
+READ_BYTES = 4096
+"""One read, which counts as a request at least: so a long line takes several."""
 
-LINES_A_SECOND = 100
-"""Requests above this rate stay in the job's socket buffer, and then the job's writes block."""
+REQUESTS_A_SECOND = 100
+"""Requests above this rate stay in the job's socket buffer, and then the job's writes block. An
+answer counts as a request for each `READ_BYTES`."""
 
 BURST = 200
 """Requests that are read at once before that rate applies."""
@@ -24,51 +24,73 @@ BURST = 200
 LEFT_AT_END = 256 * 1024
 """More than a socket buffers (net.core.wmem_default, 208 KB): all that was written at the end."""
 
+KEPT_BYTES = 512
+"""A longer answer was asked for, and waits until the job reads. Shorter ones are dropped when the
+socket is full."""
+
 
 class Line:
     """The shim's end of one job's line."""
 
-    def __init__(self, sock: socket.socket, check: "Callable[[str], object]", now: float) -> None:
-        """Take over `sock`, a connected stream. `now` and later times are monotonic seconds.
-
-        `check` raises ValueError for a condition that may not be named; its text is the answer.
-        """
+    def __init__(self, sock: socket.socket, said: Operations, now: float) -> None:
+        """Take over `sock`, a connected stream. `now` and later times are monotonic seconds."""
         sock.setblocking(False)
         self._socket = sock
-        self._check = check
-        self._rest = b""
+        self.said = said
+        self._rest = bytearray()
         self._too_long = False
+        self._lines: collections.deque[bytes | None] = collections.deque()
+        """Requests of the last read that wait until an answer has been sent."""
+        self._unsent = b""
+        """The rest of an answer that the job has not read."""
+        self._kept = False
+        """Whether that answer waits until the job reads."""
         self._budget = float(BURST)
         self._budget_at = now
-        self.condition: str | None = None
-        """The condition that the job named last."""
+        self.heard_at = now
+        """When the job last wrote something."""
 
     def fileno(self) -> int:
         """Return the descriptor to poll; -1 once the line is closed."""
         return self._socket.fileno()
 
+    @property
+    def events(self) -> int:
+        """What to poll for: nothing is read while an answer has not been sent."""
+        return select.POLLOUT if self._unsent else select.POLLIN
+
     def pump(self, now: float) -> float:
         """Read once and answer. Returns how many seconds not to read: 0 below the rate limit."""
-        data = self._receive()
-        if data is None:
-            return 0.0
-        lines = self._cut(data)
-        for line in lines:
-            self._answer(self._act(line))
-        earned = (now - self._budget_at) * LINES_A_SECOND
-        # A read without a newline counts as one request: a line without end is limited too.
-        self._budget = min(self._budget + earned, BURST) - max(len(lines), 1)
+        spent = 0
+        if not self._unsent and not self._lines:
+            data = self._receive()
+            if data is None:
+                return 0.0
+            self.heard_at = now
+            self._lines.extend(self._cut(data))
+            # A read without a newline counts as one request: a line without end is limited too.
+            spent = 0 if self._lines else 1
+        self._send()
+        while self._lines and not self._unsent:
+            answer = self.said.carry_out(self._lines.popleft())
+            spent += max(1, len(answer) // READ_BYTES)
+            self._unsent, self._kept = answer, len(answer) > KEPT_BYTES
+            self._send()
+        earned = (now - self._budget_at) * REQUESTS_A_SECOND
+        self._budget = min(self._budget + earned, BURST) - spent
         self._budget_at = now
-        return max(0.0, -self._budget / LINES_A_SECOND)
+        return max(0.0, -self._budget / REQUESTS_A_SECOND)
 
     def finish(self) -> None:
         """Read what was written before the job's end, without answers, and close."""
-        for _ in range(LEFT_AT_END // MAX_LINE):
+        for _ in range(LEFT_AT_END // READ_BYTES + 1):
+            for line in self._lines:
+                self.said.carry_out(line, answered=False)
+            self._lines.clear()
             data = self._receive()
             if data is None:
                 break
-            for line in self._cut(data):
-                self._act(line)
+            self._lines.extend(self._cut(data))
         self._socket.close()
 
     def _receive(self) -> bytes | None:
@@ -77,7 +99,7 @@ class Line:
             return None
         try:
             # Not recvmsg: descriptors that the job may send along are dropped by the kernel.
-            data = self._socket.recv(MAX_LINE)
+            data = self._socket.recv(READ_BYTES)
         except BlockingIOError:
             return None
         except ConnectionError:
@@ -93,52 +115,33 @@ class Line:
         A line that becomes too long is answered once, and skipped up to its end. A line without
         a newline is ignored.
         """
-        *ended, rest = (self._rest + data).split(b"\n")
         lines: list[bytes | None] = []
-        for line in ended:
+        *ended, rest = data.split(b"\n")
+        for part in ended:
             if not self._too_long:
-                lines.append(line if len(line) <= MAX_LINE else None)
+                whole = bytes(self._rest) + part
+                lines.append(whole if len(whole) <= MAX_LINE else None)
+            self._rest.clear()
             self._too_long = False
-        if not self._too_long and len(rest) > MAX_LINE:
-            self._too_long = True
-            lines.append(None)
-        self._rest = b"" if self._too_long else rest
+        if not self._too_long:
+            self._rest += rest
+            if len(self._rest) > MAX_LINE:
+                self._too_long = True
+                self._rest.clear()
+                lines.append(None)
         return lines
 
-    def _act(self, line: bytes | None) -> str | None:
-        """Carry out a request. Returns what is wrong with it, or None."""
-        try:
-            condition = _parse(line)
-            self._check(condition)
-        except ValueError as wrong:
-            return str(wrong)
-        self.condition = condition
-        return None
+    def _send(self) -> None:
+        """Send what is left of an answer, as much as the socket takes.
 
-    def _answer(self, wrong: str | None) -> None:
-        """Answer one request, unless the socket is full because the job does not read."""
-        body = {"ok": True} if wrong is None else {"error": wrong}
-        try:
-            # The kernel takes a short message whole or not at all.
-            self._socket.send(json.dumps(body).encode() + b"\n", socket.MSG_NOSIGNAL)
-        except OSError:
+        The kernel takes a short message whole or not at all.
+        """
+        if not self._unsent:
             return
-
-
-def _parse(line: bytes | None) -> str:
-    """Return the condition that a request names; raises ValueError with the answer."""
-    if line is None:
-        raise ValueError(f"a line has at most {MAX_LINE} bytes")
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        said = None
-    match said:
-        case {"block": str(condition)} if len(said) == 1:
-            return condition
-        case {"block": _} if len(said) == 1:
-            raise ValueError("block: must be a string, the name of a condition")
-        case dict():
-            raise ValueError('known is {"block": "<condition>"} alone')
-        case _:
-            raise ValueError("a line is one JSON object")
+        try:
+            sent = self._socket.send(self._unsent, socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            sent = 0 if self._kept else len(self._unsent)
+        except OSError:  # the job does not read any more
+            sent = len(self._unsent)
+        self._unsent = self._unsent[sent:]

@@ -4,8 +4,10 @@ It alone holds the slot's socket, so the job lives exactly as long as this proce
 the job writes, answers its line, and notifies a connected agent; it never waits for one.
 
     agent -> shim   {"do": "renew", "until": s} | {"do": "want", "size": bytes}
-                    | {"do": "stop", "grace_s": s} | {"do": "kill"}
+                    | {"do": "stop", "grace_s": s} | {"do": "kill"} | {"do": "want_progress"}
     shim -> agent   {"is": "grown"} | {"is": "ended", ...}, the content of the file `exit`
+                    | {"is": "progress", "percent": n, "message": text, "at": ms}, once for each
+                      `want_progress`, when there is something new
 
 `until` is in seconds of CLOCK_BOOTTIME. If no agent renews it in time, the job is killed, because
 another agent may soon take it over.
@@ -28,6 +30,7 @@ from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.shim import files
 from ec2_agent.shim.line import Line
 from ec2_agent.shim.log import Cutter, Writer
+from ec2_agent.shim.operations import Operations
 from joblane.condition.names import named_by_job
 
 READ_BYTES = 64 * 1024
@@ -45,6 +48,10 @@ CHECK_CLOCK_S = 10.0
 RETRY_S = 1.0
 """Pause before a file is written again, after the disk was full."""
 
+INLINE_RESULT_BYTES = 1024
+"""A longer result is a file beside the exit record, and lies in S3 later: the agent's journal, the
+message with the end and the job's row stay small."""
+
 EMPTY_S = 5.0
 """How long the kernel may take to end the sandbox, before its cgroup is removed."""
 
@@ -61,10 +68,11 @@ def serve(agent: socket.socket) -> None:
     if not body:
         return  # the agent has ended without a job for this shim
     order = json.loads(body)
-    directory, slot, pidfd, out, err, line, _lock = fds  # the lock is only held
+    directory, slot, pidfd, out, err, line, _lock, *params = fds  # the lock is only held
     os.fchdir(directory)
     os.umask(0o177)
-    Shim(agent, directory, order, (slot, pidfd, out, err, line)).run()
+    given = params[0] if params else None
+    Shim(agent, directory, order, (slot, pidfd, out, err, line), given).run()
 
 
 class Shim:
@@ -76,8 +84,12 @@ class Shim:
         directory: int,
         order: "dict[str, Any]",
         fds: tuple[int, int, int, int, int],
+        params: int | None,
     ) -> None:
-        """Take over the job: it is killed when this process ends."""
+        """Take over the job: it is killed when this process ends.
+
+        `params` is a descriptor of the params of a typed job.
+        """
         slot, pidfd, out, err, line = fds
         self._directory = directory
         self._init = os.dup(pidfd)
@@ -93,8 +105,18 @@ class Shim:
         check: Callable[[str], object] = _no_recovery
         if (waits := order["waits"]) is not None:
             check = functools.partial(named_by_job, **waits)
-        self._line = Line(socket.socket(fileno=line), check, time.monotonic())
+        self._said = Operations(check, order["context"], params)
+        self._line = Line(socket.socket(fileno=line), self._said, time.monotonic())
         self._line_paused_until = 0.0
+        self._heartbeat_s: float | None = order["heartbeat_s"]
+        self._grace_s: float = order["grace_s"]
+        self._silent = False
+        self._progress: dict[str, Any] = {}
+        """What it reported last, as it is sent to an agent."""
+        self._progress_seen = 0
+        self._progress_sent = 0
+        self._progress_wanted = False
+        self._result: bytes | None = None
         self._flush_at: float | None = None
         log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
         self._log = Writer(log, **order["output"])
@@ -128,10 +150,12 @@ class Shim:
         """Run until the job has ended and its exit record is written."""
         while self._exit is None:
             self._once()
+        while not self._write_result():
+            self._poll({}, RETRY_S)  # serves only agents
         # The agent first: its journal is as durable, and does not need this disk.
         self._send_end()
         while not self._write_exit():
-            self._poll([], RETRY_S)  # serves only agents
+            self._poll({}, RETRY_S)
             self._send_end()  # another agent may have connected
         self._remove_cgroup()
 
@@ -139,28 +163,30 @@ class Shim:
         """Wait for one event and handle it."""
         now = time.monotonic()
         ends = [now + CHECK_CLOCK_S, now + self._until - boottime()]
-        ends += [at for at in (self._flush_at, self._kill_at, self._announce_at) if at]
+        timers = (self._flush_at, self._kill_at, self._announce_at, self._heartbeat_at())
+        ends += [at for at in timers if at]
         reads_line = self._line.fileno() >= 0 and now >= self._line_paused_until
         if self._line.fileno() >= 0 and not reads_line:
             ends.append(self._line_paused_until)
-        watched = [self._sandbox.fileno(), *self._pipes]
+        watched = dict.fromkeys((self._sandbox.fileno(), *self._pipes), select.POLLIN)
         if reads_line:
-            watched.append(self._line.fileno())
+            watched[self._line.fileno()] = self._line.events
         news = self._poll(watched, max(0.0, min(ends) - now))
         for fd in news:
             if fd in self._pipes:
                 self._read(fd)
             elif reads_line and fd == self._line.fileno():
                 self._line_paused_until = time.monotonic() + self._line.pump(time.monotonic())
+                self._send_progress()
         self._check_clock()
         if self._sandbox.fileno() in news:
             self._conclude()
 
-    def _poll(self, watched: list[int], pause_s: float) -> set[int]:
-        """Wait until one of these is readable; serves agents meanwhile."""
+    def _poll(self, watched: dict[int, int], pause_s: float) -> set[int]:
+        """Wait for one of these events, by descriptor; serves agents meanwhile."""
         poll = select.poll()
-        for fd in watched:
-            poll.register(fd, select.POLLIN)
+        for fd, events in watched.items():
+            poll.register(fd, events)
         if self._listener is not None:
             poll.register(self._listener, select.POLLIN)
         if self._agent is not None:
@@ -185,6 +211,16 @@ class Shim:
             # Long past its timeout: its init has failed to end it.
             self._kill_at = None
             self._kill()
+        if (silent_at := self._heartbeat_at()) is not None and now >= silent_at:
+            self._silent = True
+            self._sandbox.stop(self._grace_s)
+
+    def _heartbeat_at(self) -> float | None:
+        """When the job is stopped unless it writes something on its line before."""
+        if self._heartbeat_s is None or self._silent:
+            return None
+        # What waits while the line is not read was written in time.
+        return max(self._line.heard_at, self._line_paused_until) + self._heartbeat_s
 
     def _read(self, fd: int) -> bool:
         """Read once. Returns whether there may be more."""
@@ -231,6 +267,7 @@ class Shim:
                 self._agent.close()
             agent.setblocking(False)
             self._agent = agent
+            self._progress_wanted, self._progress_sent = False, 0
 
     def _on_request(self) -> None:
         """Carry out the agent's request; the agent may disconnect at any time."""
@@ -246,7 +283,9 @@ class Shim:
             self._agent.close()
             self._agent = None
             return
-        message = json.loads(body)
+        self._carry_out(json.loads(body))
+
+    def _carry_out(self, message: "dict[str, Any]") -> None:
         match message["do"]:
             case "renew":
                 self._until = max(self._until, message["until"])
@@ -255,6 +294,9 @@ class Shim:
                 if self._log.size > message["size"]:
                     self._wanted = None
                     self._send({"is": "grown"})
+            case "want_progress":
+                self._progress_wanted = True
+                self._send_progress()
             case "stop" if self._exit is None:
                 self._sandbox.stop(message["grace_s"])
             case "kill":
@@ -264,6 +306,18 @@ class Shim:
         if self._agent is not None:
             with contextlib.suppress(OSError):  # an agent that does not read finds the files later
                 self._agent.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
+
+    def _send_progress(self) -> None:
+        """Send the job's progress to an agent that wants it, if there is something new."""
+        said = self._said
+        if said.progress is not None and said.progress_number != self._progress_seen:
+            self._progress_seen = said.progress_number
+            percent, message = said.progress
+            at = time.time_ns() // 1_000_000
+            self._progress = {"percent": percent, "message": message, "at": at}
+        if self._progress_wanted and self._progress_seen != self._progress_sent:
+            self._progress_wanted, self._progress_sent = False, self._progress_seen
+            self._send({"is": "progress", **self._progress})
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -280,22 +334,32 @@ class Shim:
             if fd in self._pipes:
                 self._end(fd)
         self._line.finish()
+        said, result = self._said, self._said.result
+        if result is not None and len(result.encode()) > INLINE_RESULT_BYTES:
+            self._result = result.encode()
         self._exit = dataclasses.replace(
             ending,
-            condition=self._line.condition,
+            condition=said.condition,
+            failure=said.error,
+            result=result if self._result is None else None,
+            result_file=self._result is not None,
+            silent=self._silent,
             records=self._log.seq,
             output_bytes=self._log.output,
             lease_lost=self._lease_lost,
         ).encode()
 
+    def _write_result(self) -> bool:
+        """Write a result that is too long for the exit record, before the end is reported."""
+        data = self._result
+        return data is None or _written(
+            lambda: files.write_bytes(self._directory, files.RESULT, data, durable=True)
+        )
+
     def _write_exit(self) -> bool:
-        try:
-            files.write(self._directory, files.EXIT, self._exit or {}, durable=True)
-        except FileNotFoundError:
-            return True  # the agent has removed the directory: it has the outcome
-        except OSError:
-            return False
-        return True
+        return _written(
+            lambda: files.write(self._directory, files.EXIT, self._exit or {}, durable=True)
+        )
 
     def _send_end(self) -> None:
         self._send({"is": "ended", **(self._exit or {})})
@@ -310,6 +374,17 @@ class Shim:
                 self._leaf.rmdir()
         with contextlib.suppress(OSError):
             os.unlink(files.SOCKET)
+
+
+def _written(write: "Callable[[], None]") -> bool:
+    """Whether a file was written, or is not needed any more."""
+    try:
+        write()
+    except FileNotFoundError:
+        return True  # the agent has removed the directory: it has the outcome
+    except OSError:
+        return False
+    return True
 
 
 def _no_recovery(_: str) -> None:

@@ -18,7 +18,7 @@ from ec2_agent.sandbox.model import Ending, Limits, Spec
 from ec2_agent.shim.pool import Shims
 from joblane.aws.lanes import Received
 from joblane.deployment.limits import Limits as TenantLimits
-from joblane.job.head import submitted
+from joblane.job.head import Head, submitted
 from tests.sandbox.running import strongest
 from tests.support.jobs import JOB, submission
 
@@ -57,14 +57,14 @@ class Room:
             sandbox.release(killed=False)
 
     def start(
-        self, script: str, until_s: float = 3600, **changes: Any
+        self, script: str, until_s: float = 3600, head: Head = HEAD, **changes: Any
     ) -> tuple[JobDirectory, Any, Any]:
         """Start a shell script that may run for so long without a word from us."""
         self.epoch += 1
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s)
         spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
-        shim, sandbox = starter.start_in(directory, HEAD, spec)
+        shim, sandbox = starter.start_in(directory, head, spec)
         self._open.append((shim, sandbox))
         return directory, shim, sandbox
 

@@ -36,7 +36,7 @@ from joblane.condition.blocking import Blocking, decode
 from joblane.condition.names import scoped
 from joblane.deployment.names import LANES, inbox_name
 from joblane.job.head import Head
-from joblane.job.lease import LEASE_S
+from joblane.job.lease import LEASE_S, Progress
 from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
 from joblane.job.message import Command
 from tests.support.agents import DirectStore, settings
@@ -81,6 +81,7 @@ class SimAttempt:
         self.head = head
         self.started = False
         self.ended = False
+        self.progress: Progress | None = None
         self._agent = agent
         self._delivery = delivery
         self._reason: StopReason | None = None
@@ -192,6 +193,7 @@ class SimAgent:
             self.clock,
             lambda: world.clock.now,
             self._slots.job_ids,
+            self._slots.progress,
             lambda: None,
             self._slots.abandon_all,
             self._slots.renew_all,

@@ -72,6 +72,41 @@ def test_a_command_that_is_not_there_says_so(aws: Cloud, launcher: Launcher):
     assert "/no/such/program" in head.timeline[-1].reason
 
 
+def test_what_a_job_says_went_wrong_is_the_reason(aws: Cloud, launcher: Launcher):
+    said = """echo '{"error": "ValueError: no such customer"}' >&3; exit 1"""
+    head = run(aws, launcher, "/bin/sh", "-c", said, retry={"backoff_s": [0]})
+    assert (
+        "ValueError: no such customer (attempt 1 of 3); next attempt in 0 s"
+        == head.timeline[-1].reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"), [("exit 0", "exit code 0 after"), ("kill -9 $$", "killed by SIGKILL")]
+)
+def test_what_a_job_says_went_wrong_counts_only_if_it_exits_with_a_failure(
+    aws: Cloud, launcher: Launcher, end: str, reason: str
+):
+    head = run(aws, launcher, "/bin/sh", "-c", f"""echo '{{"error": "no"}}' >&3; {end}""")
+    assert reason in head.timeline[-1].reason
+
+
+def test_a_long_error_leaves_room_for_what_happens_next(aws: Cloud, launcher: Launcher):
+    said = f"""echo '{{"error": "{"word " * 100}"}}' >&3; exit 1"""
+    head = run(aws, launcher, "/bin/sh", "-c", said, retry={"max_attempts": 99})
+    assert head.timeline[-1].reason.startswith("word word")
+    assert "\u2026 (attempt 1 of 99); next attempt in" in head.timeline[-1].reason
+
+
+def test_a_job_without_heartbeats_has_timed_out_even_if_it_then_exits_with_0(
+    aws: Cloud, launcher: Launcher
+):
+    script = "trap 'exit 0' TERM; sleep 60 & wait"
+    head = run(aws, launcher, "/bin/sh", "-c", script, heartbeat_timeout_s=1)
+    assert (State.RETRY, Outcome.TIMED_OUT) == (head.state, head.outcome)
+    assert head.timeline[-1].reason.startswith("no heartbeat for 1 s (attempt 1 of 3)")
+
+
 def test_a_timeout_ends_the_whole_tree(aws: Cloud, launcher: Launcher):
     head = run(aws, launcher, "/bin/sh", "-c", "(sleep 600 &) ; sleep 600", timeout_s=0.3)
     assert State.RETRY is head.state

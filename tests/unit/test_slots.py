@@ -21,6 +21,7 @@ from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
 from joblane.job.head import Head, submitted
+from joblane.job.lease import Progress
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.settings import QueueSettings
 from tests.support.agents import Parts, settings
@@ -36,6 +37,7 @@ class Attempt:
     started: bool = False
     abandoned: bool = False
     until: float = 0.0
+    progress: Progress | None = None
 
     def request_stop(self, reason: StopReason) -> None:
         """Not asked for here."""
@@ -80,6 +82,7 @@ class Host:
             time.time,
             lambda: self.now,
             slots.job_ids,
+            slots.progress,
             lambda: None,
             slots.abandon_all,
             slots.renew_all,

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.job.lease import LEASE_S, Heartbeat, JobProgress
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -121,6 +121,7 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "version": row.version,
         "jobs": row.jobs,
         "trouble": row.trouble,
+        "progress": [entry.encode() for entry in row.progress] or None,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -146,4 +147,5 @@ def _heartbeat(row: Row) -> Heartbeat:
         jobs=tuple(row["jobs"]),
         trouble=row.get("trouble"),
         lease_s=row.get("lease", LEASE_S),  # an older agent's row has none
+        progress=tuple(map(JobProgress.decode, row.get("progress", ()))),
     )

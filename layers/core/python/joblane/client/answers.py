@@ -27,6 +27,7 @@ class JobJson(TypedDict, total=False):
     queue: str
     priority: str
     timeout_s: float
+    heartbeat_timeout_s: float | None
     command: list[str]
     created_at: str
     started_at: str | None

@@ -84,6 +84,8 @@ class SubmissionFields(TypedDict, total=False):
     """Variables and names of secrets, such as `ssm:/joblane/main/db`; the agent reads their
     values when the job starts."""
     timeout_s: float | None
+    heartbeat_timeout_s: float | None
+    """An attempt that sends nothing on its line (descriptor 3) for so long is stopped."""
     restartable: bool | None
     retry: Mapping[str, Any] | None
     """`max_attempts` and `backoff_s`."""

@@ -236,9 +236,14 @@ def version(head: Head) -> str:
 
 def short_reason(reason: str) -> str:
     """Cut a long reason at a word and end it with an ellipsis."""
-    if len(reason) <= STEP_REASON_CHARS:
-        return reason
-    return reason[: STEP_REASON_CHARS - 1].rsplit(" ", 1)[0] + "\u2026"
+    return shortened(reason, STEP_REASON_CHARS)
+
+
+def shortened(text: str, chars: int) -> str:
+    """Cut a longer text at a word and end it with an ellipsis."""
+    if len(text) <= chars:
+        return text
+    return text[: chars - 1].rsplit(" ", 1)[0] + "\u2026"
 
 
 def submitted(  # noqa: PLR0913 - what a submission consists of

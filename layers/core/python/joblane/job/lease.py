@@ -1,5 +1,7 @@
 """Leases: an agent's heartbeat is its lease on all its jobs."""
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 HEARTBEAT_S = 10
@@ -13,6 +15,53 @@ UNLISTED_MS = 10_000
 """A heartbeat without a job shows that the agent does not have the job, if the heartbeat was
 written more than this after the claim. An agent lists a job before it claims it; the margin allows
 for a clock that was set back a little in between."""
+
+
+PROGRESS_BYTES = 16_384
+"""Most bytes that the progress of jobs takes in one heartbeat: each KB costs a write unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a running job reported last."""
+
+    percent: float | None
+    """From 0 to 100."""
+    message: str | None
+    at_ms: int
+    """When, in Unix milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """The progress of one attempt in a heartbeat."""
+
+    job_id: str
+    epoch: int
+    progress: Progress
+
+    def encode(self) -> str:
+        """Encode as one compact string, an entry of the heartbeat's `progress`."""
+        said = self.progress
+        row = [self.job_id, self.epoch, said.percent, said.message, said.at_ms]
+        return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def decode(cls, text: str) -> "JobProgress":
+        """Inverse of `encode`."""
+        job_id, epoch, percent, message, at_ms = json.loads(text)
+        return cls(job_id, epoch, Progress(percent, message, at_ms))
+
+
+def bounded(progress: Iterable[JobProgress]) -> tuple[JobProgress, ...]:
+    """The entries that fit a heartbeat, the latest first."""
+    kept, left = [], PROGRESS_BYTES
+    for entry in sorted(progress, key=lambda entry: -entry.progress.at_ms):
+        left -= len(entry.encode().encode())
+        if left < 0:
+            break
+        kept.append(entry)
+    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +84,15 @@ class Heartbeat:
     """Why it takes no jobs or cannot report outcomes; None without a problem."""
     lease_s: int = LEASE_S
     """How long the lease lasts from the heartbeat."""
+    progress: tuple[JobProgress, ...] = ()
+    """What its running jobs reported last (`bounded`)."""
+
+    def progress_of(self, job_id: str, epoch: int) -> Progress | None:
+        """What this attempt of a job reported last, as of the heartbeat."""
+        for entry in self.progress:
+            if (entry.job_id, entry.epoch) == (job_id, epoch):
+                return entry.progress
+        return None
 
     def alive(self, now_ms: int) -> bool:
         """Whether it still holds the lease on its jobs."""

@@ -228,6 +228,8 @@ class JobFields(Input):
     """Variables and names of secrets; the agent reads the values when an attempt starts."""
     timeout_s: Timeout = 600
     """Time limit of one attempt."""
+    heartbeat_timeout_s: HeartbeatTimeout | None = None
+    """An attempt that sends nothing to its agent (descriptor 3) for so many seconds is stopped."""
     restartable: bool = True
     """false: never started twice, even if its agent fails."""
     retry: Retry = Retry()

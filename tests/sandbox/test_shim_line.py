@@ -1,0 +1,184 @@
+"""A job's line under a real shim: progress, results, heartbeats, params and context."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ec2_agent.host.processes import is_running
+from ec2_agent.jobs import shim_connection
+from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.jobs.reconnect import reconnect
+from ec2_agent.jobs.running import RunningJob
+from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.sandbox.model import Ending
+from ec2_agent.shim import files
+from ec2_agent.shim.shim import INLINE_RESULT_BYTES
+from joblane.job.head import submitted
+from tests.sandbox.running import STOPS, go_on, marker
+from tests.sandbox.shim_jobs import HEAD, Room, ended, output, wait_for
+from tests.support.jobs import JOB, submission
+
+
+@pytest.fixture(name="room")
+def _room(tmp_path: Path) -> Iterator[Room]:
+    room = Room(tmp_path)
+    yield room
+    room.let_go()
+    for directory in JobDirectory.all(tmp_path):
+        if (who := directory.read(files.SHIM)) is not None and is_running(who):
+            os.kill(who["pid"], signal.SIGKILL)
+    room.shims.close()
+    room.launcher.close()
+
+
+def heartbeats(seconds: float) -> Any:
+    return replace(HEAD, spec=HEAD.spec.model_copy(update={"heartbeat_timeout_s": seconds}))
+
+
+def test_a_short_result_and_an_error_are_in_the_exit_record(room: Room):
+    said = """echo '{"error": "no such customer"}' >&3; echo '{"result": {"n": [1, 2]}}' >&3"""
+    directory, shim, sandbox = room.start(said)
+    end = ended(directory, shim, sandbox)
+    assert end is not None
+    assert ("no such customer", '{"n":[1,2]}', False) == (end.failure, end.result, end.result_file)
+    wait_for(lambda: directory.read(files.EXIT))
+    assert end == Ending.decode(directory.read(files.EXIT) or {})
+    assert None is files.read_bytes(directory.fd, files.RESULT)
+
+
+def test_a_long_result_is_a_file_that_is_there_before_the_end_is_reported(room: Room):
+    text = "x" * 200_000
+    said = f"""printf '{{"result": "%s"}}\\n' "$(head -c {len(text)} /dev/zero | tr '\\0' x)" >&3"""
+    directory, shim, sandbox = room.start(said + "; read a <&3; echo $a")
+    end = ended(directory, shim, sandbox)
+    assert end is not None
+    assert (None, True) == (end.result, end.result_file)
+    assert b'{"ok": true}\n' == output(directory)
+    assert json.dumps(text).encode() == files.read_bytes(directory.fd, files.RESULT)
+    directory.remove()
+    assert not directory.path.exists()
+
+
+def test_a_result_of_the_longest_inline_size_needs_no_file(room: Room):
+    for size, in_file in ((INLINE_RESULT_BYTES, False), (INLINE_RESULT_BYTES + 1, True)):
+        text = "y" * (size - 2)
+        directory, shim, sandbox = room.start(f"""echo '{{"result": "{text}"}}' >&3""")
+        end = ended(directory, shim, sandbox)
+        assert end is not None
+        assert in_file is end.result_file
+
+
+def test_an_exit_record_of_an_earlier_version_is_read(room: Room):
+    end = ended(*room.start("exit 3"))
+    assert end is not None
+    record = end.encode()
+    for name in ("failure", "result", "result_file", "silent"):
+        del record[name]
+    assert end == Ending.decode(record)
+
+
+def test_params_of_any_length_and_the_context_are_answered(room: Room):
+    spec = submission(command=(), type="sleep", params={"ms": 5, "fail_first": 2})
+    head = submitted(JOB, "acme", spec, 0)
+    ask = """echo "{\\"$op\\": true}" >&3; read -r a <&3; echo "$a\""""
+    said = f"for op in params context; do {ask}; done"
+    directory, shim, sandbox = room.start(said, head=head)
+    assert None is not ended(directory, shim, sandbox)
+    params, context = map(json.loads, output(directory).splitlines())
+    assert {"params": {"ms": 5, "fail_first": 2}} == params
+    expected = {"job_id": JOB, "tenant": "acme", "type": "sleep", "attempt": 0, "slot": None}
+    assert expected == {name: context[name] for name in expected}
+    assert head.trace.trace_id in context["traceparent"]
+
+
+def test_a_job_that_is_silent_for_too_long_is_stopped(room: Room):
+    began = time.monotonic()
+    end = ended(*room.start("exec sleep 600", head=heartbeats(0.5)))
+    assert end is not None
+    assert time.monotonic() >= began + 0.5
+    assert (True, signal.SIGTERM, False) == (end.silent, end.signal, end.timed_out)
+
+
+def test_a_silent_job_that_ignores_sigterm_is_killed_after_its_grace(room: Room):
+    end = ended(
+        *room.start("trap '' TERM; sleep 600 & wait; wait", head=heartbeats(0.3), grace_s=0.3)
+    )
+    assert end is not None
+    assert (True, signal.SIGKILL) == (end.silent, end.signal)
+
+
+def test_a_job_that_says_anything_in_time_goes_on_while_no_agent_is_there(room: Room):
+    beats = """while [ $((n += 1)) -le 8 ]; do echo '{"heartbeat": true}' >&3; sleep 0.25; done"""
+    directory, shim, sandbox = room.start(beats, head=heartbeats(1.0))
+    shim.close()
+    sandbox.release(killed=False)
+    wait_for(lambda: directory.read(files.EXIT))
+    end = Ending.decode(directory.read(files.EXIT) or {})
+    assert (0, False) == (end.exit_code, end.silent)
+
+
+def test_a_job_is_stopped_for_its_silence_while_no_agent_is_there(room: Room):
+    directory, shim, sandbox = room.start("exec sleep 600", head=heartbeats(0.5))
+    shim.close()
+    sandbox.release(killed=False)
+    wait_for(lambda: directory.read(files.EXIT))
+    assert Ending.decode(directory.read(files.EXIT) or {}).silent
+
+
+def test_a_job_that_floods_its_line_is_not_taken_for_silent(room: Room):
+    """The flood is read for ten seconds; what waits meanwhile was written in time."""
+    flood = "head -c 4000 /dev/zero | tr '\\0' '\\n' >&3; sleep 2; echo survived"
+    directory, shim, sandbox = room.start(flood, head=heartbeats(1.0))
+    end = ended(directory, shim, sandbox)
+    assert end is not None
+    assert (0, False) == (end.exit_code, end.silent)
+
+
+def test_progress_reaches_the_agent_and_an_agent_that_adopts_the_job(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(shim_connection, "PROGRESS_S", 0.01)
+    mark = marker()
+    report = """echo '{"progress": {"percent": %d, "message": "step %d"}}' >&3; """
+    script = f"{report % (10, 1)}{STOPS} {report % (90, 2)}{STOPS} # {mark}"
+    directory, shim, sandbox = room.start(script)
+
+    async def until(link: ShimConnection, percent: float) -> Any:
+        while link.progress is None or link.progress.percent != percent:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return link.progress
+
+    async def first() -> None:
+        link = ShimConnection(shim)
+        said = await until(link, 10)
+        assert "step 1" == said.message
+        assert abs(said.at_ms - time.time() * 1000) < 60_000
+        go_on(mark)
+        await until(link, 90)
+        link.close()
+        assert None is link.progress
+
+    asyncio.run(first())
+    sandbox.detach()
+
+    async def second() -> Ending | None:
+        link = ShimConnection(reconnect(directory))
+        said = await until(link, 90)
+        assert "step 2" == said.message
+        go_on(mark)
+        end = await RunningJob(directory, link).end()
+        assert None is link.progress
+        await link.gone
+        return end
+
+    end = asyncio.run(second())
+    assert end is not None
+    assert 0 == end.exit_code
