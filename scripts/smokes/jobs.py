@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
 
 from joblane import Client
-from joblane.client.clients import JobRef
 from joblane.client.job_calls import SubmissionFields
+from joblane.client.refs import JobRef
 from joblane.job.lifecycle import EXIT_PERMANENT
 from joblane.job.spec import MAX_BATCH
 from scripts.smokes.runner import Failure

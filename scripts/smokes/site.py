@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from joblane import Client
-from joblane.client.clients import JobRef
+from joblane.client.refs import JobRef
 from joblane.contract.access import AnyRole
 from joblane.deployment.names import PLATFORM
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
-    from joblane.client.clients import AsyncClient, AsyncJobRef, Client, JobRef
+    from joblane.client.clients import AsyncClient, Client
     from joblane.client.errors import (
         AccessError,
         AnswerError,
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
         ConfigError,
         FollowError,
         InputError,
+        JobFailedError,
         JoblaneError,
+        KeyFullError,
         LoginError,
         NotFoundError,
         RequestError,
+        ResultError,
         ServerError,
         ThrottledError,
         UnreachableError,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     )
     from joblane.client.follow import FollowPolicy
     from joblane.client.job_calls import SubmissionFields
+    from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult
     from joblane.client.transport import Certificate
     from joblane.handler.errors import PermanentError
     from joblane.handler.job import Context, Job
@@ -54,17 +58,21 @@ __all__ = [
     "FollowPolicy",
     "InputError",
     "Job",
+    "JobFailedError",
     "JobRef",
     "JobType",
     "JoblaneError",
     "Key",
+    "KeyFullError",
     "LogRecord",
     "LoginError",
     "NotFoundError",
     "PermanentError",
     "RequestError",
+    "ResultError",
     "ServerError",
     "SubmissionFields",
+    "SubmitResult",
     "ThrottledError",
     "UnreachableError",
     "WaitTimeoutError",
@@ -76,18 +84,19 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "AsyncClient": "client.clients",
-    "AsyncJobRef": "client.clients",
+    "AsyncJobRef": "client.refs",
     "Certificate": "client.transport",
     "Client": "client.clients",
     "Context": "handler.job",
     "FollowPolicy": "client.follow",
     "Job": "handler.job",
-    "JobRef": "client.clients",
+    "JobRef": "client.refs",
     "JobType": "handler.job_type",
     "Key": "handler.job_type",
     "LogRecord": "client.answers",
     "PermanentError": "handler.errors",
     "SubmissionFields": "client.job_calls",
+    "SubmitResult": "client.refs",
     "job_type": "handler.job_type",
 }
 

@@ -34,6 +34,12 @@ class JobJson(TypedDict, total=False):
     ended_at: str | None
     next_at: str | None
     timeline: list[dict[str, Any]]
+    result: Any
+    """The result, of a single job that has one."""
+    admission: str
+    """How a submission was admitted: accepted, coalesced or replaced."""
+    replaced: str | None
+    """Id of the job that was skipped for this one."""
 
 
 class LogEntry(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""The SDK: `Client` and `AsyncClient`, and their handles of a job.
+"""The SDK: `Client` and `AsyncClient`.
 
     with Client(url, token) as client:
         job = client.submit(["make", "test"], timeout_s=300)
@@ -10,21 +10,27 @@ With `AsyncClient`, the same with `async with`, `await` and `async for`. Each me
 `joblane.JoblaneError`; reads have been retried before.
 """
 
-from collections.abc import AsyncGenerator, Iterator
-from typing import Generic, Self, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from joblane.client.answers import JobJson, LogRecord
+from joblane.client.answers import JobJson
 from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
-from joblane.client.job_calls import JobCalls
+from joblane.client.errors import KeyFullError
+from joblane.client.job_calls import JobCalls, SubmissionFields
 from joblane.client.profiles import Endpoint, find_endpoint
+from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
 from joblane.client.transport import Certificate
-from joblane.job.lifecycle import ENDED
+from joblane.handler.job_type import JobType
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 J = TypeVar("J")
 C = TypeVar("C", Connection, AsyncConnection)
-K = TypeVar("K")
+P = TypeVar("P", bound="BaseModel")
+R = TypeVar("R")
 
 
 class BaseClient(JobCalls[J], DeploymentCalls, Generic[J, C]):
@@ -61,61 +67,6 @@ class BaseClient(JobCalls[J], DeploymentCalls, Generic[J, C]):
         return self._connection.url
 
 
-class JobValues(Generic[K]):
-    """A job as it was when it was last read."""
-
-    def __init__(self, client: K, data: JobJson) -> None:
-        self._client = client
-        self.data = data
-        """The API's answer, unknown fields included."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id} {self.state}>"
-
-    @property
-    def id(self) -> str:
-        """The job's ULID."""
-        return self.data["id"]
-
-    @property
-    def state(self) -> str:
-        """A `joblane.job.lifecycle.State`, or a state that is newer than this version."""
-        return self.data["state"]
-
-    @property
-    def ended(self) -> bool:
-        """Whether the job is in a final state."""
-        return self.state in ENDED
-
-    @property
-    def reason(self) -> str:
-        """Why the job waits or how it ended: a sentence."""
-        return str(self.data.get("reason") or "")
-
-    @property
-    def exit_code(self) -> int | None:
-        """Exit code of the last attempt; None before its end and when a signal ended it."""
-        return self.data.get("exit_code")
-
-
-class JobRef(JobValues["Client"]):
-    """A job as it was when it was last read, with the calls that concern it."""
-
-    def refresh(self) -> Self:
-        """Read the job again. Returns itself."""
-        self.data = self._client.get(self.id).data
-        return self
-
-    def wait(self, timeout_s: float | None = None) -> Self:
-        """Wait until the job has ended, see `Client.wait`. Returns itself."""
-        self.data = self._client.wait(self.id, timeout_s).data
-        return self
-
-    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[LogRecord]:
-        """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow, tail=tail)
-
-
 class Client(BaseClient[JobRef, Connection]):
     """A client of the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
 
@@ -138,25 +89,75 @@ class Client(BaseClient[JobRef, Connection]):
     def _handle(self, data: JobJson) -> JobRef:
         return JobRef(self, data)
 
+    def create(
+        self,
+        handler: JobType[P, R],
+        params: P,
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[SubmissionFields],
+    ) -> JobRef[R]:
+        """Submit a job of a type; `ref.wait()` returns its result.
 
-class AsyncJobRef(JobValues["AsyncClient"]):
-    """A job as it was when it was last read, with the calls that concern it."""
+        Raises `KeyFullError` if the type has a key and that is full, and `RequestError` with one
+        entry in `fields` for each param that the API refused. See `submit` for everything else.
+        """
+        data = self._submit_typed(handler, params, idempotency_key, fields)
+        return JobRef(self, data, handler)
 
-    async def refresh(self) -> Self:
-        """Read the job again. Returns itself."""
-        self.data = (await self._client.get(self.id)).data
-        return self
+    @overload
+    def submit(
+        self,
+        command: Sequence[str],
+        *,
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> JobRef: ...
+    @overload
+    def submit(
+        self,
+        command: JobType[P, R],
+        params: P,
+        *,
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> SubmitResult[JobRef[R]]: ...
+    def submit(
+        self,
+        command: Sequence[str] | JobType[Any, Any],
+        params: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[SubmissionFields],
+    ) -> JobRef[Any] | SubmitResult[Any]:
+        """Submit a command, or a job of a type with its params.
 
-    async def wait(self, timeout_s: float | None = None) -> Self:
-        """Wait until the job has ended, see `Client.wait`. Returns itself."""
-        self.data = (await self._client.wait(self.id, timeout_s)).data
-        return self
+        The API sets the default of each field that is None or missing.
+        `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
+        `max_attempts` and `backoff_s`; `run_at` and `deadline` are RFC 3339 in UTC, such as
+        `2026-11-21T02:00:00Z`; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
+        values the agent reads when the job starts. Raises `RequestError` with one entry in
+        `fields` for each field that the API refused.
 
-    def logs(
-        self, *, follow: bool = False, tail: int | None = None
-    ) -> AsyncGenerator[LogRecord, None]:
-        """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow, tail=tail)
+        For a command, returns the job, and raises `KeyFullError` if its `concurrency` does not
+        allow it. For a handler, returns a `SubmitResult`, whose `status` says whether the job was
+        accepted, rejected, coalesced or replaced another one.
+
+        The job belongs to the caller's trace: to the current span if the program uses
+        OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.
+
+        Sent once: after `UnreachableError` or `ServerError` look at `list()` before submitting
+        again. With an `idempotency_key` (one for each job, such as a UUID; it costs one write
+        unit) it is sent until it is answered, and creates one job.
+        """
+        if not isinstance(command, JobType):
+            return self._submit_command(command, params, idempotency_key, fields)
+        try:
+            data = self._submit_typed(command, params, idempotency_key, fields)
+        except KeyFullError as error:
+            return SubmitResult("rejected", None, error=error)
+        job: JobRef[Any] = JobRef(self, data, command)
+        return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))
 
 
 class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
@@ -181,3 +182,50 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
 
     def _handle(self, data: JobJson) -> AsyncJobRef:
         return AsyncJobRef(self, data)
+
+    async def create(
+        self,
+        handler: JobType[P, R],
+        params: P,
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[SubmissionFields],
+    ) -> AsyncJobRef[R]:
+        """Submit a job of a type; see `Client.create`."""
+        data = await self._submit_typed(handler, params, idempotency_key, fields)
+        return AsyncJobRef(self, data, handler)
+
+    @overload
+    async def submit(
+        self,
+        command: Sequence[str],
+        *,
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> AsyncJobRef: ...
+    @overload
+    async def submit(
+        self,
+        command: JobType[P, R],
+        params: P,
+        *,
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> SubmitResult[AsyncJobRef[R]]: ...
+    async def submit(
+        self,
+        command: Sequence[str] | JobType[Any, Any],
+        params: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[SubmissionFields],
+    ) -> AsyncJobRef[Any] | SubmitResult[Any]:
+        """Submit a command, or a job of a type with its params; see `Client.submit`."""
+        if not isinstance(command, JobType):
+            return await self._submit_command(command, params, idempotency_key, fields)
+        try:
+            data = await self._submit_typed(command, params, idempotency_key, fields)
+        except KeyFullError as error:
+            return SubmitResult("rejected", None, error=error)
+        job: AsyncJobRef[Any] = AsyncJobRef(self, data, command)
+        return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))

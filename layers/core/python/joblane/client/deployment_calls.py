@@ -6,7 +6,7 @@ from typing import Any, Literal
 from joblane.client.answers import as_object
 from joblane.client.calls import LIST_MAX, ApiCall, ApiStream, Call, Item, Stream, act, get, segment
 from joblane.client.errors import InputError
-from joblane.client.job_calls import job_path
+from joblane.client.log_calls import job_path
 
 SETTINGS = ("run_jobs", "threads", "cluster_threads")
 

@@ -8,11 +8,14 @@
     ├── AnswerError             an answer that is not from Joblane: wrong URL, a proxy
     ├── ApiError                the API answered with an error; carries `status` and `fields`
     │   ├── RequestError        400, 409, 413, 422 and every other 4xx
+    │   │   └── KeyFullError    409: the job's key allows no more jobs; carries the counts
     │   ├── AccessError         401, 403
     │   ├── NotFoundError       404
     │   ├── ThrottledError  *   429; carries `retry_after_s`
     │   └── ServerError     *   5xx
     ├── FollowError             following ended: the API did not answer for too long
+    ├── JobFailedError          the job of a handler ended without a result; carries `job`
+    ├── ResultError             a result that is not what the handler declares
     └── WaitTimeoutError        `wait(timeout_s=...)` timed out; the job continues
 
 * retryable: the same call may succeed later. The others are final. Check `error.retryable` rather
@@ -23,7 +26,7 @@ only if no connection could be made.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class JoblaneError(Exception):
@@ -95,6 +98,19 @@ class RequestError(ApiError):
     """The request is invalid, or conflicts with the state of a job or queue."""
 
 
+class KeyFullError(RequestError):
+    """The key of the job allows no more jobs now; nothing was submitted."""
+
+    reason: str = ""
+    """`active-limit`: jobs of the key run. `queue-depth`: as many wait as may."""
+    active: int = 0
+    """Jobs that have a slot of the key."""
+    queued: int = 0
+    """Jobs that wait for one."""
+    limit: int = 0
+    """How many there may be in all."""
+
+
 class AccessError(ApiError):
     """The token is missing, has expired, or lacks a scope."""
 
@@ -123,6 +139,19 @@ class FollowError(JoblaneError):
     def __init__(self, message: str, *, cursor: str | None = None) -> None:
         super().__init__(message)
         self.cursor = cursor
+
+
+class JobFailedError(JoblaneError):
+    """The job of a handler ended in another state than completed, so it has no result."""
+
+    def __init__(self, message: str, *, job: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.job = job
+        """The job as the API answered it; `job["state"]` and `job["reason"]` say how it ended."""
+
+
+class ResultError(JoblaneError):
+    """The job's result is not what the handler declares in this program."""
 
 
 class WaitTimeoutError(JoblaneError, TimeoutError):

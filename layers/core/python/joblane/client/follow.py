@@ -146,11 +146,14 @@ class Poll(Generic[T]):
         judge: Callable[[T], News],
         policy: FollowPolicy,
         runtime: Runtime,
+        until: float | None = None,
     ) -> None:
+        """`until` is the time, of the runtime's clock, over which no pause lasts."""
         self._fetch = fetch
         self._judge = judge
         self._policy = policy
         self._runtime = runtime
+        self._until = until
         self._pace = Pace.start(policy, runtime.clock())
         self._delay_s: float | None = None
         self.done = False
@@ -164,7 +167,7 @@ class Poll(Generic[T]):
         """
         while True:
             if self._delay_s is not None:
-                yield Sleep(self._delay_s)
+                yield Sleep(self._pause(self._delay_s))
             try:
                 answer = yield from self._fetch()
             except JoblaneError as error:
@@ -176,6 +179,11 @@ class Poll(Generic[T]):
                     self._runtime.on_note(step.note, None)
                 self._delay_s, self.done = step.delay_s, news.done
                 return answer
+
+    def _pause(self, delay_s: float) -> float:
+        if self._until is None:
+            return delay_s
+        return min(delay_s, max(self._until - self._runtime.clock(), 0.0))
 
     def _failed(self, error: JoblaneError) -> None:
         decided = self._pace.after_failure(error, self._runtime.clock(), self._runtime.random())

@@ -1,20 +1,15 @@
 """Calls that concern jobs: submit, read, follow, wait, cancel, retry."""
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from joblane.client.answers import (
     JobJson,
     JobPage,
-    LogPage,
-    LogRecord,
     as_object,
     job_json,
-    log_page,
-    log_record,
     rows,
 )
 from joblane.client.calls import (
@@ -27,21 +22,17 @@ from joblane.client.calls import (
     Stream,
     act,
     get,
-    segment,
 )
 from joblane.client.errors import InputError, WaitTimeoutError
-from joblane.client.follow import FollowPolicy, News, Poll, Runtime, follow_log
+from joblane.client.follow import FollowPolicy, News, Poll, Runtime
+from joblane.client.log_calls import LogCalls, job_path
 from joblane.client.tracing import trace_headers
+from joblane.handler.job_type import JobType
 from joblane.job.lifecycle import ENDED
 
-LOG_MAX = 1000
-"""Most log records in one answer of the API."""
-
-NEWBORN_S = 3.0
-"""How long a job that was just submitted may be unknown: DynamoDB's reads are eventual."""
-
-NEWBORNS = 1000
-"""How many submissions are remembered for that."""
+WAIT = FollowPolicy(busy_s=0.2, idle_share=1.0, idle_max_s=5.0)
+"""Intervals of waiting for a job's end: 0.2 s, then as long as it has waited so far, which doubles
+them, up to 5 s."""
 
 J = TypeVar("J")
 T = TypeVar("T")
@@ -104,46 +95,37 @@ class SubmissionFields(TypedDict, total=False):
     """What comes with `traceparent`."""
 
 
-class JobCalls(ABC, Generic[J]):
+class JobCalls(LogCalls, ABC, Generic[J]):
     """The calls; J is the client's type of a job."""
 
-    def __init__(self) -> None:
-        self._newborn: deque[str] = deque(maxlen=NEWBORNS)
-
     @ApiCall
-    def submit(
+    def _submit_command(
         self,
         command: Sequence[str],
-        *,
-        idempotency_key: str | None = None,
-        **fields: Unpack[SubmissionFields],
+        params: object,
+        idempotency_key: str | None,
+        fields: SubmissionFields,
     ) -> Call[J]:
-        """Submit a job; the API sets the default of each field that is None or missing.
-
-        `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
-        `max_attempts` and `backoff_s`; `run_at` and `deadline` are RFC 3339 in UTC, such as
-        `2026-11-21T02:00:00Z`; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
-        values the agent reads when the job starts. Raises `RequestError` with one entry in
-        `fields` for each field that the API refused.
-
-        The job belongs to the caller's trace: to the current span if the program uses
-        OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.
-
-        Sent once: after `UnreachableError` or `ServerError` look at `list()` before submitting
-        again. With an `idempotency_key` (one for each job, such as a UUID; it costs one write
-        unit) it is sent until it is answered, and creates one job.
-        """
         if isinstance(command, str):
             raise InputError('the command must be a list of words, such as ["echo", "hello"]')
-        given = {name: value for name, value in fields.items() if value is not None}
-        answer = yield from act(
-            "POST",
-            "/v1/jobs",
-            {"command": list(command), **given},
-            idempotency_key=idempotency_key,
-            headers=trace_headers(),
-        )
-        return self._submitted(answer)
+        if params is not None:
+            raise InputError("params are for a handler; a command has its arguments")
+        what = {"command": list(command)}
+        return self._handle((yield from self._submit(what, idempotency_key, fields)))
+
+    @ApiCall
+    def _submit_typed(
+        self,
+        handler: JobType[Any, Any],
+        params: Any,  # noqa: ANN401 - the params of the handler
+        idempotency_key: str | None,
+        fields: SubmissionFields,
+    ) -> Call[JobJson]:
+        try:
+            what = {"type": handler.name, "params": handler.dump_params(params)}
+        except (TypeError, ValueError) as error:
+            raise InputError(str(error)) from error
+        return self._submit(what, idempotency_key, fields)
 
     @ApiCall
     def submit_batch(
@@ -182,66 +164,6 @@ class JobCalls(ABC, Generic[J]):
         params = {**given, "hidden": "true"} if hidden else given
         return _page("/v1/jobs", limit, cursor, cast("Params", params))
 
-    @ApiStream
-    def logs(
-        self,
-        job_id: str,
-        *,
-        follow: bool = False,
-        tail: int | None = None,
-        policy: FollowPolicy | None = None,
-    ) -> Stream[LogRecord]:
-        """Yield the records of a job's output, in order, each exactly once.
-
-        With `tail` it starts with the last so many lines of all attempts, 1 to 1000 and 768 KB at
-        most; the output before them is not read. Without `follow` it ends with the last record that
-        is there now. With `follow` it ends when no more can come, and waits for an API that does
-        not answer for up to `policy.give_up_s` (300 s). Raises `NotFoundError`, and `FollowError`
-        after that time.
-        """
-        if follow:
-            yield from self._follow(job_id, _records, None, tail, policy, None)
-            return
-        cursor: str | None = None
-        while True:
-            page = yield from JobCalls.log_page(self, job_id, cursor=cursor, tail=tail)
-            for record in _records(page):
-                yield Item(record)
-            after = page.get("next")
-            if page.get("complete") or not page["entries"] or not after or after == cursor:
-                return
-            cursor = after
-
-    @ApiStream
-    def follow(
-        self,
-        job_id: str,
-        *,
-        cursor: str | None = None,
-        tail: int | None = None,
-        policy: FollowPolicy | None = None,
-        runtime: Runtime | None = None,
-    ) -> Stream[LogPage]:
-        """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
-        return self._follow(job_id, lambda page: [page], cursor, tail, policy, runtime)
-
-    @ApiCall
-    def log_page(
-        self,
-        job_id: str,
-        *,
-        cursor: str | None = None,
-        tail: int | None = None,
-        limit: int = LOG_MAX,
-        retry: bool = True,
-    ) -> Call[LogPage]:
-        """Read one page of a log, from `cursor` (the `next` of the previous page).
-
-        Without a cursor, `tail` starts at the last so many lines.
-        """
-        params = {"limit": limit, "next": cursor or None, "tail": None if cursor else tail}
-        return log_page((yield from get(f"{job_path(job_id)}/logs", params, retry=retry)))
-
     @ApiCall
     def wait(
         self,
@@ -253,11 +175,12 @@ class JobCalls(ABC, Generic[J]):
     ) -> Call[J]:
         """Wait until a job has ended, in whatever state.
 
-        Raises `WaitTimeoutError` after `timeout_s` seconds, `NotFoundError`, and `FollowError`
-        when the API does not answer for `policy.give_up_s`.
+        Asks after 0.2 s, and in doubling intervals of up to 5 s while the state does not change,
+        unless `policy` says otherwise. Raises `WaitTimeoutError` after `timeout_s` seconds,
+        `NotFoundError`, and `FollowError` when the API does not answer for `policy.give_up_s`.
         """
         runtime = runtime or Runtime()
-        policy = self._policy(job_id, policy)
+        policy = self._policy(job_id, policy or WAIT)
         until = None
         if timeout_s is not None:
             until = runtime.clock() + timeout_s
@@ -273,7 +196,7 @@ class JobCalls(ABC, Generic[J]):
             state = job["state"]
             return news
 
-        poll = Poll(ask, judge, policy, runtime)
+        poll = Poll(ask, judge, policy, runtime, until)
         while True:
             job = yield from poll.answer()
             if poll.done:
@@ -302,7 +225,7 @@ class JobCalls(ABC, Generic[J]):
         """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
         path = f"{job_path(job_id)}/resubmit"
         answer = yield from act("POST", path, reason=reason, idempotency_key=idempotency_key)
-        return self._submitted(answer)
+        return self._handle(self._submitted(answer))
 
     @ApiCall
     def hide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
@@ -354,45 +277,30 @@ class JobCalls(ABC, Generic[J]):
             if not cursor:
                 return
 
-    def _follow(  # noqa: PLR0913, PLR0917 - what `follow` and `logs` take
-        self,
-        job_id: str,
-        parts: Callable[[LogPage], Iterable[T]],
-        cursor: str | None,
-        tail: int | None,
-        policy: FollowPolicy | None,
-        runtime: Runtime | None,
-    ) -> Stream[T]:
-        def fetch(after: str | None) -> Call[LogPage]:
-            return JobCalls.log_page(self, job_id, cursor=after, tail=tail, retry=False)
-
-        policy = self._policy(job_id, policy)
-        return follow_log(fetch, parts, cursor=cursor, policy=policy, runtime=runtime)
-
     @abstractmethod
     def _handle(self, data: JobJson) -> J:
         """Make the client's object of a job."""
 
-    def _submitted(self, answer: object) -> J:
+    def _submit(
+        self, what: Mapping[str, Any], idempotency_key: str | None, fields: SubmissionFields
+    ) -> Call[JobJson]:
+        given = {name: value for name, value in fields.items() if value is not None}
+        answer = yield from act(
+            "POST",
+            "/v1/jobs",
+            {**what, **given},
+            idempotency_key=idempotency_key,
+            headers=trace_headers(),
+        )
+        return self._submitted(answer)
+
+    def _submitted(self, answer: object) -> JobJson:
         job = job_json(answer)
         self._newborn.append(job["id"])
-        return self._handle(job)
-
-    def _policy(self, job_id: str, policy: FollowPolicy | None) -> FollowPolicy:
-        policy = policy or FollowPolicy()
-        return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborn else policy
+        return job
 
     def _action(self, path: str, reason: str | None) -> Call[J]:
         return self._handle(job_json((yield from act("POST", path, reason=reason))))
-
-
-def job_path(job_id: str, under: str = "jobs") -> str:
-    """Path of a job. Raises `InputError`."""
-    return f"/v1/{under}/{segment(job_id, 'id of a job')}"
-
-
-def _records(page: LogPage) -> Iterable[LogRecord]:
-    return map(log_record, page["entries"])
 
 
 def _page(path: str, limit: int, cursor: str | None, filters: Params) -> Call[JobPage]:

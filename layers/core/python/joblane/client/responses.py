@@ -15,12 +15,16 @@ from joblane.client.errors import (
     ConfigError,
     FieldProblem,
     JoblaneError,
+    KeyFullError,
     NotFoundError,
     RequestError,
     ServerError,
     ThrottledError,
     UnreachableError,
 )
+
+_KEY_FULL = ("active-limit", "queue-depth")
+"""Reasons of a refusal by a key."""
 
 
 def result(response: httpx.Response, url: str, access_hint: str) -> Any:  # noqa: ANN401 - JSON
@@ -56,7 +60,7 @@ def _error(response: httpx.Response, url: str, access_hint: str) -> JoblaneError
     except (ValueError, RecursionError):
         found = None
     problem = found if isinstance(found, dict) else {}
-    kind = _kind(status)
+    kind = KeyFullError if problem.get("reason") in _KEY_FULL else _kind(status)
     title = f"{status} {_title(problem, status)}"
     detail = problem.get("detail")
     hint = ""
@@ -74,7 +78,17 @@ def _error(response: httpx.Response, url: str, access_hint: str) -> JoblaneError
     )
     if isinstance(error, ThrottledError):
         error.retry_after_s = retry_after_s(response)
+    if isinstance(error, KeyFullError):
+        error.reason = str(problem["reason"])
+        error.active, error.queued, error.limit = (
+            _count(problem, name) for name in ("active", "queued", "limit")
+        )
     return error
+
+
+def _count(problem: Mapping[str, Any], name: str) -> int:
+    found = problem.get(name)
+    return found if isinstance(found, int) else 0
 
 
 def _needed_role(request: httpx.Request) -> str:

@@ -1,4 +1,8 @@
-"""Declaring a job type: a decorated function with a model of its params and of its result."""
+"""Declaring a job type: a decorated function with a model of its params and of its result.
+
+Pydantic is imported when a type is declared: the command line imports this module too, and most of
+its commands need no models.
+"""
 
 import inspect
 import json
@@ -6,13 +10,14 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
-
-from pydantic import BaseModel, TypeAdapter
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from joblane.handler.job import Job
 
-P = TypeVar("P", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel, TypeAdapter
+
+P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 
 Segment: TypeAlias = str | int | float
@@ -111,7 +116,9 @@ class JobType(Generic[P, R]):
         return self._declared is not None
 
     @cached_property
-    def _result(self) -> TypeAdapter[R]:
+    def _result(self) -> "TypeAdapter[R]":
+        from pydantic import TypeAdapter  # noqa: PLC0415 - see above
+
         return TypeAdapter(self._declared)
 
     def dump_params(self, params: P) -> dict[str, Any]:
@@ -202,6 +209,8 @@ def job_type(  # noqa: PLR0913 - the defaults that a type may have
 
 def _signature(name: str, function: Callable[..., Any]) -> tuple[type[Any], Any]:
     """Return the model of the params, and the type of the result (None: there is none)."""
+    from pydantic import BaseModel  # noqa: PLC0415 - see above
+
     where = f"the handler of {name}"
     if inspect.iscoroutinefunction(function):
         raise TypeError(f"{where} must not be async; use asyncio.run inside of it")

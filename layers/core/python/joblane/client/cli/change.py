@@ -11,7 +11,7 @@ from joblane.client.cli.formats import printable
 from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, connect, limit_of
 
 if TYPE_CHECKING:
-    from joblane.client.clients import JobRef
+    from joblane.client.refs import JobRef
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue, or _all for all queues.")]
 JobType = Annotated[

@@ -15,7 +15,8 @@ from joblane.client.errors import AnswerError, JoblaneError, ServerError, Unreac
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
-    from joblane.client.clients import Client, JobRef
+    from joblane.client.clients import Client
+    from joblane.client.refs import JobRef
 
 
 RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb")

@@ -1,0 +1,116 @@
+"""Calls that concern a job's output: read and follow it."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from joblane.client.answers import LogPage, LogRecord, log_page, log_record
+from joblane.client.calls import ApiCall, ApiStream, Call, Item, Stream, get, segment
+from joblane.client.follow import FollowPolicy, Runtime, follow_log
+
+LOG_MAX = 1000
+"""Most log records in one answer of the API."""
+
+NEWBORN_S = 3.0
+"""How long a job that was just submitted may be unknown: DynamoDB's reads are eventual."""
+
+NEWBORNS = 1000
+"""How many submissions are remembered for that."""
+
+T = TypeVar("T")
+
+
+class LogCalls:
+    """The calls."""
+
+    def __init__(self) -> None:
+        self._newborn: deque[str] = deque(maxlen=NEWBORNS)
+
+    @ApiStream
+    def logs(
+        self,
+        job_id: str,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        policy: FollowPolicy | None = None,
+    ) -> Stream[LogRecord]:
+        """Yield the records of a job's output, in order, each exactly once.
+
+        With `tail` it starts with the last so many lines of all attempts, 1 to 1000 and 768 KB at
+        most; the output before them is not read. Without `follow` it ends with the last record that
+        is there now. With `follow` it ends when no more can come, and waits for an API that does
+        not answer for up to `policy.give_up_s` (300 s). Raises `NotFoundError`, and `FollowError`
+        after that time.
+        """
+        if follow:
+            yield from self._follow(job_id, _records, None, tail, policy, None)
+            return
+        cursor: str | None = None
+        while True:
+            page = yield from LogCalls.log_page(self, job_id, cursor=cursor, tail=tail)
+            for record in _records(page):
+                yield Item(record)
+            after = page.get("next")
+            if page.get("complete") or not page["entries"] or not after or after == cursor:
+                return
+            cursor = after
+
+    @ApiStream
+    def follow(
+        self,
+        job_id: str,
+        *,
+        cursor: str | None = None,
+        tail: int | None = None,
+        policy: FollowPolicy | None = None,
+        runtime: Runtime | None = None,
+    ) -> Stream[LogPage]:
+        """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
+        return self._follow(job_id, lambda page: [page], cursor, tail, policy, runtime)
+
+    @ApiCall
+    def log_page(
+        self,
+        job_id: str,
+        *,
+        cursor: str | None = None,
+        tail: int | None = None,
+        limit: int = LOG_MAX,
+        retry: bool = True,
+    ) -> Call[LogPage]:
+        """Read one page of a log, from `cursor` (the `next` of the previous page).
+
+        Without a cursor, `tail` starts at the last so many lines.
+        """
+        params = {"limit": limit, "next": cursor or None, "tail": None if cursor else tail}
+        return log_page((yield from get(f"{job_path(job_id)}/logs", params, retry=retry)))
+
+    def _follow(  # noqa: PLR0913, PLR0917 - what `follow` and `logs` take
+        self,
+        job_id: str,
+        parts: Callable[[LogPage], Iterable[T]],
+        cursor: str | None,
+        tail: int | None,
+        policy: FollowPolicy | None,
+        runtime: Runtime | None,
+    ) -> Stream[T]:
+        def fetch(after: str | None) -> Call[LogPage]:
+            return LogCalls.log_page(self, job_id, cursor=after, tail=tail, retry=False)
+
+        policy = self._policy(job_id, policy)
+        return follow_log(fetch, parts, cursor=cursor, policy=policy, runtime=runtime)
+
+    def _policy(self, job_id: str, policy: FollowPolicy | None) -> FollowPolicy:
+        policy = policy or FollowPolicy()
+        return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborn else policy
+
+
+def job_path(job_id: str, under: str = "jobs") -> str:
+    """Path of a job. Raises `InputError`."""
+    return f"/v1/{under}/{segment(job_id, 'id of a job')}"
+
+
+def _records(page: LogPage) -> Iterable[LogRecord]:
+    return map(log_record, page["entries"])

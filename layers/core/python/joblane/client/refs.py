@@ -1,0 +1,176 @@
+"""Handles of jobs: the job as it was when it was last read, and the calls that concern it.
+
+A handle knows the job's type if it was submitted as a handler: `wait()` of a `JobRef[SyncResult]`
+returns a SyncResult. Of any other job, `wait()` returns the handle itself.
+"""
+
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
+
+from joblane.client.answers import JobJson, LogRecord
+from joblane.client.errors import JobFailedError, KeyFullError, ResultError
+from joblane.handler.job_type import JobType
+from joblane.job.lifecycle import ENDED, State
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # of mypy: the one of typing has defaults since 3.13
+
+    from joblane.client.clients import AsyncClient, Client  # noqa: F401 - named as strings
+
+    R = TypeVar("R", default="JobRef[Any]")
+    A = TypeVar("A", default="AsyncJobRef[Any]")
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+    A = TypeVar("A")
+
+J = TypeVar("J")
+K = TypeVar("K")
+S = TypeVar("S")
+
+
+class JobValues(Generic[K]):
+    """A job as it was when it was last read."""
+
+    def __init__(self, client: K, data: JobJson, job_type: JobType[Any, Any] | None = None) -> None:
+        self._client = client
+        self._job_type = job_type
+        self.data = data
+        """The API's answer, unknown fields included."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.state}>"
+
+    @property
+    def id(self) -> str:
+        """The job's ULID."""
+        return self.data["id"]
+
+    @property
+    def state(self) -> str:
+        """A `joblane.job.lifecycle.State`, or a state that is newer than this version."""
+        return self.data["state"]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job is in a final state."""
+        return self.state in ENDED
+
+    @property
+    def reason(self) -> str:
+        """Why the job waits or how it ended: a sentence."""
+        return str(self.data.get("reason") or "")
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code of the last attempt; None before its end and when a signal ended it."""
+        return self.data.get("exit_code")
+
+    def _waited(self) -> Any:  # noqa: ANN401 - the result of the job's type
+        """Return what `wait` returns."""
+        return self if self._job_type is None else result_of(self._job_type, self.data)
+
+
+class JobRef(JobValues["Client"], Generic[R]):
+    """A job as it was when it was last read, with the calls that concern it.
+
+    R is what `wait` returns: the result of a handler, or the `JobRef` itself.
+    """
+
+    def refresh(self) -> Self:
+        """Read the job again. Returns itself."""
+        self.data = self._client.get(self.id).data
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> R:
+        """Wait until the job has ended, see `Client.wait`.
+
+        Of a handler's job, returns the result, and raises `JobFailedError` if the job ended in
+        another state than completed, `ResultError` if the result is not the declared model. Of any
+        other job, returns itself, in whatever state.
+        """
+        self.data = self._client.wait(self.id, timeout_s).data
+        return cast("R", self._waited())
+
+    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[LogRecord]:
+        """Yield the records of the job's output, see `Client.logs`."""
+        return self._client.logs(self.id, follow=follow, tail=tail)
+
+    def of(self, handler: JobType[Any, S]) -> "JobRef[S]":
+        """Return a handle of the same job, which a program has submitted as `handler` before."""
+        return JobRef(self._client, self.data, handler)
+
+
+class AsyncJobRef(JobValues["AsyncClient"], Generic[A]):
+    """A job as it was when it was last read, with the calls that concern it; see `JobRef`."""
+
+    async def refresh(self) -> Self:
+        """Read the job again. Returns itself."""
+        self.data = (await self._client.get(self.id)).data
+        return self
+
+    async def wait(self, timeout_s: float | None = None) -> A:
+        """Wait until the job has ended, see `JobRef.wait`."""
+        self.data = (await self._client.wait(self.id, timeout_s)).data
+        return cast("A", self._waited())
+
+    def logs(
+        self, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[LogRecord, None]:
+        """Yield the records of the job's output, see `Client.logs`."""
+        return self._client.logs(self.id, follow=follow, tail=tail)
+
+    def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
+        """Return a handle of the same job, which a program has submitted as `handler` before."""
+        return AsyncJobRef(self._client, self.data, handler)
+
+
+Admission = Literal["accepted", "rejected", "coalesced", "replaced"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitResult(Generic[J]):
+    """What became of the submission of a handler."""
+
+    status: Admission
+    """`accepted`: a new job. `rejected`: the key is full. `coalesced`: `job` is an earlier one with
+    the same key. `replaced`: a new job, and the job `replaced` is skipped for it."""
+    job: J | None
+    """The handle of the job; None if it was rejected."""
+    replaced: str | None = None
+    """Id of the job that was skipped."""
+    error: KeyFullError | None = None
+    """Why it was rejected."""
+
+
+def admission_of(data: JobJson) -> Admission:
+    """Read how a job was admitted; an API without keys accepts all."""
+    match data.get("admission"):
+        case "coalesced":
+            return "coalesced"
+        case "replaced":
+            return "replaced"
+        case _:
+            return "accepted"
+
+
+def result_of(handler: JobType[Any, S], data: JobJson) -> S:
+    """Return the result of a job that has ended. Raises `JobFailedError`, `ResultError`."""
+    if data["state"] != State.COMPLETED:
+        reason = data.get("reason") or "no reason given"
+        raise JobFailedError(f"job {data['id']} is {data['state']}: {reason}", job=dict(data))
+    from pydantic import ValidationError  # noqa: PLC0415 - most commands need no models
+
+    if not handler.has_result:
+        return cast("S", None)
+    try:
+        return handler.load_result(data.get("result"))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(["result", *map(str, found["loc"])])
+        raise ResultError(
+            f"the result of job {data['id']} is not what {handler.name} declares here: "
+            f"{where}: {found['msg']}"
+        ) from error

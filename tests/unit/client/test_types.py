@@ -1,0 +1,243 @@
+"""Handlers through the clients: what is sent, how a key answers, and typed results."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from joblane import (
+    InputError,
+    Job,
+    JobFailedError,
+    KeyFullError,
+    ResultError,
+    WaitTimeoutError,
+    job_type,
+)
+from joblane.client.calls import Call, Sleep
+from joblane.client.clients import Client
+from joblane.client.follow import Runtime
+from tests.support.client.clients import Connect
+from tests.support.client.fake_api import FakeApi, FakeJob, ok, problem
+
+ROOT = Path(__file__).parents[3]
+
+
+class Sync(BaseModel):
+    """Params."""
+
+    origin: str
+    tickets: list[int] = []
+
+
+class Done(BaseModel):
+    """A result."""
+
+    model_config = ConfigDict(strict=True)
+
+    synced: tuple[int, ...]
+
+
+@job_type("sync")
+def sync(params: Sync, _job: Job) -> Done:
+    """Synchronize."""
+    return Done(synced=tuple(params.tickets))
+
+
+@job_type("quiet")
+def quiet(_params: Sync, _job: Job) -> None:
+    """Give no result."""
+
+
+FULL = problem(
+    409,
+    "Conflict",
+    detail='key ["acme"] is full',
+    reason="active-limit",
+    active=1,
+    queued=2,
+    limit=3,
+)
+
+
+def ends_with(result: object, state: str = "completed") -> Any:
+    """What becomes of a submitted job."""
+    return lambda job: job.end(state, result=result, reason="as it is")
+
+
+def test_create_and_wait(api: FakeApi, connect: Connect):
+    api.on_submit = ends_with({"synced": [1, 2]})
+    with connect(api.url) as client:
+        ref = client.create(sync, Sync(origin="acme", tickets=[1, 2]), queue="slow")
+        assert ref.wait(timeout_s=5) == Done(synced=(1, 2))
+        assert client.get(ref.id).of(sync).wait() == Done(synced=(1, 2))
+        assert client.get(ref.id).wait().state == "completed"
+    assert api.requests[0].body == {
+        "type": "sync",
+        "params": {"origin": "acme", "tickets": [1, 2]},
+        "queue": "slow",
+    }
+
+
+def test_a_handler_without_a_result(api: FakeApi, connect: Connect):
+    api.on_submit = ends_with(None)
+    with connect(api.url) as client:
+        assert client.create(quiet, Sync(origin="acme")).wait() is None
+
+
+def test_a_job_that_failed_has_no_result(api: FakeApi, connect: Connect):
+    api.on_submit = ends_with(None, "failed")
+    with connect(api.url) as client:
+        ref = client.create(quiet, Sync(origin="acme"))
+        with pytest.raises(JobFailedError, match=rf"job {ref.id} is failed: as it is") as caught:
+            ref.wait()
+    assert caught.value.job["state"] == "failed"
+
+
+@pytest.mark.parametrize("result", [None, {"synced": "confidential"}, 3])
+def test_a_result_that_is_not_the_declared_model(api: FakeApi, connect: Connect, result: object):
+    api.on_submit = ends_with(result)
+    with connect(api.url) as client:
+        ref = client.create(sync, Sync(origin="acme"))
+        with pytest.raises(ResultError, match=r"is not what sync declares here: result") as caught:
+            ref.wait()
+    assert "confidential" not in str(caught.value)
+
+
+def test_a_full_key(api: FakeApi, connect: Connect):
+    """`create` raises, `submit` says so."""
+    with connect(api.url) as client:
+        api.faults += [FULL, FULL, FULL]
+        with pytest.raises(KeyFullError) as caught:
+            client.create(sync, Sync(origin="acme"))
+        error = caught.value
+        assert ("active-limit", 1, 2, 3) == (
+            error.reason,
+            error.active,
+            error.queued,
+            error.limit,
+        )
+        submitted = client.submit(sync, Sync(origin="acme"))
+        assert ("rejected", None) == (submitted.status, submitted.job)
+        assert submitted.error.limit == 3
+        with pytest.raises(KeyFullError):
+            client.submit(["a", "command"])
+
+
+@pytest.mark.parametrize("status", ["accepted", "coalesced", "replaced", "of the future"])
+def test_what_became_of_a_submission(api: FakeApi, connect: Connect, status: str):
+    job = FakeJob({"id": "01J", "state": "pending", "admission": status, "replaced": "01H"})
+    api.faults.append(ok(job.data))
+    with connect(api.url) as client:
+        submitted = client.submit(sync, Sync(origin="acme"))
+    assert submitted.status == (status if status != "of the future" else "accepted")
+    assert (submitted.job.id, submitted.replaced) == ("01J", "01H")
+
+
+def test_what_cannot_be_sent_is_refused_here(api: FakeApi, connect: Connect):
+    with connect(api.url) as client:
+        with pytest.raises(InputError, match="sync takes Sync, not Done"):
+            client.create(sync, Done(synced=()))
+        with pytest.raises(InputError, match="sync takes Sync, not NoneType"):
+            client.submit(sync)
+        with pytest.raises(InputError, match="a command has its arguments"):
+            client.submit(["echo"], Sync(origin="acme"))
+    assert api.requests == []
+
+
+def test_waiting_asks_in_doubling_intervals_and_no_longer_than_its_limit():
+    """The steps of the call itself, with a clock that only its pauses move."""
+    now = 0.0
+    pauses: list[float] = []
+
+    def run(call: Call[Any]) -> None:
+        nonlocal now
+        step = next(call)
+        while True:
+            if isinstance(step, Sleep):
+                pauses.append(round(step.seconds, 3))
+                now += step.seconds
+                step = call.send(None)
+            else:
+                step = call.send({"id": "01J", "state": "active"})
+
+    with Client("http://127.0.0.1:9") as client, pytest.raises(WaitTimeoutError):
+        run(Client.wait(client, "01J", 20, runtime=Runtime(clock=lambda: now)))
+    assert [0.2, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 3.6] == pauses
+
+
+TYPED = """
+from joblane import AsyncClient, Client, Job, JobRef, job_type
+from pydantic import BaseModel
+from typing import assert_type
+
+
+class SyncTickets(BaseModel):
+    origin: str
+
+
+class Other(BaseModel):
+    origin: str
+
+
+class SyncResult(BaseModel):
+    synced: int
+
+
+@job_type("sync-tickets")
+def sync_tickets(params: SyncTickets, job: Job) -> SyncResult:
+    return SyncResult(synced=1)
+
+
+def right(client: Client) -> None:
+    ref = client.create(sync_tickets, SyncTickets(origin="acme"), queue="slow")
+    assert_type(ref, JobRef[SyncResult])
+    assert_type(ref.wait(), SyncResult)
+    submitted = client.submit(sync_tickets, SyncTickets(origin="acme"))
+    if submitted.job is not None:
+        assert_type(submitted.job.wait(timeout_s=3).synced, int)
+    assert_type(client.submit(["true"]).wait().exit_code, int | None)
+    assert_type(client.get("01J").of(sync_tickets).wait(), SyncResult)
+    assert_type(sync_tickets(SyncTickets(origin="a"), Job()), SyncResult)
+
+
+async def also_right(client: AsyncClient) -> None:
+    ref = await client.create(sync_tickets, SyncTickets(origin="acme"))
+    assert_type(await ref.wait(), SyncResult)
+    assert_type((await (await client.submit(["true"])).wait()).exit_code, int | None)
+
+
+def wrong(client: Client) -> None:
+    client.create(sync_tickets, Other(origin="acme"))
+    client.submit(sync_tickets, Other(origin="acme"))
+    client.create(sync_tickets, {"origin": "acme"})
+    client.submit(sync_tickets)
+    client.create(sync_tickets, SyncTickets(origin="acme"), queu="slow")
+    client.create(sync_tickets, SyncTickets(origin="acme")).wait().sinced
+
+
+@job_type("bad")
+def bad(params: dict[str, str], job: Job) -> None: ...
+"""
+
+
+def test_mypy_knows_params_and_results(tmp_path: Path):
+    """Strictly, as a user's program is checked: every wrong line is an error, and no other."""
+    (tmp_path / "program.py").write_text(TYPED)
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary"),
+            *("--config-file=", "--cache-dir", str(ROOT / ".mypy_cache/program"), "program.py"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in ran.stdout.splitlines() if ": error:" in line]
+    first = TYPED.splitlines().index("def wrong(client: Client) -> None:") + 2
+    wrong = [*range(first, first + 6), TYPED.splitlines().index('@job_type("bad")') + 1]
+    assert wrong == sorted({int(line.split(":")[1]) for line in lines}), ran.stdout + ran.stderr
