@@ -10,6 +10,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
+from joblane.aws.result_store import ResultStore
 from joblane.aws.secret_store import SecretStore
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.descriptor import Descriptor
@@ -45,6 +46,7 @@ class Aws:
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
         self.payloads = PayloadStore(lambda: s3, descriptor.bucket)
+        self.results = ResultStore(lambda: s3, descriptor.bucket)
         self.output = OutputStore(
             dynamodb,
             descriptor.output_table,

@@ -108,6 +108,7 @@ class Parts:
             ),
             OutcomeRecorder(journal, descriptor.retention, clock, dice),
             aws.output,
+            aws.results,
             flight,
             recovery,
         )

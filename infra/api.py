@@ -82,7 +82,7 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "submission",
-            tables=("jobs", "audit", "counters", "output", "settings"),
+            tables=("jobs", "agents", "audit", "counters", "output", "settings"),
             environment={
                 "JOBLANE_BUCKET": resources.bucket(),
                 **self._ids(),
@@ -127,7 +127,13 @@ class ApiStack(FunctionStack):
                     OBJECTS,
                 ),
                 Grant(("dynamodb:BatchWriteItem", "dynamodb:Query"), (resources.table("output"),)),
-                Grant(("s3:DeleteObject", "s3:GetObject"), (resources.output(),), OBJECTS),
+                Grant(
+                    ("s3:DeleteObject", "s3:GetObject"),
+                    (resources.output(), resources.results()),
+                    OBJECTS,
+                ),
+                # The progress of running jobs is in the heartbeats of their agents.
+                Grant(("dynamodb:GetItem",), (resources.table("agents"),)),
             ],
         )
 

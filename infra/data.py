@@ -20,6 +20,7 @@ from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
     OUTPUT,
     PAYLOADS,
+    RESULTS,
     access_log_bucket_name,
     descriptor_name,
     stream_parameter_name,
@@ -115,7 +116,11 @@ class DataStack(JoblaneStack):
         retention = config.retention
         log_name = access_log_bucket_name(config.name, self.account, self.region)
         accesses = self._bucket("Accesses", log_name, {"": retention.logs_days})
-        days = {PAYLOADS: retention.payload_days, OUTPUT: retention.logs_days}
+        days = {
+            PAYLOADS: retention.payload_days,
+            RESULTS: retention.payload_days,
+            OUTPUT: retention.logs_days,
+        }
         self._bucket("Payloads", self.resources.bucket(), days, accesses)
         for table in tables.values():
             # Last, so that no failure of another resource rolls back a protected table.

@@ -14,6 +14,7 @@ from joblane.config import Config
 from joblane.deployment.names import (
     OUTPUT,
     PAYLOADS,
+    RESULTS,
     Lane,
     alternate_name,
     bucket_name,
@@ -113,6 +114,10 @@ class Resources:
     def payloads(self, tenant: str | None = None) -> str:
         """ARN pattern of the objects of large submissions, of one tenant or all."""
         return self._objects(PAYLOADS, tenant)
+
+    def results(self, tenant: str | None = None) -> str:
+        """ARN pattern of the objects of large results, of one tenant or all."""
+        return self._objects(RESULTS, tenant)
 
     def output(self, tenant: str | None = None) -> str:
         """ARN pattern of the objects of output, of one tenant or all."""

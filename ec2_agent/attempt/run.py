@@ -1,9 +1,11 @@
 """One attempt of a claimed job: prepare, start, ship its output, record its outcome."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ec2_agent.attempt.preparation import NotStarted, Preparation
 from ec2_agent.attempt.shipping import OutputShipper
+from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
 from ec2_agent.lanes.delivery import Delivery
@@ -11,8 +13,11 @@ from ec2_agent.lanes.flight import Flight
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.outcomes.judge import AttemptResult, StopReason, judge, not_started
+from ec2_agent.retry import aws_backoff, retry
 from ec2_agent.sandbox.model import HostShort, LauncherGone, SandboxRefused
+from ec2_agent.shim import files
 from joblane.aws.output_store import OutputStore
+from joblane.aws.result_store import ResultStore
 from joblane.job.head import Head
 from joblane.job.lease import Progress
 from joblane.job.lifecycle import Outcome
@@ -34,6 +39,7 @@ class AttemptParts:
     starter: JobStarter
     recorder: OutcomeRecorder
     output: OutputStore
+    results: ResultStore
     flight: Flight
     recovery: bool
     """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
@@ -139,9 +145,41 @@ class Attempt:
             if ending is None
             else judge(head, ending, self._stop, now_ms, recovery=self.parts.recovery)
         )
-        await self.parts.recorder.record(head, self.delivery, result)
+        stored = await self._with_result(job, result)
+        if stored is None:
+            self._give_up()
+            return
+        await self.parts.recorder.record(head, self.delivery, stored)
         shipper.then(job.remove)  # if killed before that, the next agent ships and removes
         await job.gone(GONE_S)
+
+    async def _with_result(self, job: RunningJob, result: AttemptResult) -> AttemptResult | None:
+        """Store a large result of a job that succeeded; None once the job was abandoned.
+
+        agent                       S3          journal         table
+        put  ---------------------> object
+        (killed here: the next process of its name finds the exit record, and puts it again)
+        outcome  ----------------------------->  stored
+        settle  --------------------------------------------->  completed, names the object
+        """
+        ending = result.ending
+        if result.outcome is not Outcome.SUCCEEDED or ending is None or not ending.result_file:
+            return result
+        data = job.directory.read_bytes(files.RESULT)
+        if data is None:
+            return replace(result, outcome=Outcome.LOST, reason="its result is not on the disk")
+        try:
+            stored = await retry(
+                lambda: in_thread(lambda: self.parts.results.put(self.head, data), "result"),
+                aws_backoff(),
+                proceed=lambda: not self._abandoned,
+                event=partial(events.result_waits, self.head),
+            )
+        except AWS_ERRORS:
+            if not self._abandoned:
+                raise
+            return None
+        return None if self._abandoned else replace(result, result_object=stored)
 
     def _until(self) -> float:
         """Up to when the job may run; in the past once it was abandoned."""

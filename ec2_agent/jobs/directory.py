@@ -68,6 +68,10 @@ class JobDirectory:
         """Read one of its files; None if it does not exist or is not complete."""
         return files.read(self.fd, name)
 
+    def read_bytes(self, name: str) -> bytes | None:
+        """Read one of its files as it is; None if it does not exist."""
+        return files.read_bytes(self.fd, name)
+
     def reader(self) -> Reader:
         """Open its log, after the last record that is known to be stored."""
         if (log := self._log) is not None:

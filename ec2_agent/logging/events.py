@@ -195,6 +195,11 @@ def output_waits(job: Traced, stream: str, error: Exception) -> None:
     """Logged once for each write; the output stays on disk until a retry succeeds."""
 
 
+@event(WARNING, "job {job_id}: its result cannot be stored: {error}")
+def result_waits(job: Traced, error: Exception) -> None:
+    """Logged once; the job keeps its slot until a retry succeeds."""
+
+
 @event(WARNING, "job {job_id}: its output arrives later")
 def output_late(job: Traced) -> None:
     """Its outcome was not delayed any longer for it."""

@@ -9,6 +9,7 @@ from joblane.condition.blocking import Blocking
 from joblane.condition.names import default_condition, named_by_job, scoped, unscoped
 from joblane.job.head import Head, shortened
 from joblane.job.lifecycle import Outcome, outcome_of
+from joblane.job.result import ResultObject
 
 FAILURE_CHARS = 110
 """Characters of what a job itself says went wrong. What follows it in the reason (the number of the
@@ -42,6 +43,8 @@ class AttemptResult:
     """Whether the job may have run."""
     stored_bytes: int | None = None
     """Bytes of output, if its shim was killed before it could report them."""
+    result_object: ResultObject | None = None
+    """A large result of a job that succeeded, which has been stored in S3."""
 
     @property
     def output_bytes(self) -> int:

@@ -24,6 +24,7 @@ from joblane.aws.job_items import from_item, to_item
 from joblane.job.head import Head, Step, abridged
 from joblane.job.lifecycle import ENDED, Outcome, State, settle
 from joblane.job.moves import AttemptFacts
+from joblane.job.result import ResultObject
 from joblane.job.retention import Retention
 
 
@@ -109,6 +110,7 @@ def transition_of(
     ended = settlement.state in ENDED
     retry = settlement.state is State.RETRY
     blocked = settlement.state is State.BLOCKED
+    completed = settlement.state is State.COMPLETED
     return Transition(
         step=Step(settlement.state, at_ms, number, settlement.reason, records=result.records),
         facts=AttemptFacts(
@@ -119,6 +121,8 @@ def transition_of(
             next_at_ms=at_ms + int(settlement.delay_s * 1000) if retry else None,
             expires_at=retention.expires_at(settlement.state, at_ms) if ended else None,
             output_bytes=result.output_bytes,
+            result=ending.result if ending and completed else None,
+            result_object=result.result_object if completed else None,
         ),
         condition=result.condition if blocked else None,
         hide_s=None if ended or blocked else int(settlement.delay_s),
@@ -132,12 +136,15 @@ def _usage_json(usage: Usage) -> str:
     return json.dumps(rounded, separators=(",", ":"))
 
 
+_BESIDE = ("output_bytes", "result", "result_object")
+
+
 def _encode(transition: Transition) -> dict[str, Any]:
     facts = asdict(transition.facts)
     return {
         "step": transition.step.encode(),
         # Beside the facts, where agents up to version 0.2 refuse unknown keys.
-        "output_bytes": facts.pop("output_bytes"),
+        **{name: facts.pop(name) for name in _BESIDE},
         "facts": facts,
         "condition": transition.condition,
         "hide_s": transition.hide_s,
@@ -145,12 +152,14 @@ def _encode(transition: Transition) -> dict[str, Any]:
 
 
 def _decode(value: dict[str, Any]) -> Transition:
-    facts = value["facts"]
+    facts, stored = value["facts"], value.get("result_object")
     return Transition(
         step=Step.decode(value["step"]),
         facts=AttemptFacts(
             **{**facts, "outcome": Outcome(facts["outcome"])},
             output_bytes=value.get("output_bytes", 0),
+            result=value.get("result"),
+            result_object=None if stored is None else ResultObject(**stored),
         ),
         condition=value["condition"],
         hide_s=value["hide_s"],

@@ -7,15 +7,14 @@ docs/reference/line-protocol.md has the operations for users.
 import json
 import os
 
+from joblane.job.result import MAX_RESULT_BYTES
+
 TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-MAX_RESULT = 262_144
-"""Bytes of a result, as written and in its shortest form."""
-
-MAX_LINE = MAX_RESULT + 16
+MAX_LINE = MAX_RESULT_BYTES + 16
 """Bytes of one line without its newline: a result and what stands around it."""
 
 MAX_DEPTH = 100
@@ -117,7 +116,7 @@ class Operations:
 def _parse(line: bytes | None) -> "tuple[str, Any]":
     """Return the operation and its value; raises ValueError with the answer."""
     if line is None:
-        raise ValueError(f"a line has at most {MAX_LINE} bytes, and a result {MAX_RESULT}")
+        raise ValueError(f"a line has at most {MAX_LINE} bytes, and a result {MAX_RESULT_BYTES}")
     try:
         said = json.loads(line.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -173,8 +172,8 @@ def _result(value: object) -> str:
         size = len(text.encode())
     except ValueError:  # its text may repeat the value
         raise ValueError("result: has a number or a character that cannot be stored") from None
-    if size > MAX_RESULT:
-        raise ValueError(f"result: has at most {MAX_RESULT} bytes")
+    if size > MAX_RESULT_BYTES:
+        raise ValueError(f"result: has at most {MAX_RESULT_BYTES} bytes")
     return text
 
 

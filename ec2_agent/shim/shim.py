@@ -32,6 +32,7 @@ from ec2_agent.shim.line import Line
 from ec2_agent.shim.log import Cutter, Writer
 from ec2_agent.shim.operations import Operations
 from joblane.condition.names import named_by_job
+from joblane.job.result import INLINE_RESULT_BYTES
 
 READ_BYTES = 64 * 1024
 """One read: a pipe's usual size, so that no pipe waits long while another is flooded."""
@@ -47,10 +48,6 @@ CHECK_CLOCK_S = 10.0
 
 RETRY_S = 1.0
 """Pause before a file is written again, after the disk was full."""
-
-INLINE_RESULT_BYTES = 1024
-"""A longer result is a file beside the exit record, and lies in S3 later: the agent's journal, the
-message with the end and the job's row stay small."""
 
 EMPTY_S = 5.0
 """How long the kernel may take to end the sandbox, before its cgroup is removed."""

@@ -13,6 +13,7 @@ from typing import Any
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
+from joblane.aws.agents import AgentStore
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.idempotency import IdempotencyStore
@@ -20,6 +21,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
+from joblane.aws.result_store import ResultStore
 from joblane.aws.settings import SettingsStore
 from joblane.aws.usage import UsageStore
 from joblane.contract.principal import AnyAccess
@@ -46,6 +48,7 @@ class Settings(Environment):
     """The function's environment."""
 
     jobs_table: str
+    agents_table: str
     audit_table: str
     output_table: str
     bucket: str
@@ -81,6 +84,7 @@ def build(
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
     s3 = cache(lambda: clients.make("s3"))
     payloads = PayloadStore(s3, settings.bucket)
+    results = ResultStore(s3, settings.bucket)
     store = OutputStore(
         dynamodb,
         settings.output_table,
@@ -110,10 +114,15 @@ def build(
         pool=pool,
         random_bits=random_bits,
     )
-    views = JobViews(payloads, SettingsStore(dynamodb, settings.settings_table))
+    views = JobViews(
+        payloads,
+        results,
+        SettingsStore(dynamodb, settings.settings_table),
+        AgentStore(dynamodb, settings.agents_table),
+    )
     job_routes(app, submitter, reader, views)
     operations = Operations(jobs, lanes, settings.retention)
-    deleter = JobDeleter(jobs, payloads, store, keys, trail, clock)
+    deleter = JobDeleter(jobs, payloads, results, store, keys, trail, clock)
     job_operation_routes(app, submitter, operations, deleter)
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})

@@ -157,6 +157,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     assert {
         "joblane-submission": shared
         | {
+            "JOBLANE_AGENTS_TABLE",
             "JOBLANE_BUCKET",
             "JOBLANE_COUNTERS_TABLE",
             "JOBLANE_OUTPUT_TABLE",

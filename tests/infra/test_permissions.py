@@ -23,6 +23,7 @@ MACHINE = "states:stateMachine:joblane-recovery"
 OUTPUT = "dynamodb:table/joblane-output"
 PAYLOADS = "s3:joblane-<>-<>/payloads/*"
 OBJECTS_OF_OUTPUT = "s3:joblane-<>-<>/output/*"
+RESULTS = "s3:joblane-<>-<>/results/*"
 LOG_DELIVERY = (
     "logs:CreateLogDelivery",
     "logs:DeleteLogDelivery",
@@ -61,7 +62,8 @@ ALLOWED = {
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("dynamodb:BatchWriteItem", "dynamodb:Query"), (OUTPUT,))
-    | every(("s3:DeleteObject", "s3:GetObject"), (OBJECTS_OF_OUTPUT,))
+    | every(("s3:DeleteObject", "s3:GetObject"), (OBJECTS_OF_OUTPUT, RESULTS))
+    | {("dynamodb:GetItem", AGENTS)}
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
     | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}
@@ -163,6 +165,7 @@ ALLOWED = {
     }
     | every(("sqs:SendMessage",), OWN_DEAD_LETTERS)
     | {("dynamodb:PutItem", OUTPUT), ("s3:PutObject", OBJECTS_OF_OUTPUT)}
+    | {("s3:PutObject", RESULTS)}
     | {
         ("ssm:GetParameter", PARAMETERS),
         ("secretsmanager:GetSecretValue", SECRETS),

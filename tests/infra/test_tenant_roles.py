@@ -19,6 +19,7 @@ from joblane.deployment.names import (
     LANES,
     OUTPUT,
     PAYLOADS,
+    RESULTS,
     TENANT_SHARES,
     dead_letter_name,
     descriptor_name,
@@ -120,6 +121,8 @@ def data_of(tenant: str) -> list[Call]:
             "s3:PutObject",
             f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{OUTPUT}{stream_name(tenant, JOB, 1)}/1-9",
         ),
+        # The name that joblane.aws.result_store gives to an object.
+        Call("s3:PutObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{RESULTS}{tenant}/{JOB}/1"),
     ]
 
 

@@ -20,8 +20,8 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
-from ec2_agent.shim.shim import INLINE_RESULT_BYTES
 from joblane.job.head import submitted
+from joblane.job.result import INLINE_RESULT_BYTES
 from tests.sandbox.running import STOPS, go_on, marker
 from tests.sandbox.shim_jobs import HEAD, Room, ended, output, wait_for
 from tests.support.jobs import JOB, submission

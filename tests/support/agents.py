@@ -35,6 +35,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
+from joblane.aws.result_store import ResultStore
 from joblane.aws.secret_store import SecretStore
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane
@@ -208,6 +209,7 @@ class Parts:
             ),
             OutcomeRecorder(self.journal, DESCRIPTOR.retention, self.clock, random.Random(1)),
             output_store(self.clients, self.clock),
+            ResultStore(lambda: make("s3"), DESCRIPTOR.bucket),
             self.flight,
             recovery,
         )

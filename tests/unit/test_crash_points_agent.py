@@ -23,6 +23,7 @@ from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.payload_store import PayloadStore
+from joblane.aws.result_store import ResultStore
 from joblane.job.head import Head, submitted
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.lifecycle import State
@@ -116,6 +117,7 @@ PRINTED: dict[str, list[str | None]] = {
     "large": ["x" * 1000 + "\n"],
     "in S3": [],
     "failing": [],
+    "result in S3": [],
 }
 
 
@@ -179,12 +181,15 @@ def make_visible(memory: Memory) -> None:
             entry.visible_at = 0
 
 
+RESULT = "r" * 3000
+
 SPECS: dict[str, dict[str, Any]] = {
     "restartable": {"command": ["echo", "hi"]},
     "not restartable": {"command": ["echo", "hi"], "restartable": False},
     "large": {"command": ["echo", "x" * 1000]},
     "in S3": {"command": ["true", *["x" * 100_000] * 3]},
     "failing": {"command": ["false"], "retry": {"max_attempts": 2, "backoff_s": [0]}},
+    "result in S3": {"command": ["sh", "-c", f"""echo '{{"result": "{RESULT}"}}' >&3"""]},
 }
 
 
@@ -215,6 +220,9 @@ def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_no
         if head.state is State.COMPLETED:
             last = [text for attempt, _, text in read if attempt == head.attempt]
             assert PRINTED[name] == last, f"killed after call {point}"
+        if name == "result in S3":
+            read_result = ResultStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).read
+            assert f'"{RESULT}"'.encode() == read_result(head), f"killed after call {point}"
         aws.jobs.delete(JOB)
         memory.tables.rows[DESCRIPTOR.output_table].clear()
     print(f"crash points visited, {name}: {visited}")
@@ -229,7 +237,7 @@ def outcome_in(backend: Backend) -> OutcomeRecord | None:
     return OutcomeRecord.decode(records[0].body or "") if records else None
 
 
-@pytest.mark.parametrize("name", ["restartable", "not restartable", "failing"])
+@pytest.mark.parametrize("name", ["restartable", "not restartable", "failing", "result in S3"])
 def test_an_agent_that_comes_back_delivers_what_it_had_stored_and_runs_nothing_again(
     memory: Memory, launcher: CountingLauncher, name: str
 ):

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.shim.line import BURST, READ_BYTES, REQUESTS_A_SECOND, Line
-from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, MAX_RESULT, NAMES, Operations
+from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, NAMES, Operations
 from joblane.condition.names import requested
+from joblane.job.result import MAX_RESULT_BYTES as MAX_RESULT
 
 CONDITION = "http:https://x.example/health"
 OK: Any = {"ok": True}

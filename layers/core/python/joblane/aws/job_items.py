@@ -8,6 +8,7 @@ from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decoded, encoded
 from joblane.job.head import SAME_ATTEMPT, Head, PayloadObject, Step
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
+from joblane.job.result import ResultObject
 from joblane.job.spec import Submission
 from joblane.job.trace import TraceContext, parse_trace
 from joblane.key.segments import KeyName
@@ -65,6 +66,8 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "resubmitted_as": head.resubmitted_as,
         "waits_for": head.waits_for,
         "output_bytes": head.output_bytes or None,
+        "result": head.result,
+        "result_object": None if head.result_object is None else asdict(head.result_object),
         # What the function `sequel` is called for (infra/sequel.py).
         "follows": None if head.key is None else {"k": head.key.encode()},
         "slot": head.slot,
@@ -129,6 +132,8 @@ def from_row(row: Row, data: Row) -> Head:
         resubmitted_as=row.get("resubmitted_as"),
         waits_for=row.get("waits_for"),
         output_bytes=row.get("output_bytes", 0),
+        result=row.get("result"),
+        result_object=ResultObject(**row["result_object"]) if "result_object" in row else None,
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         key=key_of(row),
         slot=row.get("slot"),

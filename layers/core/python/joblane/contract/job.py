@@ -30,6 +30,17 @@ class Transition(View):
     """The agent that made it, if one did."""
 
 
+class Progress(View):
+    """What a running attempt reported last."""
+
+    percent: float | None
+    """From 0 to 100."""
+    message: str | None
+    """Up to 200 characters."""
+    at: str
+    """When it was reported."""
+
+
 class JobProgress(View):
     """Where a job stands and how it got there."""
 
@@ -55,6 +66,10 @@ class JobProgress(View):
     """CPU, memory and I/O of the last attempt."""
     agent: str | None
     """Agent of the last attempt."""
+    progress: Progress | None
+    """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
+    result: Any
+    """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     condition: str | None
     """Condition that a blocked job waits for."""
     submitted_by: WhoView | None
@@ -135,6 +150,8 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         signal=head.signal,
         usage=json.loads(head.usage_json) if head.usage_json else None,
         agent=head.agent,
+        progress=None,
+        result=None,
         condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
         submitted_by=who_view(head.submitted_by),

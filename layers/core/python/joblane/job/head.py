@@ -13,6 +13,7 @@ from joblane.audit.records import Who
 from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
+from joblane.job.result import ResultObject
 from joblane.job.spec import LISTED_CHARS, Submission
 from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
@@ -157,6 +158,10 @@ class Head:
     blocked job is not tested yet; void once it is claimed or released."""
     output_bytes: int = 0
     """Output that its attempts have stored, without those whose agent was lost."""
+    result: str | None = None
+    """The result of a completed job as JSON, if it is short."""
+    result_object: ResultObject | None = None
+    """A longer result, which is in S3."""
     caller_trace: TraceContext | None = None
     """The trace context that it was submitted with; None if there was none."""
     key: KeyName | None = None

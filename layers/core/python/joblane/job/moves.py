@@ -9,6 +9,7 @@ from enum import Enum, auto
 
 from joblane.job.head import SAME_ATTEMPT, Head, Step, folded, waits_in_lane, with_step
 from joblane.job.lifecycle import ENDED, TABLE, Event, Outcome, State
+from joblane.job.result import ResultObject
 
 _RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED})
 
@@ -144,6 +145,10 @@ class AttemptFacts:
     """Unix seconds; set when the job ended."""
     output_bytes: int = 0
     """Output that the attempt has stored."""
+    result: str | None = None
+    """The result of a job that is completed, as JSON."""
+    result_object: ResultObject | None = None
+    """The same, if it is in S3."""
 
 
 def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | None) -> Head:
@@ -160,6 +165,8 @@ def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | 
         wake_at_ms=None if step.state in ENDED else head.wake_at_ms,
         cancel_requested=None,
         output_bytes=head.output_bytes + facts.output_bytes,
+        result=facts.result,
+        result_object=facts.result_object,
     )
 
 

@@ -1,4 +1,4 @@
-"""Delete a job that is not running, with its output, its submission in S3 and its dead letter."""
+"""Delete a job that is not running, with its output, its dead letter and what it has in S3."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from joblane.aws.idempotency import IdempotencyStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
+from joblane.aws.result_store import ResultStore
 from joblane.contract.problems import Problem
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -29,6 +30,7 @@ class JobDeleter:
 
     jobs: JobStore
     payloads: PayloadStore
+    results: ResultStore
     output: OutputStore
     keys: IdempotencyStore
     trail: Trail
@@ -49,6 +51,7 @@ class JobDeleter:
             self._delete_output(head)
         unless_gone(lambda: self.jobs.delete(head.job_id, head if exact else None))
         self.payloads.delete(head)
+        self.results.delete(head)
 
     def _delete_output(self, head: Head) -> None:
         calls, began = 0, self.clock()

@@ -7,18 +7,21 @@ page costs at most 5 queries of keys and 5 batches of heads, however many jobs t
 however few match.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.payload_store import PayloadLost, PayloadStore
+from joblane.aws.result_store import ResultStore
 from joblane.aws.settings import SettingsStore
-from joblane.contract.job import Job, job_view
+from joblane.contract.job import Job, Progress, job_view
 from joblane.contract.queries import ListJobs
 from joblane.contract.queues import explained
 from joblane.formats.ids import first_id
-from joblane.formats.times import unix_ms
+from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.head import Head
 from joblane.job.lifecycle import NEEDS_ATTENTION, State
 from joblane.job.message import is_id
@@ -96,14 +99,38 @@ class JobViews:
     """Converts jobs to their views in the API."""
 
     payloads: PayloadStore
+    results: ResultStore
     settings: SettingsStore
+    agents: AgentStore
 
     def whole(self, head: Head) -> Job:
-        """Show a job with its whole submission, or with an abridged one if that is lost."""
-        with suppress(PayloadLost):
-            head = self.payloads.whole(head)
+        """Show a job with its whole submission, its result and its progress.
+
+        The submission is abridged if it is lost, and beside a result in S3: an answer does not have
+        room for both.
+        """
+        if head.result_object is None:
+            with suppress(PayloadLost):
+                head = self.payloads.whole(head)
         (view,) = self.listed([head], whole=True)
-        return view
+        return view.model_copy(
+            update={"result": self._result(head), "progress": self._progress(head)}
+        )
+
+    def _result(self, head: Head) -> object:
+        """The result of a completed job; None also if it has expired before its job."""
+        result = head.result if head.result_object is None else self.results.read(head)
+        return None if result is None else json.loads(result)
+
+    def _progress(self, head: Head) -> Progress | None:
+        """What the holder of a running job has in its heartbeat, with one read."""
+        if head.state is not State.ACTIVE or head.agent is None:
+            return None
+        row = self.agents.get(head.agent)
+        said = None if row is None else row.progress_of(head.job_id, head.epoch)
+        if said is None:
+            return None
+        return Progress(percent=said.percent, message=said.message, at=rfc3339(said.at_ms))
 
     def listed(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
         """Show jobs, with abridged submissions unless `whole`.
