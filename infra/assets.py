@@ -31,6 +31,7 @@ FUNCTIONS = (
     "instance_end",
     "instance_watch",
     "projector",
+    "sequel",
 )
 """Folders of `functions/` that become Lambda functions."""
 

@@ -84,6 +84,7 @@ FUNCTIONS = {
     "instance_end": ("dynamodb", "sqs"),
     "instance_watch": ("dynamodb", "autoscaling", "sns"),
     "projector": ("dynamodb", "sqs"),
+    "sequel": ("dynamodb", "sqs"),
 }
 """Each function and the clients that it makes at its start."""
 

@@ -78,7 +78,11 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
         for template in of("AWS::EC2::LaunchTemplate")
         for device in template["LaunchTemplateData"]["BlockDeviceMappings"]
     }
-    (stream,) = (mapping for mapping in mappings if "StartingPosition" in mapping)
+    (stream,) = (
+        mapping
+        for mapping in mappings
+        if "StartingPosition" in mapping and "Projector" in str(mapping["FunctionName"])
+    )
     scheduled: defaultdict[str, float] = defaultdict(float)
     for rule in of("AWS::Events::Rule"):
         if (expression := rule.get("ScheduleExpression")) is not None:

@@ -23,7 +23,7 @@ from scripts.smokes.leftovers import KINDS, leftovers, remove
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import Load, Site, wait_until
 
-RESERVED = 206
+RESERVED = 216
 """Concurrency of an account from which Joblane can reserve its own: docs/how-to/deploy.md."""
 
 CPUS = 4

@@ -34,6 +34,10 @@ EXCUSED = {
         "Projector dynamodb:GetRecords *",
         "Projector dynamodb:GetShardIterator *",
         "Projector dynamodb:ListStreams *",
+        "Sequel dynamodb:DescribeStream *",
+        "Sequel dynamodb:GetRecords *",
+        "Sequel dynamodb:GetShardIterator *",
+        "Sequel dynamodb:ListStreams *",
     ),
     "state machines run here without their role": ("Machine *",),
     "there are no instances here": (
@@ -60,6 +64,10 @@ SELDOM = {
     "a message is sent again after hours, or after a fault": (
         "Deadletter sqs:SendMessage sqs:lanes",
         "joblane-agent sqs:SendMessage sqs:lanes",
+    ),
+    "only what a crash has left behind is let go again": (
+        "Sequel dynamodb:BatchGetItem dynamodb:table/joblane-jobs",
+        "Sequel dynamodb:GetItem dynamodb:table/joblane-jobs",
     ),
 }
 """What some runs of the suite use and others do not; written in the same way."""

@@ -22,6 +22,7 @@ STACK_OF = {
     "Instanceend": "upkeep",
     "Instancewatch": "upkeep",
     "Projector": "projection",
+    "Sequel": "projection",
     "Agent": "fleet-main",
 }
 

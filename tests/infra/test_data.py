@@ -92,8 +92,8 @@ def test_the_projection_reads_the_stream_by_the_name_of_a_parameter(
     asked = production.templates["joblane-projection"]["Parameters"]
     (stream,) = (key for key, parameter in asked.items() if parameter["Default"] == name)
     assert "AWS::SSM::Parameter::Value<String>" == asked[stream]["Type"]
-    mapping = production.one("AWS::Lambda::EventSourceMapping", "projection")
-    assert {"Ref": stream} == mapping["EventSourceArn"]
+    mappings = production.properties("AWS::Lambda::EventSourceMapping", "projection")
+    assert [{"Ref": stream}] * 2 == [mapping["EventSourceArn"] for mapping in mappings]
 
 
 def test_only_times_to_sort_by_are_numbers(production: Deployment) -> None:

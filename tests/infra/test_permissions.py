@@ -18,6 +18,7 @@ AUDIT = "dynamodb:table/joblane-audit"
 AGENTS = "dynamodb:table/joblane-agents"
 SETTINGS = "dynamodb:table/joblane-settings"
 COUNTERS = "dynamodb:table/joblane-counters"
+KEYS = "dynamodb:table/joblane-keys"
 CONDITIONS = "dynamodb:table/joblane-conditions"
 MACHINE = "states:stateMachine:joblane-recovery"
 OUTPUT = "dynamodb:table/joblane-output"
@@ -142,6 +143,16 @@ ALLOWED = {
     | {("dynamodb:ListStreams", "*")}
     | every(("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"), (COUNTERS,))
     | {("sqs:SendMessage", ALTERNATE)},
+    "Sequel": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Sequel",))
+    | every(
+        ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
+        ("the stream of jobs",),
+    )
+    | {("dynamodb:ListStreams", "*")}
+    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),

@@ -1,17 +1,34 @@
-"""The projector: which changes invoke it, and where changes go that it cannot count."""
+"""Readers of the stream: which changes invoke them, and where those go that they cannot handle."""
 
 import json
 from typing import Any
 
 from infra.projection import MAX_AGE_S, patterns
+from infra.sequel import patterns as patterns_of_ends
+from joblane.aws.job_ends import read_end
 from joblane.job.lifecycle import NOT_RUNNING, TABLE, State
 from joblane.queue.activity import KINDS
 from joblane.queue.usage import OPEN_MINUTES
 from tests.infra.synthesis import Deployment
 
 
+def reader(deployment: Deployment, function: str) -> dict[str, Any]:
+    """The mapping of the stream to a function."""
+    found = deployment.properties("AWS::Lambda::EventSourceMapping", "projection")
+    (mapping,) = (each for each in found if each["FunctionName"]["Ref"].startswith(function))
+    return mapping
+
+
+def alarm_of(deployment: Deployment, function: str) -> dict[str, Any]:
+    """The alarm on a function's delay."""
+    found = deployment.properties("AWS::CloudWatch::Alarm", "projection")
+    (alarm,) = (a for a in found if a["Dimensions"][0]["Value"]["Ref"].startswith(function))
+    return alarm
+
+
 def test_lambda_takes_no_more_filters() -> None:
     assert len(patterns()) == 5
+    assert 5 >= len(patterns_of_ends())
 
 
 def test_what_it_is_called_for_is_what_it_counts() -> None:
@@ -54,13 +71,13 @@ def matches(allowed: list[Any], state: State) -> bool:
 
 
 def test_only_heads_are_looked_at(production: Deployment) -> None:
-    mapping = production.one("AWS::Lambda::EventSourceMapping", "projection")
-    for entry in mapping["FilterCriteria"]["Filters"]:
-        assert json.loads(entry["Pattern"])["dynamodb"]["Keys"] == {"sk": {"S": ["JOB"]}}
+    for mapping in production.properties("AWS::Lambda::EventSourceMapping", "projection"):
+        for entry in mapping["FilterCriteria"]["Filters"]:
+            assert json.loads(entry["Pattern"])["dynamodb"]["Keys"] == {"sk": {"S": ["JOB"]}}
 
 
 def test_a_batch_that_fails_is_cut_and_given_up_after_an_hour(production: Deployment) -> None:
-    mapping = production.one("AWS::Lambda::EventSourceMapping", "projection")
+    mapping = reader(production, "Projector")
     assert (1000, 5, True, 5, 3600) == tuple(
         mapping[name]
         for name in (
@@ -76,10 +93,86 @@ def test_a_batch_that_fails_is_cut_and_given_up_after_an_hour(production: Deploy
 
 
 def test_an_operator_hears_when_it_falls_behind(production: Deployment) -> None:
-    alarm = production.one("AWS::CloudWatch::Alarm", "projection")
+    alarm = alarm_of(production, "Projector")
     assert ("IteratorAge", 300_000, "notBreaching") == (
         alarm["MetricName"],
         alarm["Threshold"],
         alarm["TreatMissingData"],
     )
+    assert "joblane-dead-letters" in str(alarm["AlarmActions"])
+
+
+def record(
+    before: State | None, after: State | None, *, key: bool, sk: str = "JOB"
+) -> dict[str, Any]:
+    """A record of the stream."""
+
+    def image(state: State) -> dict[str, Any]:
+        follows = {"follows": {"M": {"k": {"S": "command#0af1"}}}} if key else {}
+        base = {"job_id": {"S": "J"}, "tenant": {"S": "acme"}, "slot": {"N": "7"}}
+        return {**base, "state": {"S": state.value}, **follows}
+
+    images = {"OldImage": before, "NewImage": after}
+    name = "INSERT" if before is None else "REMOVE" if after is None else "MODIFY"
+    return {
+        "eventName": name,
+        "dynamodb": {
+            "Keys": {"job_id": {"S": "J"}, "sk": {"S": sk}},
+            **{which: image(state) for which, state in images.items() if state is not None},
+        },
+    }
+
+
+def lets_pass(pattern: Any, value: Any) -> bool:
+    """Whether a filter lets a record pass, as Lambda documents it: `exists` knows leaves only."""
+    if isinstance(pattern, dict):
+        return isinstance(value, dict) and all(
+            lets_pass(each, value.get(name)) for name, each in pattern.items()
+        )
+    return any(
+        isinstance(value, str) if each == {"exists": True} else each == value for each in pattern
+    )
+
+
+def test_sequel_is_called_for_ends_of_jobs_with_a_key_and_nothing_else() -> None:
+    """What it reads of any record is what its filter lets pass."""
+    called = set()
+    for before in (None, *State):
+        for after in (None, *State):
+            for key in (False, True):
+                for sk in ("JOB", "DATA"):
+                    each = record(before, after, key=key, sk=sk)
+                    passing = any(lets_pass(pattern, each) for pattern in patterns_of_ends())
+                    assert passing == (read_end(each) is not None), (before, after, key, sk)
+                    if passing:
+                        assert key
+                        assert sk == "JOB"
+                        called.add((before, after))
+    assert (State.WAITING, None) in called
+    assert (State.ACTIVE, State.DEAD) in called
+    assert (State.DEAD, State.DISMISSED) not in called
+    assert (State.COMPLETED, None) not in called
+    assert (State.PENDING, State.SKIPPED) not in called
+    assert (State.ACTIVE, State.BLOCKED) not in called
+
+
+def test_ends_are_handled_at_once_and_for_hours(production: Deployment) -> None:
+    mapping = reader(production, "Sequel")
+    assert (100, 0, True, -1, 6 * 3600) == tuple(
+        mapping[name]
+        for name in (
+            "BatchSize",
+            "MaximumBatchingWindowInSeconds",
+            "BisectBatchOnFunctionError",
+            "MaximumRetryAttempts",
+            "MaximumRecordAgeInSeconds",
+        )
+    )
+    destination = mapping["DestinationConfig"]["OnFailure"]["Destination"]
+    assert "joblane-alternate" in str(destination)
+
+
+def test_an_operator_hears_when_slots_are_not_passed_on(production: Deployment) -> None:
+    alarm = alarm_of(production, "Sequel")
+    assert ("IteratorAge", 60_000) == (alarm["MetricName"], alarm["Threshold"])
     assert "joblane-dead-letters" in str(alarm["AlarmActions"])

@@ -190,7 +190,7 @@ def test_requests_that_use_up_the_accounts_concurrency_do_not_stop_what_must_run
     production: Deployment,
 ) -> None:
     found = reserved(production)
-    assert {"requeue": 2, "dead_letter": 4, "recovery": 50, "tester": 50} == found
+    assert {"requeue": 2, "dead_letter": 4, "recovery": 50, "tester": 50, "sequel": 10} == found
     # Each call of recovery waits for at most one of the tester.
     assert found["tester"] >= found["recovery"]
     # No queue alone can make Lambda throttle the reader; those of several can, for a while.

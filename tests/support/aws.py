@@ -68,6 +68,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_TENANTS": '["acme", "other"]',
     "JOBLANE_THREADS": '{"default": 8, "bulk": 8}',
     "JOBLANE_COUNTERS_TABLE": table_name(NAME, "counters"),
+    "JOBLANE_KEYS_TABLE": table_name(NAME, "keys"),
     "JOBLANE_SETTINGS_TABLE": table_name(NAME, "settings"),
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_RETENTION": Retention().model_dump_json(),
@@ -239,6 +240,21 @@ def _make(clients: Clients) -> None:
         AttributeDefinitions=[
             {"AttributeName": "series", "AttributeType": "S"},
             {"AttributeName": "at_minute", "AttributeType": "N"},
+        ],
+    )
+    dynamodb.create_table(
+        TableName=table_name(NAME, "keys"),
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("key", "type")
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "by_type",
+                "KeySchema": _schema("type", "key"),
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
         ],
     )
     dynamodb.create_table(

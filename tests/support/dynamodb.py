@@ -24,13 +24,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     table_name(NAME, "conditions"): ("condition", "sk"),
     table_name(NAME, "settings"): ("queue",),
     table_name(NAME, "counters"): ("series", "at_minute"),
+    table_name(NAME, "keys"): ("key",),
     AUDIT_TABLE: ("tenant", "id"),
     DESCRIPTOR.output_table: ("stream", "seq"),
 }
 
 READS = frozenset({"get_item", "batch_get_item", "query"})
 
-_TOKEN = re.compile(r"\s*([#:]?\w+|<>|<=|>=|[=<>(),])")
+_TOKEN = re.compile(r"\s*(#\w+(?:\.#\w+)+|[#:]?\w+|<>|<=|>=|[=<>(),])")
 
 
 @dataclass
@@ -45,7 +46,11 @@ class Names:
         """The value of an operand; None for an attribute that is not there."""
         if token.startswith(":"):
             return self.values[token]
-        return self.item.get(self.name(token))
+        first, *path = token.split(".")
+        found = self.item.get(self.name(first))
+        for part in path:
+            found = None if found is None else found.get("M", {}).get(self.name(part))
+        return found
 
     def name(self, token: str) -> str:
         """The attribute of an operand."""
@@ -200,6 +205,8 @@ class Tables:
         default_factory=lambda: {table: {} for table in KEYS}
     )
     """Each row as it was before its last change."""
+    listener: Callable[[str, Item | None, Item | None], None] | None = None
+    """Is told of each change of an item: its table, and the item before and after."""
 
     def call(self, operation: str, request: Item, *, stale: bool = False) -> Item:
         """Do what a client of DynamoDB was asked. Raises what it would raise.
@@ -243,6 +250,8 @@ class Tables:
         self.rows[table].pop(key, None)
         if new is not None:
             self.rows[table][key] = new
+        if self.listener is not None and old != new:
+            self.listener(table, old, new)
         match request.get("ReturnValues"):
             case "ALL_NEW" if new is not None:
                 return {"Attributes": dict(new)}

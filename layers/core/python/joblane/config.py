@@ -28,8 +28,9 @@ class Functions(Strict):
     runtime: Literal["python3.11", "python3.12", "python3.13"] = "python3.13"
     """Python version of the functions."""
     reserved_concurrency: bool = True
-    """Reserve concurrency for what must run: 106 for requeue, dead letters, recovery and its tests.
-    `false` in an account whose quota is below 206, as in new ones: their deployment would fail."""
+    """Reserve concurrency for what must run: 116 for requeue, dead letters, recovery and its tests,
+    and jobs with a key. `false` in an account whose quota is below 216, as in new ones: their
+    deployment would fail."""
 
 
 DEFAULT_MACHINE = "default"

@@ -1,0 +1,60 @@
+"""Lambda function for what follows the end of a job, from the stream of the `jobs` table."""
+
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+
+# isort: split
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
+
+from aws_lambda_powertools.logging import Logger
+
+from joblane.aws.clients import Clients
+from joblane.aws.jobs import JobStore
+from joblane.aws.keys import KeyStore
+from joblane.aws.lanes import Lanes
+from joblane.deployment.names import alternate_name
+from joblane.service.sequel import Sequel
+
+
+class Settings(Environment):
+    """The function's environment."""
+
+    jobs_table: str
+    keys_table: str
+
+
+def build(
+    settings: Settings,
+    clients: Clients,
+    clock: Callable[[], float],
+    pool: Callable[[int], Executor] = ThreadPoolExecutor,
+) -> Sequel:
+    """Compose the function from its settings, its clients and a clock in Unix seconds."""
+    dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs")
+    alternate = settings.queue_url_prefix + alternate_name(settings.deployment)
+
+    def put_aside(what: Mapping[str, Any]) -> None:
+        sqs.send_message(QueueUrl=alternate, MessageBody=json.dumps(what))
+
+    return Sequel(
+        KeyStore(dynamodb, settings.keys_table),
+        JobStore(dynamodb, settings.jobs_table),
+        Lanes(sqs, settings.queue_url_prefix, settings.deployment),
+        put_aside=put_aside,
+        log=Logger(),
+        clock=clock,
+        pool=pool,
+    )
+
+
+@once
+def _application() -> Sequel:
+    return build(Settings.read(__file__), Clients(), time.time)
+
+
+def main(event: Mapping[str, Any], _context: object) -> dict[str, int]:
+    """Answer a batch of records of the stream."""
+    return {"granted": _application().handle(event["Records"])}

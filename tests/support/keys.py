@@ -1,0 +1,61 @@
+"""Jobs with a key in a deployment, put there without the API."""
+
+from dataclasses import replace
+
+from joblane.aws.keys import KeyStore, StoredKey
+from joblane.deployment.names import table_name
+from joblane.job.head import Head, submitted
+from joblane.job.lifecycle import State
+from joblane.key.policy import KeyLimits
+from joblane.key.segments import KeyName
+from joblane.key.state import KeyState
+from tests.support.aws import NAME, Cloud
+from tests.support.jobs import JOB, submission
+
+KEY = KeyName.of("command", ["customer", "acme"])
+START_MS = 1_800_000_000_000
+
+
+def job(letter: str) -> str:
+    """A job's id."""
+    return JOB[:-1] + letter
+
+
+def keys_of(aws: Cloud) -> KeyStore:
+    """The keys of a deployment."""
+    return KeyStore(aws.clients.make("dynamodb"), table_name(NAME, "keys"))
+
+
+def stored(aws: Cloud, key: KeyName = KEY) -> StoredKey:
+    """The row of a key."""
+    return keys_of(aws).get("acme", key, START_MS)
+
+
+def put_keyed(  # noqa: PLR0913 - what a key consists of
+    aws: Cloud,
+    *,
+    active: str = "",
+    queued: str = "",
+    limits: KeyLimits | None = None,
+    key: KeyName = KEY,
+    now_ms: int = START_MS - 60_000,
+    **spec: object,
+) -> dict[str, Head]:
+    """Put a key with jobs: those with a slot are pending, the others wait. Returns them by letter.
+
+    No message is sent. A job is named by the last letter of its id.
+    """
+    slots = {job(letter): 10 + number for number, letter in enumerate(active)}
+    waiting = tuple(map(job, queued))
+    state = KeyState(9 + len(active), slots, waiting, limits or KeyLimits(max_queued=9))
+    store = keys_of(aws)
+    store.write(store.get("acme", key, now_ms), state, now_ms)
+    heads = {}
+    for letter in active + queued:
+        head = submitted(job(letter), "acme", submission(**spec), now_ms)
+        head = replace(head, key=key, slot=slots.get(job(letter)))
+        if letter in queued:
+            step = replace(head.timeline[0], state=State.WAITING, reason="waits for its key")
+            head = replace(head, state=State.WAITING, timeline=(step,))
+        heads[letter] = aws.jobs.put_new(head)
+    return heads
