@@ -248,7 +248,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._answer(json.loads(raw) if raw else None)
+        is_json = self.headers.get("Content-Type", "").endswith("json")
+        self._answer((json.loads(raw) if is_json else raw) if raw else None)
 
     def do_PUT(self) -> None:
         self.do_POST()

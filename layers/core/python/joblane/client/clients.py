@@ -22,6 +22,7 @@ from joblane.client.job_calls import JobCalls, SubmissionFields
 from joblane.client.profiles import Endpoint, find_endpoint
 from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
 from joblane.client.transport import Certificate
+from joblane.client.type_calls import TypeCalls
 from joblane.handler.job_type import JobType
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 
 
-class BaseClient(JobCalls[J], DeploymentCalls, Generic[J, C]):
+class BaseClient(JobCalls[J], DeploymentCalls, TypeCalls, Generic[J, C]):
     """The calls of the API; J is the client's type of a job, C the connection that runs them."""
 
     _connect: type[C]

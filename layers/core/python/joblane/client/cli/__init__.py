@@ -4,7 +4,8 @@ app.py              global options, errors to exit codes
 submit.py           run, submit
 read.py             ls, get, logs, health, audit
 change.py           cancel, retry, resubmit, hide, delete, dlq, requeue, restart-failed
-agents.py, queues.py, conditions.py   one command each
+wait.py             wait
+agents.py, queues.py, conditions.py, types.py   one command each
 login.py            login, logout
 host.py             agent, doctor
 options.py          options, and a kind of group, that several commands have

@@ -21,6 +21,8 @@ from joblane.client.cli import (
     read,
     submit,
     terminal,
+    types,
+    wait,
 )
 from joblane.client.errors import JoblaneError
 
@@ -71,12 +73,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (submit, read, change, login, host):
+for part in (submit, read, wait, change, login, host):
     app.add_typer(part.commands)
 app.add_typer(queues.commands, name="queues")
 app.add_typer(agents.commands, name="agents")
 app.add_typer(change.dead_letters, name="dlq")
 app.add_typer(conditions.commands, name="conditions")
+app.add_typer(types.commands, name="types")
 
 
 def _version(*, wanted: bool) -> None:

@@ -54,6 +54,14 @@ Exit codes
    64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
 
+WAIT_EPILOG: Final = """\b
+Exit codes
+    0  all jobs completed
+  124  a job did not end in time, or timed out
+  that of the first job that did not complete, as `joblane run` gives it
+  64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
+
+
 _BY_CLASS: Final[tuple[tuple[type[JoblaneError], int], ...]] = (
     (ConfigError, NOT_CONFIGURED),
     (InputError, REFUSED),

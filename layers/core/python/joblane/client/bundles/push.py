@@ -1,0 +1,111 @@
+"""Pushing the job types of a package: import, build the bundles, upload them, write the types."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from joblane.client.bundles.archive import Bundle
+from joblane.client.bundles.build import build_bundles
+from joblane.client.bundles.errors import BundleError
+from joblane.client.bundles.upload import upload
+from joblane.client.errors import RequestError
+from joblane.handler.collect import Collected, CollectError, collect
+from joblane.job.type_definition import TypeDefinition, TypeName
+
+if TYPE_CHECKING:
+    from joblane.client.clients import Client
+
+_NAME: TypeAdapter[str] = TypeAdapter(TypeName)
+
+
+def collected(package: str) -> tuple[Collected, ...]:
+    """Import a package from the current directory, or an installed one, and find its types.
+
+    What its modules print goes to stderr. Raises `BundleError`.
+    """
+    for folder in (Path.cwd() / "src", Path.cwd()):
+        if folder.is_dir() and str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    try:
+        with redirect_stdout(sys.stderr):
+            return collect(package)
+    except CollectError as error:
+        raise BundleError(str(error)) from error
+
+
+def definition(found: Collected, bundles: Iterable[Bundle]) -> dict[str, Any]:
+    """The definition of a type with its bundles. Raises `BundleError`, which names the field."""
+    body = {
+        **found.job_type.contract(),
+        "entry": found.entry,
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "bundles": {bundle.architecture: bundle.sha256 for bundle in bundles},
+    }
+    given = {name: value for name, value in body.items() if value is not None}
+    try:
+        _NAME.validate_python(found.job_type.name)
+        TypeDefinition.model_validate_json(json.dumps(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "name"
+        name = found.job_type.name
+        raise BundleError(f"type {name} ({found.entry}): {where}: {first['msg']}") from error
+    return given
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What became of a push."""
+
+    types: tuple[dict[str, Any], ...]
+    """The API's answer for each type that was written, or unchanged."""
+    refused: tuple[tuple[str, RequestError], ...]
+    """Name of each type that was refused, and why."""
+    bundles: tuple[Bundle, ...]
+    uploaded: tuple[str, ...]
+    """Architectures whose bundle was not there."""
+
+
+def push(
+    client: "Client",
+    package: str,
+    architectures: Sequence[str],
+    *,
+    migrate: bool = False,
+    reason: str | None = None,
+) -> Pushed:
+    """Push the types of a package; without architectures, for those of the deployment.
+
+    A type that the API refuses does not keep others from being written. Raises `BundleError`
+    before anything was sent, and what the client raises.
+    """
+    found = collected(package)
+    placeholder = Bundle("x86_64", Path(), "0" * 64, 0)
+    for each in found:
+        definition(each, [placeholder])  # what is wrong is found before bundles are built
+    architectures = architectures or client.types().get("architectures") or ()
+    if not architectures:
+        raise BundleError("the deployment has no fleets; name an --architecture")
+    with TemporaryDirectory(prefix="joblane-bundles-") as folder:
+        bundles = build_bundles(package, dict.fromkeys(architectures), Path(folder))
+        uploaded = []
+        for bundle in bundles:
+            place = client.bundle(bundle.sha256, bundle.size, bundle.architecture)
+            if place.get("upload"):
+                upload(bundle, place["upload"])
+                uploaded.append(bundle.architecture)
+    types, refused = [], []
+    for each in found:
+        body, name = definition(each, bundles), each.job_type.name
+        try:
+            types.append(client.put_type(name, body, migrate=migrate, reason=reason))
+        except RequestError as error:
+            refused.append((name, error))
+    return Pushed(tuple(types), tuple(refused), bundles, tuple(uploaded))

@@ -1,0 +1,59 @@
+"""Calls that concern job types: their definitions and the bundles of their code."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from joblane.client.answers import as_object
+from joblane.client.calls import ApiCall, Call, act, get, segment
+
+
+class TypeCalls:
+    """The calls."""
+
+    @ApiCall
+    def types(self) -> Call[dict[str, Any]]:
+        """Read the job types of the tenant, and the architectures of the deployment's fleets."""
+        return as_object((yield from get("/v1/types")), "a list of types")
+
+    @ApiCall
+    def type(self, name: str) -> Call[dict[str, Any]]:
+        """Read the current version of a job type. Raises `NotFoundError`."""
+        return as_object((yield from get(_path(name))), "a type")
+
+    @ApiCall
+    def put_type(
+        self,
+        name: str,
+        definition: Mapping[str, Any],
+        *,
+        migrate: bool = False,
+        reason: str | None = None,
+    ) -> Call[dict[str, Any]]:
+        """Write a definition as the current version of a job type.
+
+        Returns `type`, `version`, `change` (created, unchanged, updated or migrated) and `changes`.
+        Jobs that were accepted keep their version. A change of the key's segments needs that no
+        key of the type is in use, or `migrate`, with which old and new jobs of a key may run at
+        once. Raises `RequestError`: 400 with the fields that were refused, 409 for such a change.
+        """
+        params = {"migrate": "true"} if migrate else None
+        answer = yield from act("PUT", _path(name), definition, reason=reason, params=params)
+        return as_object(answer, "a type")
+
+    @ApiCall
+    def delete_type(self, name: str, *, reason: str | None = None) -> Call[None]:
+        """Remove a job type: it takes no more jobs. Raises `NotFoundError`."""
+        yield from act("DELETE", _path(name), reason=reason)
+
+    @ApiCall
+    def bundle(self, sha256: str, size: int, architecture: str) -> Call[dict[str, Any]]:
+        """Ask where to upload a bundle: `exists`, or `upload` with `url` and `headers` for a PUT.
+
+        `sha256` is the digest of the zip file, in hexadecimal, and `size` its bytes.
+        """
+        what = {"sha256": sha256, "size": size, "architecture": architecture}
+        return as_object((yield from act("POST", "/v1/bundles", what)), "an upload")
+
+
+def _path(name: str) -> str:
+    return f"/v1/types/{segment(name, 'name of a type')}"
