@@ -57,6 +57,7 @@ class Launcher:
         state_dir: Path | None = None,
         programs: tuple[Path, ...] = (),
         cgroup_parent: Path | None = None,
+        bundles: Path | None = None,
     ) -> None:
         """Start the launcher process; raise SandboxRefused if `isolation` is not available.
 
@@ -64,7 +65,8 @@ class Launcher:
         an `egress` policy, network `egress` is refused. `state_dir` is where the agent keeps its
         files: io_bps applies to its disk and to that of /usr. `programs` are host trees that jobs
         may read and execute beside /usr, at their own paths. `cgroup_parent` is the delegated
-        cgroup below which jobs have theirs (see cgroup.py for where they are without it).
+        cgroup below which jobs have theirs (see cgroup.py for where they are without it). `bundles`
+        is a directory of directories, one of which a job may have at `overlay.BUNDLE`.
         """
         self._lock = threading.Lock()
         self._slots = slots
@@ -97,7 +99,8 @@ class Launcher:
                     self._egress = Egress(egress, block)
                     undo.callback(self._egress.close)
                 config = {
-                    "plan": self._plan(programs),
+                    "plan": self._plan(programs, bundles),
+                    "bundles": bundles is not None,
                     "slots": slots,
                     "own_uids": os.geteuid() == 0,
                     "uids": tuple(uids.uids_of(block)),
@@ -112,7 +115,8 @@ class Launcher:
                 for fd in fds[1:]:
                     os.close(fd)
             self._undo = undo.pop_all()
-        self._pool_needs = self._needs(self._defaults, "none")
+        self._bundles = bundles
+        self._pool_needs = self._needs(self._defaults, "none", "")
         self._default_writes = self._writes(self._defaults)
         self._refill()
 
@@ -133,7 +137,7 @@ class Launcher:
         """The launcher process."""
         return self._process.pid
 
-    def _plan(self, programs: tuple[Path, ...]) -> list[plan.Step]:
+    def _plan(self, programs: tuple[Path, ...], bundles: Path | None) -> list[plan.Step]:
         resolvers: tuple[str, ...] = ()
         if self._egress:
             resolvers = self._egress.resolvers
@@ -141,7 +145,11 @@ class Launcher:
             resolvers = host_resolvers((Path("/etc/resolv.conf"),))
         try:
             return plan.make_plan(
-                plan.look(programs), programs, resolvers, privileged=os.geteuid() == 0
+                plan.look(programs),
+                programs,
+                resolvers,
+                privileged=os.geteuid() == 0,
+                bundles=bundles,
             )
         except ValueError as wrong:
             raise SandboxRefused(str(wrong)) from None
@@ -163,7 +171,8 @@ class Launcher:
             limits.check(settled, self._cgroup)
         self._check_network(spec.network)
         run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s)
-        needs = self._needs(settled, spec.network)
+        self._check_bundle(spec.bundle)
+        needs = self._needs(settled, spec.network, spec.bundle or "")
         with self._lock:
             if self._closed:
                 raise SandboxRefused("this launcher is closed")
@@ -214,11 +223,19 @@ class Launcher:
                 "give the fleet an egress policy"
             )
 
-    def _needs(self, settled: Limits, network: Network) -> launcher_process.Needs:
+    def _check_bundle(self, bundle: str | None) -> None:
+        if bundle is None:
+            return
+        if self._bundles is None:
+            raise SandboxRefused("this launcher has no directory of bundles")
+        if not bundle.isalnum() or not (self._bundles / bundle).is_dir():
+            raise SandboxRefused(f"there is no bundle {bundle} on this host")
+
+    def _needs(self, settled: Limits, network: Network, bundle: str) -> launcher_process.Needs:
         # Without pids.max it is RLIMIT_NPROC that counts, in the slot's own user namespace and
         # with its init.
         nproc = 0 if self._cgroup or settled.pids is None else settled.pids + 1
-        return network, settled.tmp_mb or 0, nproc
+        return network, settled.tmp_mb or 0, nproc, bundle
 
     def _writes(self, settled: Limits) -> tuple[cgroup.Write, ...]:
         return cgroup.writes(settled, self._cgroup) if self._cgroup else ()

@@ -80,6 +80,8 @@ class Spec:
     """Seconds from the start until the whole tree gets SIGTERM."""
     grace_s: float = 10.0
     """Seconds between that SIGTERM and the kill."""
+    bundle: str | None = None
+    """Name of a directory of the launcher's bundles, which the job has at /opt/joblane/type."""
 
 
 @dataclass(frozen=True, slots=True)

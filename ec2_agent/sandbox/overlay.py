@@ -17,6 +17,10 @@ from ec2_agent.sandbox import kernel
 ROOT = "/tmp"  # noqa: S108 - the launcher's own, empty
 """Where a new root is put together."""
 
+BUNDLES, BUNDLE = "/opt/joblane/bundles", "/opt/joblane/type"
+"""In the launcher's root, the directory of all bundles; in a slot, the one bundle that its job has.
+"""
+
 _SECOND, _DEVICES = "/dev/shm", "/work"  # noqa: S108 - as above
 """Mounts in the launcher's root, which slots unmount. The first is empty: without a writable layer,
 the kernel wants two lower ones. The second is the host's /dev."""
@@ -49,8 +53,10 @@ class Overlays:
         jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
         """
         self._devices = devices
-        # A mount on a single file cannot be covered; it is left out, since it would be shared.
-        trees = [path for path in mounted if path != "/" and os.path.isdir(path)]  # noqa: PTH112 - no pathlib here
+        # A mount on a single file cannot be covered; it is left out, since it would be shared. Of
+        # the bundles a slot has one at most.
+        others = (path for path in mounted if path not in {"/", BUNDLES})
+        trees = [path for path in others if os.path.isdir(path)]  # noqa: PTH112 - no pathlib here
         self._mounts = (
             ("/", ROOT, _TREE),
             *((tree, ROOT + tree, _TREE) for tree in trees),
@@ -67,15 +73,30 @@ class Overlays:
                     tried.callback(kernel.unmount, target)
             on_failure.pop_all()
 
-    def enter(self) -> None:
-        """Make this process's root one with inodes that nobody else has; unmounts the old one."""
+    def enter(self, bundle: str) -> None:
+        """Make this process's root one with inodes that nobody else has; unmounts the old one.
+
+        It has the bundle of that name, if there is one.
+        """
         for lower, target, flags in self._mounts:
             _overlay(lower, target, flags)
+        if bundle:
+            _overlay(f"{BUNDLES}/{bundle}", ROOT + BUNDLE, _TREE)
         for device in self._devices:
             kernel.mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
         kernel.pivot_root(ROOT)
         for path in _OPENED_FIRST:
             os.path.exists(path)  # noqa: PTH110 - looked up whether it is there or not
+
+
+def enter_shared(bundle: str) -> None:
+    """Let this process see the bundle of that name, if there is one, and no other one.
+
+    For slots without overlays, after the clone of the launcher's mounts.
+    """
+    if bundle:
+        kernel.mount(f"{BUNDLES}/{bundle}", BUNDLE, "", kernel.MS_BIND)
+    kernel.unmount(BUNDLES)
 
 
 def _overlay(lower: str, target: str, flags: int) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from ec2_agent.sandbox import kernel
+from ec2_agent.sandbox.overlay import BUNDLE, BUNDLES
 
 Step = tuple[str | int | bytes, ...]
 
@@ -49,7 +50,7 @@ ETC = (
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
-OWN_DIRECTORIES = ("/dev/shm", "/etc", "/proc", "/tmp", "/var/tmp", "/work")  # noqa: S108
+OWN_DIRECTORIES = ("/dev/shm", "/etc", BUNDLE, "/proc", "/tmp", "/var/tmp", "/work")  # noqa: S108
 """Directories of the sandbox itself, empty in the shared root."""
 
 _STANDARD = {
@@ -134,12 +135,14 @@ def make_plan(
     resolvers: tuple[str, ...] = (),
     *,
     privileged: bool = True,
+    bundles: Path | None = None,
 ) -> list[Step]:
     """Return the steps that build the root; raises ValueError for a tree that cannot be shown.
 
     `programs` are absolute paths of directories, shown at the same place. `resolvers` are DNS
     servers. Without privileges the kernel lets a user namespace mount a /proc of its own only
-    where another one is in sight; the slot's comes to lie on top of it.
+    where another one is in sight; the slot's comes to lie on top of it. `bundles` is a directory
+    that slots do not see, but for one directory in it.
     """
     plan = _Plan(host)
     for path in OWN_DIRECTORIES:
@@ -159,8 +162,11 @@ def make_plan(
     plan.steps.extend(("file", path, content) for path, content in _OWN_ETC.items())
     lines = "".join(f"nameserver {address}\n" for address in resolvers)
     plan.steps.append(("file", "/etc/resolv.conf", lines.encode()))
+    if bundles is not None:
+        plan.directory(BUNDLES)
+        plan.steps.append(("bind", BUNDLES, str(bundles), _READ_ONLY))
     for program in sorted(programs):
-        _check_program(program, host)
+        _check_program(program, host, bundles)
         plan.show(str(program))
     return plan.steps
 
@@ -168,7 +174,10 @@ def make_plan(
 _TAKEN = ("/proc", "/sys", "/dev", "/etc", "/tmp", "/work", "/run", "/boot")  # noqa: S108
 
 
-def _check_program(program: Path, host: Host) -> None:
+def _check_program(program: Path, host: Host, bundles: Path | None) -> None:
+    hides = PurePosixPath(BUNDLE).is_relative_to(program)
+    if bundles is not None and (hides or program.is_relative_to(PurePosixPath(BUNDLE).parent)):
+        raise ValueError(f"programs: {program} lies where the bundles of job types are")
     if not program.is_absolute() or ".." in program.parts or program == Path("/"):
         raise ValueError(f"programs: {program} is not the absolute path of a directory below /")
     if any(program.is_relative_to(place) for place in _TAKEN):

@@ -45,13 +45,22 @@ if TYPE_CHECKING:
 class Needs:
     """Properties of a slot that are fixed when it is made; sent as a tuple."""
 
-    __slots__ = ("network", "nproc", "pooled", "tmp_mb")
+    __slots__ = ("bundle", "network", "nproc", "pooled", "tmp_mb")
 
-    def __init__(self, network: str, tmp_mb: int, nproc: int, pooled: bool) -> None:  # noqa: FBT001 - as on the wire
+    def __init__(
+        self,
+        network: str,
+        tmp_mb: int,
+        nproc: int,
+        bundle: str,
+        pooled: bool,  # noqa: FBT001 - as on the wire
+    ) -> None:
         self.network = network
         self.tmp_mb = tmp_mb
         self.nproc = nproc
         """RLIMIT_NPROC, including the slot's init; 0 leaves the limit unchanged."""
+        self.bundle = bundle
+        """Name of the bundle that the job has at `overlay.BUNDLE`; empty: none."""
         self.pooled = pooled
         """Made in advance for the pool: it runs a self-test, because no job is waiting for it."""
 
@@ -59,7 +68,7 @@ class Needs:
 class Template:
     """Properties that all slots of a launcher process share."""
 
-    __slots__ = ("overlays", "own_uids", "seccomp", "top_capability")
+    __slots__ = ("bundles", "overlays", "own_uids", "seccomp", "top_capability")
 
     def __init__(
         self,
@@ -68,6 +77,7 @@ class Template:
         *,
         own_uids: bool,
         overlays: overlay.Overlays | None,
+        bundles: bool,
     ) -> None:
         self.seccomp = seccomp
         self.top_capability = top_capability
@@ -75,6 +85,8 @@ class Template:
         """Whether each slot has a host uid of its own; otherwise all use the launcher's uid."""
         self.overlays = overlays
         """None: slots share the inodes of all files that they do not write."""
+        self.bundles = bundles
+        """Whether the launcher's root has the directory of bundles."""
 
 
 def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
@@ -131,7 +143,9 @@ def _build(template: Template, needs: Needs, uid: int) -> None:
     os.setsid()  # kill(0) of a job without this would reach the launcher's process group
     kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
     if template.overlays:
-        template.overlays.enter()
+        template.overlays.enter(needs.bundle)
+    elif template.bundles:
+        overlay.enter_shared(needs.bundle)
     proc_flags = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
     kernel.mount("proc", "/proc", "proc", proc_flags, "subset=pid")
     # One file system mounted at three paths: tmp_mb is their total size.

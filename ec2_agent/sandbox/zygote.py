@@ -128,6 +128,7 @@ class Zygote:
             config["top_capability"],
             own_uids=config["own_uids"],
             overlays=overlays,
+            bundles=config["bundles"],
         )
         for _ in range(_REHEARSALS):
             slot.rehearse()

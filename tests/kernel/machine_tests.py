@@ -20,6 +20,7 @@ SIDE_BY_SIDE = (
     (
         "tests/sandbox/test_adversarial.py",
         "tests/sandbox/test_syscalls.py",
+        "tests/sandbox/test_bundles.py",
         "tests/sandbox/test_own_inodes.py",
         "tests/sandbox/test_output.py",
         "tests/sandbox/test_soak.py",
@@ -39,6 +40,7 @@ LEFT_OUT = {
     "tests/sandbox/test_architectures.py": _VALUES,
     "tests/sandbox/test_limits_values.py": _VALUES,
     "tests/sandbox/test_plan.py": _VALUES,
+    "tests/sandbox/test_shim_line.py": _SLOW,
     "tests/sandbox/test_shims.py": _SLOW,
     "tests/sandbox/test_short.py": _SLOW,
 }

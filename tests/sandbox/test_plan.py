@@ -96,3 +96,12 @@ def test_the_resolvers_are_the_jobs() -> None:
     steps = plan.make_plan(plan.look(()), (), ("10.0.0.2", "10.0.0.3"))
     content = next(step[2] for step in steps if step[1] == "/etc/resolv.conf")
     assert content == b"nameserver 10.0.0.2\nnameserver 10.0.0.3\n"
+
+
+@pytest.mark.parametrize("name", ["/opt", "/opt/joblane", "/opt/joblane/type/x"])
+def test_programs_do_not_lie_where_bundles_are(name: str) -> None:
+    program = Path(name)
+    host = plan.Host({}, frozenset({name}), frozenset())
+    plan.make_plan(host, (program,))
+    with pytest.raises(ValueError, match="bundles of job types"):
+        plan.make_plan(host, (program,), bundles=Path("/var/lib/bundles"))
