@@ -113,6 +113,7 @@ def access_log_bucket_name(deployment: str, account: str, region: str) -> str:
 PAYLOADS: Final = "payloads/"
 OUTPUT: Final = "output/"
 RESULTS: Final = "results/"
+BUNDLES: Final = "bundles/"
 """Prefixes of the objects in that bucket; the tenant follows."""
 
 

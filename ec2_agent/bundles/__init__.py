@@ -1,0 +1,1 @@
+"""Bundles of job types on this host: downloaded once by digest, unpacked, removed when unused."""

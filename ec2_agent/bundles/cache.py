@@ -1,0 +1,186 @@
+"""The bundles on this host: one directory for each digest, shared by all jobs that need it.
+
+    <digest>/        the files of a bundle, complete: it was renamed from .new-<digest>
+    <digest>.use     its size in bytes; its time is that of the last use; locked while in use
+    .zip-<digest>, .new-<digest>, .old-<digest>     being downloaded, unpacked, removed
+    boot             the boot in which the bundles were unpacked
+
+A use is a shared lock (`flock`) on `<digest>.use`, on a descriptor that the shim of the job holds:
+it ends with the job, however that ends, and outlives the agent. What is locked is not removed.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from ec2_agent.bundles.unpack import BadBundle, unpack
+from ec2_agent.host.processes import boot_id
+from joblane.aws.bundle_downloads import BundleGone
+
+CACHE_BYTES = 4 << 30
+"""Above this, bundles that are not in use are removed, the least recently used first."""
+
+MAX_ZIP_BYTES = 250_000_000
+
+_USE = ".use"
+_ASIDE = (".zip-", ".new-", ".old-")
+
+Download = Callable[[str, str], Iterator[bytes]]
+"""Reads the bundle of a tenant and a digest: see `BundleDownloads.download`."""
+
+
+class BundleUnusable(Exception):
+    """A bundle cannot be had; trying again would not help. The text says why."""
+
+
+class BundleCache:
+    """The bundles of one agent, whose state directory has one process. Thread-safe."""
+
+    def __init__(
+        self, directory: Path, download: Download, *, most_bytes: int = CACHE_BYTES
+    ) -> None:
+        """Open the cache, and remove what an earlier process has left unfinished.
+
+        After a boot everything is removed: what was written before may not have reached the disk.
+        """
+        self.directory = directory
+        self._download = download
+        self._most_bytes = most_bytes
+        self._changing = threading.Lock()
+        """Held while bundles are locked and removed."""
+        self._fetching: dict[str, threading.Lock] = {}
+        """Held by the one thread that downloads a bundle."""
+        directory.mkdir(mode=0o755, exist_ok=True)
+        for entry in directory.iterdir():
+            if entry.name.startswith(_ASIDE):
+                _remove(entry)
+        boot = directory / "boot"
+        if not boot.exists() or boot.read_text(encoding="ascii") != boot_id():
+            for digest in self._digests():
+                self._evict(digest)
+            boot.write_text(boot_id(), encoding="ascii")
+
+    def use(self, tenant: str, digest: str) -> int:
+        """Have a bundle unpacked here; returns a descriptor that keeps it while it is open.
+
+        Downloads it once, however many threads ask. Raises BundleUnusable, OSError and AWS's
+        errors.
+        """
+        with self._changing:
+            fetching = self._fetching.setdefault(digest, threading.Lock())
+        with fetching:
+            lock = self._lock(digest)
+            try:
+                if not (self.directory / digest).is_dir():
+                    self._fetch(tenant, digest, lock)
+                os.utime(lock)
+            except BaseException:
+                os.close(lock)
+                raise
+        return lock
+
+    def _lock(self, digest: str) -> int:
+        with self._changing:
+            path = self.directory / (digest + _USE)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(fd, fcntl.LOCK_SH)
+            return fd
+
+    def _fetch(self, tenant: str, digest: str, lock: int) -> None:
+        """Download and unpack a bundle; it appears complete or not at all."""
+        aside = self.directory / f".zip-{digest}", self.directory / f".new-{digest}"
+        zip_path, new = aside
+        try:
+            with zip_path.open("w+b") as file:
+                self._receive(tenant, digest, file)
+                new.mkdir(mode=0o700)
+                size = unpack(file, new)
+            new.chmod(0o755)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(size).encode(), 0)
+            new.rename(self.directory / digest)
+        except BadBundle as bad:
+            raise BundleUnusable(f"bundle {digest} cannot be unpacked: {bad}") from None
+        finally:
+            for path in aside:
+                _remove(path)
+        self._shrink()
+
+    def _receive(self, tenant: str, digest: str, file: IO[bytes]) -> None:
+        """Download a zip file, and check that it is the one that was pushed."""
+        found, size = hashlib.sha256(), 0
+        try:
+            for chunk in self._download(tenant, digest):
+                size += len(chunk)
+                if size > MAX_ZIP_BYTES:
+                    raise BundleUnusable(f"bundle {digest} has more than {MAX_ZIP_BYTES} bytes")
+                found.update(chunk)
+                file.write(chunk)
+        except BundleGone as gone:
+            raise BundleUnusable(f"{gone} is not there; push the type again") from None
+        if found.hexdigest() != digest:
+            raise BundleUnusable(f"bundle {digest} has another digest; push the type again")
+        file.seek(0)
+
+    def _shrink(self) -> None:
+        """Remove bundles that are not in use until the rest is within the bound."""
+        with self._changing:
+            sizes = {digest: self._size(digest) for digest in self._digests()}
+            over = sum(sizes.values()) - self._most_bytes
+            for digest in sorted(sizes, key=self._used_at):
+                if over <= 0:
+                    return
+                if self._evict(digest):
+                    over -= sizes[digest]
+
+    def _evict(self, digest: str) -> bool:
+        """Remove a bundle unless it is in use; returns whether it was removed."""
+        path = self.directory / (digest + _USE)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            old = self.directory / f".old-{digest}"
+            (self.directory / digest).rename(old)  # it goes as a whole
+            path.unlink()
+            _remove(old)
+        except OSError:  # it is in use
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def _digests(self) -> list[str]:
+        return [
+            entry.name
+            for entry in self.directory.iterdir()
+            if entry.is_dir() and not entry.name.startswith(".")
+        ]
+
+    def _size(self, digest: str) -> int:
+        """Bytes of a bundle's files; what cannot be read is counted as the whole bound."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.directory / (digest + _USE)).read_text(encoding="ascii"))
+        return self._most_bytes
+
+    def _used_at(self, digest: str) -> int:
+        with contextlib.suppress(OSError):
+            return (self.directory / (digest + _USE)).stat().st_mtime_ns
+        return 0
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a directory; what cannot be removed is tried again at the next start."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()

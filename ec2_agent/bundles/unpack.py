@@ -1,0 +1,92 @@
+"""Unpacks a bundle, a zip file whose content is not trusted, into an empty directory."""
+
+import os
+import stat
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+MAX_UNPACKED_BYTES = 1 << 30
+"""Bytes of all files of a bundle. The zip file has 250 MB at most."""
+
+MAX_FILES = 100_000
+
+_CHUNK = 1 << 20
+_ENCRYPTED = 0x1
+_UNIX = 3
+
+
+class BadBundle(Exception):
+    """A bundle that cannot be unpacked; the text says why."""
+
+
+def unpack(file: IO[bytes], target: Path) -> int:
+    """Unpack a zip file; `target` is an empty directory that no other user can write to.
+
+    Directories become 0755, files 0644, or 0755 if they are executable. Returns the bytes of all
+    files. Raises BadBundle for a link, a path that leaves the directory, a name that comes twice,
+    or more than the bounds allow, whatever the zip file's directory says; and OSError.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            if len(entries) > MAX_FILES:
+                raise BadBundle(f"it has {len(entries)} files; at most {MAX_FILES} are allowed")
+            if (size := sum(entry.file_size for entry in entries)) > MAX_UNPACKED_BYTES:
+                raise BadBundle(f"its files have {size} bytes; allowed are {MAX_UNPACKED_BYTES}")
+            left = MAX_UNPACKED_BYTES
+            for entry in entries:
+                left -= _extract(archive, entry, target, left)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, UnicodeError, ValueError) as error:
+        raise BadBundle(f"it is not a valid zip file: {error}") from None
+    except RuntimeError as error:  # zipfile's, for an encrypted entry
+        raise BadBundle(str(error)) from None
+    return MAX_UNPACKED_BYTES - left
+
+
+def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, most: int) -> int:
+    """Extract one entry; returns its bytes."""
+    path = target / _relative(entry.filename)
+    mode = entry.external_attr >> 16 if entry.create_system == _UNIX else 0
+    if stat.S_IFMT(mode) not in {0, stat.S_IFREG, stat.S_IFDIR}:
+        raise BadBundle(f"{entry.filename!r} is neither a file nor a directory")
+    if entry.flag_bits & _ENCRYPTED:
+        raise BadBundle(f"{entry.filename!r} is encrypted")
+    if entry.is_dir():
+        _make_directory(path, target)
+        return 0
+    _make_directory(path.parent, target)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags, 0o600)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise BadBundle(f"{entry.filename!r} comes twice") from None
+    size = 0
+    with os.fdopen(fd, "wb") as out, archive.open(entry) as source:
+        while chunk := source.read(_CHUNK):
+            size += len(chunk)
+            if size > most:
+                raise BadBundle(f"its files have more than {MAX_UNPACKED_BYTES} bytes")
+            out.write(chunk)
+        os.fchmod(fd, 0o755 if mode & 0o111 else 0o644)
+    return size
+
+
+def _relative(name: str) -> PurePosixPath:
+    """The path of an entry, which stays below the directory."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\\" in name or "\0" in name:
+        raise BadBundle(f"{name!r} is not a path in the bundle")
+    return path
+
+
+def _make_directory(path: Path, target: Path) -> None:
+    """Make a directory and its parents below `target`."""
+    if path == target or path.is_dir():
+        return
+    _make_directory(path.parent, target)
+    try:
+        path.mkdir()
+    except (FileExistsError, NotADirectoryError):
+        raise BadBundle(f"{path.relative_to(target)} is a file and a directory") from None
+    path.chmod(0o755)
