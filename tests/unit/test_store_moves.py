@@ -1,5 +1,7 @@
 """Transitions that operators, the clock and conditions make: each one write, refused when late."""
 
+from dataclasses import replace
+
 import pytest
 
 from joblane.aws.job_items import WAKE_SHARDS
@@ -8,6 +10,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head, Step, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
+from joblane.key.segments import KeyName
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
@@ -275,3 +278,36 @@ def test_only_what_does_not_run_is_deleted(aws: Cloud):
     with pytest.raises(Refused) as gone:
         aws.jobs.delete(JOB)
     assert gone.value.head is None
+
+
+KEY = KeyName.of("command", ["customer", "acme"])
+GRANT = Step(State.PENDING, 5_000, 0, "its key has a free slot")
+
+
+def waiting(aws: Cloud, queued_after: int | None = None) -> None:
+    head = submitted(JOB, "acme", submission(), 1_000)
+    step = replace(head.timeline[0], state=State.WAITING)
+    head = replace(head, state=State.WAITING, timeline=(step,), key=KEY, queued_after=queued_after)
+    aws.jobs.put_new(head)
+
+
+def test_a_slot_lets_a_job_go_that_waits_for_its_key(aws: Cloud):
+    waiting(aws)
+    granted = aws.jobs.grant(JOB, KEY, 7, GRANT)
+    assert granted == stored(aws)
+    assert (State.PENDING, 7, None) == (granted.state, granted.slot, granted.queued_after)
+    with pytest.raises(Refused):
+        aws.jobs.grant(JOB, KEY, 8, replace(GRANT, at_ms=6_000))
+
+
+def test_an_earlier_slot_does_not_let_a_job_go_that_was_queued_again(aws: Cloud):
+    waiting(aws, queued_after=9)
+    with pytest.raises(Refused):
+        aws.jobs.grant(JOB, KEY, 8, GRANT)
+    with pytest.raises(Refused):
+        aws.jobs.grant(JOB, KEY, 9, GRANT)
+    assert State.WAITING is stored(aws).state
+    granted = aws.jobs.grant(JOB, KEY, 10, GRANT)
+    assert granted == stored(aws)
+    assert (State.PENDING, 10, None) == (granted.state, granted.slot, granted.queued_after)
+    assert "queued_after" not in item(aws)

@@ -71,6 +71,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         # What the function `sequel` is called for (infra/sequel.py).
         "follows": None if head.key is None else {"k": head.key.encode()},
         "slot": head.slot,
+        "queued_after": head.queued_after,
         **trace_values(head.caller_trace),
         "spec": spec,
         # What counting needs of a submission that is in DATA.
@@ -137,6 +138,7 @@ def from_row(row: Row, data: Row) -> Head:
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         key=key_of(row),
         slot=row.get("slot"),
+        queued_after=row.get("queued_after"),
     )
 
 

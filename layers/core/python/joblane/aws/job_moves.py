@@ -50,16 +50,27 @@ class JobMoves(JobTable):
                                          cancelled         <------  move: cancel
             grant B if waiting  ----->   refused
 
-        B's own end then frees the slot. Raises Refused with the job as it is.
+        B's own end then frees the slot. An execution of `sequel` may be slow, and another one that
+        gets the same event again overtake it; B may run, fail and wait again meanwhile:
+
+            sequel 1                     table                      sequel 2, then API
+            key: B has slot 8
+                                         pending, slot 8   <------  grant B; runs, fails
+                                         waiting, after 9  <------  retry: queued, the key is at 9
+            grant B, slot 8  -------->   refused: 8 is not above 9
+
+        Raises Refused with the job as it is.
         """
         row = self._transition(
             job_id,
             [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
             Condition(
-                "#state = :waiting AND #follows.#k = :key",
-                {"waiting": State.WAITING, "key": key.encode()},
+                "#state = :waiting AND #follows.#k = :key"
+                " AND (attribute_not_exists(#queued_after) OR #queued_after < :slot)",
+                {"waiting": State.WAITING, "key": key.encode(), "slot": slot},
             ),
             sets={"slot": slot},
+            removes=("queued_after",),
         )
         return self._complete(row)
 

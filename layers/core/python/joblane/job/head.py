@@ -168,6 +168,9 @@ class Head:
     """The key that limits how many jobs run at once with it; None for most jobs."""
     slot: int | None = None
     """The number of its slot of that key; None if it has none yet."""
+    queued_after: int | None = None
+    """The number of grants of its key when a retry or replay queued it again; None else. Grants of
+    its earlier slots are told apart by it."""
 
     @property
     def trace(self) -> TraceContext:
