@@ -16,6 +16,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.deployment.names import alternate_name
+from joblane.service.key_release import KeyRelease
 from joblane.service.sequel import Sequel
 
 
@@ -39,15 +40,15 @@ def build(
     def put_aside(what: Mapping[str, Any]) -> None:
         sqs.send_message(QueueUrl=alternate, MessageBody=json.dumps(what))
 
-    return Sequel(
+    log = Logger()
+    keys = KeyRelease(
         KeyStore(dynamodb, settings.keys_table),
         JobStore(dynamodb, settings.jobs_table),
         Lanes(sqs, settings.queue_url_prefix, settings.deployment),
-        put_aside=put_aside,
-        log=Logger(),
-        clock=clock,
-        pool=pool,
+        log,
+        clock,
     )
+    return Sequel(keys, put_aside=put_aside, log=log, pool=pool)
 
 
 @once

@@ -1,90 +1,22 @@
 """What follows the end of a job with a key: slots are passed on, whatever comes twice or dies."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from functions.sequel import handler
-from joblane.aws.clients import Clients
-from joblane.deployment.names import alternate_name
-from joblane.job.head import SAME_ATTEMPT, Head, Step
+from joblane.aws.keys import KeyChanged
+from joblane.job.head import SAME_ATTEMPT, Step
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
-from joblane.service.sequel import Sequel
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
+from tests.support.aws import FUNCTION_ENVIRONMENT
+from tests.support.keyed import ALTERNATE, NOW, NOW_MS, Deployed
 from tests.support.keys import KEY, job, keys_of, put_keyed, stored
-from tests.support.memory import Memory
-from tests.support.stream import JobsStream
 
-NOW = 1_800_000_000.0
-NOW_MS = int(NOW * 1000)
-LANE = DESCRIPTOR.lane_url("default", "default")
-ALTERNATE = DESCRIPTOR.queue_url_prefix + alternate_name(NAME)
-
-
-class Deployed:
-    """A deployment in memory, with the stream of its jobs."""
-
-    def __init__(self) -> None:
-        self.memory = Memory()
-        self.aws: Cloud = self.memory.cloud()
-        self.stream = JobsStream(self.memory.tables)
-        self.sequel = self.function(self.aws.clients)
-
-    def function(self, clients: Clients) -> Sequel:
-        """The function, by these clients."""
-        settings = handler.Settings.model_validate(FUNCTION_ENVIRONMENT)
-        return handler.build(settings, clients, lambda: NOW)
-
-    def own_clients(self) -> tuple[Any, Clients]:
-        """Clients of a session of their own, after the emitter of its events."""
-        session = self.memory.session()
-        return session.get_component("event_emitter"), OneEach(session)
-
-    def deliver(self) -> int:
-        """Deliver what the stream has; returns how many jobs got a slot."""
-        return self.sequel.handle(self.stream.take())
-
-    def head(self, letter: str) -> Head:
-        """A job as it is."""
-        head = self.aws.jobs.get(job(letter))
-        assert head is not None
-        return head
-
-    def messages(self, url: str = LANE) -> list[Any]:
-        """Messages of a lane, oldest first."""
-        received = self.aws.clients.make("sqs").receive_message(
-            QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=30, WaitTimeSeconds=0
-        )
-        return [json.loads(message["Body"]) for message in received.get("Messages", [])]
-
-    def sent(self) -> list[str]:
-        """The last letters of the jobs that got a message."""
-        return [body["job_id"][-1] for body in self.messages()]
-
-    def end(self, letter: str, state: State = State.COMPLETED) -> None:
-        """An agent runs a pending job to its end."""
-        head = self.aws.jobs.claim(job(letter), "agent-1", NOW_MS)
-        step = Step(state, NOW_MS + 1, head.attempt, "as the test wants")
-        facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999)
-        self.aws.jobs.settle(head, step, facts)
-
-    def cancel(self, letter: str) -> None:
-        """Cancel a job that does not run."""
-        head = self.head(letter)
-        step = plan(head, Event.CANCEL, NOW_MS, "cancelled by a test")
-        self.aws.jobs.move(head, Event.CANCEL, step, expires_at=int(NOW) + 999)
-
-    def active(self) -> dict[str, int]:
-        """Those that have a slot of the key."""
-        return {name[-1]: slot for name, slot in stored(self.aws).state.active.items()}
-
-    def queued(self) -> str:
-        """Those that wait for one."""
-        return "".join(name[-1] for name in stored(self.aws).state.queued)
+OTHER = KeyName.of("command", ["customer", "other"])
 
 
 @pytest.fixture(name="at")
@@ -230,9 +162,8 @@ def test_a_bad_record_is_put_aside_and_holds_up_nobody(at: Deployed):
 
 
 def test_a_key_that_cannot_be_read_holds_up_no_other(at: Deployed):
-    other = KeyName.of("command", ["customer", "other"])
     put_keyed(at.aws, active="A", queued="B")
-    put_keyed(at.aws, active="D", queued="E", key=other)
+    put_keyed(at.aws, active="D", queued="E", key=OTHER)
     at.end("A")
     at.end("D")
     rows = at.memory.tables.rows[FUNCTION_ENVIRONMENT["JOBLANE_KEYS_TABLE"]]
@@ -241,6 +172,45 @@ def test_a_key_that_cannot_be_read_holds_up_no_other(at: Deployed):
     assert ["E"] == at.sent()
     (letter,) = at.messages(ALTERNATE)
     assert ("acme#" + KEY.encode(), [job("A")]) == (letter["key"], letter["jobs"])
+
+
+def test_a_submission_that_comes_in_between_is_not_overwritten(at: Deployed):
+    """Sequel reads version 1, a submission queues C in version 2, and the write is refused."""
+    put_keyed(at.aws, active="A", queued="B")
+    at.end("A")
+    ends = at.stream.take()
+    emitter, clients = at.own_clients()
+    answers = iter([True, True, False])
+
+    def queue(parsed: Any, **_: Any) -> None:
+        if "version" in parsed.get("Item", {}) and next(answers):
+            seen = stored(at.aws)
+            queued = (*seen.state.queued, job("C" if len(seen.state.queued) == 1 else "D"))
+            keys_of(at.aws).write(seen, replace(seen.state, queued=queued), NOW_MS)
+
+    emitter.register("after-call.dynamodb.GetItem", queue)
+    at.function(clients).handle(ends)
+    assert ({"B": 11}, "CD", ["B"]) == (at.active(), at.queued(), at.sent())
+
+
+def test_a_key_that_never_stops_changing_is_handled_again(at: Deployed):
+    put_keyed(at.aws, active="A", queued="B")
+    put_keyed(at.aws, active="D", queued="E", key=OTHER)
+    at.end("A")
+    at.end("D")
+    ends = at.stream.take()
+    emitter, clients = at.own_clients()
+
+    def change(parsed: Any, **_: Any) -> None:
+        if parsed.get("Item", {}).get("key", {}).get("S", "").endswith(KEY.hash):
+            seen = stored(at.aws)
+            keys_of(at.aws).write(seen, replace(seen.state, replaced=seen.version), NOW_MS)
+
+    emitter.register("after-call.dynamodb.GetItem", change)
+    with pytest.raises(KeyChanged):
+        at.function(clients).handle(ends)
+    assert (["E"], []) == (at.sent(), at.messages(ALTERNATE))
+    assert 1 == at.sequel.handle(ends)
 
 
 def test_a_key_without_a_row_is_no_error(at: Deployed):

@@ -1,0 +1,91 @@
+"""Cancels the jobs that wait for a slot of a key, and frees slots whose jobs are gone.
+
+Sequel takes them out of the key as well, when the stream brings their ends; whoever comes second
+finds nothing to do:
+
+    this service                 jobs                       keys                   sequel
+    cancel B, C if waiting ----> cancelled
+    write: B, C ended  ----------------------------------->  nobody queued
+                                                             unchanged  <------    B, C ended
+
+A slot stays taken if the end of its job was given up (docs/decisions/1304). So the same write frees
+the slots of jobs that have ended or are deleted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.keys import KeyStore
+from joblane.job.head import Head
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import NotAllowed
+from joblane.key.decide import End
+from joblane.key.segments import KeyName
+from joblane.service.key_release import KeyRelease
+from joblane.service.operations import Gone, Operations
+
+PAGE = 50
+"""Jobs that one call cancels, at most: each is a write, and a request has 29 s."""
+
+
+class Cleared(NamedTuple):
+    """What a call has done."""
+
+    cancelled: tuple[str, ...]
+    """Ids of the jobs that it cancelled."""
+    left: int
+    """Jobs that waited behind them: call again to cancel these too."""
+
+
+@dataclass(frozen=True)
+class KeyClear:
+    """Clears queues of keys. Every method may be called again after a crash at any point."""
+
+    keys: KeyStore
+    jobs: JobStore
+    operations: Operations
+    releases: KeyRelease
+
+    def clear(self, tenant: str, key: KeyName, why: str, now_ms: int) -> Cleared:
+        """Cancel a page of the jobs that wait for a slot of a key, the first ones first.
+
+        A job that gets its slot meanwhile is not cancelled. Raises KeyChanged, ClientError and
+        BotoCoreError as `KeyRelease.release`.
+        """
+        state = self.keys.get(tenant, key, now_ms).state
+        page = state.queued[:PAGE]
+        # Read after the key: a job that is in it and not here was deleted.
+        heads = {
+            head.job_id: head for head in self.jobs.heads([*page, *state.active], consistent=True)
+        }
+        found = [head for job_id in page if (head := heads.get(job_id)) is not None]
+        cancelled = tuple(h.job_id for h in found if self._cancelled(h, why, now_ms))
+        ends = [End(job_id, None) for job_id in cancelled]
+        ends += _ended(heads, dict.fromkeys(page) | dict(state.active))
+        if ends:
+            self.releases.release(tenant, key, ends)
+        return Cleared(cancelled, len(state.queued) - len(page))
+
+    def _cancelled(self, head: Head, why: str, now_ms: int) -> bool:
+        """Cancel a job if it waits. Returns whether this has cancelled it."""
+        if head.state is not State.WAITING:
+            return False
+        try:
+            self.operations.decide(head, Event.CANCEL, why, now_ms, exact=True)
+        except (NotAllowed, Gone, Refused):
+            return False  # it has a slot now, or has ended
+        return True
+
+
+def _ended(heads: Mapping[str, Head], slots: Mapping[str, int | None]) -> list[End]:
+    """Ends of those jobs of a key that had ended or were gone when they were read."""
+    ends = []
+    for job_id, slot in slots.items():
+        head = heads.get(job_id)
+        if head is None:
+            ends.append(End(job_id, slot))
+        elif head.ended:
+            ends.append(End(job_id, head.slot, stale=head.state is State.STALE))
+    return ends

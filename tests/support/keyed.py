@@ -1,0 +1,85 @@
+"""A deployment in memory, the stream of its jobs, and the function that reads it."""
+
+import json
+from typing import Any
+
+from functions.sequel import handler
+from joblane.aws.clients import Clients
+from joblane.deployment.names import alternate_name
+from joblane.job.head import Head, Step
+from joblane.job.lifecycle import Event, Outcome, State
+from joblane.job.moves import AttemptFacts, plan
+from joblane.service.sequel import Sequel
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
+from tests.support.keys import job, stored
+from tests.support.memory import Memory
+from tests.support.stream import JobsStream
+
+NOW = 1_800_000_000.0
+NOW_MS = int(NOW * 1000)
+LANE = DESCRIPTOR.lane_url("default", "default")
+ALTERNATE = DESCRIPTOR.queue_url_prefix + alternate_name(NAME)
+
+
+class Deployed:
+    """A deployment in memory, with the stream of its jobs."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+        """Unix seconds of the function."""
+        self.memory = Memory()
+        self.aws: Cloud = self.memory.cloud()
+        self.stream = JobsStream(self.memory.tables)
+        self.sequel = self.function(self.aws.clients)
+
+    def function(self, clients: Clients) -> Sequel:
+        """The function, by these clients."""
+        settings = handler.Settings.model_validate(FUNCTION_ENVIRONMENT)
+        return handler.build(settings, clients, lambda: self.now)
+
+    def own_clients(self) -> tuple[Any, Clients]:
+        """Clients of a session of their own, after the emitter of its events."""
+        session = self.memory.session()
+        return session.get_component("event_emitter"), OneEach(session)
+
+    def deliver(self) -> int:
+        """Deliver what the stream has; returns how many jobs got a slot."""
+        return self.sequel.handle(self.stream.take())
+
+    def head(self, letter: str) -> Head:
+        """A job as it is."""
+        head = self.aws.jobs.get(job(letter))
+        assert head is not None
+        return head
+
+    def messages(self, url: str = LANE) -> list[Any]:
+        """Messages of a lane, oldest first."""
+        received = self.aws.clients.make("sqs").receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=30, WaitTimeSeconds=0
+        )
+        return [json.loads(message["Body"]) for message in received.get("Messages", [])]
+
+    def sent(self) -> list[str]:
+        """The last letters of the jobs that got a message."""
+        return [body["job_id"][-1] for body in self.messages()]
+
+    def end(self, letter: str, state: State = State.COMPLETED) -> None:
+        """An agent runs a pending job to its end."""
+        head = self.aws.jobs.claim(job(letter), "agent-1", NOW_MS)
+        step = Step(state, NOW_MS + 1, head.attempt, "as the test wants")
+        facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999)
+        self.aws.jobs.settle(head, step, facts)
+
+    def cancel(self, letter: str) -> None:
+        """Cancel a job that does not run."""
+        head = self.head(letter)
+        step = plan(head, Event.CANCEL, NOW_MS, "cancelled by a test")
+        self.aws.jobs.move(head, Event.CANCEL, step, expires_at=int(NOW) + 999)
+
+    def active(self) -> dict[str, int]:
+        """Those that have a slot of the key."""
+        return {name[-1]: slot for name, slot in stored(self.aws).state.active.items()}
+
+    def queued(self) -> str:
+        """Those that wait for one."""
+        return "".join(name[-1] for name in stored(self.aws).state.queued)
