@@ -13,7 +13,7 @@ from constructs import Construct
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
 from infra.domain import MutualTls
-from infra.function import Function, FunctionStack
+from infra.function import Function, FunctionStack, concurrency
 from infra.identity import IdentityStack
 from infra.policies import Grant, acknowledge, log_group
 from infra.recovery import policies
@@ -82,7 +82,7 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "submission",
-            tables=("jobs", "agents", "audit", "counters", "output", "settings"),
+            tables=("jobs", "agents", "audit", "counters", "keys", "output", "settings"),
             environment={
                 "JOBLANE_BUCKET": resources.bucket(),
                 **self._ids(),
@@ -94,6 +94,7 @@ class ApiStack(FunctionStack):
                     "jobs_waiting", "output_mb_per_day"
                 ),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
+                "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_ACCESS": self._gate.access,
             },
@@ -112,6 +113,7 @@ class ApiStack(FunctionStack):
                     ("dynamodb:Query",),
                     (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
                 ),
+                Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(("dynamodb:GetItem",), (resources.table("counters"),)),
                 Grant(

@@ -22,6 +22,14 @@ TIMEOUT_S = 29
 MEMORY_MB = 512
 
 
+def concurrency(config: Config) -> str:
+    """JSON of the policies of [concurrency], by their names."""
+    policies = config.concurrency.items()
+    return json.dumps(
+        {name: policy.model_dump(mode="json", exclude_defaults=True) for name, policy in policies}
+    )
+
+
 class FunctionStack(JoblaneStack):
     """A stack with functions.
 

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
@@ -18,6 +18,8 @@ from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.idempotency import IdempotencyStore
 from joblane.aws.jobs import JobStore
+from joblane.aws.keyed_jobs import KeyedJobs
+from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
@@ -32,16 +34,20 @@ from joblane.http.job_routes import job_operation_routes, job_routes
 from joblane.http.log_routes import log_route
 from joblane.http.request_jobs import RequestJobs
 from joblane.job.retention import Retention
+from joblane.key.policy import KeyTemplate
 from joblane.queue.maxima import Maxima
 from joblane.service.admit import Admission
 from joblane.service.audit_trail import Trail
 from joblane.service.delete import JobDeleter
 from joblane.service.follow import FollowSender
+from joblane.service.key_admission import KeyAdmission
+from joblane.service.key_rules import KeyRules
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.output import JobOutput, WaitWindow
 from joblane.service.read import JobReader, JobViews
 from joblane.service.submit import Submitter
+from joblane.service.wake_up import send_wake_up
 
 
 class Settings(Environment):
@@ -61,6 +67,9 @@ class Settings(Environment):
     counters_table: str
     limits: Json[Limits]
     """Those that are checked here: `jobs_waiting` and `output_mb_per_day`."""
+    keys_table: str
+    concurrency: Json[dict[str, KeyTemplate]]
+    """The policies of joblane.toml."""
     access: Json[AnyAccess]
     retention: Json[Retention]
 
@@ -101,6 +110,12 @@ def build(
         settings.retention,
         settings.maxima,
     )
+    keyed = KeyAdmission(
+        KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table)),
+        KeyRules(settings.concurrency),
+        partial(send_wake_up, lanes),
+        settings.retention,
+    )
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
     submitter = Submitter(
@@ -109,6 +124,7 @@ def build(
         lanes,
         keys,
         admission=admission,
+        keyed=keyed,
         limits=limits,
         now_ms=app.now_ms,
         pool=pool,

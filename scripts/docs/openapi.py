@@ -160,6 +160,9 @@ def _answers(route: Route, refs: Refs) -> Json:
     answers = {str(int(route.status)): answer}
     if route.answer is not None:
         answer["content"] = _content(route.answer, refs[route.answer, "serialization"])
+    if route.coalesces:
+        there = "The key of the job is full, and a job that is there stands for it"
+        answers["200"] = {**answer, "description": there}
     if route.streams:
         answer["content"]["text/event-stream"] = {
             "schema": {"type": "string"},

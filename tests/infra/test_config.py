@@ -56,9 +56,9 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             "colour = 1\n" + GOOD,
             (
-                "colour: unknown key; allowed here: access, alerts, default_queue, domain, fleets, "
-                "functions, limits, name, network, platform, queues, recovery, removal, "
-                "retention, tenants"
+                "colour: unknown key; allowed here: access, alerts, concurrency, default_queue, "
+                "domain, fleets, functions, limits, name, network, platform, queues, recovery, "
+                "removal, retention, tenants"
             ),
         ),
         (

@@ -60,6 +60,7 @@ ALLOWED = {
     )
     | every(("dynamodb:Query",), (f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
     | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", COUNTERS)}
+    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("dynamodb:BatchWriteItem", "dynamodb:Query"), (OUTPUT,))

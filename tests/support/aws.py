@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +38,12 @@ INDEXES = {
     "attention": ("attention", "job_id"),
     "wake": ("wake", "wake_at"),
 }
+"""Indexes of the jobs table."""
+
+KEY_INDEXES = {"by_type": ("type", "key")}
+"""Indexes of the keys table."""
+
+KEYS_TABLE = table_name(NAME, "keys")
 
 AUDIT_TABLE = table_name(NAME, "audit")
 
@@ -68,9 +74,15 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_TENANTS": '["acme", "other"]',
     "JOBLANE_THREADS": '{"default": 8, "bulk": 8}',
     "JOBLANE_COUNTERS_TABLE": table_name(NAME, "counters"),
-    "JOBLANE_KEYS_TABLE": table_name(NAME, "keys"),
+    "JOBLANE_KEYS_TABLE": KEYS_TABLE,
     "JOBLANE_SETTINGS_TABLE": table_name(NAME, "settings"),
     "JOBLANE_DEFAULT_QUEUE": "default",
+    "JOBLANE_CONCURRENCY": json.dumps(
+        {
+            "per-customer": {"key": ["customer", "/labels/customer"], "max_queued": 2},
+            "latest": {"key": ["latest", "/name"], "when_full": "replace-oldest"},
+        }
+    ),
     "JOBLANE_RETENTION": Retention().model_dump_json(),
     "JOBLANE_TOPIC": f"arn:aws:sns:us-east-1:123456789012:{topic_name(NAME)}",
     "JOBLANE_LOGIN": '{"openid_configuration": "https://issuer.test/.well-known/'
@@ -210,14 +222,7 @@ def _make(clients: Clients) -> None:
             {"AttributeName": name, "AttributeType": "N" if name == "wake_at" else "S"}
             for name in ("job_id", "sk", "tenant", "attention", "wake", "wake_at")
         ],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": index,
-                "KeySchema": _schema(*keys),
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
-            for index, keys in INDEXES.items()
-        ],
+        GlobalSecondaryIndexes=_keys_only(INDEXES),
     )
     dynamodb.create_table(
         TableName=DESCRIPTOR.agents_table,
@@ -243,19 +248,13 @@ def _make(clients: Clients) -> None:
         ],
     )
     dynamodb.create_table(
-        TableName=table_name(NAME, "keys"),
+        TableName=KEYS_TABLE,
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
         AttributeDefinitions=[
             {"AttributeName": name, "AttributeType": "S"} for name in ("key", "type")
         ],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "by_type",
-                "KeySchema": _schema("type", "key"),
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
-        ],
+        GlobalSecondaryIndexes=_keys_only(KEY_INDEXES),
     )
     dynamodb.create_table(
         TableName=AUDIT_TABLE,
@@ -292,6 +291,17 @@ def _make_rest(clients: Clients) -> None:
     clients.make("ssm").put_parameter(
         Name=descriptor_name(NAME), Value=DESCRIPTOR.model_dump_json(), Type="String"
     )
+
+
+def _keys_only(indexes: Mapping[str, tuple[str, str]]) -> Any:
+    return [
+        {
+            "IndexName": index,
+            "KeySchema": _schema(*keys),
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+        for index, keys in indexes.items()
+    ]
 
 
 def _schema(partition: str, sort: str) -> Any:

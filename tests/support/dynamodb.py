@@ -14,7 +14,13 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from joblane.deployment.names import table_name
-from tests.support.aws import AUDIT_TABLE, DESCRIPTOR, INDEXES, NAME
+from tests.support.aws import (
+    AUDIT_TABLE,
+    DESCRIPTOR,
+    INDEXES,
+    KEY_INDEXES,
+    NAME,
+)
 
 Item = dict[str, Any]
 
@@ -29,7 +35,11 @@ KEYS: dict[str, tuple[str, ...]] = {
     DESCRIPTOR.output_table: ("stream", "seq"),
 }
 
+ALL_INDEXES = {**INDEXES, **KEY_INDEXES}
+
 READS = frozenset({"get_item", "batch_get_item", "query"})
+
+_RETURNS = "ReturnValuesOnConditionCheckFailure"
 
 _TOKEN = re.compile(r"\s*(#\w+(?:\.#\w+)+|[#:]?\w+|<>|<=|>=|[=<>(),])")
 
@@ -106,6 +116,11 @@ class _Parser:
             self._take(")")
             return found
         first = self._take()
+        if first == "size":
+            (name,) = self._arguments()
+            self._take("=")
+            wanted = self._take()
+            return lambda names: len(names(name)["L"]) == int(names(wanted)["N"])
         if self._next_is("("):
             return self._function(first)
         match self._take("=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN"):
@@ -233,6 +248,26 @@ class Tables:
                 self._write(key, key["Key"], lambda _names: None)
         return {"UnprocessedItems": {}}
 
+    def _transact_write_items(self, request: Item, **_: Any) -> Item:
+        parts = [next(iter(part.items())) for part in request["TransactItems"]]
+        reasons = [self._refusal(part) for _, part in parts]
+        if any(reason["Code"] != "None" for reason in reasons):
+            refusal: Item = {"Error": {"Code": "TransactionCanceledException"}}
+            refusal["CancellationReasons"] = reasons
+            raise ClientError(refusal, "TransactWriteItems")  # type: ignore[arg-type] # see above
+        for kind, part in parts:
+            self.call(f"{kind.lower()}_item", part)
+        return {}
+
+    def _refusal(self, part: Item) -> Item:
+        """Why a part of a transaction is refused."""
+        table = part["TableName"]
+        old = self.rows[table].get(_values(part["Item"] if "Item" in part else part["Key"], table))
+        if _condition(part["ConditionExpression"])(_names(part, old or {})):
+            return {"Code": "None"}
+        found = {"Item": dict(old)} if old is not None and _RETURNS in part else {}
+        return {"Code": "ConditionalCheckFailed", **found}
+
     def _write(self, request: Item, keys: Item, change: Callable[[Names], Item | None]) -> Item:
         table = request["TableName"]
         key = _values(keys, table)
@@ -240,7 +275,7 @@ class Tables:
         names = _names(request, old or {})
         if (text := request.get("ConditionExpression")) and not _condition(text)(names):
             refusal: Item = {"Error": {"Code": "ConditionalCheckFailedException"}}
-            if old is not None and "ReturnValuesOnConditionCheckFailure" in request:
+            if old is not None and _RETURNS in request:
                 refusal["Item"] = dict(old)
             raise ClientError(refusal, "Write")  # type: ignore[arg-type] # a refusal has the item
         if old is None and "Key" in request:
@@ -284,13 +319,13 @@ class Tables:
     def _query(self, request: Item, *, stale: bool) -> Item:
         table, index = request["TableName"], request.get("IndexName")
         keys = KEYS[table]
-        sort = INDEXES[index][1] if index in INDEXES else keys[-1]
+        sort = ALL_INDEXES[index][1] if index in ALL_INDEXES else keys[-1]
         matches = _condition(request["KeyConditionExpression"])
         stale = stale and not request.get("ConsistentRead")
         found = [
             item
             for item in self._seen(table, stale=stale)
-            if _has(item, INDEXES.get(index or "", ())) and matches(_names(request, item))
+            if _has(item, ALL_INDEXES.get(index or "", ())) and matches(_names(request, item))
         ]
         backwards = not request.get("ScanIndexForward", True)
         found.sort(key=lambda item: (_order(item[sort]), _id(item, keys)), reverse=backwards)
@@ -302,7 +337,7 @@ class Tables:
             assert "Limit" not in request, "DynamoDB filters after it has cut the page"
             found = [item for item in found if _condition(text)(_names(request, item))]
         limit = request.get("Limit", len(found) + 1)
-        shown = {*keys, *INDEXES[index]} if index else None  # indexes are KEYS_ONLY
+        shown = {*keys, *ALL_INDEXES[index]} if index else None  # indexes are KEYS_ONLY
         if text := request.get("ProjectionExpression"):
             shown = {request["ExpressionAttributeNames"][name] for name in text.split(", ")}
         page = [
@@ -311,7 +346,7 @@ class Tables:
         ]
         if len(found) <= limit:
             return {"Items": page}
-        last = {name: page[-1][name] for name in (*keys, *INDEXES.get(index or "", ()))}
+        last = {name: page[-1][name] for name in (*keys, *ALL_INDEXES.get(index or "", ()))}
         return {"Items": page, "LastEvaluatedKey": last}
 
     def _seen(self, table: str, *, stale: bool) -> Iterator[Item]:

@@ -86,6 +86,9 @@ def _shown(service: str, answer: Answer) -> Answer:
     found = {name: answer[name] for name in COMPARED[service] if answer.get(name)}
     if "Error" in answer:
         found |= {"code": answer["Error"]["Code"], "item": answer.get("Item")}
+    if "CancellationReasons" in answer:
+        reasons = answer["CancellationReasons"]
+        found["reasons"] = [(each["Code"], each.get("Item")) for each in reasons]
     if "Body" in found:
         found["Body"] = found["Body"].getvalue()
     if "Messages" in found:  # in any order, as SQS hands them out

@@ -50,6 +50,7 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     (message,) = messages(aws)
     assert {"v": 1, "job_id": job["id"], "tenant": "acme"} == json.loads(message["Body"])
     assert "acme" == message["Attributes"]["MessageGroupId"]
+    assert ("accepted", None) == (job.pop("admission"), job.pop("replaced"))
     assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")
 
 

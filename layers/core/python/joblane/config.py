@@ -3,13 +3,21 @@
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from joblane.condition.policies import AnyPolicy
 from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.deployment.names import KINDS, PLATFORM, Name
 from joblane.job.retention import Retention
+from joblane.key.policy import KeyTemplate
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 
@@ -175,6 +183,13 @@ class Alerts(Strict):
     subscribed by the deployment."""
 
 
+def _lists(value: object) -> object:
+    """A key of joblane.toml is a list; the model takes no list for a tuple."""
+    if isinstance(value, dict) and isinstance(value.get("key"), list):
+        return {**value, "key": tuple(value["key"])}
+    return value
+
+
 class Config(Strict):
     """The whole of joblane.toml."""
 
@@ -193,6 +208,8 @@ class Config(Strict):
     fleets: dict[Name, Fleet] = {}
     network: ExistingNetwork | None = None
     """A VPC for the fleets; without it the stacks create one, which all fleets share."""
+    concurrency: dict[Name, Annotated[KeyTemplate, BeforeValidator(_lists)]] = {}
+    """Policies that jobs name in `concurrency`: how many with the same key run at once."""
     recovery: Recovery = Recovery()
     alerts: Alerts = Alerts()
     access: Issuer | None = None

@@ -1,5 +1,6 @@
 """A job's head as an item of the `jobs` table, and back."""
 
+import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -11,6 +12,7 @@ from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.job.result import ResultObject
 from joblane.job.spec import Submission
 from joblane.job.trace import TraceContext, parse_trace
+from joblane.key.policy import parse_concurrency
 from joblane.key.segments import KeyName
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
@@ -73,6 +75,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "slot": head.slot,
         "queued_after": head.queued_after,
         **trace_values(head.caller_trace),
+        **concurrency_value(head.spec),
         "spec": spec,
         # What counting needs of a submission that is in DATA.
         "queue": head.queue if spec is None else None,
@@ -84,6 +87,21 @@ def to_row(head: Head, spec: str | None = None) -> Row:
 def trace_values(caller: TraceContext | None) -> Row:
     """Attributes of a trace context that was submitted; one that is made is not stored."""
     return {} if caller is None else dict(caller.fields)
+
+
+def stored_spec(spec: Submission) -> str:
+    """A submission's JSON as it is stored, without `concurrency`.
+
+    That is an attribute of its own, because agents of earlier versions read the submission and
+    refuse fields that they do not know.
+    """
+    return spec.model_dump_json(exclude_defaults=True, exclude={"concurrency"})
+
+
+def concurrency_value(spec: Submission) -> Row:
+    """The attribute that holds a submission's `concurrency`, as JSON; empty without one."""
+    found = spec.model_dump(mode="json", exclude_defaults=True, include={"concurrency"})
+    return {name: json.dumps(value, separators=(",", ":")) for name, value in found.items()}
 
 
 def to_item(head: Head, spec: str | None = None) -> Item:
@@ -113,7 +131,7 @@ def from_row(row: Row, data: Row) -> Head:
         state=State(row["state"]),
         epoch=row["epoch"],
         attempt=row["attempt"],
-        spec=Submission.model_validate_json(data["spec"]),
+        spec=_spec(data["spec"], row.get("concurrency")),
         timeline=tuple(_steps(row["timeline"])),
         agent=row.get("held_by"),
         outcome=Outcome(row["outcome"]) if "outcome" in row else None,
@@ -146,6 +164,14 @@ def key_of(row: Row) -> KeyName | None:
     """The key of a job's row; None for a job without one."""
     follows = row.get("follows", {}).get("k")
     return None if follows is None else KeyName.decode(follows)
+
+
+def _spec(stored: str, concurrency: str | None) -> Submission:
+    """Inverse of `stored_spec` and `concurrency_value`."""
+    spec = Submission.model_validate_json(stored)
+    if concurrency is None:
+        return spec
+    return spec.model_copy(update={"concurrency": parse_concurrency(concurrency)})
 
 
 def from_item(item: Item) -> Head:

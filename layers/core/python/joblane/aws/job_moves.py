@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from joblane.aws.job_items import DATA, RAW, change, key
 from joblane.aws.job_table import Condition, JobTable, Refused, unchanged
-from joblane.aws.table import ConditionFailed, Row
+from joblane.aws.table import ConditionFailed, Item, Row
 from joblane.job.head import SAME_ATTEMPT, Head, Step
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import apply, rearmed
@@ -95,6 +95,40 @@ class JobMoves(JobTable):
             steps, condition = list(after.timeline), unchanged(head)
         self._transition(head.job_id, steps, condition, sets=sets, removes=removes, instead=shorter)
         return after
+
+    def as_change(self, head: Head, after: Head) -> Item:
+        """The write that makes `after` of `head`, as a part of a transaction.
+
+        Conditional on the head's state, epoch and timeline, so a job that changes meanwhile is not
+        moved.
+        """
+        sets, removes = change(head, after)
+        lines = [step.encode() for step in after.timeline]
+        sets |= {"state": after.state, "timeline": lines}
+        return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
+
+    def as_skip(self, job_id: str, step: Step, expires_at: int) -> Item:
+        """The write that skips a job that has not started, as a part of a transaction.
+
+        It needs no read: a job that waits for its key, or that no agent has ever claimed, is
+        skipped as it is.
+
+            submission                   table                      agent
+            reads the key: A holds it
+                                         active, epoch 1   <------  claim A
+            A: skipped if epoch 0 ---->  refused as a whole: decides anew
+        """
+        condition = Condition(
+            "#state = :waiting OR (#state = :pending AND #epoch = :none)",
+            {"waiting": State.WAITING, "pending": State.PENDING, "none": 0},
+        )
+        return self._as_update(
+            job_id,
+            condition,
+            sets={"state": State.SKIPPED, "expires_at": expires_at},
+            removes=("wake", "wake_at", "waits_for", "next_at"),
+            lines=[replace(step, state=State.SKIPPED, attempt=SAME_ATTEMPT).encode()],
+        )
 
     def request_cancel(self, job_id: str, reason: str, epoch: int | None = None) -> Head:
         """Request the end of an active job's attempt; its agent is notified afterwards.

@@ -8,7 +8,7 @@ from functools import partial
 from botocore.exceptions import ClientError
 
 from joblane.aws.job_items import DATA, attention, from_row, key
-from joblane.aws.table import ConditionFailed, Row, Store
+from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.formats.ids import before_id
 from joblane.job.head import Head, Step, folded
 from joblane.job.lifecycle import State
@@ -67,6 +67,15 @@ class JobTable(Store):
             if (job_id := row["job_id"]) in data  # else it was deleted between the reads
         }
         return [heads[job_id] for job_id in job_ids if job_id in heads]
+
+    def started(self, job_ids: Sequence[str]) -> dict[str, bool]:
+        """Read which of some jobs cannot be skipped any more: started, blocked or ended.
+
+        One request for each hundred. Jobs that are absent are left out.
+        """
+        rows = self._table.get_many([key(job_id) for job_id in job_ids], consistent=True)
+        waits = {row["job_id"] for row in rows if _not_started(row)}
+        return {row["job_id"]: row["job_id"] not in waits for row in rows}
 
     def page(
         self, tenant: str, *, limit: int, before: str | None, since: str | None = None
@@ -195,23 +204,26 @@ class JobTable(Store):
         adds: Iterable[str] = (),
         lines: Sequence[str] = (),
     ) -> Row:
-        values = {f"set_{name}": value for name, value in sets.items()} | condition.values
-        parts = [f"#{name} = :set_{name}" for name in sets]
-        if lines:
-            parts.append("#timeline = list_append(#timeline, :lines)")
-            values["lines"] = lines
-        update = f"SET {', '.join(parts)}" if parts else ""
-        if names := [f"#{name}" for name in removes]:
-            update += f" REMOVE {', '.join(names)}"
-        if names := [f"#{name} :one" for name in adds]:
-            update += f" ADD {', '.join(names)}"
-            values["one"] = 1
+        update, values = _expression(condition, sets, removes, adds, lines)
         try:
             return self._table.update(key(job_id), update, condition.text, **values)
         except ConditionFailed as failure:
             if failure.row and is_repeated(failure.row):
                 return failure.row
             raise self._refused(failure) from failure
+
+    def _as_update(
+        self,
+        job_id: str,
+        condition: Condition,
+        *,
+        sets: Row,
+        removes: Iterable[str] = (),
+        lines: Sequence[str] = (),
+    ) -> Item:
+        """`_update` as a part of a transaction."""
+        update, values = _expression(condition, sets, removes, (), lines)
+        return self._table.as_update(key(job_id), update, condition.text, **values)
 
     def _refused(self, failure: ConditionFailed) -> Refused:
         return Refused(self._complete(failure.row) if failure.row else None)
@@ -225,6 +237,34 @@ class JobTable(Store):
         if data is None:
             raise Refused(None)
         return from_row(row, data)
+
+
+def _not_started(row: Row) -> bool:
+    """Whether a job is as `JobMoves.as_skip` requires it."""
+    state = State(row["state"])
+    return state is State.WAITING or (state is State.PENDING and int(row["epoch"]) == 0)
+
+
+def _expression(
+    condition: Condition,
+    sets: Row,
+    removes: Iterable[str],
+    adds: Iterable[str],
+    lines: Sequence[str],
+) -> tuple[str, Row]:
+    """An update expression, and the values of it and of its condition."""
+    values = {f"set_{name}": value for name, value in sets.items()} | condition.values
+    parts = [f"#{name} = :set_{name}" for name in sets]
+    if lines:
+        parts.append("#timeline = list_append(#timeline, :lines)")
+        values["lines"] = lines
+    update = f"SET {', '.join(parts)}" if parts else ""
+    if names := [f"#{name}" for name in removes]:
+        update += f" REMOVE {', '.join(names)}"
+    if names := [f"#{name} :one" for name in adds]:
+        update += f" ADD {', '.join(names)}"
+        values["one"] = 1
+    return update, values
 
 
 def _item_is_full(error: ClientError) -> bool:

@@ -5,10 +5,17 @@ Submitted jobs are put here; `joblane.aws.job_claims` has the writes of agents, 
 """
 
 from joblane.aws.job_claims import JobClaims
-from joblane.aws.job_items import key, to_data, to_row, trace_values
+from joblane.aws.job_items import (
+    concurrency_value,
+    key,
+    stored_spec,
+    to_data,
+    to_row,
+    trace_values,
+)
 from joblane.aws.job_moves import JobMoves
 from joblane.aws.job_table import Refused
-from joblane.aws.table import ConditionFailed, Row, decoded, encoded
+from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
 from joblane.job.head import DATA_DAYS, INLINE_SPEC_BYTES, Head
 
 __all__ = ["JobStore", "Refused"]
@@ -47,41 +54,33 @@ class JobStore(JobClaims, JobMoves):
         if head.resubmit_of is None:
             raise ValueError(f"job {head.job_id} has no job that it resubmits")
         try:
-            self._table.client.transact_write_items(
-                TransactItems=[
-                    {
-                        "Put": {
-                            "TableName": self._table.name,
-                            "Item": encoded(self._new_row(head)),
-                            "ConditionExpression": "attribute_not_exists(job_id)",
-                            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-                        }
-                    },
-                    {
-                        "Update": {
-                            "TableName": self._table.name,
-                            "Key": encoded(key(head.resubmit_of)),
-                            "UpdateExpression": "SET resubmitted_as = :new",
-                            "ConditionExpression": "attribute_exists(job_id)",
-                            "ExpressionAttributeValues": encoded({":new": head.job_id}),
-                        }
-                    },
-                ]
-            )
-        except self._table.client.exceptions.TransactionCanceledException as error:
-            ours, other = error.response["CancellationReasons"]
-            if "Item" in ours:
-                return self._complete(decoded(ours["Item"]))
-            if other.get("Code") == "ConditionalCheckFailed":
-                raise Refused(None) from error
+            self._table.transact([self.as_put_new(head), self.as_resubmitted(head)])
+        except TransactionRefused as refusal:
+            if found := refusal.row(0):
+                return self._complete(found)
+            if refusal.failed(1):
+                raise Refused(None) from refusal
             raise
         return head
 
+    def as_put_new(self, head: Head) -> Item:
+        """`put_new` as a part of a transaction; a long submission is stored now."""
+        return self._table.as_put(self._new_row(head), "attribute_not_exists(job_id)")
+
+    def as_resubmitted(self, head: Head) -> Item:
+        """The write that names a job on the one that it resubmits, as a part of a transaction."""
+        return self._table.as_update(
+            key(head.resubmit_of or ""),
+            "SET resubmitted_as = :new",
+            "attribute_exists(job_id)",
+            new=head.job_id,
+        )
+
     def _new_row(self, head: Head) -> Row:
         """The head's row; writes a long submission to DATA first."""
-        spec = head.spec.model_dump_json(exclude_defaults=True)
-        trace = trace_values(head.caller_trace)
-        size = len(spec.encode()) + sum(len(name) + len(text) for name, text in trace.items())
+        spec = stored_spec(head.spec)
+        beside = {**trace_values(head.caller_trace), **concurrency_value(head.spec)}
+        size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
         inline = head.payload is None and size <= INLINE_SPEC_BYTES
         if not inline:
             starts_ms = head.next_at_ms or head.timeline[0].at_ms

@@ -7,7 +7,7 @@ the version is still the same. An admission writes it in one transaction with th
 
 from dataclasses import dataclass
 
-from joblane.aws.table import ConditionFailed, Row, Store
+from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from joblane.key.state import IDLE_S, KeyState
@@ -73,10 +73,17 @@ class KeyStore(Store):
         """
         row = to_row(seen, state, now_ms)
         try:
-            self._table.put(row, unchanged(seen), seen=seen.version)
+            values = {"seen": seen.version} if seen.version else {}
+            self._table.put(row, unchanged(seen), **values)
         except ConditionFailed as failure:
             if failure.row != {name: value for name, value in row.items() if value is not None}:
                 raise KeyChanged from failure
+
+    def as_write(self, seen: StoredKey, state: KeyState, now_ms: int) -> Item:
+        """`write` as a part of a transaction, which is refused if the row has changed since."""
+        row = to_row(seen, state, now_ms)
+        values = {"seen": seen.version} if seen.version else {}
+        return self._table.as_put(row, unchanged(seen), **values)
 
 
 def row_key(tenant: str, name: KeyName) -> str:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.job_items import stored_spec
 from joblane.deployment.names import PAYLOADS
 from joblane.job.head import Head, PayloadObject, abridged
 from joblane.job.spec import Submission
@@ -53,7 +54,7 @@ def is_large(spec: Submission) -> bool:
 
 
 def _encode(spec: Submission) -> bytes:
-    return spec.model_dump_json(exclude_defaults=True).encode()
+    return stored_spec(spec).encode()
 
 
 class PayloadStore:
@@ -96,7 +97,9 @@ class PayloadStore:
             raise PayloadLost(f"submit it again: {why}, {where}") from None
         if len(body) != stored.size or hashlib.sha256(body).hexdigest() != stored.sha256:
             raise PayloadLost(f"submit it again: not the object that was written, {where}")
-        return replace(head, spec=Submission.model_validate_json(body), payload=None)
+        spec = Submission.model_validate_json(body)
+        spec = spec.model_copy(update={"concurrency": head.spec.concurrency})
+        return replace(head, spec=spec, payload=None)
 
     def delete(self, head: Head) -> None:
         """Delete the object of a deleted job. An object that is not deleted expires."""

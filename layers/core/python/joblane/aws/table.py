@@ -20,6 +20,15 @@ _BATCH_GET = 100  # DynamoDB's own limit on keys in a BatchGetItem
 _BATCH_WRITE = 25  # and in a BatchWriteItem
 _PAUSE_S = 0.1  # before keys are sent again that a throttled answer left out
 
+_BUSY_PAUSES_S = (0.02, 0.05, 0.1, 0.2)
+"""Before a write is made again that met a transaction of the same item. Those take some
+milliseconds; the SDK does not repeat this error."""
+
+_WITH_ITEM = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+_REFUSALS = frozenset({"None", "ConditionalCheckFailed", "TransactionConflict"})
+"""Reasons of a transaction that was refused for what its items are; others are errors."""
+
 
 class ConditionFailed(Exception):
     """A conditional write was refused; `row` is the stored item, empty if there is none."""
@@ -27,6 +36,24 @@ class ConditionFailed(Exception):
     def __init__(self, row: Row) -> None:
         super().__init__("the condition of the write does not hold")
         self.row = row
+
+
+class TransactionRefused(Exception):
+    """A transaction was refused as a whole: nothing of it was written."""
+
+    def __init__(self, reasons: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(
+            "a condition of the transaction does not hold, or one of its items is busy"
+        )
+        self._reasons = reasons
+
+    def failed(self, number: int) -> bool:
+        """Whether the condition of a write, counted from 0, does not hold."""
+        return self._reasons[number].get("Code") == "ConditionalCheckFailed"
+
+    def row(self, number: int) -> Row:
+        """The stored item that failed a condition; empty if there is none."""
+        return decoded(self._reasons[number].get("Item") or {})
 
 
 class Table:
@@ -96,6 +123,34 @@ class Table:
         options = {"UpdateExpression": update, "ReturnValues": "ALL_NEW", "Key": encoded(key)}
         return self._write(self.client.update_item, update, condition, values, **options)
 
+    def as_put(self, row: Row, condition: str, /, **values: object) -> Item:
+        """`put` as a part of a transaction."""
+        request = {**self._request(condition, values), "Item": encoded(row)}
+        return {"Put": {**request, "ConditionExpression": condition, **_WITH_ITEM}}
+
+    def as_update(self, key: Row, update: str, condition: str, /, **values: object) -> Item:
+        """`update` as a part of a transaction."""
+        request = {**self._request(f"{update} {condition}", values), "Key": encoded(key)}
+        conditional = {"UpdateExpression": update, "ConditionExpression": condition}
+        return {"Update": {**request, **conditional, **_WITH_ITEM}}
+
+    def transact(self, writes: Sequence[Item]) -> None:
+        """Make writes of this table and others, all or none; costs twice their write units.
+
+        The SDK repeats a call whose answer was lost with the same token, and DynamoDB makes it
+        once. Raises TransactionRefused if a condition does not hold, or if an item is being written
+        by another request.
+        """
+        parts: Any = writes
+        try:
+            self.client.transact_write_items(TransactItems=parts)
+        except ClientError as error:
+            reasons: Any = error.response.get("CancellationReasons", [])
+            codes = {reason.get("Code", "None") for reason in reasons}
+            if not codes or not codes <= _REFUSALS:
+                raise
+            raise TransactionRefused(reasons) from error
+
     def delete(self, key: Row, condition: str = "", /, **values: object) -> Row:
         """Delete an item. Returns it as it was, empty if it was absent."""
         options = {"Key": encoded(key), "ReturnValues": "ALL_OLD"}
@@ -123,15 +178,20 @@ class Table:
         request = {**self._request(f"{update} {condition}", values), **options}
         if condition:
             request["ConditionExpression"] = condition
-            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        try:
-            answer = operation(**request)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
-                raise
-            stored: Any = error.response.get("Item") or {}  # the stubs lack it
-            raise ConditionFailed(decoded(stored)) from error
-        return decoded(answer.get("Attributes", {}))
+            request.update(_WITH_ITEM)
+        pauses = iter(_BUSY_PAUSES_S)
+        while True:
+            try:
+                return decoded(operation(**request).get("Attributes", {}))
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "TransactionConflictException" and (wait_s := next(pauses, None)):
+                    time.sleep(wait_s)
+                    continue
+                if code != "ConditionalCheckFailedException":
+                    raise
+                stored: Any = error.response.get("Item") or {}  # the stubs lack it
+                raise ConditionFailed(decoded(stored)) from error
 
     def _request(self, expressions: str, values: Row) -> dict[str, Any]:
         """The table and the placeholders of expressions; DynamoDB refuses empty sets of them."""

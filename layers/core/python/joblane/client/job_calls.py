@@ -89,6 +89,10 @@ class SubmissionFields(TypedDict, total=False):
     """The job expires when it has not ended by then."""
     requires: Sequence[str] | None
     """Conditions that must hold before the job starts."""
+    concurrency: str | Mapping[str, Any] | None
+    """Limit of jobs that run at once with the same key: `key` (a list of strings and numbers),
+    `max_active`, `max_queued`, `when_full`, `stale_policy`; or the name of a policy of
+    joblane.toml."""
     traceparent: str | None
     """W3C trace context that the job belongs to, in place of the caller's own."""
     tracestate: str | None

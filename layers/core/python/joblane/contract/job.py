@@ -1,7 +1,7 @@
 """A job in the API: its fields, its progress, and the end of its output."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict
 
@@ -41,6 +41,16 @@ class Progress(View):
     """When it was reported."""
 
 
+class KeyOfJob(View):
+    """The key of a job; `GET /v1/keys/{type}/{id}` shows its jobs."""
+
+    type: str
+    """The job type; `command` for a key that a submission writes out, `policy.NAME` for one of
+    joblane.toml."""
+    id: str
+    """32 hexadecimal digits, which stand for its segments."""
+
+
 class JobProgress(View):
     """Where a job stands and how it got there."""
 
@@ -72,6 +82,11 @@ class JobProgress(View):
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     condition: str | None
     """Condition that a blocked job waits for."""
+    key: KeyOfJob | None
+    """The key that limits how many jobs run at once with it; null for most jobs."""
+    slot: int | None
+    """Number of its slot of that key, which rises with each slot that is given; null while it waits
+    for one."""
     submitted_by: WhoView | None
     """Who submitted it."""
     cancel_requested: str | None
@@ -114,6 +129,19 @@ class Job(JobFields, JobProgress):
     """What runs: as submitted, or the command of the job's type."""
 
 
+Admitted = Literal["accepted", "coalesced", "replaced"]
+
+
+class Submitted(Job):
+    """The answer to a submission."""
+
+    admission: Admitted
+    """`accepted`: this is the new job. `replaced`: it is, and it took the place of another one.
+    `coalesced`: no job was made, because the key is full; this job of the key stands for it."""
+    replaced: str | None
+    """Id of the job that it replaced, which is skipped."""
+
+
 class Cancelled(Job):
     """A job after a request to cancel it."""
 
@@ -130,6 +158,11 @@ class LogEnd(View):
     """Its reason."""
     exit_code: int | None
     """Exit code of the last attempt."""
+
+
+def submitted_view(head: Head, admission: Admitted, replaced: str | None) -> Submitted:
+    """The API's answer for a submission."""
+    return Submitted(**dict(job_view(head)), admission=admission, replaced=replaced)
 
 
 def job_view(head: Head, *, whole: bool = False) -> Job:
@@ -154,6 +187,8 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         result=None,
         condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
+        key=None if head.key is None else KeyOfJob(type=head.key.scope, id=head.key.hash),
+        slot=head.slot,
         submitted_by=who_view(head.submitted_by),
         hidden=head.hidden,
         resubmit_of=head.resubmit_of,

@@ -31,7 +31,7 @@ class Problem(Exception):
         errors: Iterable[FieldProblem] = (),
         *,
         retry_after_s: int | None = None,
-        members: Mapping[str, str | int] | None = None,
+        members: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -81,8 +81,12 @@ def field_problems(error: ValidationError) -> list[FieldProblem]:
     ]
 
 
+_TAGS = frozenset({"[key]", "[name]"})
+"""Parts of a place that name no field: of a key of a map, and of the kinds of `concurrency`."""
+
+
 def _path(place: tuple[str | int, ...]) -> str:
-    return ".".join(printable(str(part)) for part in place if part != "[key]") or "body"
+    return ".".join(printable(str(part)) for part in place if part not in _TAGS) or "body"
 
 
 def _problem(entry: Mapping[str, Any]) -> str:

@@ -68,6 +68,8 @@ class Route:
     """Whether it takes a trace context in its headers."""
     conditional: bool = False
     """Whether it takes If-Match."""
+    coalesces: bool = False
+    """Whether it may answer 200 with a job that is there, in place of a new one."""
     streams: bool = False
     """Whether it also answers Server-Sent Events, if the request's `Accept` names them."""
 

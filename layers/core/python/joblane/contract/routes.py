@@ -15,7 +15,7 @@ from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
-from joblane.contract.job import Cancelled, Job
+from joblane.contract.job import Cancelled, Job, Submitted
 from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
@@ -89,11 +89,12 @@ ROUTES: Final = (
         _JOBS,
         ("jobs.submit",),
         "Submit a job",
-        Job,
+        Submitted,
         body=Submission,
         idempotent=True,
         traced=True,
         status=HTTPStatus.ACCEPTED,
+        coalesces=True,
     ),
     Route(
         "POST",
@@ -139,11 +140,12 @@ ROUTES: Final = (
         f"{_JOB}/resubmit",
         ("jobs.submit",),
         "Resubmit an ended job under a new id",
-        Job,
+        Submitted,
         action="resubmit",
         body=Because,
         idempotent=True,
         status=HTTPStatus.ACCEPTED,
+        coalesces=True,
     ),
     _change(
         _JOB,

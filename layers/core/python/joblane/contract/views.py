@@ -7,11 +7,13 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from joblane.contract.job import Job
+from joblane.contract.job import Job, Submitted
 from joblane.contract.models import View
 from joblane.contract.problems import FieldProblem
 from joblane.job.lifecycle import State
 from joblane.job.output import LogRecord
+
+KeyRefusal = Literal["active-limit", "queue-depth"]
 
 
 class Health(View):
@@ -63,12 +65,12 @@ class LogPage(View):
 
 
 class Accepted(View):
-    """Entry of a batch that became a job."""
+    """Entry of a batch that became a job, or was coalesced with one."""
 
-    status: Literal[202]
-    """202."""
-    job: Job
-    """The new job."""
+    status: Literal[200, 202]
+    """202; 200 for an entry that was coalesced."""
+    job: Submitted
+    """The new job, or the one that stands for the entry."""
 
 
 class NotAccepted(View):
@@ -80,6 +82,16 @@ class NotAccepted(View):
     """What is wrong."""
     errors: tuple[FieldProblem, ...]
     """The fields that were refused."""
+    reason: KeyRefusal | None = None
+    """Of a key that is full: as in the answer to a single submission."""
+    active: int | None = None
+    """Of a key that is full: jobs with a slot."""
+    queued: int | None = None
+    """Of a key that is full: jobs that wait for one."""
+    limit: str | int | None = None
+    """Of a key that is full: most jobs of both. Of 429: the key of joblane.toml."""
+    key: tuple[str | int | float, ...] | None = None
+    """Of a key that is full: its segments."""
 
 
 class BatchAnswer(View):
@@ -208,14 +220,24 @@ class ProblemDocument(View):
     """Id of the request, as in the header `X-Request-Id` and in the logs."""
     errors: tuple[FieldProblem, ...] = ()
     """Each wrong field or parameter."""
-    limit: str | None = None
-    """Of 429: the key of joblane.toml whose limit the tenant has reached."""
+    limit: str | int | None = None
+    """Of 429: the key of joblane.toml whose limit the tenant has reached. Of 409 for a key that is
+    full: most jobs that it takes, `max_active + max_queued`."""
     allowed: int | None = None
     """Of 429: the limit."""
     current: int | None = None
     """Of 429: the tenant's figure, some seconds old."""
     until: str | None = None
     """Of 429: when to try again, as in the header `Retry-After`."""
+    reason: KeyRefusal | None = None
+    """Of 409 for a key that is full: `active-limit` if one of its jobs has started, `queue-depth`
+    if none has."""
+    active: int | None = None
+    """Of 409 for a key that is full: its jobs with a slot."""
+    queued: int | None = None
+    """Of 409 for a key that is full: its jobs that wait for one."""
+    key: tuple[str | int | float, ...] | None = None
+    """Of 409 for a key that is full: its segments."""
 
 
 class GatewayError(View):

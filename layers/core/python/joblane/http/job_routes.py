@@ -4,17 +4,18 @@ from http import HTTPStatus
 from typing import Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
+from pydantic import BaseModel
 
-from joblane.contract.job import Cancelled, job_view
+from joblane.contract.job import Cancelled, job_view, submitted_view
 from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs
 from joblane.http.answers import etag, listing, page_start, success
 from joblane.http.application import Application, conflicts
-from joblane.job.head import Head
 from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 from joblane.service.delete import JobDeleter
+from joblane.service.key_admission import Submitted
 from joblane.service.operations import Operations
 from joblane.service.read import JobReader, JobViews
 from joblane.service.submit import Submitter
@@ -30,8 +31,9 @@ def job_routes(app: Application, submitter: Submitter, reader: JobReader, views:
     def submit() -> Response[str]:
         spec = app.read(Submission, MAX_BODY_BYTES)
         key = app.idempotency_key()
-        head, repeated = submitter.submit(app.principal(), spec, key, app.trace())
-        return _accepted(app.jobs.name(head), repeated)
+        result, repeated = submitter.submit(app.principal(), spec, key, app.trace())
+        app.jobs.name(result.head)
+        return _accepted(result, repeated)
 
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
@@ -114,18 +116,27 @@ def job_operation_routes(
         return show(job_id, hidden=False)
 
 
-def _entry(answer: Head | Problem) -> dict[str, Any]:
+def _entry(answer: Submitted | Problem) -> dict[str, Any]:
     """One entry of a batch's answer."""
-    if isinstance(answer, Head):
-        return {"status": HTTPStatus.ACCEPTED, "job": job_view(answer).model_dump(mode="json")}
+    if isinstance(answer, Submitted):
+        return {"status": _status(answer), "job": _view(answer).model_dump(mode="json")}
     return {
         "status": answer.status,
         "detail": answer.detail,
         "errors": [problem.model_dump() for problem in answer.errors],
+        **answer.members,
     }
 
 
-def _accepted(head: Head, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
-    where = {"Location": f"/v1/jobs/{head.job_id}"}
+def _accepted(result: Submitted, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
+    where = {"Location": f"/v1/jobs/{result.head.job_id}"}
     headers = where | (REPLAYED if repeated else {})
-    return success(job_view(head), HTTPStatus.ACCEPTED, headers)
+    return success(_view(result), _status(result), headers)
+
+
+def _status(result: Submitted) -> HTTPStatus:
+    return HTTPStatus.OK if result.admission == "coalesced" else HTTPStatus.ACCEPTED
+
+
+def _view(result: Submitted) -> BaseModel:
+    return submitted_view(result.head, result.admission, result.replaced)

@@ -23,6 +23,7 @@ from joblane.deployment.names import Lane, Name
 from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
 from joblane.job.secret_names import parse as parse_secret
+from joblane.key.policy import AnyConcurrency
 
 MAX_BODY_BYTES = 3_000_000
 """Largest body of a request, a job's or a batch's.
@@ -244,6 +245,9 @@ class JobFields(Input):
     """Latest end time: a job that has not started by then expires, a running job is stopped."""
     requires: Annotated[tuple[ConditionName, ...], Field(max_length=5)] = ()
     """Conditions that must hold before the job starts."""
+    concurrency: AnyConcurrency | None = None
+    """Limits how many jobs with the same key run at once: a key of constants with its limits, or
+    the name of a policy of joblane.toml."""
     traceparent: str | None = None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
+from joblane.deployment.names import Name
 from joblane.key.segments import Segments, Template
 
 MAX_ACTIVE = 100
@@ -43,6 +44,23 @@ class Concurrency(KeyLimits):
     def limits(self) -> KeyLimits:
         """The limits alone."""
         return KeyLimits(**self.model_dump(exclude={"key"}))
+
+
+AnyConcurrency = Annotated[
+    Annotated[Concurrency, Tag("[key]")] | Annotated[Name, Tag("[name]")],
+    Discriminator(lambda value: "[name]" if isinstance(value, str) else "[key]"),
+]
+"""What a submission says about its key: the key with its limits, or the name of a policy of
+joblane.toml."""
+
+_ANY: TypeAdapter[Concurrency | str] = TypeAdapter(
+    AnyConcurrency, config=ConfigDict(defer_build=True)
+)
+
+
+def parse_concurrency(text: str) -> Concurrency | str:
+    """Parse the JSON of a submission's `concurrency`. Raises ValueError."""
+    return _ANY.validate_json(text)
 
 
 class KeyTemplate(KeyLimits):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import BeforeValidator, Field
 
 from joblane.formats.pointer import parse_pointer, resolve
 
@@ -38,10 +38,10 @@ def check_template(value: str | float) -> Constant:
     return check_segment(value)
 
 
-Segment = Annotated[Constant, AfterValidator(check_segment)]
+Segment = Annotated[Constant, BeforeValidator(check_segment)]
 """A constant: the strings `"1"` and the number 1 are different segments."""
 
-TemplateSegment = Annotated[Constant, AfterValidator(check_template)]
+TemplateSegment = Annotated[Constant, BeforeValidator(check_template)]
 """A constant, or a JSON Pointer to one: a string that begins with `/`."""
 
 Segments = Annotated[tuple[Segment, ...], Field(min_length=1, max_length=MAX_SEGMENTS)]

@@ -17,6 +17,9 @@ and its row in the index `wake` brings it to its lane in time. docs/decisions/02
 batch is stored job by job. A submission too large for the table is in S3 before its message is
 sent (`joblane.aws.payload_store`).
 
+A job with a key is admitted by its key (`joblane.service.key_admission`), a scheduled one when it
+is due. One that waits for a slot has no message.
+
 A request that carries an Idempotency-Key is done once (`joblane.aws.idempotency`).
 """
 
@@ -42,12 +45,15 @@ from joblane.job.moves import NotAllowed
 from joblane.job.spec import Batch, Submission
 from joblane.job.trace import TraceContext
 from joblane.service.admit import Admission
+from joblane.service.key_admission import KeyAdmission, Submitted, is_admitted_now
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
 from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
 
 PUTS_AT_ONCE = 8
 """Threads that store a batch: each waits some milliseconds for DynamoDB, a hundred times."""
+
+_UNKNOWN = "may have been accepted; list your jobs before you submit it again"
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Submitter:
     keys: IdempotencyStore
     _: KW_ONLY
     admission: Admission
+    keyed: KeyAdmission
     limits: LimitCheck
     now_ms: Callable[[], int]
     """Returns Unix milliseconds."""
@@ -75,38 +82,41 @@ class Submitter:
         key: IdempotencyKey | None,
         trace: TraceContext | None = None,
         resubmit_of: str | None = None,
-    ) -> tuple[Head, bool]:
+    ) -> tuple[Submitted, bool]:
         """Accept one job; returns it, and whether it had been accepted before.
 
         `trace` is the trace context of the request, for a submission without one of its own.
 
-        Raises Problem 400 for a submission that is not allowed, 409 and 422 for `key`, and 429
-        over a limit of the tenant.
+        Raises Problem 400 for a submission that is not allowed, 409 and 422 for `key`, 409 if the
+        job's key is full, and 429 over a limit of the tenant.
         """
         now_ms = self.now_ms()
-        head = self.admission.head(by, spec, self._ids(now_ms), now_ms, trace)
+        head = self._admitted(by, spec, self._ids(now_ms), now_ms, trace)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
             known = self._known(key, claim, [claim.first_id])
             if (found := known.get(claim.first_id)) is not None:
                 if isinstance(found, Problem):
                     raise found
-                return found, True
+                return Submitted(found), True
         self.limits.require(by.tenant)
-        head = self.payloads.keep(
-            replace(
-                head,
-                job_id=claim.first_id,
-                idempotency_row=key.row if key else None,
-                resubmit_of=resubmit_of,
-            )
+        head = replace(
+            head,
+            job_id=claim.first_id,
+            idempotency_row=key.row if key else None,
+            resubmit_of=resubmit_of,
         )
+        if is_admitted_now(head):
+            return self.keyed.submit(head, now_ms, self.payloads.keep), claim.repeated
+        head = self.payloads.keep(head)
         if (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.lanes, head, delay_s)
         put = self.jobs.put_new if resubmit_of is None else self.jobs.put_resubmitted
-        return put(head), claim.repeated
+        return Submitted(put(head)), claim.repeated
 
-    def resubmit(self, by: Principal, head: Head, key: IdempotencyKey | None) -> tuple[Head, bool]:
+    def resubmit(
+        self, by: Principal, head: Head, key: IdempotencyKey | None
+    ) -> tuple[Submitted, bool]:
         """Submit an ended job again under a new id, in the same trace; as `submit`.
 
         Raises NotAllowed for a job that has not ended, or whose deadline has passed, and Gone.
@@ -131,13 +141,14 @@ class Submitter:
         batch: Batch,
         key: IdempotencyKey | None,
         trace: TraceContext | None = None,
-    ) -> tuple[list[Head | Problem], bool]:
-        """Accept many jobs independently: heads and problems in the order of the batch.
+    ) -> tuple[list[Submitted | Problem], bool]:
+        """Accept many jobs independently: answers and problems in the order of the batch.
 
         Also returns whether the batch had been accepted before. `trace` as in `submit`.
 
         All messages are sent before the first job is put, so an answer that is an error as a
-        whole (503) leaves messages without jobs, which agents discard, and no job.
+        whole (503) leaves messages without jobs, which agents discard, and no job. Jobs with a key
+        follow: those of one key one after the other, in the order of the batch.
 
         Raises Problem 422 for `key`, and 429 if a limit of the tenant leaves no room for any job;
         if it leaves room for some, these are the first ones.
@@ -147,29 +158,32 @@ class Submitter:
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._known(key, claim, ids) if key and claim.repeated else {}
         admitted = [
-            known.get(job_id) or self._admitted(by, job, job_id, now_ms, trace)
+            known.get(job_id) or self._parsed(by, job, job_id, now_ms, trace)
             for job_id, job in zip(ids, batch.jobs, strict=True)
         ]
-        admitted = self._within_limits(by.tenant, admitted, known)
         admitted = [
             self._kept(entry, key)
             if isinstance(entry, Head) and entry.job_id not in known
             else entry
-            for entry in admitted
+            for entry in self._within_limits(by.tenant, admitted, known)
         ]
-        heads = [e for e in admitted if isinstance(e, Head) and e.job_id not in known]
-        delays = [(head, message_delay_s(head, now_ms)) for head in heads]
+        new = [e for e in admitted if isinstance(e, Head) and e.job_id not in known]
+        plain = [head for head in new if not is_admitted_now(head)]
+        delays = [(head, message_delay_s(head, now_ms)) for head in plain]
         refused = send_wake_ups(
             self.lanes, [(head, delay_s) for head, delay_s in delays if delay_s is not None]
         )
-        stored = self._put_all([head for head in heads if head.job_id not in refused])
+        stored = self._put_all([head for head in plain if head.job_id not in refused])
+        stored |= self._admit_all([head for head in new if is_admitted_now(head)], now_ms)
         lacking = _unavailable("was not accepted; submit it again")
-        answers = [
-            stored.get(entry.job_id, lacking)
-            if isinstance(entry, Head) and entry.job_id not in known
-            else entry
-            for entry in admitted
-        ]
+        answers: list[Submitted | Problem] = []
+        for entry in admitted:
+            if isinstance(entry, Problem):
+                answers.append(entry)
+            elif entry.job_id in known:
+                answers.append(Submitted(entry))
+            else:
+                answers.append(stored.get(entry.job_id, lacking))
         return answers, claim.repeated
 
     def _claim(self, key: IdempotencyKey | None, first_id: str) -> Claim:
@@ -197,11 +211,16 @@ class Submitter:
         return {**dict.fromkeys(deleted, gone), **heads}
 
     def _admitted(
+        self, by: Principal, spec: Submission, job_id: str, now_ms: int, trace: TraceContext | None
+    ) -> Head:
+        return self.keyed.named(self.admission.head(by, spec, job_id, now_ms, trace))
+
+    def _parsed(
         self, by: Principal, job: object, job_id: str, now_ms: int, trace: TraceContext | None
     ) -> Head | Problem:
         try:
             spec = parsed(Submission, json.dumps(job))
-            return self.admission.head(by, spec, job_id, now_ms, trace)
+            return self._admitted(by, spec, job_id, now_ms, trace)
         except Problem as problem:
             return problem
 
@@ -222,27 +241,44 @@ class Submitter:
         return [problem if isinstance(e, Head) and e.job_id in refused else e for e in entries]
 
     def _kept(self, head: Head, key: IdempotencyKey | None) -> Head | Problem:
+        head = replace(head, idempotency_row=key.row if key else None)
         try:
-            return self.payloads.keep(replace(head, idempotency_row=key.row if key else None))
+            return head if is_admitted_now(head) else self.payloads.keep(head)
         except Problem as problem:
             return problem
         except (ClientError, BotoCoreError):
             return _unavailable("was not accepted; submit it again")
 
-    def _put_all(self, heads: Sequence[Head]) -> dict[str, Head | Problem]:
-        def put(head: Head) -> Head | Problem:
+    def _put_all(self, heads: Sequence[Head]) -> dict[str, Submitted | Problem]:
+        def put(head: Head) -> Submitted | Problem:
             try:
-                return self.jobs.put_new(head)
+                return Submitted(self.jobs.put_new(head))
             except (ClientError, BotoCoreError):
-                return _unavailable(
-                    "may have been accepted; list your jobs before you submit it again"
-                )
+                return _unavailable(_UNKNOWN)
 
         with self.pool(PUTS_AT_ONCE) as pool:
             return {
                 head.job_id: stored
                 for head, stored in zip(heads, pool.map(put, heads), strict=True)
             }
+
+    def _admit_all(self, heads: Sequence[Head], now_ms: int) -> dict[str, Submitted | Problem]:
+        """Admit jobs with keys: those of one key in their order, and keys side by side."""
+
+        def admit(head: Head) -> Submitted | Problem:
+            try:
+                return self.keyed.submit(head, now_ms, self.payloads.keep)
+            except Problem as problem:
+                return problem
+            except (ClientError, BotoCoreError):
+                return _unavailable(_UNKNOWN)
+
+        by_key: dict[object, list[Head]] = {}
+        for head in heads:
+            by_key.setdefault(head.key, []).append(head)
+        with self.pool(PUTS_AT_ONCE) as pool:
+            done = pool.map(lambda group: [(h.job_id, admit(h)) for h in group], by_key.values())
+            return {job_id: answer for group in done for job_id, answer in group}
 
     def _ids(self, now_ms: int) -> str:
         """Make the first of a block of consecutive ids, one for each job of a batch.

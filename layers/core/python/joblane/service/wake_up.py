@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the functions of the API do not load the module
     from joblane.condition.waiting import WaitingJob
     from joblane.deployment.names import Lane
 
-_WAITING = frozenset({State.PENDING, State.RETRY, State.SCHEDULED})
+_SENT = frozenset({State.PENDING, State.RETRY, State.SCHEDULED})
 _HELD = frozenset({State.ACTIVE, State.BLOCKED})
 """States in which an agent needs the message when another one has died or recovery stopped."""
 
@@ -25,9 +25,10 @@ _HELD = frozenset({State.ACTIVE, State.BLOCKED})
 def message_delay_s(head: Head, now_ms: int) -> int | None:
     """Delay of a job's message in seconds; None for a job that gets no message now.
 
-    A start more than `MAX_DELAY_S` from now is left to the index `wake`.
+    A start more than `MAX_DELAY_S` from now is left to the index `wake`, and so is that of a
+    scheduled job with a key, which admits it when it is due.
     """
-    if head.state not in _WAITING:
+    if head.state not in _SENT or (head.state is State.SCHEDULED and head.key is not None):
         return None
     delay_s = max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000))
     return delay_s if delay_s <= MAX_DELAY_S else None

@@ -1,0 +1,234 @@
+"""Admit jobs that have a key: read the key, decide, send the message, write job and key together.
+
+`joblane.key.decide` decides; `joblane.aws.keyed_jobs` writes, and has the time-lines of the races.
+A write that is refused because the key has changed meanwhile is decided anew, up to `TRIES` times.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field, replace
+from http import HTTPStatus
+from typing import Literal
+
+from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
+from joblane.aws.keys import KeyChanged, StoredKey
+from joblane.contract.problems import Problem
+from joblane.job.head import SAME_ATTEMPT, Head, Step, waits_in_lane
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import NotAllowed, apply, plan
+from joblane.job.retention import Retention
+from joblane.key import decide
+from joblane.key.decide import Admission, Coalesced, Granted, Queued, Rejected, Replaced
+from joblane.key.request import KeyRequest
+from joblane.service.key_reasons import (
+    full,
+    refusal,
+    replaced_by,
+    skipped_when_due,
+    waits_for_slot,
+)
+from joblane.service.key_rules import KeyRules
+
+TRIES = 8
+"""Decisions before a caller is asked to come back."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.6
+"""Bounds of the first pause between two decisions, which doubles, and of the longest one; with full
+jitter they take 0.9 s in all on average."""
+
+BUSY_S = 1
+"""When a caller may try again whose decisions were all refused."""
+
+_QUEUED = {Event.RETRY: Event.RETRY_QUEUED, Event.REPLAY: Event.REPLAY_QUEUED}
+
+Accepted = Granted | Queued | Replaced
+
+
+class KeyBusy(Exception):
+    """Other writes of the key came first each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What became of a submission."""
+
+    head: Head
+    """The new job; of a coalesced submission, the job that stands for it."""
+    admission: Literal["accepted", "coalesced", "replaced"] = "accepted"
+    replaced: str | None = None
+    """The job that it replaced."""
+
+
+@dataclass(frozen=True)
+class KeyAdmission:
+    """Admits jobs that have a key."""
+
+    jobs: KeyedJobs
+    rules: KeyRules
+    send: Callable[[Head], None]
+    """Sends a job's message."""
+    retention: Retention
+    _: KW_ONLY
+    pause: Callable[[float], None] = time.sleep
+    dice: random.Random = field(default_factory=random.Random)
+
+    def named(self, head: Head) -> Head:
+        """The head of a new job with the name of its key, if it has one.
+
+        A job whose deadline has passed has none: it is not admitted. Raises Problem 400 as
+        `KeyRules.of_new`.
+        """
+        request = self.rules.of_new(head)
+        return head if request is None or head.ended else replace(head, key=request.name)
+
+    def submit(self, head: Head, now_ms: int, keep: Callable[[Head], Head]) -> Submitted:
+        """Accept a new job, or answer what stands in its way.
+
+        `keep` stores a large submission; it is called once, and only if the key has room. If that
+        is taken before the job is written, what was stored stays until it expires: a concurrent
+        request with the same Idempotency-Key may need it.
+
+        Raises Problem 409 if the key is full, and 503 if it changes all the time; Refused if the
+        job that it resubmits is deleted.
+        """
+        request = self.rules.of_stored(head)
+        kept: Head | None = None
+        sent = False
+        for seen in self._reads(head, request, now_ms):
+            decision = self._admit(seen, head.job_id, request)
+            if isinstance(decision, Rejected):
+                raise refusal(request, decision)
+            if isinstance(decision, Coalesced):
+                there = self.jobs.get(decision.job_id)
+                if there is None or there.ended:
+                    continue  # it is about to be taken out of the key
+                return Submitted(there, "coalesced")
+            kept = kept or keep(head)
+            new = _placed(kept, decision, request)
+            if new.state is State.PENDING and not sent:
+                self.send(new)
+                sent = True
+            skip = self._skip(decision, head.job_id, request, now_ms)
+            try:
+                stored = self.jobs.put_keyed(new, KeyWrite(seen, decision.state, now_ms), skip)
+            except KeyChanged:
+                continue
+            if skip is None:
+                return Submitted(stored)
+            return Submitted(stored, "replaced", skip.job_id)
+        raise Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            f"key {request.text} is being changed by many requests; try again in a moment",
+            retry_after_s=BUSY_S,
+        )
+
+    def wake(self, head: Head, now_ms: int) -> Head:
+        """Admit a scheduled job whose `run_at` has come: to pending, waiting or skipped.
+
+        The message of a pending job is sent by the caller: the row is due in the index `wake`
+        until then. Raises KeyBusy, and NotAllowed and Refused as moves do.
+        """
+        for seen, request in self._stored(head, now_ms):
+            decision = self._admit(seen, head.job_id, request)
+            if isinstance(decision, Coalesced | Rejected):
+                step = plan(head, Event.SKIP, now_ms, skipped_when_due(request, decision))
+                expires_at = self.retention.expires_at(step.state, now_ms)
+                return self.jobs.move(head, Event.SKIP, step, expires_at=expires_at)
+            due = "its run_at has come; "
+            if _slot(decision) is not None:
+                why = f"{due}{waits_in_lane(head.spec)}"
+                after = _moved(head, Event.WAKE, why, decision, now_ms)
+            else:
+                why = f"{due}{waits_for_slot(request, decision.state, head.job_id)}"
+                after = _moved(head, Event.QUEUE, why, decision, now_ms)
+            skip = self._skip(decision, head.job_id, request, now_ms)
+            try:
+                self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms), skip)
+            except KeyChanged:
+                continue
+            return after
+        raise KeyBusy
+
+    def restart(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
+        """Admit an ended job again that is retried or replayed: to pending or waiting.
+
+            API                          keys, jobs                 requeue
+            transaction  ------------>   slot 8; pending, due
+            (killed here)
+                                         pending, due      ------>  sends the message
+
+        The message of a pending job is sent by the caller, as after `wake`. Raises NotAllowed if
+        the key is full, KeyBusy, and NotAllowed and Refused as moves do.
+        """
+        plan(head, event, now_ms, why)
+        for seen, request in self._stored(head, now_ms):
+            decision = decide.readmit(seen.state, head.job_id, request.limits, {})
+            if isinstance(decision, Rejected):
+                raise NotAllowed(full(request, decision.state))
+            if isinstance(decision, Granted):
+                after = _moved(head, event, why, decision, now_ms)
+            else:
+                waits = waits_for_slot(request, decision.state, head.job_id)
+                after = _moved(head, _QUEUED[event], f"{why}; {waits}", decision, now_ms)
+            try:
+                self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms))
+            except KeyChanged:
+                continue
+            return after
+        raise KeyBusy
+
+    def _reads(self, head: Head, request: KeyRequest, now_ms: int) -> Iterator[StoredKey]:
+        """Read a key again and again, with pauses."""
+        for number in range(TRIES):
+            if number:
+                bound_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (number - 1))
+                self.pause(self.dice.uniform(0, bound_s))
+            seen = self.jobs.keys.get(head.tenant, request.name, now_ms)
+            known = request.segments or not seen.segments
+            yield replace(seen, segments=request.text if known else seen.segments)
+
+    def _stored(self, head: Head, now_ms: int) -> Iterator[tuple[StoredKey, KeyRequest]]:
+        """Read the key of a stored job again and again, with what the job asks of it."""
+        if head.key is None:
+            raise ValueError(f"job {head.job_id} has no key")
+        known = self.rules.of_stored(head)
+        for seen in self._reads(head, known, now_ms):
+            yield seen, self.rules.with_latest(known, seen)
+
+    def _admit(self, seen: StoredKey, job_id: str, request: KeyRequest) -> Admission:
+        needed = decide.needs_holders(seen.state, request.limits)
+        started = self.jobs.started(seen.state.holders) if needed else {}
+        return decide.admit(seen.state, job_id, request.limits, started)
+
+    def _skip(
+        self, decision: Accepted, job_id: str, request: KeyRequest, now_ms: int
+    ) -> Skip | None:
+        if not isinstance(decision, Replaced):
+            return None
+        step = Step(State.SKIPPED, now_ms, SAME_ATTEMPT, replaced_by(job_id, request))
+        return Skip(decision.victim, step, self.retention.expires_at(State.SKIPPED, now_ms))
+
+
+def is_admitted_now(head: Head) -> bool:
+    """Whether a new job is admitted by a key at its submission, and not when it is due."""
+    return head.key is not None and head.state is State.PENDING
+
+
+def _slot(decision: Accepted) -> int | None:
+    return None if isinstance(decision, Queued) else decision.slot
+
+
+def _placed(head: Head, decision: Accepted, request: KeyRequest) -> Head:
+    """A new job where the decision puts it: with a slot, or waiting for one."""
+    if (slot := _slot(decision)) is not None:
+        return replace(head, slot=slot)
+    (step,) = head.timeline
+    why = waits_for_slot(request, decision.state, head.job_id)
+    waiting = replace(step, state=State.WAITING, reason=why)
+    return replace(head, state=State.WAITING, timeline=(waiting,))
+
+
+def _moved(head: Head, event: Event, why: str, decision: Accepted, now_ms: int) -> Head:
+    after = apply(head, event, plan(head, event, now_ms, why))
+    return replace(after, slot=_slot(decision))
