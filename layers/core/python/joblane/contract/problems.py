@@ -31,7 +31,7 @@ class Problem(Exception):
         errors: Iterable[FieldProblem] = (),
         *,
         retry_after_s: int | None = None,
-        members: Mapping[str, object] | None = None,
+        members: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status

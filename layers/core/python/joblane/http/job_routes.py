@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from joblane.contract.job import Cancelled, job_view, submitted_view
 from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs
+from joblane.contract.views import NotAccepted
 from joblane.http.answers import etag, listing, page_start, success
 from joblane.http.application import Application, conflicts
 from joblane.job.lifecycle import Event
@@ -120,12 +121,9 @@ def _entry(answer: Submitted | Problem) -> dict[str, Any]:
     """One entry of a batch's answer."""
     if isinstance(answer, Submitted):
         return {"status": _status(answer), "job": _view(answer).model_dump(mode="json")}
-    return {
-        "status": answer.status,
-        "detail": answer.detail,
-        "errors": [problem.model_dump() for problem in answer.errors],
-        **answer.members,
-    }
+    told: dict[str, Any] = {"status": int(answer.status), "detail": answer.detail}
+    entry = NotAccepted(**told, errors=answer.errors, **answer.members)
+    return entry.model_dump(mode="json")
 
 
 def _accepted(result: Submitted, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
