@@ -119,7 +119,7 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
 
 
 def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
-    """Write output, and read secrets, payloads and the descriptor: of one tenant, or of all."""
+    """Write output; read secrets, payloads, types and the descriptor: of one tenant, or of all."""
     resources = stack.resources
     secrets, parameters = resources.secrets(tenant), _parameters(stack, tenant)
     return [
@@ -129,6 +129,13 @@ def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
         _decryption(stack, "secretsmanager", "SecretARN", secrets),
         _decryption(stack, "ssm", "PARAMETER_ARN", resources.parameters(tenant)),
         Grant(("s3:GetObject",), (resources.payloads(tenant),), OBJECTS),
+        Grant(
+            ("dynamodb:GetItem",),
+            (resources.table("types"),),
+            # Keys are `tenant#type#version`.
+            conditions=_keys("ForAllValues:StringLike", f"{tenant}#*") if tenant else None,
+        ),
+        Grant(("s3:GetObject",), (resources.bundles(tenant),), OBJECTS),
         Grant(
             ("dynamodb:PutItem",),
             (resources.table("output"),),

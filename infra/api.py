@@ -82,7 +82,7 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "submission",
-            tables=("jobs", "agents", "audit", "counters", "keys", "output", "settings"),
+            tables=("jobs", "agents", "audit", "counters", "keys", "output", "settings", "types"),
             environment={
                 "JOBLANE_BUCKET": resources.bucket(),
                 **self._ids(),
@@ -115,7 +115,9 @@ class ApiStack(FunctionStack):
                 ),
                 Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
-                Grant(("dynamodb:GetItem",), (resources.table("counters"),)),
+                Grant(
+                    ("dynamodb:GetItem",), (resources.table("counters"), resources.table("types"))
+                ),
                 Grant(
                     ("sqs:SendMessage",),
                     (resources.lanes(), resources.inboxes()),

@@ -45,9 +45,11 @@ KEPT_BUNDLES = 4
 _LAYER_GROUP = ("--only-group", "layer")
 _AGENT_GROUP = ("--package", "joblane-agent", "--no-default-groups")
 _PLATFORMS: Mapping[Architecture, str] = {
-    "arm64": "aarch64-manylinux2014",
-    "x86_64": "x86_64-manylinux2014",
+    "arm64": "aarch64-manylinux_2_28",
+    "x86_64": "x86_64-manylinux_2_28",
 }
+"""Amazon Linux 2023 has glibc 2.34; jsonschema-rs for arm64 needs 2.28. Functions with Python 3.11
+run on Amazon Linux 2, which has 2.26: there all wheels for x86_64 are older ones."""
 
 
 @dataclass(frozen=True)

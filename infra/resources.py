@@ -12,6 +12,7 @@ from constructs import Construct
 
 from joblane.config import Config
 from joblane.deployment.names import (
+    BUNDLES,
     OUTPUT,
     PAYLOADS,
     RESULTS,
@@ -122,6 +123,10 @@ class Resources:
     def output(self, tenant: str | None = None) -> str:
         """ARN pattern of the objects of output, of one tenant or all."""
         return self._objects(OUTPUT, tenant)
+
+    def bundles(self, tenant: str | None = None) -> str:
+        """ARN pattern of the bundles of job types, of one tenant or all."""
+        return self._objects(BUNDLES, tenant)
 
     def recovery_machine(self) -> str:
         """ARN of the state machine that tests conditions."""

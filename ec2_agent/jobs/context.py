@@ -1,5 +1,6 @@
 """What a job may ask about itself on its line: its context, and its params."""
 
+import json
 import os
 from contextlib import ExitStack
 from typing import Any
@@ -18,7 +19,7 @@ def job_context(head: Head) -> dict[str, Any]:
         "max_attempts": spec.retry.max_attempts,
         "epoch": head.epoch,
         "type": spec.type,
-        "version": None,
+        "version": head.type_version,
         "slot": None,
         "name": spec.name,
         "labels": spec.labels,
@@ -41,5 +42,6 @@ def job_params(head: Head, ends: ExitStack) -> tuple[int, ...]:
     memory = os.memfd_create("params")
     ends.callback(os.close, memory)
     with open(memory, "wb", closefd=False) as file:
-        file.write(params.model_dump_json().encode())
+        text = json.dumps(params, separators=(",", ":"), ensure_ascii=False)
+        file.write(text.encode())
     return (memory,)

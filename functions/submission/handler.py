@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -49,6 +49,11 @@ from joblane.service.read import JobReader, JobViews
 from joblane.service.submit import Submitter
 from joblane.service.wake_up import send_wake_up
 
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+    from joblane.service.typed import TypedAdmission
+
 
 class Settings(Environment):
     """The function's environment."""
@@ -57,6 +62,7 @@ class Settings(Environment):
     agents_table: str
     audit_table: str
     output_table: str
+    types_table: str
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may submit to each queue; none listed means all."""
@@ -109,6 +115,7 @@ def build(
         settings.default_queue,
         settings.retention,
         settings.maxima,
+        cache(lambda: _typed(dynamodb, settings.types_table)),
     )
     keyed = KeyAdmission(
         KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table)),
@@ -146,6 +153,15 @@ def build(
     log_route(app, output)
     job_trail_route(app, trail)
     return app
+
+
+def _typed(dynamodb: "DynamoDBClient", table: str) -> "TypedAdmission":
+    # Commands need none of them (see joblane.http.json_schema).
+    from joblane.aws.types import TypeStore  # noqa: PLC0415
+    from joblane.http.json_schema import JsonSchema  # noqa: PLC0415
+    from joblane.service.typed import TypedAdmission  # noqa: PLC0415
+
+    return TypedAdmission(TypeStore(dynamodb, table), JsonSchema)
 
 
 @once

@@ -125,6 +125,36 @@ def test_real_jobs_make_the_rates_move_for_their_own_tenant(http: Http, as_other
     assert other == hour(as_other)
 
 
+@pytest.mark.usefixtures("agent")
+def test_items_of_a_typed_job_are_counted_from_its_params_at_each_attempt(http: Http):
+    """It fails twice, then it succeeds."""
+    before = hour(http)
+    body = {
+        "type": "sleep",
+        "queue": "bulk",
+        "params": {"ms": 1, "fail_first": 2, "items": ["a", "b", "c"]},
+        "retry": {"max_attempts": 3, "backoff_s": [0]},
+    }
+    job = http("POST", "/v1/jobs", json=body).json()
+    assert 3 == job["items"]
+    wait_for(http, job["id"], "completed")
+    end = time.monotonic() + 10
+    while (now := hour(http))["completed"]["jobs"] == before["completed"]["jobs"]:
+        assert time.monotonic() < end, now
+        time.sleep(0.2)
+    moved = {
+        kind: {unit: now[kind][unit] - before[kind][unit] for unit in ("jobs", "items")}
+        for kind in before
+    }
+    assert {
+        "submitted": {"jobs": 1, "items": 3},
+        "started": {"jobs": 3, "items": 9},
+        "completed": {"jobs": 1, "items": 3},
+        "failed": {"jobs": 0, "items": 0},
+        "retried": {"jobs": 2, "items": 6},
+    } == moved
+
+
 def hour(http: Http) -> dict[str, Any]:
     """What happened in the last hour."""
     activity: list[dict[str, Any]] = http("GET", "/v1/queues/bulk").json()["activity"]

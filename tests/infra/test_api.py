@@ -161,6 +161,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
             "JOBLANE_BUCKET",
             "JOBLANE_COUNTERS_TABLE",
             "JOBLANE_OUTPUT_TABLE",
+            "JOBLANE_TYPES_TABLE",
         },
         "joblane-admin": shared
         | {

@@ -62,12 +62,22 @@ def refuse_to_run(*_arguments: object, **_options: object) -> None:
 
 
 def test_wheels_are_for_the_machine_that_runs_them(checkout: Path) -> None:
-    arm = {file.name for file in layer(checkout).rglob("*.so")}
-    intel = {file.name for file in layer(checkout, "x86_64", "3.11").rglob("*.so")}
+    arm = {file.name: machine(file) for file in layer(checkout).rglob("*.so")}
+    intel = {file.name: machine(file) for file in layer(checkout, "x86_64", "3.11").rglob("*.so")}
 
     assert "_pydantic_core.cpython-313-aarch64-linux-gnu.so" in arm
     assert "_pydantic_core.cpython-311-x86_64-linux-gnu.so" in intel
-    assert not arm & intel
+    assert {"jsonschema_rs.abi3.so"} == arm.keys() & intel.keys()
+    assert ({EM_AARCH64}, {EM_X86_64}) == (set(arm.values()), set(intel.values()))
+
+
+EM_X86_64, EM_AARCH64 = 62, 183
+"""Architectures in ELF files (elf.h)."""
+
+
+def machine(library: Path) -> int:
+    with library.open("rb") as file:
+        return int.from_bytes(file.read(20)[18:20], "little")
 
 
 def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(checkout: Path) -> None:

@@ -20,9 +20,11 @@ SETTINGS = "dynamodb:table/joblane-settings"
 COUNTERS = "dynamodb:table/joblane-counters"
 KEYS = "dynamodb:table/joblane-keys"
 CONDITIONS = "dynamodb:table/joblane-conditions"
+TYPES = "dynamodb:table/joblane-types"
 MACHINE = "states:stateMachine:joblane-recovery"
 OUTPUT = "dynamodb:table/joblane-output"
 PAYLOADS = "s3:joblane-<>-<>/payloads/*"
+BUNDLES = "s3:joblane-<>-<>/bundles/*"
 OBJECTS_OF_OUTPUT = "s3:joblane-<>-<>/output/*"
 RESULTS = "s3:joblane-<>-<>/results/*"
 LOG_DELIVERY = (
@@ -59,8 +61,9 @@ ALLOWED = {
         (JOBS,),
     )
     | every(("dynamodb:Query",), (f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
-    | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", COUNTERS)}
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
+    | {("dynamodb:BatchGetItem", SETTINGS)}
+    | every(("dynamodb:GetItem",), (COUNTERS, TYPES))
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("dynamodb:BatchWriteItem", "dynamodb:Query"), (OUTPUT,))
@@ -184,6 +187,8 @@ ALLOWED = {
         ("kms:Decrypt", "kms:key/*"),
         ("s3:GetObject", "the bundle"),
         ("s3:GetObject", PAYLOADS),
+        ("dynamodb:GetItem", TYPES),
+        ("s3:GetObject", BUNDLES),
         (
             "autoscaling:CompleteLifecycleAction",
             "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-main",

@@ -16,6 +16,7 @@ from cdk_nag import AwsSolutionsChecks
 from joblane.aws.directory import directory_key
 from joblane.config import Config
 from joblane.deployment.names import (
+    BUNDLES,
     LANES,
     OUTPUT,
     PAYLOADS,
@@ -89,7 +90,7 @@ def _applies(statement: Statement, call: Call) -> bool:
 
 
 def data_of(tenant: str) -> list[Call]:
-    """An agent's calls for a job of a tenant that reach its secrets, payload and output."""
+    """An agent's calls for a job of a tenant that reach its secrets, payload, type and output."""
     secret = parse(f"secretsmanager:joblane/{tenant}/db#password")
     parameter = parse(f"ssm:/joblane/{tenant}/token")
     assert secret.belongs_to("joblane", tenant)
@@ -115,6 +116,10 @@ def data_of(tenant: str) -> list[Call]:
         ),
         # The name that joblane.aws.payload_store gives to an object.
         Call("s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{PAYLOADS}{tenant}/{JOB}"),
+        Call(
+            "s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{BUNDLES}{tenant}/{64 * 'a'}"
+        ),
+        *items("types", ("GetItem",), f"{tenant}#sync-tickets#1"),
         *items("output", ("PutItem",), stream_name(tenant, JOB, 1)),
         # The name that joblane.aws.output_store gives to an object.
         Call(

@@ -66,6 +66,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_POLICIES": '{"tcp": {"policy": "constant", "every_s": 30, "most_s": 3600}}',
     "JOBLANE_AUDIT_TABLE": AUDIT_TABLE,
     "JOBLANE_OUTPUT_TABLE": DESCRIPTOR.output_table,
+    "JOBLANE_TYPES_TABLE": DESCRIPTOR.types_table,
     "JOBLANE_BUCKET": DESCRIPTOR.bucket,
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
@@ -279,6 +280,12 @@ def _make(clients: Clients) -> None:
             {"AttributeName": "stream", "AttributeType": "S"},
             {"AttributeName": "seq", "AttributeType": "N"},
         ],
+    )
+    dynamodb.create_table(
+        TableName=DESCRIPTOR.types_table,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "type", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "type", "AttributeType": "S"}],
     )
     sqs = clients.make("sqs")
     for url in queue_urls():

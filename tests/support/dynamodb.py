@@ -33,6 +33,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     table_name(NAME, "keys"): ("key",),
     AUDIT_TABLE: ("tenant", "id"),
     DESCRIPTOR.output_table: ("stream", "seq"),
+    DESCRIPTOR.types_table: ("type",),
 }
 
 ALL_INDEXES = {**INDEXES, **KEY_INDEXES}

@@ -100,10 +100,11 @@ def test_a_job_counts_once_in_each_state_and_its_items_with_it(
 
 
 def test_a_job_whose_submission_lies_aside_counts_as_well():
-    job = head("a", items=7, env={"A": "x" * 1000})
-    change = read_record(record(1, job, None, inline=False))
-    assert change is not None
-    assert ("default", 7) == (change.queue, change.items)
+    for items in (0, 1, 7):
+        job = head("a", items=items, env={"A": "x" * 1000})
+        change = read_record(record(1, job, None, inline=False))
+        assert change is not None
+        assert ("default", items) == (change.queue, change.items)
 
 
 @pytest.mark.parametrize(

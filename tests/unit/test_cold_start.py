@@ -14,7 +14,16 @@ BOUNDS = {"submission": 2.1, "admin": 2.1}
 BOUND = 1.65
 """All others: 1.53 to 1.58."""
 
-UNWANTED = {"boto3", "s3transfer", "httpx", "rich", "typer", "jsonschema", "joblane.client"}
+UNWANTED = {
+    "boto3",
+    "s3transfer",
+    "httpx",
+    "rich",
+    "typer",
+    "jsonschema",
+    "jsonschema_rs",
+    "joblane.client",
+}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

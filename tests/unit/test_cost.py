@@ -21,6 +21,7 @@ from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_sessi
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter, item_size
 from tests.support.requests import Api
+from tests.support.types import store_type
 
 RunOne = Callable[[dict[str, object]], str]
 
@@ -119,6 +120,29 @@ def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_o
     assert 4 == meter.write_units - before
     jobs.claim(JOB, "i-0123456789abcdef0", 1_795_226_929_305)
     assert (5, 0) == (meter.write_units - before, meter.reads)
+
+
+def test_a_typed_job_costs_as_many_write_units_as_a_command(
+    aws: Cloud, meter: Meter, run_one: RunOne
+):
+    """Its type is read when it is submitted: the number of the version, each time."""
+    job_id = run_one({"type": "sleep", "params": {"ms": 0, "items": [1, 2]}})
+    assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
+    head = aws.jobs.get(job_id)
+    assert head is not None
+    assert ("completed", 2) == (head.state, head.spec.items)
+
+
+def test_submitting_a_typed_job_costs_one_read_more_than_a_command(
+    aws: Cloud, meter: Meter, api: Api
+):
+    store_type(aws)
+    body = {"type": "sync-tickets", "params": {"origin": "acme", "tickets": [1]}}
+    for reads in (2, 1):  # its definition is kept
+        meter.reset()
+        assert 202 == api("POST", "/v1/jobs", body)[0]
+        assert (2, reads) == (meter.write_units, meter.reads)
+    assert {"dynamodb.GetItem": 1, "dynamodb.PutItem": 1, "sqs.SendMessage": 1} == meter.calls
 
 
 def test_a_deadline_costs_its_row_in_the_index(meter: Meter, run_one: RunOne):

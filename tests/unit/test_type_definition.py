@@ -3,14 +3,11 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from joblane.formats.json_pointer import NotThere, find
-from joblane.job.spec import JobFields
+from joblane.job.spec import JobFields, TypeName, json_bytes
 from joblane.job.type_definition import (
     MAX_SCHEMA_BYTES,
     TypeDefaults,
     TypeDefinition,
-    TypeName,
-    json_bytes,
 )
 
 DIGEST = "0" * 64
@@ -37,6 +34,7 @@ WHOLE = LEAST | {
         "env": {"MODE": "full"},
     },
     "items": "/tickets",
+    "key": {"segments": ["zendesk", "/origin", 7], "max_active": 2, "when_full": "coalesce"},
 }
 
 
@@ -59,9 +57,7 @@ def test_a_definition_reads_back_as_it_was_written(given: dict[str, object]):
 
 
 def test_each_default_is_a_field_of_a_submission_and_none_is_set_by_itself():
-    assert TypeDefaults.model_fields.keys() <= JobFields.model_fields.keys() | {
-        "heartbeat_timeout_s"  # of the agent's line
-    }
+    assert TypeDefaults.model_fields.keys() <= JobFields.model_fields.keys()
     assert {} == TypeDefaults().model_dump(exclude_defaults=True)
 
 
@@ -94,6 +90,12 @@ def test_each_default_is_a_field_of_a_submission_and_none_is_set_by_itself():
         ("items", "/" + "x" * 512),
         ("description", "x" * 1001),
         ("key", {"segments": 5}),
+        ("key", {"segments": []}),
+        ("key", {"segments": ["/a~2"]}),
+        ("key", {"segments": ["x" * 201]}),
+        ("key", {"segments": [True]}),
+        ("key", {"segments": ["a"], "max_active": 0}),
+        ("key", {"segments": ["a"], "key": ["a"]}),
     ],
 )
 def test_a_definition_that_is_not_allowed_names_the_field(field: str, value: object):
@@ -121,23 +123,6 @@ def test_a_name_of_a_type(name: str):
 def test_a_name_that_no_type_may_have(name: str):
     with pytest.raises(ValidationError):
         TypeAdapter(TypeName).validate_python(name)
-
-
-@pytest.mark.parametrize(
-    ("pointer", "found"),
-    [("/a/0/b", 1), ("/a~1b", 2), ("/m~0n", 3), ("/", 4), ("/a", [{"b": 1}]), ("/01", 5)],
-)
-def test_a_pointer_finds(pointer: str, found: object):
-    document = {"a": [{"b": 1}], "a/b": 2, "m~n": 3, "": 4, "01": 5}
-    assert found == find(document, pointer)
-
-
-@pytest.mark.parametrize(
-    "pointer", ["/c", "/a/1", "/a/-1", "/a/-", "/a/00", "/a/0/b/c", "/a/x", "/a/²", "/s/0"]
-)
-def test_a_pointer_to_what_is_not_there(pointer: str):
-    with pytest.raises(NotThere):
-        find({"a": [{"b": 1}], "s": "text"}, pointer)
 
 
 def test_the_size_of_json_is_that_of_its_shortest_form_in_utf_8():

@@ -34,7 +34,8 @@ class Functions(Strict):
     architecture: Literal["arm64", "x86_64"] = "arm64"
     """CPU architecture of the functions."""
     runtime: Literal["python3.11", "python3.12", "python3.13"] = "python3.13"
-    """Python version of the functions."""
+    """Python version of the functions. On arm64, `python3.11` cannot validate params of job types:
+    AWS runs it on Amazon Linux 2, whose C library is too old (decision 1312)."""
     reserved_concurrency: bool = True
     """Reserve concurrency for what must run: 116 for requeue, dead letters, recovery and its tests,
     and jobs with a key. `false` in an account whose quota is below 216, as in new ones: their

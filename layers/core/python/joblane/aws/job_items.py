@@ -74,12 +74,13 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "follows": None if head.key is None else {"k": head.key.encode()},
         "slot": head.slot,
         "queued_after": head.queued_after,
+        "type_version": head.type_version,
         **trace_values(head.caller_trace),
         **concurrency_value(head.spec),
         "spec": spec,
         # What counting needs of a submission that is in DATA.
         "queue": head.queue if spec is None else None,
-        "items": head.spec.items if spec is None and head.spec.items > 1 else None,
+        "items": head.spec.items if spec is None and head.spec.items != 1 else None,
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
 
@@ -153,6 +154,7 @@ def from_row(row: Row, data: Row) -> Head:
         output_bytes=row.get("output_bytes", 0),
         result=row.get("result"),
         result_object=ResultObject(**row["result_object"]) if "result_object" in row else None,
+        type_version=row.get("type_version"),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         key=key_of(row),
         slot=row.get("slot"),

@@ -89,6 +89,9 @@ class JobProgress(View):
     for one."""
     submitted_by: WhoView | None
     """Who submitted it."""
+    type_version: int | None
+    """Version of its type that it was accepted with and runs with; null for commands and built-in
+    types."""
     cancel_requested: str | None
     """Why the running attempt was asked to stop."""
     hidden: bool
@@ -109,7 +112,8 @@ class JobProgress(View):
     """Transitions, oldest first. Of a long timeline the first and the last; the reason of an entry
     in between says how many it stands for."""
     abridged: bool
-    """Whether `command` and `env` are cut short here; `GET /v1/jobs/{id}` shows them whole."""
+    """Whether `command`, `env` and `params` are cut short here; `GET /v1/jobs/{id}` shows them
+    whole."""
 
 
 class Job(JobFields, JobProgress):
@@ -126,7 +130,7 @@ class Job(JobFields, JobProgress):
 
     queue: Name
     command: tuple[str, ...]
-    """What runs: as submitted, or the command of the job's type."""
+    """What runs: as submitted, or the command of a built-in type; empty for other types."""
 
 
 Admitted = Literal["accepted", "coalesced", "replaced"]
@@ -190,6 +194,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         key=None if head.key is None else KeyOfJob(type=head.key.scope, id=head.key.hash),
         slot=head.slot,
         submitted_by=who_view(head.submitted_by),
+        type_version=head.type_version,
         hidden=head.hidden,
         resubmit_of=head.resubmit_of,
         resubmitted_as=head.resubmitted_as,

@@ -13,7 +13,7 @@ from joblane.audit.records import Action
 from joblane.deployment.names import Name
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
-from joblane.job.spec import LOG_PAGE_MAX, JobName, Moment
+from joblane.job.spec import LOG_PAGE_MAX, JobName, Moment, TypeName
 
 PAGE_DEFAULT = 10
 PAGE_MAX = 100
@@ -42,7 +42,6 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
 Each = BeforeValidator(_each)
 """For a parameter that may be repeated; none of its values may contain a comma."""
-TypeName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")]
 LabelFilter = Annotated[
     str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}=[a-zA-Z0-9_.-]{0,255}$")
 ]

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from joblane.deployment.limits import Limits
-from joblane.deployment.names import Lane, Name, dead_letter_name, lane_name
+from joblane.deployment.names import Lane, Name, dead_letter_name, lane_name, table_name
 from joblane.job.retention import Retention
 
 
@@ -39,6 +39,11 @@ class Descriptor(BaseModel):
     """State machine that tests conditions; None only in descriptors from before it existed."""
     limits: Limits = Limits()
     """Those that agents keep: `jobs_running`, `output_mb_per_job`, `recovery_executions`."""
+
+    @property
+    def types_table(self) -> str:
+        """Name of the table of job types."""
+        return table_name(self.name, "types")
 
     def lane_url(self, queue: str, lane: Lane) -> str:
         """URL of the SQS queue behind a lane."""

@@ -14,7 +14,7 @@ from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
 from joblane.job.result import ResultObject
-from joblane.job.spec import LISTED_CHARS, Submission
+from joblane.job.spec import LISTED_CHARS, Submission, json_bytes
 from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
 
@@ -171,6 +171,8 @@ class Head:
     queued_after: int | None = None
     """The number of grants of its key when a retry or replay queued it again; None else. Grants of
     its earlier slots are told apart by it."""
+    type_version: int | None = None
+    """Version of its type, for good; None for commands and built-in types."""
 
     @property
     def trace(self) -> TraceContext:
@@ -377,13 +379,14 @@ def _fold(part: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def abridged(spec: Submission) -> Submission:
-    """The submission with command and environment cut to `LISTED_CHARS`.
+    """The submission with command, environment and params cut to `LISTED_CHARS`.
 
     The result is a valid submission: code that needs only queue, times and limits can use it as
     the whole one.
     """
     texts = [*spec.command, *spec.env, *spec.env.values()]
-    if sum(map(len, texts)) <= LISTED_CHARS:
+    params = 0 if spec.params is None else json_bytes(spec.params)
+    if sum(map(len, texts)) + params <= LISTED_CHARS:
         return spec
     words, left = [], LISTED_CHARS
     for word in spec.command:
@@ -393,5 +396,6 @@ def abridged(spec: Submission) -> Submission:
         words.append(word)
         left -= len(word)
     # The command of a job type is always short.
-    command = tuple(words) if spec.type is None else spec.command
-    return spec.model_copy(update={"command": command, "env": {}})
+    if spec.type is None:
+        return spec.model_copy(update={"command": tuple(words), "env": {}})
+    return spec.model_copy(update={"params": {}, "env": {}})

@@ -4,9 +4,10 @@ Messages name the wrong field and what is allowed, and never repeat the value: i
 confidential.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -62,9 +63,15 @@ MAX_TIMEOUT_S = 7 * 86_400
 MAX_BATCH = 100
 """Most jobs of one `POST /v1/jobs/batch`."""
 
+COMMAND: Final = "command"
+"""Stands for jobs without a type where types are named, so that no type has this name."""
+
+MAX_PARAMS_BYTES: Final = 262_144
+"""Longest params of a job, as JSON in UTF-8."""
+
 LISTED_CHARS = 500
-"""Characters of command and environment that lists show; only the answer for a single job shows
-longer ones whole, so that a page of a hundred jobs stays small."""
+"""Characters of command, environment and params that lists show; only the answer for a single job
+shows longer ones whole, so that a page of a hundred jobs stays small."""
 
 LOG_PAGE_MAX = 1000
 
@@ -88,6 +95,24 @@ def exec_bytes(words: Iterable[str], env: Mapping[str, str]) -> int:
     """
     strings = [*words, *(f"{name}={value}" for name, value in env.items())]
     return sum(_size(text) + 1 + 8 for text in strings)
+
+
+def json_bytes(value: object) -> int:
+    """Size of a JSON value in bytes, in its shortest form in UTF-8."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _size(text)
+
+
+def _type_name(name: str) -> str:
+    if name == COMMAND:
+        raise ValueError(f"must not be {COMMAND}, which stands for jobs without a type")
+    return name
+
+
+def _params(params: dict[str, Any]) -> dict[str, Any]:
+    if (size := json_bytes(params)) > MAX_PARAMS_BYTES:
+        raise ValueError(f"takes {size} bytes as JSON; at most {MAX_PARAMS_BYTES} are allowed")
+    return params
 
 
 def _not_reserved(name: str) -> str:
@@ -126,6 +151,11 @@ EnvName = Annotated[
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=MAX_ENV_NAME),
     AfterValidator(_not_reserved),
 ]
+TypeName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), AfterValidator(_type_name)
+]
+"""The name of a job type, such as `sync-tickets`."""
+Params = Annotated[dict[str, Any], AfterValidator(_params)]
 JobName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_JOB_NAME), AfterValidator(one_line)
 ]
@@ -190,29 +220,15 @@ class Retry(Input):
     12 h, the limit of SQS."""
 
 
-class SleepParams(Input):
-    """Parameters of the built-in job type `sleep`: for tests, demos and drills."""
-
-    ms: Annotated[int, Field(ge=0, le=MAX_TIMEOUT_S * 1000)]
-    """Milliseconds to sleep in each attempt."""
-    fail_first: Annotated[int, Field(ge=0, le=100)] = 0
-    """Number of attempts that fail after their sleep."""
-
-    def argv(self) -> tuple[str, ...]:
-        """The command of the job type."""
-        script = 'sleep "$1"; test "$JOBLANE_ATTEMPT" -gt "$2"'
-        return ("sh", "-c", script, "sleep", f"{self.ms / 1000:.3f}", str(self.fail_first))
-
-
 class JobFields(Input):
     """The fields that describe a job: a submission sets them, and the API shows them."""
 
     name: JobName | None = None
     """Name for people; several jobs may have the same one."""
-    type: Literal["sleep"] | None = None
-    """A built-in type instead of a command."""
-    params: Annotated[SleepParams | None, Field(validate_default=True)] = None
-    """Parameters of the type."""
+    type: TypeName | None = None
+    """A job type instead of a command."""
+    params: Annotated[Params | None, Field(validate_default=True)] = None
+    """Parameters of the type: a JSON object that its JSON Schema allows, at most 262,144 bytes."""
     command: Annotated[tuple[Argument, ...], Field(max_length=1000, validate_default=True)] = ()
     """Program and arguments."""
     queue: Name | None = None
@@ -237,8 +253,9 @@ class JobFields(Input):
     """Number of attempts, and the waits between them."""
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = {}
     """Labels to find jobs by."""
-    items: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1
-    """Number of work items in this job, for queue statistics."""
+    items: Annotated[int, Field(ge=0, le=1_000_000_000)] = 1
+    """Number of work items in this job, for queue statistics. A type may count them in the params;
+    it is left out then."""
     run_at: Moment | None = None
     """Earliest start time; a time in the past means now."""
     deadline: Moment | None = None
@@ -260,21 +277,19 @@ class Submission(JobFields):
 
     @field_validator("params")
     @classmethod
-    def _type_has_params(cls, value: SleepParams | None, info: ValidationInfo) -> object:
+    def _type_has_params(
+        cls, value: dict[str, Any] | None, info: ValidationInfo
+    ) -> dict[str, Any] | None:
         if "type" in info.data and (info.data["type"] is None) != (value is None):
-            raise ValueError("allowed with a type only" if value else "required by this type")
+            raise ValueError("required by a type" if value is None else "allowed with a type only")
         return value
 
     @field_validator("command")
     @classmethod
     def _command_or_type(cls, words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        """Fill in the command of a job type, so that an agent need not know the type."""
+        """A job of a built-in type has both: admission fills in its command."""
         if info.data.get("type", "invalid") is not None:
-            params = info.data.get("params")
-            own = words if params is None else params.argv()
-            if words not in ((), own):  # a job that is read back has both
-                raise ValueError("must be left out when type is set")
-            return own
+            return words
         if not words:
             raise ValueError("required, at least the program, unless a type is given")
         if not words[0]:

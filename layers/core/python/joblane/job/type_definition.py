@@ -4,7 +4,6 @@ A definition is written once under a version and never changed, so that a job ru
 it was accepted with.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -13,7 +12,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from joblane.audit.records import Who
 from joblane.deployment.names import Architecture, Lane, Name
-from joblane.formats.json_pointer import MAX_POINTER, PATTERN
+from joblane.formats.pointer import parse_pointer
 from joblane.job.spec import (
     EnvName,
     EnvValue,
@@ -23,13 +22,10 @@ from joblane.job.spec import (
     Resources,
     Retry,
     Timeout,
+    json_bytes,
 )
-
-COMMAND: Final = "command"
-"""Stands for jobs without a type where types are named, so that no type has this name."""
-
-MAX_PARAMS_BYTES: Final = 262_144
-"""Longest params of a job, as JSON in UTF-8."""
+from joblane.key.policy import KeyLimits
+from joblane.key.segments import Template
 
 MAX_SCHEMA_BYTES: Final = 65_536
 """Longest JSON Schema, as JSON in UTF-8. DynamoDB stores at most 400 KB in an item, and a function
@@ -40,24 +36,6 @@ MAX_BUNDLE_BYTES: Final = 250_000_000
 
 
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
-
-
-def _type_name(name: str) -> str:
-    if name == COMMAND:
-        raise ValueError(f"must not be {COMMAND}, which stands for jobs without a type")
-    return name
-
-
-TypeName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), AfterValidator(_type_name)
-]
-"""The name of a job type, such as `sync-tickets`."""
-
-
-def json_bytes(value: object) -> int:
-    """Size of a JSON value in bytes, in its shortest form in UTF-8."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +79,13 @@ Entry = Annotated[
 ]
 """Where a handler is: `package.module:function`."""
 
-Pointer = Annotated[str, StringConstraints(pattern=PATTERN, max_length=MAX_POINTER)]
+
+def _pointer(text: str) -> str:
+    parse_pointer(text)
+    return text
+
+
+Pointer = Annotated[str, StringConstraints(max_length=512), AfterValidator(_pointer)]
 """A JSON Pointer into the params, such as `/tickets`."""
 
 
@@ -128,6 +112,19 @@ class TypeDefaults(Input):
     """Environment variables; those of the submission are added and count first."""
 
 
+class TypeKey(KeyLimits):
+    """The key of a type's jobs, and its limits."""
+
+    segments: Template
+    """Strings and numbers; a string that begins with `/` is a JSON Pointer into the params. Jobs
+    of the type with the same values have the same key."""
+
+    @property
+    def limits(self) -> KeyLimits:
+        """The limits alone."""
+        return KeyLimits(**self.model_dump(exclude={"segments"}))
+
+
 class TypeContract(Input):
     """What a submission of a type must be, and how it is counted."""
 
@@ -143,6 +140,8 @@ class TypeContract(Input):
     """JSON Pointer to an array in the params whose length is the number of work items in a job,
     for queue statistics; a job without the array counts as one. Without a pointer a submission
     sets `items`."""
+    key: TypeKey | None = None
+    """What limits how many jobs of this type run at once."""
 
 
 class TypeDefinition(TypeContract):

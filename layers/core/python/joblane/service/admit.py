@@ -1,8 +1,9 @@
 """Admission: which submissions a tenant may make, and the job that one becomes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from joblane.aws.payload_store import MAX_DATA_BYTES, is_large
 from joblane.contract.principal import Principal
@@ -14,6 +15,9 @@ from joblane.job.spec import Submission
 from joblane.job.trace import TraceContext
 from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima, excess
+
+if TYPE_CHECKING:
+    from joblane.service.typed import Typed, TypedAdmission
 
 
 @dataclass(frozen=True)
@@ -27,26 +31,37 @@ class Admission:
     retention: Retention
     maxima: Mapping[str, tuple[Maxima, ...]]
     """The most that a job of each queue may ask for, by fleet."""
+    types: "Callable[[], TypedAdmission]"
+    """Returns what checks typed jobs, which takes long to import."""
 
-    def head(
+    def head(  # noqa: PLR0913 - what a submission consists of
         self,
         by: Principal,
         spec: Submission,
         job_id: str,
         now_ms: int,
         caller_trace: TraceContext | None = None,
+        *,
+        resubmit_of: str | None = None,
     ) -> Head:
         """Make a submission's job. Raises Problem 400 naming the field that is not allowed.
 
-        `caller_trace` is for a submission without a trace context of its own.
+        `caller_trace` is for a submission without a trace context of its own. `resubmit_of` is the
+        job whose submission it is.
         """
+        typed = self._typed(by.tenant, spec, now_ms, again=resubmit_of is not None)
+        spec = spec if typed is None else typed.spec
         self._check_secrets(by.tenant, spec)
         _check_conditions(by.tenant, spec)
         queue = spec.queue or self.default_queue
         self.require_queue(by.tenant, queue)
         self._check_resources(queue, spec)
         spec = spec.model_copy(update={"queue": queue})
-        head = submitted(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace)
+        head = replace(
+            submitted(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
+            resubmit_of=resubmit_of,
+            type_version=None if typed is None else typed.version,
+        )
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
@@ -54,6 +69,11 @@ class Admission:
         if not head.ended:
             return head
         return replace(head, expires_at=self.retention.expires_at(head.state, now_ms))
+
+    def _typed(self, tenant: str, spec: Submission, now_ms: int, *, again: bool) -> "Typed | None":
+        if spec.type is None:
+            return None
+        return self.types().admit(tenant, spec, now_ms, again=again)
 
     def require_queue(self, tenant: str, queue: str) -> None:
         """Raise Problem 400 for a queue that the tenant may not use."""

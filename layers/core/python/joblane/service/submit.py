@@ -91,7 +91,8 @@ class Submitter:
         job's key is full, and 429 over a limit of the tenant.
         """
         now_ms = self.now_ms()
-        head = self._admitted(by, spec, self._ids(now_ms), now_ms, trace)
+        first_id = self._ids(now_ms)
+        head = self._admitted(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
             known = self._known(key, claim, [claim.first_id])
@@ -100,12 +101,7 @@ class Submitter:
                     raise found
                 return Submitted(found), True
         self.limits.require(by.tenant)
-        head = replace(
-            head,
-            job_id=claim.first_id,
-            idempotency_row=key.row if key else None,
-            resubmit_of=resubmit_of,
-        )
+        head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
         if is_admitted_now(head):
             return self.keyed.submit(head, now_ms, self.payloads.keep), claim.repeated
         head = self.payloads.keep(head)
@@ -210,10 +206,18 @@ class Submitter:
         gone = Problem(HTTPStatus.CONFLICT, "the job that this key made has been deleted")
         return {**dict.fromkeys(deleted, gone), **heads}
 
-    def _admitted(
-        self, by: Principal, spec: Submission, job_id: str, now_ms: int, trace: TraceContext | None
+    def _admitted(  # noqa: PLR0913 - as that of Admission
+        self,
+        by: Principal,
+        spec: Submission,
+        job_id: str,
+        now_ms: int,
+        trace: TraceContext | None,
+        *,
+        resubmit_of: str | None = None,
     ) -> Head:
-        return self.keyed.named(self.admission.head(by, spec, job_id, now_ms, trace))
+        head = self.admission.head(by, spec, job_id, now_ms, trace, resubmit_of=resubmit_of)
+        return self.keyed.named(head)
 
     def _parsed(
         self, by: Principal, job: object, job_id: str, now_ms: int, trace: TraceContext | None
