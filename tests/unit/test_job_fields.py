@@ -20,6 +20,7 @@ OTHERS = {
     "env": {"A": "b"},
     "secret_env": {"S": "ssm:/joblane/acme/s"},
     "timeout_s": 5,
+    "heartbeat_timeout_s": 2,
     "restartable": False,
     "retry": {"max_attempts": 1},
     "labels": {"team": "web"},
