@@ -21,6 +21,7 @@ OTHERS = {
     "secret_env": {"S": "ssm:/joblane/acme/s"},
     "timeout_s": 5,
     "heartbeat_timeout_s": 2,
+    "concurrency": "per-customer",
     "restartable": False,
     "retry": {"max_attempts": 1},
     "labels": {"team": "web"},
