@@ -254,6 +254,16 @@ def test_requirements_txt_of_a_module(shop: Path, deployment: Deployment, joblan
         ),
         (
             "shop/jobs.py",
+            JOBS.replace('"/numbers"', '"/number"'),
+            "type sum (shop.jobs:total): items: /number leads to no field of the params",
+        ),
+        (
+            "shop/jobs.py",
+            JOBS.replace('items="/numbers"', 'key=Key("shop", "/orgin")'),
+            "type sum (shop.jobs:total): key: /orgin leads to no field of the params",
+        ),
+        (
+            "shop/jobs.py",
             JOBS.replace("params: Params,", "params,"),
             "cannot import shop.jobs: TypeError: the handler of sum must declare params as a",
         ),

@@ -50,6 +50,7 @@ def definition(found: Collected, bundles: Iterable[Bundle]) -> dict[str, Any]:
         "bundles": {bundle.architecture: bundle.sha256 for bundle in bundles},
     }
     given = {name: value for name, value in body.items() if value is not None}
+    _check_pointers(found, given)
     try:
         _NAME.validate_python(found.job_type.name)
         TypeDefinition.model_validate_json(json.dumps(given))
@@ -59,6 +60,22 @@ def definition(found: Collected, bundles: Iterable[Bundle]) -> dict[str, Any]:
         name = found.job_type.name
         raise BundleError(f"type {name} ({found.entry}): {where}: {first['msg']}") from error
     return given
+
+
+def _check_pointers(found: Collected, body: dict[str, Any]) -> None:
+    """Refuse pointers whose first step is no field of the params: each job would be refused."""
+    schema = body["params_schema"]
+    pointers = [("items", body.get("items"))]
+    pointers += [("key", segment) for segment in body.get("key", {}).get("segments", [])]
+    for where, pointer in pointers:
+        if not isinstance(pointer, str) or not pointer.startswith("/"):
+            continue
+        name = pointer.split("/")[1].replace("~1", "/").replace("~0", "~")
+        if name not in schema.get("properties", {}) and not schema.get("additionalProperties"):
+            raise BundleError(
+                f"type {found.job_type.name} ({found.entry}): {where}: {pointer} leads to no field "
+                "of the params"
+            )
 
 
 @dataclass(frozen=True, slots=True)
