@@ -2,6 +2,7 @@
 
 from ec2_agent.host.clock import Clock
 from joblane.aws.agents import AgentStore
+from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
@@ -13,6 +14,7 @@ from joblane.aws.requirements import Requirements
 from joblane.aws.result_store import ResultStore
 from joblane.aws.secret_store import SecretStore
 from joblane.aws.settings import SettingsStore
+from joblane.aws.types import TypeStore
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import recovery_name, table_name
 from joblane.service.condition_supervisor import ConditionSupervisor
@@ -55,6 +57,8 @@ class Aws:
             days=descriptor.retention.logs_days,
             clock=clock,
         )
+        self.types = TypeStore(dynamodb, descriptor.types_table)
+        self.bundles = BundleDownloads(lambda: s3, descriptor.bucket)
         self.secrets = SecretStore(
             clients.make("secretsmanager"), clients.make("ssm"), descriptor.name
         )

@@ -5,10 +5,13 @@ import random
 import time
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import AttemptParts
+from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.aws import Aws
+from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.group import Group
@@ -42,6 +45,8 @@ class Host:
     """What an agent has on its host before its parts are made."""
 
     launcher: Launcher
+    bundles: Path
+    """The directory whose bundles the launcher shows to jobs."""
     shims: Shims
     clock: Clock
     supervisor: StateSupervisor
@@ -96,7 +101,13 @@ class Parts:
         )
         recovery = aws.conditions is not None
         self.attempts = AttemptParts(
-            Preparation(aws.requirements, aws.payloads, aws.secrets, clock),
+            Preparation(
+                aws.requirements,
+                aws.payloads,
+                aws.secrets,
+                JobTypes(aws.types, BundleCache(host.bundles, aws.bundles.download)),
+                clock,
+            ),
             JobStarter(
                 host.launcher,
                 host.shims,

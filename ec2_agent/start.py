@@ -93,7 +93,7 @@ async def _run(settings: Settings, launcher: Launcher, shims: Shims, clock: Cloc
     try:
         # It counts from here, where its first heartbeat is next: see `joblane.queue.shares`.
         settings = replace(settings, since_ms=int(clock() * 1000))
-        host = Host(launcher, shims, clock, supervisor, changed)
+        host = Host(launcher, bundles_directory(settings), shims, clock, supervisor, changed)
         return await Agent(Parts(settings, LazyClients(), host)).run()
     finally:
         await supervisor.stop()
@@ -156,8 +156,10 @@ def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
 def _launcher(options: Options, settings: Settings) -> Launcher:
     """Lock the state directory, and start the launcher."""
     full = settings.isolation == "full"
+    bundles = bundles_directory(settings)
     try:
         configuration.lock_state_directory(settings.directory)
+        bundles.mkdir(mode=0o755, exist_ok=True)
         return Launcher(
             isolation=settings.isolation,
             slots=min(settings.threads, MOST_READY_SLOTS),
@@ -165,12 +167,18 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
             egress=_egress(options),
             state_dir=settings.directory,
             cgroup_parent=options.cgroup,
+            bundles=bundles,
             defaults=Limits(memory_mb=DEFAULT_MEMORY_MB) if full else NO_LIMITS,
         )
     except OSError as failed:
         raise CannotStart(f"{settings.directory}: {failed.strerror or failed}") from None
     except SandboxRefused as refusal:
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
+
+
+def bundles_directory(settings: Settings) -> Path:
+    """Where the bundles of job types are on this host."""
+    return settings.directory / "bundles"
 
 
 def _egress(options: Options) -> EgressPolicy | None:

@@ -1,11 +1,15 @@
 """What a claimed job needs before it starts: conditions that hold, its submission, its secrets."""
 
+import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 
+from ec2_agent.attempt.typed import CannotRunType, JobTypes, TypedCommand
 from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.jobs.context import Typed
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import (
     AttemptResult,
@@ -15,7 +19,7 @@ from ec2_agent.outcomes.judge import (
     stopped_before_start,
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
-from ec2_agent.sandbox.model import Limits, Spec
+from ec2_agent.sandbox.model import Limits, Spec, refusal
 from joblane.aws.functions import NoAnswer
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.requirements import Requirements
@@ -43,6 +47,22 @@ class NotStarted(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a job is started with. A context manager, which lets its bundle go."""
+
+    spec: Spec
+    typed: Typed | None
+    """None for a command."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.typed is not None and self.typed.bundle is not None:
+            os.close(self.typed.bundle)
+
+
+@dataclass(frozen=True, slots=True)
 class Preparation:
     """Prepares claimed jobs for their start."""
 
@@ -50,16 +70,18 @@ class Preparation:
     """None in a deployment without recovery: nothing is tested."""
     payloads: PayloadStore
     secrets: SecretStore
+    types: JobTypes
     clock: Callable[[], float]
     """Unix seconds."""
     grace_s: float = GRACE_S
     """Seconds between SIGTERM and SIGKILL."""
 
-    async def spec(self, head: Head, stop: Stop) -> Spec:
-        """Read all that a job needs, and return what the sandbox is to run.
+    async def prepare(self, head: Head, stop: Stop) -> Prepared:
+        """Read all that a job needs, and return what it is started with.
 
         AWS errors are retried. Raises NotStarted if a condition does not hold, the submission or
-        a secret cannot be read, or the attempt is to stop.
+        a secret cannot be read, its type cannot run here, or the attempt is to stop; HostShort if
+        the disk has no room for its bundle.
         """
         await self._test_conditions(head)
         read = partial(self.payloads.whole, head)
@@ -68,7 +90,26 @@ class Preparation:
         except PayloadLost as lost:
             raise self._not_started(str(lost)) from None
         spec = sandbox_spec(whole, self.grace_s)
-        return replace(spec, env={**spec.env, **await self._secret_env(whole, stop)})
+        spec = replace(spec, env={**spec.env, **await self._secret_env(whole, stop)})
+        if whole.spec.params is None:
+            return Prepared(spec, None)
+        params = json.dumps(whole.spec.params, separators=(",", ":"), ensure_ascii=False)
+        command = await self._typed_command(head, stop)
+        if command is None:  # a built-in type, whose command is in the submission
+            return Prepared(spec, Typed(params.encode()))
+        spec = replace(spec, argv=command.argv, bundle=command.bundle)
+        return Prepared(spec, Typed(params.encode(), command.lock))
+
+    async def _typed_command(self, head: Head, stop: Stop) -> TypedCommand | None:
+        """Read the version of the job's type, and have its bundle here."""
+        try:
+            find = partial(self.types.command, head)
+            return await self._retried(head, stop, find, "job type")
+        except CannotRunType as problem:
+            raise self._not_started(f"not started: {problem}") from None
+        except OSError as failed:
+            why = f"its bundle could not be unpacked: {failed}"
+            raise refusal(failed.errno, why) from failed
 
     async def _test_conditions(self, head: Head) -> None:
         """Test the conditions in `requires`; raises NotStarted if one does not hold.

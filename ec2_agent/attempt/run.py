@@ -204,8 +204,16 @@ class Attempt:
 
     async def _start(self) -> RunningJob:
         """Start the job. Raises NotStarted, SandboxRefused or ShimLost."""
-        spec = await self.parts.preparation.spec(self.head, self._stop_reason)
-        self.job = job = await self.parts.starter.start(self.head, self.delivery, spec, self._until)
+        parts = self.parts
+        try:
+            prepared = await parts.preparation.prepare(self.head, self._stop_reason)
+        except HostShort as short:
+            parts.starter.note_short(self.head, short)
+            raise
+        with prepared:
+            self.job = job = await parts.starter.start(
+                self.head, self.delivery, prepared.spec, self._until, prepared.typed
+            )
         # A request to stop that came while the sandbox was being made found none to stop.
         if self._abandoned:
             job.shim.kill()

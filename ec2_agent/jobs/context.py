@@ -1,8 +1,8 @@
 """What a job may ask about itself on its line: its context, and its params."""
 
-import json
 import os
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from joblane.job.head import Head
@@ -20,7 +20,7 @@ def job_context(head: Head) -> dict[str, Any]:
         "epoch": head.epoch,
         "type": spec.type,
         "version": head.type_version,
-        "slot": None,
+        "slot": head.slot_token,
         "name": spec.name,
         "labels": spec.labels,
         "deadline": spec.deadline,
@@ -31,17 +31,22 @@ def job_context(head: Head) -> dict[str, Any]:
     }
 
 
-def job_params(head: Head, ends: ExitStack) -> tuple[int, ...]:
-    """The params of a typed job in a file in memory: they may be too long for a message.
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a job of a type is given beside its command."""
 
-    Its descriptor is closed with `ends`. Empty for other jobs.
-    """
-    params = head.spec.params
-    if params is None:
-        return ()
-    memory = os.memfd_create("params")
-    ends.callback(os.close, memory)
-    with open(memory, "wb", closefd=False) as file:
-        text = json.dumps(params, separators=(",", ":"), ensure_ascii=False)
-        file.write(text.encode())
-    return (memory,)
+    params: bytes
+    """Its params as JSON: whole, also if the job's head has them abridged."""
+    bundle: int | None = None
+    """A descriptor that keeps its bundle on this host; the caller closes it."""
+
+    def descriptors(self, ends: ExitStack) -> tuple[int, ...]:
+        """The params in a file in memory, since they may be too long for a message; the bundle.
+
+        What is opened here is closed with `ends`.
+        """
+        memory = os.memfd_create("params")
+        ends.callback(os.close, memory)
+        with open(memory, "wb", closefd=False) as file:
+            file.write(self.params)
+        return (memory,) if self.bundle is None else (memory, self.bundle)

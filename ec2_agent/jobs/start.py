@@ -11,7 +11,7 @@ from pathlib import Path
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.processes import boottime
-from ec2_agent.jobs.context import job_context, job_params
+from ec2_agent.jobs.context import Typed, job_context
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.output_cap import output_cap
 from ec2_agent.jobs.running import RunningJob
@@ -54,7 +54,12 @@ class JobStarter:
     """Of all tenants."""
 
     async def start(
-        self, head: Head, delivery: Delivery, spec: Spec, until: Callable[[], float]
+        self,
+        head: Head,
+        delivery: Delivery,
+        spec: Spec,
+        until: Callable[[], float],
+        typed: Typed | None = None,
     ) -> RunningJob:
         """Start a claimed job; it may run up to `until()`.
 
@@ -62,14 +67,23 @@ class JobStarter:
         its directory is removed.
         """
         try:
-            return await self._start(head, delivery, spec, until)
+            return await self._start(head, delivery, spec, until, typed)
         except HostShort as short:
-            events.start_failed(head, short.reason)
-            self.capacity.start_failed(short.reason)
+            self.note_short(head, short)
             raise
 
+    def note_short(self, head: Head, short: HostShort) -> None:
+        """Take no jobs for a while: this host lacks what this one needs at the moment."""
+        events.start_failed(head, short.reason)
+        self.capacity.start_failed(short.reason)
+
     async def _start(
-        self, head: Head, delivery: Delivery, spec: Spec, until: Callable[[], float]
+        self,
+        head: Head,
+        delivery: Delivery,
+        spec: Spec,
+        until: Callable[[], float],
+        typed: Typed | None,
     ) -> RunningJob:
         try:
             directory = JobDirectory.make(self.jobs, head, delivery)
@@ -78,7 +92,7 @@ class JobStarter:
             raise refusal(failed.errno, why) from failed
         try:
             shim, sandbox = await in_thread(
-                lambda: self.start_in(directory, head, spec, until), "start"
+                lambda: self.start_in(directory, head, spec, until, typed), "start"
             )
         except NoThread as none:
             directory.remove()
@@ -95,6 +109,7 @@ class JobStarter:
         head: Head,
         spec: Spec,
         until: Callable[[], float] | None = None,
+        typed: Typed | None = None,
     ) -> tuple[socket.socket, Sandbox]:
         """Start a job that has a directory, and hand it to a shim. Blocking.
 
@@ -110,7 +125,7 @@ class JobStarter:
                 ours, theirs = socket.socketpair()
                 ends.callback(ours.close)
                 ends.callback(theirs.close)
-                params = job_params(head, ends)
+                given = () if typed is None else typed.descriptors(ends)
                 if boottime() >= until():
                     # This process was stopped since the claim. The shim would notice as well, but
                     # only after the job's first steps.
@@ -132,9 +147,10 @@ class JobStarter:
                 "context": job_context(head),
                 "heartbeat_s": head.spec.heartbeat_timeout_s,
                 "grace_s": spec.grace_s,
+                "has_params": typed is not None,
             }
             try:
-                fds = (out[0], err[0], ours.fileno(), self.launcher.lock, *params)
+                fds = (out[0], err[0], ours.fileno(), self.launcher.lock, *given)
                 hand_over(shim, directory.fd, sandbox, fds, order)
             except OSError as gone:
                 sandbox.kill()

@@ -35,7 +35,7 @@ TYPE_CHECKING = False  # importing typing would increase the launcher's memory b
 if TYPE_CHECKING:
     from typing import Any
 
-_ANCILLARY = socket.CMSG_SPACE(32)  # eight descriptors
+_ANCILLARY = socket.CMSG_SPACE(64)  # sixteen descriptors
 
 
 def send(sock: socket.socket, message: "tuple[Any, ...]", fds: tuple[int, ...] = ()) -> None:

@@ -65,11 +65,12 @@ def serve(agent: socket.socket) -> None:
     if not body:
         return  # the agent has ended without a job for this shim
     order = json.loads(body)
-    directory, slot, pidfd, out, err, line, _lock, *params = fds  # the lock is only held
+    # What follows the params is only held, as the lock is.
+    directory, slot, pidfd, out, err, line, _lock, *more = fds
     os.fchdir(directory)
     os.umask(0o177)
-    given = params[0] if params else None
-    Shim(agent, directory, order, (slot, pidfd, out, err, line), given).run()
+    params = more[0] if order["has_params"] else None
+    Shim(agent, directory, order, (slot, pidfd, out, err, line), params).run()
 
 
 class Shim:

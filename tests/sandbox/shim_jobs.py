@@ -8,6 +8,7 @@ from typing import Any
 
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.host.processes import boottime
+from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
@@ -57,14 +58,19 @@ class Room:
             sandbox.release(killed=False)
 
     def start(
-        self, script: str, until_s: float = 3600, head: Head = HEAD, **changes: Any
+        self,
+        script: str,
+        until_s: float = 3600,
+        head: Head = HEAD,
+        typed: Typed | None = None,
+        **changes: Any,
     ) -> tuple[JobDirectory, Any, Any]:
         """Start a shell script that may run for so long without a word from us."""
         self.epoch += 1
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s)
         spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
-        shim, sandbox = starter.start_in(directory, head, spec)
+        shim, sandbox = starter.start_in(directory, head, spec, typed=typed)
         self._open.append((shim, sandbox))
         return directory, shim, sandbox
 

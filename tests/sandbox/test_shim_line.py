@@ -14,6 +14,7 @@ import pytest
 
 from ec2_agent.host.processes import is_running
 from ec2_agent.jobs import shim_connection
+from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
@@ -87,13 +88,15 @@ def test_an_exit_record_of_an_earlier_version_is_read(room: Room):
 
 def test_params_of_any_length_and_the_context_are_answered(room: Room):
     spec = submission(command=(), type="sleep", params={"ms": 5, "fail_first": 2})
+    params = json.dumps({"text": "p" * 200_000}).encode()
     head = submitted(JOB, "acme", spec, 0)
     ask = """echo "{\\"$op\\": true}" >&3; read -r a <&3; echo "$a\""""
     said = f"for op in params context; do {ask}; done"
-    directory, shim, sandbox = room.start(said, head=head)
+    directory, shim, sandbox = room.start(said, head=head, typed=Typed(params))
     assert None is not ended(directory, shim, sandbox)
-    params, context = map(json.loads, output(directory).splitlines())
-    assert {"params": {"ms": 5, "fail_first": 2}} == params
+    given, context = output(directory).splitlines()
+    assert b'{"params": ' + params + b"}" == given
+    context = json.loads(context)
     expected = {"job_id": JOB, "tenant": "acme", "type": "sleep", "attempt": 0, "slot": None}
     assert expected == {name: context[name] for name in expected}
     assert head.trace.trace_id in context["traceparent"]

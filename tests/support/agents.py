@@ -13,6 +13,8 @@ from pathlib import Path
 
 from ec2_agent.attempt.preparation import GRACE_S, Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
+from ec2_agent.attempt.typed import JobTypes
+from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
@@ -30,6 +32,7 @@ from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
 from ec2_agent.state.settings import StateSettings
 from joblane.aws.agents import AgentStore
+from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
@@ -37,6 +40,7 @@ from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.result_store import ResultStore
 from joblane.aws.secret_store import SecretStore
+from joblane.aws.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane
 from joblane.job.head import Head
@@ -130,6 +134,8 @@ class Parts:
     jobs_dir: Path | None = None
     grace_s: float = GRACE_S
     limits: Limits = Limits()  # noqa: RUF009 - frozen
+    bundles: BundleCache | None = None
+    """Of the directory whose bundles the launcher shows."""
 
     def __post_init__(self) -> None:
         dynamodb = self.clients.make("dynamodb")
@@ -169,6 +175,13 @@ class Parts:
 
         return asyncio.run(work())
 
+    def _types(self, directory: Path) -> JobTypes:
+        downloads = BundleDownloads(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
+        beside = directory.with_name(f"{directory.name}-bundles")
+        bundles = self.bundles or BundleCache(beside, downloads.download)
+        types = TypeStore(self.clients.make("dynamodb"), DESCRIPTOR.types_table)
+        return JobTypes(types, bundles)
+
     def receive(self, lane: Lane = "default") -> Delivery | None:
         """Take one message from a lane."""
         url, dead = (
@@ -195,6 +208,7 @@ class Parts:
                 self.requirements,
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 SecretStore(make("secretsmanager"), make("ssm"), DESCRIPTOR.name),
+                self._types(self.jobs_dir),
                 self.clock,
                 self.grace_s,
             ),

@@ -1,0 +1,66 @@
+"""Bundles for tests, of what this environment has installed: no network, no other architecture."""
+
+import shutil
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+
+from joblane.client.bundles.archive import compile_modules, write_archive
+from joblane.client.bundles.build import MAIN
+from joblane.handler import runner
+
+DEPENDENCIES = (
+    "annotated_types",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+    "typing_inspection",
+)
+"""What pydantic consists of; one of them is native code."""
+
+_NOT_IN_JOBS = shutil.ignore_patterns("__pycache__", "aws", "cli", "config.py", "http", "service")
+
+
+@cache
+def _base() -> Path:
+    """A folder with the runner and what it needs."""
+    folder = Path(mkdtemp(prefix="joblane-bundle-")) / "base"
+    folder.mkdir()
+    for name in DEPENDENCIES:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise LookupError(name)
+        source = Path(spec.origin)
+        if spec.submodule_search_locations:
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source.parent, folder / name, ignore=ignore)
+        else:
+            shutil.copyfile(source, folder / source.name)
+    joblane = Path(runner.__file__).parents[1]
+    shutil.copytree(joblane, folder / "joblane", ignore=_NOT_IN_JOBS)
+    (folder / "__main__.py").write_text(MAIN)
+    compile_modules(folder)
+    return folder
+
+
+def make_bundle(into: Path, code: Mapping[str, str]) -> tuple[str, bytes]:
+    """Zip modules with the runner and pydantic; returns the digest and the zip file."""
+    folder = into / "bundle"
+    shutil.copytree(_base(), folder)
+    for name, text in code.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    data = write_archive(folder, "x86_64").path.read_bytes()
+    return sha256(data).hexdigest(), data
+
+
+def plain_bundle(into: Path, main: str) -> tuple[str, bytes]:
+    """Zip a program that needs nothing but the standard library; returns as `make_bundle`."""
+    folder = into / "plain"
+    folder.mkdir()
+    (folder / "__main__.py").write_text(main)
+    data = write_archive(folder, "x86_64").path.read_bytes()
+    return sha256(data).hexdigest(), data
