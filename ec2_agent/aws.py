@@ -8,6 +8,7 @@ from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
+from joblane.aws.keys import KeyStore
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
@@ -47,6 +48,7 @@ class Aws:
             self.requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
+        self.keys = KeyStore(dynamodb, table_name(descriptor.name, "keys"))
         self.payloads = PayloadStore(lambda: s3, descriptor.bucket)
         self.results = ResultStore(lambda: s3, descriptor.bucket)
         self.output = OutputStore(

@@ -67,7 +67,9 @@ class Parts:
         self.host = host
         self.output = aws.output
         self.flight = flight = Flight(clock, partial(LaneQueue, aws.sqs))
-        self.claimer = Claimer(settings, aws.jobs, aws.agents, aws.conditions, flight, clock, dice)
+        self.claimer = Claimer(
+            settings, aws.jobs, aws.agents, aws.keys, aws.conditions, flight, clock, dice
+        )
         report = Report(aws.jobs, aws.conditions, flight)
         self.journal = journal = Journal(host.supervisor.client, report, clock)
         host.supervisor.client.resync_from(journal.records)

@@ -75,11 +75,12 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
     """
     resources, tenant = stack.resources, stack.config.tenant_of(fleet)
     queues = stack.config.fleets[fleet].queues
-    conditions = settings = None
+    conditions = settings = keys = None
     if tenant is not None:
         own = (f"TENANT#{tenant}", f"TESTED#{tenant}", f"UNTESTED#{tenant}", f"quota:{tenant}")
         conditions = _keys("ForAllValues:StringLike", *_SHARED_CONDITIONS, *own)
         settings = _keys("ForAllValues:StringEquals", *queues, TENANT_SHARES)
+        keys = _keys("ForAllValues:StringLike", f"{tenant}#*")
     return [
         Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
         Grant(
@@ -107,6 +108,8 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
             conditions=conditions,
         ),
         Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),), conditions=settings),
+        # Whether another job waits for the slot of one whose agent was lost.
+        Grant(("dynamodb:GetItem",), (resources.table("keys"),), conditions=keys),
         Grant(("states:StartExecution",), (resources.recovery_machine(),)),
         Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
         Grant(("sqs:SendMessage",), resources.dead_letters_of(queues), LANES_OF),

@@ -186,6 +186,7 @@ def sandbox_spec(head: Head, grace_s: float) -> Spec:
             **spec.env,
             "JOBLANE_JOB_ID": head.job_id,
             "JOBLANE_ATTEMPT": str(head.attempt),
+            **({} if head.slot_token is None else {"JOBLANE_SLOT": head.slot_token}),
         },
         limits=Limits(
             memory_mb=resources.memory_mb,

@@ -8,14 +8,16 @@ from functools import partial
 
 from ec2_agent.calls import in_thread
 from ec2_agent.lanes.delivery import Delivery, read_message
-from ec2_agent.lanes.disposal import Action, dispose_missing, dispose_refused
+from ec2_agent.lanes.disposal import Action, Disposal, dispose_missing, dispose_refused
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.overtaking import is_overtaken, overtaken
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.outcomes.record import transition_of
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.keys import KeyStore
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import NotOurs
@@ -32,6 +34,7 @@ class Claimer:
     settings: Settings
     jobs: JobStore
     agents: AgentStore
+    keys: KeyStore
     conditions: ConditionSupervisor | None
     """None in a deployment without recovery: no job is ever blocked there."""
     flight: Flight
@@ -94,26 +97,29 @@ class Claimer:
             case Action.GIVE_BACK:
                 await self.flight.give_back(delivery, disposal.hide_s)
             case Action.TAKE_OVER if head is not None:
-                return await self._take_over(delivery, head, disposal.why)
+                return await self._take_over(delivery, head, disposal)
             case Action.JOIN if head is not None:
                 await self._join(delivery, head)
         return None
 
-    async def _take_over(self, delivery: Delivery, head: Head, why: str) -> Head | None:
+    async def _take_over(self, delivery: Delivery, head: Head, disposal: Disposal) -> Head | None:
         """Settle the attempt of an agent that lost it, or claim the job for another attempt."""
         now_ms = self._own_ms()
-        outcome, reason = Outcome.LOST, why
+        outcome, reason = Outcome.LOST, disposal.why
         if head.cancel_requested is not None:
-            outcome, reason = cancelled(head, now_ms, why)
+            outcome, reason = cancelled(head, now_ms, reason)
         result = AttemptResult(outcome, reason, now_ms)
         retention = self.settings.descriptor.retention
         transition = transition_of(head, result, retention, self.dice)
         try:
             if transition.step.state is State.RETRY:
-                events.taken_over(head, reason)
-                return await in_thread(
-                    lambda: self.jobs.take_over(head, self.settings.name, now_ms), "take over"
-                )
+                if not disposal.lost or not await self._is_overtaken(head, now_ms):
+                    events.taken_over(head, reason)
+                    return await in_thread(
+                        lambda: self.jobs.take_over(head, self.settings.name, now_ms), "take over"
+                    )
+                transition = overtaken(head, reason, now_ms, retention)
+                events.overtaken(head, transition.step.reason)
             await in_thread(
                 lambda: self.jobs.settle(head, transition.step, transition.facts),
                 "settle lost job",
@@ -125,6 +131,14 @@ class Claimer:
             return None
         await self.flight.delete(delivery)
         return None
+
+    async def _is_overtaken(self, head: Head, now_ms: int) -> bool:
+        """Whether a lost job gives its slot to another one of its key; see `overtaking`."""
+        key = head.key
+        if key is None:
+            return False
+        stored = await in_thread(lambda: self.keys.get(head.tenant, key, now_ms), "read key")
+        return is_overtaken(head, stored.state)
 
     async def _join(self, delivery: Delivery, head: Head) -> None:
         """Put a blocked job into its condition's list; its agent may have died before it did."""

@@ -27,11 +27,13 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Disposal:
-    """What to do with a message: `hide_s` for GIVE_BACK, `why` for TAKE_OVER."""
+    """What to do with a message: `hide_s` for GIVE_BACK, the others for TAKE_OVER."""
 
     action: Action
     hide_s: int = 0
     why: str = ""
+    lost: bool = False
+    """Whether the lease of the job's agent is over; else it lives, and never began the job."""
 
 
 def dispose_missing(sent_ms: int, now_ms: int) -> Disposal:
@@ -42,7 +44,20 @@ def dispose_missing(sent_ms: int, now_ms: int) -> Disposal:
 
 
 def dispose_refused(head: Head, holder: Heartbeat | None, now_ms: int) -> Disposal:
-    """Dispose of a message whose job is not free; `holder` is the agent that last claimed it."""
+    """Dispose of a message whose job is not free; `holder` is the agent that last claimed it.
+
+    The message of a job that waits for a slot of its key is deleted, because the job gets one with
+    its slot. It was sent before a slot that another submission got:
+
+        submission of J              lane                  keys                  agent
+        reads: a slot is free
+        send  ------------------>    message
+                                                           full, by another one
+        J is to wait  ----------------------------------->  J queued
+                                     message  --------------------------------->  J is waiting:
+                                     deleted  <---------------------------------  deletes it
+        (later) sequel sends ---->   message  --------------------------------->  claims J
+    """
     if head.state is State.SCHEDULED:
         # Its message was delayed until run_at, and this host's clock is a little behind.
         return Disposal(Action.GIVE_BACK, max(1, _seconds_to_next(head, now_ms)))
@@ -51,14 +66,14 @@ def dispose_refused(head: Head, holder: Heartbeat | None, now_ms: int) -> Dispos
     if head.state is State.BLOCKED:
         return Disposal(Action.JOIN)
     if head.state is not State.ACTIVE:
-        # Ended: nothing to do. Past its deadline: the requeue function expires it.
+        # Ended: nothing to do. Past its deadline: the requeue function expires it. Waiting: above.
         return Disposal(Action.DELETE)
     claimed_ms = head.timeline[-1].at_ms
     if holder is not None and holder.holds(head.job_id, claimed_ms, now_ms):
         return Disposal(Action.GIVE_BACK, HELD_ELSEWHERE_S)
     alive = holder is not None and holder.alive(now_ms) and claimed_ms >= holder.since_ms
     what = "does not run it: the answer to its claim was lost" if alive else "was lost"
-    return Disposal(Action.TAKE_OVER, why=f"agent {head.agent} {what}")
+    return Disposal(Action.TAKE_OVER, why=f"agent {head.agent} {what}", lost=not alive)
 
 
 def _seconds_to_next(head: Head, now_ms: int) -> int:

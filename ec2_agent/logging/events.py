@@ -170,6 +170,11 @@ def taken_over(job: Traced, why: str) -> None:
     """From an agent whose lease has expired."""
 
 
+@event(WARNING, "job {job_id}: stale, {why}")
+def overtaken(job: Traced, why: str) -> None:
+    """Its agent was lost, and another job waits for its slot of a key (`fail-stale`)."""
+
+
 @event(INFO, "job {job_id}: not taken over, {error}")
 def not_taken_over(job: Traced, error: Exception) -> None:
     """Its agent or another one was faster."""

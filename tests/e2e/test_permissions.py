@@ -65,6 +65,9 @@ SELDOM = {
         "Deadletter sqs:SendMessage sqs:lanes",
         "joblane-agent sqs:SendMessage sqs:lanes",
     ),
+    "only the lost job of a key is judged by its key": (
+        "joblane-agent dynamodb:GetItem dynamodb:table/joblane-keys",
+    ),
     "only what a crash has left behind is let go again": (
         "Sequel dynamodb:BatchGetItem dynamodb:table/joblane-jobs",
         "Sequel dynamodb:GetItem dynamodb:table/joblane-jobs",

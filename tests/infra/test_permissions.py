@@ -173,7 +173,7 @@ ALLOWED = {
     )
     | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (CONDITIONS,))
-    | {("dynamodb:BatchGetItem", SETTINGS)}
+    | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", KEYS)}
     | {
         ("states:StartExecution", MACHINE),
         ("lambda:InvokeFunction", "lambda:function:joblane-recovery"),

@@ -14,6 +14,7 @@ import pytest
 from cdk_nag import AwsSolutionsChecks
 
 from joblane.aws.directory import directory_key
+from joblane.aws.keys import row_key
 from joblane.config import Config
 from joblane.deployment.names import (
     BUNDLES,
@@ -28,6 +29,7 @@ from joblane.deployment.names import (
 )
 from joblane.job.output import stream_name
 from joblane.job.secret_names import parse
+from joblane.key.segments import KeyName
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 from tests.infra.templates import as_list, resolved, statements
 
@@ -121,6 +123,7 @@ def data_of(tenant: str) -> list[Call]:
         ),
         *items("types", ("GetItem",), f"{tenant}#sync-tickets#1"),
         *items("output", ("PutItem",), stream_name(tenant, JOB, 1)),
+        *items("keys", ("GetItem",), row_key(tenant, KeyName.of("command", ["customer", "a"]))),
         # The name that joblane.aws.output_store gives to an object.
         Call(
             "s3:PutObject",

@@ -35,6 +35,7 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
+from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
@@ -42,7 +43,7 @@ from joblane.aws.result_store import ResultStore
 from joblane.aws.secret_store import SecretStore
 from joblane.aws.types import TypeStore
 from joblane.deployment.limits import Limits
-from joblane.deployment.names import Lane
+from joblane.deployment.names import Lane, table_name
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
 from joblane.service.condition_supervisor import ConditionSupervisor
@@ -153,6 +154,7 @@ class Parts:
             settings(self.name),
             self.jobs,
             self.agents,
+            KeyStore(dynamodb, table_name(DESCRIPTOR.name, "keys")),
             self.conditions,
             self.flight,
             self.clock,

@@ -31,10 +31,11 @@ from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.slots import Slots
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore
+from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.condition.blocking import Blocking, decode
 from joblane.condition.names import scoped
-from joblane.deployment.names import LANES, inbox_name
+from joblane.deployment.names import LANES, inbox_name, table_name
 from joblane.job.head import Head
 from joblane.job.lease import LEASE_S, Progress
 from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
@@ -179,7 +180,10 @@ class SimAgent:
         conditions = supervisor(clients)
         own = replace(settings(name), since_ms=self.now_ms(), threads=THREADS)
         self.flight = Flight(self.clock, partial(LaneQueue, self._sqs))
-        self._claimer = Claimer(own, jobs, agents, conditions, self.flight, self.clock, world.dice)
+        keys = KeyStore(dynamodb, table_name(NAME, "keys"))
+        self._claimer = Claimer(
+            own, jobs, agents, keys, conditions, self.flight, self.clock, world.dice
+        )
         report = Report(jobs, conditions, self.flight)
         records = DirectStore(world.records_of(name), lambda: world.clock.now)
         self._journal = Journal(records, report, self.clock, self._backoff)
