@@ -146,13 +146,14 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "admin",
-            tables=("jobs", "agents", "audit", "conditions", "counters", "settings"),
+            tables=("jobs", "agents", "audit", "conditions", "counters", "keys", "settings"),
             environment={
                 "JOBLANE_LOGIN": self._gate.login,
                 **self._ids(),
             },
             declared={
                 "JOBLANE_POLICIES": policies(config),
+                "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_THREADS": json.dumps(
@@ -163,6 +164,7 @@ class ApiStack(FunctionStack):
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
                 Grant(("dynamodb:Query",), (resources.table("counters"),)),
+                Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
                 Grant(("dynamodb:PutItem", "dynamodb:Query"), (resources.table("audit"),)),
                 Grant(

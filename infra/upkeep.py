@@ -13,7 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.function import Function, FunctionStack
+from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import Grant, acknowledge
 from infra.resources import INBOXES, LANES
@@ -84,10 +84,11 @@ class UpkeepStack(FunctionStack):
         requeue = Function(
             self,
             "requeue",
-            tables=("jobs", "agents", "settings"),
+            tables=("jobs", "agents", "keys", "settings"),
             environment={},
             declared={
                 **self._retention,
+                "JOBLANE_CONCURRENCY": concurrency(self.config),
                 "JOBLANE_QUEUES": json.dumps(
                     {name: list(queue.tenants) for name, queue in self.config.queues.items()}
                 ),
@@ -102,6 +103,7 @@ class UpkeepStack(FunctionStack):
                     ("dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
                     (resources.table("settings"),),
                 ),
+                Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(("dynamodb:Query",), (resources.index("jobs", "wake"),)),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),

@@ -6,6 +6,7 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.directory import AppStore, Directory
-from joblane.aws.jobs import JobStore
+from joblane.aws.keyed_jobs import KeyedJobs
+from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
@@ -35,15 +37,19 @@ from joblane.http.deployment_routes import deployment_routes
 from joblane.http.queue_routes import queue_routes
 from joblane.http.request_jobs import RequestJobs
 from joblane.job.retention import Retention
+from joblane.key.policy import KeyTemplate
 from joblane.service.affected import AffectedTenants
 from joblane.service.agents import Agents
 from joblane.service.audit_trail import Trail
 from joblane.service.bulk import BulkOperations
 from joblane.service.conditions import Conditions
+from joblane.service.key_admission import KeyAdmission
+from joblane.service.key_rules import KeyRules
 from joblane.service.operations import Operations
 from joblane.service.queues import Queues, QueueStatistics
 from joblane.service.read import JobReader
 from joblane.service.thread_shares import ThreadShares
+from joblane.service.wake_up import send_wake_up
 
 
 class Settings(Environment):
@@ -60,6 +66,9 @@ class Settings(Environment):
     counters_table: str
     threads: Json[dict[str, int]]
     """What joblane.toml declares for each queue."""
+    keys_table: str
+    concurrency: Json[dict[str, KeyTemplate]]
+    """The policies of joblane.toml."""
     access: Json[AnyAccess]
     login: Json[Login]
     retention: Json[Retention]
@@ -74,7 +83,8 @@ def build(
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
-    jobs = JobStore(dynamodb, settings.jobs_table)
+    keys = KeyStore(dynamodb, settings.keys_table)
+    jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
     agents = AgentStore(dynamodb, settings.agents_table)
     affected = AffectedTenants(settings.access.tenants, settings.queues, agents, jobs)
     reader, logger = JobReader(jobs, clock), Logger()
@@ -84,7 +94,10 @@ def build(
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
-    operations = Operations(jobs, lanes, settings.retention)
+    keyed = KeyAdmission(
+        jobs, KeyRules(settings.concurrency), partial(send_wake_up, lanes), settings.retention
+    )
+    operations = Operations(jobs, lanes, settings.retention, keyed)
     agent_routes(app, Agents(agents, jobs, lanes, app.now_ms))
     dead_letter_routes(app, reader, operations)
     bulk_routes(app, BulkOperations(jobs, lanes, operations, settings.queues))

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 from aws_lambda_powertools.logging import Logger
@@ -15,14 +16,19 @@ from pydantic import Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore
+from joblane.aws.keyed_jobs import KeyedJobs
+from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
+from joblane.key.policy import KeyTemplate
+from joblane.service.key_admission import KeyAdmission
+from joblane.service.key_rules import KeyRules
 from joblane.service.operations import Operations
 from joblane.service.requeue import COUNTED, Requeue
 from joblane.service.running_shares import RunningShares
+from joblane.service.wake_up import send_wake_up
 
 
 class Settings(Environment):
@@ -35,6 +41,9 @@ class Settings(Environment):
     """The tenants of each queue; none means all."""
     tenants: Json[tuple[str, ...]]
     limits: Json[Limits]
+    keys_table: str
+    concurrency: Json[dict[str, KeyTemplate]]
+    """The policies of joblane.toml."""
     retention: Json[Retention]
 
 
@@ -62,7 +71,8 @@ def build(
 ) -> Requeue:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     dynamodb = clients.make("dynamodb")
-    jobs = JobStore(dynamodb, settings.jobs_table)
+    keys = KeyStore(dynamodb, settings.keys_table)
+    jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     shares = RunningShares(
         SettingsStore(dynamodb, settings.settings_table),
@@ -70,8 +80,11 @@ def build(
         settings.queues,
         {tenant: settings.limits.of(tenant).jobs_running for tenant in settings.tenants},
     )
+    keyed = KeyAdmission(
+        jobs, KeyRules(settings.concurrency), partial(send_wake_up, lanes), settings.retention
+    )
     operations = Operations(jobs, lanes, settings.retention)
-    return Requeue(jobs, operations, shares.refresh, clock, Logger(), pool=pool)
+    return Requeue(jobs, operations, keyed, shares.refresh, clock, Logger(), pool=pool)
 
 
 @once

@@ -17,7 +17,6 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.idempotency import IdempotencyStore
-from joblane.aws.jobs import JobStore
 from joblane.aws.keyed_jobs import KeyedJobs
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
@@ -93,7 +92,7 @@ def build(
     """
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
-    jobs = JobStore(dynamodb, settings.jobs_table)
+    jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
     reader, logger = JobReader(jobs, clock), Logger()
     app = Application(settings.access, logger, trail, clock, RequestJobs(reader.find, logger))
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
@@ -118,10 +117,7 @@ def build(
         cache(lambda: _typed(dynamodb, settings.types_table)),
     )
     keyed = KeyAdmission(
-        KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table)),
-        KeyRules(settings.concurrency),
-        partial(send_wake_up, lanes),
-        settings.retention,
+        jobs, KeyRules(settings.concurrency), partial(send_wake_up, lanes), settings.retention
     )
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
@@ -144,7 +140,7 @@ def build(
         AgentStore(dynamodb, settings.agents_table),
     )
     job_routes(app, submitter, reader, views)
-    operations = Operations(jobs, lanes, settings.retention)
+    operations = Operations(jobs, lanes, settings.retention, keyed)
     deleter = JobDeleter(jobs, payloads, results, store, keys, trail, clock)
     job_operation_routes(app, submitter, operations, deleter)
     window = WaitWindow(random_bits(32) / 2**32)

@@ -71,6 +71,7 @@ ALLOWED = {
     | {("dynamodb:GetItem", AGENTS)}
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
+    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
@@ -107,6 +108,7 @@ ALLOWED = {
     "Requeue": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
     | {("dynamodb:Query", f"{JOBS}/index/wake"), ("dynamodb:Query", AGENTS)}
+    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),

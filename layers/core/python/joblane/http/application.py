@@ -35,6 +35,7 @@ from joblane.job.idempotency import IdempotencyKey, idempotency_key
 from joblane.job.moves import NotAllowed
 from joblane.job.trace import TraceContext, parse_trace
 from joblane.service.audit_trail import Trail
+from joblane.service.key_admission import BUSY_S, KeyBusy
 from joblane.service.operations import Gone
 
 Affected = Callable[[str, Mapping[str, str]], Collection[str]]
@@ -61,6 +62,11 @@ No CORS header is sent, so no script of another origin can read an answer.
 """
 
 
+def key_busy(busy: KeyBusy) -> Problem:
+    """The answer when a job's key changed before each try to write it."""
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy), retry_after_s=BUSY_S)
+
+
 CHANGED = "it has changed since you read it; read it again and decide again"
 
 
@@ -74,6 +80,8 @@ def conflicts(*, exact: bool = False) -> Iterator[None]:
         yield
     except NotAllowed as refusal:
         raise Problem(HTTPStatus.CONFLICT, str(refusal)) from None
+    except KeyBusy as busy:
+        raise key_busy(busy) from None
     except Gone:
         raise Problem(HTTPStatus.NOT_FOUND, "there is no such job") from None
     except Refused as refusal:

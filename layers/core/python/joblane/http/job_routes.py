@@ -32,7 +32,8 @@ def job_routes(app: Application, submitter: Submitter, reader: JobReader, views:
     def submit() -> Response[str]:
         spec = app.read(Submission, MAX_BODY_BYTES)
         key = app.idempotency_key()
-        result, repeated = submitter.submit(app.principal(), spec, key, app.trace())
+        with conflicts():
+            result, repeated = submitter.submit(app.principal(), spec, key, app.trace())
         app.jobs.name(result.head)
         return _accepted(result, repeated)
 

@@ -15,6 +15,7 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.message import is_id
 from joblane.job.moves import NotAllowed
 from joblane.queue.access import open_queues
+from joblane.service.key_admission import KeyBusy
 from joblane.service.operations import Gone, Operations
 from joblane.service.wake_up import renewal_delay_s, send_wake_ups
 
@@ -107,7 +108,7 @@ class BulkOperations:
         for head in filter(selection.holds, heads):
             try:
                 self.operations.restart(head, Event.RETRY, why, now_ms)
-            except NotAllowed as refusal:
+            except (NotAllowed, KeyBusy) as refusal:
                 refused[head.job_id] = str(refusal)
             except (Gone, Refused):
                 continue  # it changed meanwhile

@@ -8,12 +8,10 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
-from http import HTTPStatus
 from typing import Literal
 
 from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
 from joblane.aws.keys import KeyChanged, StoredKey
-from joblane.contract.problems import Problem
 from joblane.job.head import SAME_ATTEMPT, Head, Step, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed, apply, plan
@@ -38,7 +36,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.6
 jitter they take 0.9 s in all on average."""
 
 BUSY_S = 1
-"""When a caller may try again whose decisions were all refused."""
+"""Seconds after which a caller may try again whose decisions were all refused."""
 
 _QUEUED = {Event.RETRY: Event.RETRY_QUEUED, Event.REPLAY: Event.REPLAY_QUEUED}
 
@@ -46,7 +44,12 @@ Accepted = Granted | Queued | Replaced
 
 
 class KeyBusy(Exception):
-    """Other writes of the key came first each time."""
+    """Other writes of the key came first each time; the text is for the caller."""
+
+    def __init__(self, request: KeyRequest) -> None:
+        super().__init__(
+            f"key {request.text} is being changed by many requests; try again in a moment"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,8 @@ class KeyAdmission:
         is taken before the job is written, what was stored stays until it expires: a concurrent
         request with the same Idempotency-Key may need it.
 
-        Raises Problem 409 if the key is full, and 503 if it changes all the time; Refused if the
-        job that it resubmits is deleted.
+        Raises Problem 409 if the key is full, KeyBusy, and Refused if the job that it resubmits is
+        deleted.
         """
         request = self.rules.of_stored(head)
         kept: Head | None = None
@@ -117,11 +120,7 @@ class KeyAdmission:
             if skip is None:
                 return Submitted(stored)
             return Submitted(stored, "replaced", skip.job_id)
-        raise Problem(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            f"key {request.text} is being changed by many requests; try again in a moment",
-            retry_after_s=BUSY_S,
-        )
+        raise KeyBusy(request)
 
     def wake(self, head: Head, now_ms: int) -> Head:
         """Admit a scheduled job whose `run_at` has come: to pending, waiting or skipped.
@@ -148,7 +147,7 @@ class KeyAdmission:
             except KeyChanged:
                 continue
             return after
-        raise KeyBusy
+        raise KeyBusy(self.rules.of_stored(head))
 
     def restart(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
         """Admit an ended job again that is retried or replayed: to pending or waiting.
@@ -171,12 +170,13 @@ class KeyAdmission:
             else:
                 waits = waits_for_slot(request, decision.state, head.job_id)
                 after = _moved(head, _QUEUED[event], f"{why}; {waits}", decision, now_ms)
+                after = replace(after, queued_after=decision.state.grants)
             try:
                 self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms))
             except KeyChanged:
                 continue
             return after
-        raise KeyBusy
+        raise KeyBusy(self.rules.of_stored(head))
 
     def _reads(self, head: Head, request: KeyRequest, now_ms: int) -> Iterator[StoredKey]:
         """Read a key again and again, with pauses."""
@@ -231,4 +231,4 @@ def _placed(head: Head, decision: Accepted, request: KeyRequest) -> Head:
 
 def _moved(head: Head, event: Event, why: str, decision: Accepted, now_ms: int) -> Head:
     after = apply(head, event, plan(head, event, now_ms, why))
-    return replace(after, slot=_slot(decision))
+    return replace(after, slot=_slot(decision), queued_after=None)

@@ -11,6 +11,7 @@ from joblane.job.lifecycle import ENDED, Event, State
 from joblane.job.message import Command
 from joblane.job.moves import NotAllowed, plan
 from joblane.job.retention import Retention
+from joblane.service.key_admission import KeyAdmission
 from joblane.service.wake_up import send_wake_up
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ class Operations:
     jobs: JobStore
     lanes: Lanes
     retention: Retention
+    keyed: KeyAdmission | None = None
+    """Admits jobs with a key that are restarted; None where no job is restarted."""
 
     def move(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
         """Make one transition. Raises NotAllowed, Refused when the job has changed, Gone."""
@@ -130,10 +133,23 @@ class Operations:
                                          pending, due      ------>  sends the message
                                          pending           <------  rearm
 
-        Raises NotAllowed, Refused and Gone as `decide`.
+        A job with a key is admitted again in the transaction of the move (`KeyAdmission.restart`),
+        and has no message while it waits for a slot.
+
+        Raises NotAllowed, Refused and Gone as `decide`, and KeyBusy.
         """
-        back = self.decide(head, event, why, now_ms, exact=exact)
-        self.send(back, now_ms)
+
+        def once(seen: Head) -> Head:
+            if seen.key is None:
+                return self.move(seen, event, why, now_ms)
+            if self.keyed is None:
+                raise ValueError("jobs with a key are not restarted here")
+            admit = self.keyed.restart
+            return unless_gone(lambda: admit(seen, event, why, now_ms))
+
+        back = _repeated(once, head, exact=exact)
+        if back.state is State.PENDING:
+            self.send(back, now_ms)
         return back
 
     def send(self, head: Head, now_ms: int) -> None:

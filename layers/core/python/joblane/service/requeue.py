@@ -26,8 +26,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.jobs import JobStore, Refused
 from joblane.job.head import Head, waits_in_lane
-from joblane.job.lifecycle import Event
+from joblane.job.lifecycle import Event, State
 from joblane.job.moves import Due, NotAllowed, due
+from joblane.service.key_admission import KeyAdmission, KeyBusy
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
 
@@ -42,6 +43,8 @@ RESERVE_S = 5.0
 
 COUNTED = (
     "Woken",
+    "Queued",
+    "Skipped",
     "Sent",
     "Expired",
     "StopRequested",
@@ -53,6 +56,7 @@ COUNTED = (
 )
 """Names of the counts that a run returns.
 
+`Queued`: scheduled jobs that wait for a slot of their key now; `Skipped`: those whose key was full.
 `StopRequested`: agents asked to stop a job that is past its deadline. `Superseded`: jobs that an
 agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of
 time. `Shared`: queues whose `cluster_threads` were shared out again, and one for the
@@ -66,6 +70,7 @@ class Requeue:
 
     jobs: JobStore
     operations: Operations
+    keyed: KeyAdmission
     share: Callable[[int], int]
     """Shares out limits at a Unix time in ms; returns how many changed."""
     clock: Callable[[], float]
@@ -111,11 +116,23 @@ class Requeue:
             return self._do(head, due(head, now_ms), now_ms)
         except (Gone, Refused, NotAllowed):
             return "Superseded"
-        except (BotoCoreError, ClientError):
+        except (BotoCoreError, ClientError, KeyBusy):
             self.log.exception(
                 "a due job could not be handled", job_id=head.job_id, trace_id=head.trace_id
             )
             return "Failed"
+
+    def _wake(self, head: Head, now_ms: int) -> str:
+        """Let a scheduled job go whose `run_at` has come, if its key allows it."""
+        if head.key is None:
+            why = f"its run_at has come; {waits_in_lane(head.spec)}"
+            head = self.operations.move(head, Event.WAKE, why, now_ms)
+        else:
+            head = self.keyed.wake(head, now_ms)
+        if head.state is not State.PENDING:
+            return "Queued" if head.state is State.WAITING else "Skipped"
+        self.operations.send(head, now_ms)
+        return "Woken"
 
     def _do(self, head: Head, what: Due, now_ms: int) -> str:
         match what:
@@ -132,10 +149,7 @@ class Requeue:
                 self.jobs.rearm(head, now_ms)
                 return "StopRequested"
             case Due.WAKE:
-                why = f"its run_at has come; {waits_in_lane(head.spec)}"
-                head = self.operations.move(head, Event.WAKE, why, now_ms)
-                self.operations.send(head, now_ms)
-                return "Woken"
+                return self._wake(head, now_ms)
             case Due.SEND:
                 self.operations.send(head, now_ms)
                 return "Sent"

@@ -45,7 +45,7 @@ from joblane.job.moves import NotAllowed
 from joblane.job.spec import Batch, Submission
 from joblane.job.trace import TraceContext
 from joblane.service.admit import Admission
-from joblane.service.key_admission import KeyAdmission, Submitted, is_admitted_now
+from joblane.service.key_admission import KeyAdmission, KeyBusy, Submitted, is_admitted_now
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
 from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
@@ -88,7 +88,7 @@ class Submitter:
         `trace` is the trace context of the request, for a submission without one of its own.
 
         Raises Problem 400 for a submission that is not allowed, 409 and 422 for `key`, 409 if the
-        job's key is full, and 429 over a limit of the tenant.
+        job's key is full, and 429 over a limit of the tenant; KeyBusy.
         """
         now_ms = self.now_ms()
         first_id = self._ids(now_ms)
@@ -274,6 +274,8 @@ class Submitter:
                 return self.keyed.submit(head, now_ms, self.payloads.keep)
             except Problem as problem:
                 return problem
+            except KeyBusy as busy:
+                return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy))
             except (ClientError, BotoCoreError):
                 return _unavailable(_UNKNOWN)
 

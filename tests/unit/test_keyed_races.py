@@ -1,0 +1,161 @@
+"""The races of admission: two requests, or a request and an agent, between a read and its write.
+
+The time-lines are in `joblane.aws.keyed_jobs` and `joblane.aws.job_moves`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from functions.submission.handler import Settings, build
+from joblane.aws.clients import Clients
+from joblane.job.head import Step
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from joblane.key.decide import End, release
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.keys import START_MS, job, keys_of, put_keyed, stored
+from tests.support.requests import Api
+
+TRANSACTION = "before-call.dynamodb.TransactWriteItems"
+NOW = START_MS / 1000
+
+
+def api(clients: Clients) -> Api:
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, lambda: NOW))
+
+
+def before_write(act: Callable[[int], object], times: int = 1) -> Api:
+    """The submission function, in which `act` happens before each of its first transactions."""
+    session, count = new_session(), 0
+
+    def once(**_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count <= times:
+            act(count)
+
+    session.get_component("event_emitter").register(TRANSACTION, once)
+    return api(Clients(session))
+
+
+def body(**concurrency: object) -> dict[str, object]:
+    return {"command": ["a"], "concurrency": {"key": ["customer", "acme"], **concurrency}}
+
+
+def messages(aws: Cloud) -> int:
+    url = DESCRIPTOR.lane_url("default", "default")
+    sqs = aws.clients.make("sqs")
+    return len(sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []))
+
+
+def fail(aws: Cloud, job_id: str) -> None:
+    """Let an agent end a job."""
+    head = aws.jobs.claim(job_id, "agent-1", START_MS)
+    step = Step(State.FAILED, START_MS, head.attempt, "exit code 65")
+    aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, expires_at=START_MS))
+
+
+def free(aws: Cloud, end: End) -> None:
+    """What sequel writes when a job of the key has ended."""
+    seen = stored(aws)
+    state = release(seen.state, [end]).state
+    assert state is not None
+    keys_of(aws).write(seen, state, START_MS)
+
+
+def test_of_two_submissions_at_once_one_gets_the_slot(aws: Cloud):
+    other = api(aws.clients)
+    first: list[Any] = []
+    slow = before_write(lambda _: first.append(other("POST", "/v1/jobs", body(max_queued=1))[1]))
+    status, second = slow("POST", "/v1/jobs", body(max_queued=1))
+    assert (202, "pending", "waiting") == (status, first[0]["state"], second["state"])
+    key = stored(aws).state
+    assert ([first[0]["id"]], (second["id"],)) == (list(key.active), key.queued)
+    # The second one's message was sent before it lost its slot: an agent finds it waiting.
+    assert 2 == messages(aws)
+    head = aws.jobs.get(second["id"])
+    assert head is not None
+    assert (State.WAITING, None) == (head.state, head.slot)
+
+
+def test_of_two_submissions_at_once_to_a_key_without_a_queue_one_is_refused(aws: Cloud):
+    other = api(aws.clients)
+    slow = before_write(lambda _: other("POST", "/v1/jobs", body()))
+    status, problem = slow("POST", "/v1/jobs", body())
+    assert (409, 1, 0) == (status, problem["active"], problem["queued"])
+    assert 1 == len(stored(aws).state.active)
+
+
+def test_a_slot_that_is_freed_before_a_job_waits_goes_to_it(aws: Cloud):
+    slot = put_keyed(aws, active="A")["A"].slot
+    slow = before_write(lambda _: free(aws, End(job("A"), slot)))
+    status, found = slow("POST", "/v1/jobs", body(max_queued=1))
+    assert (202, "pending", 1) == (status, found["state"], messages(aws))
+    assert {found["id"]: found["slot"]} == stored(aws).state.active
+
+
+def test_a_job_that_starts_is_not_replaced(aws: Cloud):
+    put_keyed(aws, active="A")
+    slow = before_write(lambda _: aws.jobs.claim(job("A"), "agent-1", START_MS))
+    status, problem = slow("POST", "/v1/jobs", body(when_full="replace-oldest"))
+    assert (409, "active-limit") == (status, problem["reason"])
+    head = aws.jobs.get(job("A"))
+    assert head is not None
+    assert State.ACTIVE is head.state
+    assert [job("A")] == list(stored(aws).state.active)
+
+
+def test_a_job_that_waited_and_was_granted_a_slot_is_not_replaced(aws: Cloud):
+    slot = put_keyed(aws, active="A", queued="B")["A"].slot
+    slow = before_write(lambda _: free(aws, End(job("A"), slot)))
+    status, found = slow("POST", "/v1/jobs", body(when_full="replace-oldest", max_queued=1))
+    assert (202, "waiting", None) == (status, found["state"], found["replaced"])
+    assert [job("B")] == list(stored(aws).state.active)
+
+
+def test_of_two_retries_at_once_one_gets_the_slot(aws: Cloud):
+    other = api(aws.clients)
+    ids = []
+    for _ in range(2):
+        _, found = other("POST", "/v1/jobs", body())
+        fail(aws, found["id"])
+        free(aws, End(found["id"], found["slot"]))
+        ids.append(found["id"])
+    slow = before_write(lambda _: other("POST", f"/v1/jobs/{ids[1]}/retry"))
+    status, problem = slow("POST", f"/v1/jobs/{ids[0]}/retry")
+    assert (409, [ids[1]]) == (status, list(stored(aws).state.active))
+    assert "is full: 1 of 1 jobs active" in problem["detail"]
+
+
+def test_a_key_that_changes_before_every_write_is_answered_503(aws: Cloud):
+    store = keys_of(aws)
+
+    def disturb(_: int) -> None:
+        seen = stored(aws)
+        store.write(seen, seen.state, START_MS)
+
+    status, problem = before_write(disturb, times=99)("POST", "/v1/jobs", body())
+    assert (503, True) == (status, "try again in a moment" in problem["detail"])
+    assert not stored(aws).state.active
+    answer = before_write(disturb, times=99).raw("POST", "/v1/jobs", body())
+    assert "1" == answer["headers"]["Retry-After"]
+
+
+def test_a_transaction_whose_answer_was_lost_is_found_again(aws: Cloud):
+    """The SDK has given up on it, and the client repeats the request under its key."""
+    session = new_session()
+    lost: list[object] = []
+
+    def lose(**_: Any) -> None:
+        if not lost:
+            lost.append(True)
+            raise TimeoutError("the answer was lost")
+
+    session.get_component("event_emitter").register("after-call.dynamodb.TransactWriteItems", lose)
+    slow = api(Clients(session))
+    headers = {"idempotency-key": "once"}
+    assert 500 == slow("POST", "/v1/jobs", body(), headers=headers)[0]
+    (job_id,) = stored(aws).state.active
+    status, found = slow("POST", "/v1/jobs", body(), headers=headers)
+    assert (202, job_id) == (status, found["id"])
+    assert [job_id] == list(stored(aws).state.active)
