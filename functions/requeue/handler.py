@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
-from typing import Protocol
+from functools import cache, partial
+from typing import TYPE_CHECKING, Protocol
 
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
@@ -16,19 +16,19 @@ from pydantic import Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.keyed_jobs import KeyedJobs
-from joblane.aws.keys import KeyStore
+from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
-from joblane.service.key_admission import KeyAdmission
-from joblane.service.key_rules import KeyRules
 from joblane.service.operations import Operations
 from joblane.service.requeue import COUNTED, Requeue
 from joblane.service.running_shares import RunningShares
 from joblane.service.wake_up import send_wake_up
+
+if TYPE_CHECKING:
+    from joblane.service.key_admission import KeyAdmission
 
 
 class Settings(Environment):
@@ -71,8 +71,7 @@ def build(
 ) -> Requeue:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     dynamodb = clients.make("dynamodb")
-    keys = KeyStore(dynamodb, settings.keys_table)
-    jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
+    jobs = JobStore(dynamodb, settings.jobs_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     shares = RunningShares(
         SettingsStore(dynamodb, settings.settings_table),
@@ -80,10 +79,21 @@ def build(
         settings.queues,
         {tenant: settings.limits.of(tenant).jobs_running for tenant in settings.tenants},
     )
-    keyed = KeyAdmission(
-        jobs, KeyRules(settings.concurrency), partial(send_wake_up, lanes), settings.retention
-    )
     operations = Operations(jobs, lanes, settings.retention)
+
+    @cache
+    def keyed() -> "KeyAdmission":
+        # scheduled jobs with a key are rare, and the modules would be part of every cold start
+        from joblane.aws.keyed_jobs import KeyedJobs  # noqa: PLC0415
+        from joblane.aws.keys import KeyStore  # noqa: PLC0415
+        from joblane.service.key_admission import KeyAdmission  # noqa: PLC0415
+        from joblane.service.key_rules import KeyRules  # noqa: PLC0415
+
+        send = partial(send_wake_up, lanes)
+        rules, keys = KeyRules(settings.concurrency), KeyStore(dynamodb, settings.keys_table)
+        keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
+        return KeyAdmission(keyed_jobs, rules, send, settings.retention)
+
     return Requeue(jobs, operations, keyed, shares.refresh, clock, Logger(), pool=pool)
 
 

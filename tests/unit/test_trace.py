@@ -85,7 +85,8 @@ def carried(message: dict[str, Any]) -> dict[str, str]:
 def test_a_submission_takes_the_context_of_its_request_and_reads_back_with_it(aws: Cloud, api: Api):
     status, job = api("POST", "/v1/jobs", {"command": ["true"]}, headers=HEADERS)
     assert (202, PARENT, STATE) == (status, job["traceparent"], job["tracestate"])
-    assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")
+    status, again = api("GET", f"/v1/jobs/{job['id']}")
+    assert (200, {**again, "admission": "accepted", "replaced": None}) == (status, job)
     assert CALLER == stored(aws, job["id"]).caller_trace
     (message,) = messages(aws)
     assert HEADERS == carried(message)

@@ -24,6 +24,10 @@ class Refused(Exception):
         self.head = head
 
 
+class KeyBusy(Exception):
+    """The key of a job has changed before every try to write both; the text is for the caller."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """When a write may happen, as `joblane.aws.table` writes it."""

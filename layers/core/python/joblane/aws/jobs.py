@@ -14,11 +14,11 @@ from joblane.aws.job_items import (
     trace_values,
 )
 from joblane.aws.job_moves import JobMoves
-from joblane.aws.job_table import Refused
+from joblane.aws.job_table import KeyBusy, Refused
 from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
 from joblane.job.head import DATA_DAYS, INLINE_SPEC_BYTES, Head
 
-__all__ = ["JobStore", "Refused"]
+__all__ = ["JobStore", "KeyBusy", "Refused"]
 
 
 class JobStore(JobClaims, JobMoves):

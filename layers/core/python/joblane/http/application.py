@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
 from joblane.audit.records import Action, Record, asked_json
-from joblane.aws.jobs import Refused
+from joblane.aws.jobs import KeyBusy, Refused
 from joblane.contract.access import ALL_ROLES, roles_for
 from joblane.contract.audit import Because
 from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
@@ -35,7 +35,6 @@ from joblane.job.idempotency import IdempotencyKey, idempotency_key
 from joblane.job.moves import NotAllowed
 from joblane.job.trace import TraceContext, parse_trace
 from joblane.service.audit_trail import Trail
-from joblane.service.key_admission import BUSY_S, KeyBusy
 from joblane.service.operations import Gone
 
 Affected = Callable[[str, Mapping[str, str]], Collection[str]]
@@ -64,7 +63,7 @@ No CORS header is sent, so no script of another origin can read an answer.
 
 def key_busy(busy: KeyBusy) -> Problem:
     """The answer when a job's key changed before each try to write it."""
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy), retry_after_s=BUSY_S)
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy), retry_after_s=1)
 
 
 CHANGED = "it has changed since you read it; read it again and decide again"

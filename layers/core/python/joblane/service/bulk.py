@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.jobs import JobStore, KeyBusy, Refused
 from joblane.aws.lanes import Lanes
 from joblane.contract.problems import Problem
 from joblane.job.head import Head
@@ -15,7 +15,6 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.message import is_id
 from joblane.job.moves import NotAllowed
 from joblane.queue.access import open_queues
-from joblane.service.key_admission import KeyBusy
 from joblane.service.operations import Gone, Operations
 from joblane.service.wake_up import renewal_delay_s, send_wake_ups
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
+from joblane.aws.jobs import KeyBusy
 from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
 from joblane.aws.keys import KeyChanged, StoredKey
 from joblane.job.head import SAME_ATTEMPT, Head, Step, waits_in_lane
@@ -35,21 +36,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.6
 """Bounds of the first pause between two decisions, which doubles, and of the longest one; with full
 jitter they take 0.9 s in all on average."""
 
-BUSY_S = 1
-"""Seconds after which a caller may try again whose decisions were all refused."""
-
 _QUEUED = {Event.RETRY: Event.RETRY_QUEUED, Event.REPLAY: Event.REPLAY_QUEUED}
 
 Accepted = Granted | Queued | Replaced
-
-
-class KeyBusy(Exception):
-    """Other writes of the key came first each time; the text is for the caller."""
-
-    def __init__(self, request: KeyRequest) -> None:
-        super().__init__(
-            f"key {request.text} is being changed by many requests; try again in a moment"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +109,7 @@ class KeyAdmission:
             if skip is None:
                 return Submitted(stored)
             return Submitted(stored, "replaced", skip.job_id)
-        raise KeyBusy(request)
+        raise _busy(request)
 
     def wake(self, head: Head, now_ms: int) -> Head:
         """Admit a scheduled job whose `run_at` has come: to pending, waiting or skipped.
@@ -147,7 +136,7 @@ class KeyAdmission:
             except KeyChanged:
                 continue
             return after
-        raise KeyBusy(self.rules.of_stored(head))
+        raise _busy(self.rules.of_stored(head))
 
     def restart(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
         """Admit an ended job again that is retried or replayed: to pending or waiting.
@@ -176,7 +165,7 @@ class KeyAdmission:
             except KeyChanged:
                 continue
             return after
-        raise KeyBusy(self.rules.of_stored(head))
+        raise _busy(self.rules.of_stored(head))
 
     def _reads(self, head: Head, request: KeyRequest, now_ms: int) -> Iterator[StoredKey]:
         """Read a key again and again, with pauses."""
@@ -213,6 +202,10 @@ class KeyAdmission:
 def is_admitted_now(head: Head) -> bool:
     """Whether a new job is admitted by a key at its submission, and not when it is due."""
     return head.key is not None and head.state is State.PENDING
+
+
+def _busy(request: KeyRequest) -> KeyBusy:
+    return KeyBusy(f"key {request.text} is being changed by many requests; try again in a moment")
 
 
 def _slot(decision: Accepted) -> int | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
@@ -11,8 +11,10 @@ from joblane.job.lifecycle import ENDED, Event, State
 from joblane.job.message import Command
 from joblane.job.moves import NotAllowed, plan
 from joblane.job.retention import Retention
-from joblane.service.key_admission import KeyAdmission
 from joblane.service.wake_up import send_wake_up
+
+if TYPE_CHECKING:  # most functions restart no job
+    from joblane.service.key_admission import KeyAdmission
 
 T = TypeVar("T")
 
@@ -40,7 +42,7 @@ class Operations:
     jobs: JobStore
     lanes: Lanes
     retention: Retention
-    keyed: KeyAdmission | None = None
+    keyed: "KeyAdmission | None" = None
     """Admits jobs with a key that are restarted; None where no job is restarted."""
 
     def move(self, head: Head, event: Event, why: str, now_ms: int) -> Head:

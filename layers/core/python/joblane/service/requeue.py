@@ -20,17 +20,20 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.job_items import WAKE_SHARDS
-from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.jobs import JobStore, KeyBusy, Refused
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import Due, NotAllowed, due
-from joblane.service.key_admission import KeyAdmission, KeyBusy
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
+
+if TYPE_CHECKING:
+    from joblane.service.key_admission import KeyAdmission
 
 PAGE = 100
 """Jobs per page: the maximum of one BatchGetItem."""
@@ -70,7 +73,8 @@ class Requeue:
 
     jobs: JobStore
     operations: Operations
-    keyed: KeyAdmission
+    keyed: "Callable[[], KeyAdmission]"
+    """Returns what admits scheduled jobs with a key, which most runs do not need."""
     share: Callable[[int], int]
     """Shares out limits at a Unix time in ms; returns how many changed."""
     clock: Callable[[], float]
@@ -128,7 +132,7 @@ class Requeue:
             why = f"its run_at has come; {waits_in_lane(head.spec)}"
             head = self.operations.move(head, Event.WAKE, why, now_ms)
         else:
-            head = self.keyed.wake(head, now_ms)
+            head = self.keyed().wake(head, now_ms)
         if head.state is not State.PENDING:
             return "Queued" if head.state is State.WAITING else "Skipped"
         self.operations.send(head, now_ms)

@@ -33,7 +33,7 @@ from http import HTTPStatus
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.idempotency import IdempotencyStore
-from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.jobs import JobStore, KeyBusy, Refused
 from joblane.aws.lanes import Lanes
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.contract.principal import Principal
@@ -45,7 +45,7 @@ from joblane.job.moves import NotAllowed
 from joblane.job.spec import Batch, Submission
 from joblane.job.trace import TraceContext
 from joblane.service.admit import Admission
-from joblane.service.key_admission import KeyAdmission, KeyBusy, Submitted, is_admitted_now
+from joblane.service.key_admission import KeyAdmission, Submitted, is_admitted_now
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
 from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
