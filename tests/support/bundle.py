@@ -46,13 +46,20 @@ def _base() -> Path:
     return folder
 
 
-def make_bundle(into: Path, code: Mapping[str, str]) -> tuple[str, bytes]:
-    """Zip modules with the runner and pydantic; returns the digest and the zip file."""
+def make_bundle(
+    into: Path, code: Mapping[str, str], *, compiled: bool = False
+) -> tuple[str, bytes]:
+    """Zip modules with the runner and pydantic; returns the digest and the zip file.
+
+    `compiled`: the modules too, not only what they need.
+    """
     folder = into / "bundle"
     shutil.copytree(_base(), folder)
     for name, text in code.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    if compiled:
+        compile_modules(folder)
     data = write_archive(folder, "x86_64").path.read_bytes()
     return sha256(data).hexdigest(), data
 
