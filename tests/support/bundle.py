@@ -28,7 +28,17 @@ _NOT_IN_JOBS = shutil.ignore_patterns("__pycache__", "aws", "cli", "config.py", 
 def _base() -> Path:
     """A folder with the runner and what it needs."""
     folder = Path(mkdtemp(prefix="joblane-bundle-")) / "base"
-    folder.mkdir()
+    add_dependencies(folder)
+    joblane = Path(runner.__file__).parents[1]
+    shutil.copytree(joblane, folder / "joblane", ignore=_NOT_IN_JOBS)
+    (folder / "__main__.py").write_text(MAIN)
+    compile_modules(folder)
+    return folder
+
+
+def add_dependencies(folder: Path) -> None:
+    """Copy what pydantic consists of into a folder."""
+    folder.mkdir(exist_ok=True)
     for name in DEPENDENCIES:
         spec = find_spec(name)
         if spec is None or spec.origin is None:
@@ -39,11 +49,6 @@ def _base() -> Path:
             shutil.copytree(source.parent, folder / name, ignore=ignore)
         else:
             shutil.copyfile(source, folder / source.name)
-    joblane = Path(runner.__file__).parents[1]
-    shutil.copytree(joblane, folder / "joblane", ignore=_NOT_IN_JOBS)
-    (folder / "__main__.py").write_text(MAIN)
-    compile_modules(folder)
-    return folder
 
 
 def make_bundle(
