@@ -146,8 +146,18 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "admin",
-            tables=("jobs", "agents", "audit", "conditions", "counters", "keys", "settings"),
+            tables=(
+                "jobs",
+                "agents",
+                "audit",
+                "conditions",
+                "counters",
+                "keys",
+                "settings",
+                "types",
+            ),
             environment={
+                "JOBLANE_BUCKET": resources.bucket(),
                 "JOBLANE_LOGIN": self._gate.login,
                 **self._ids(),
             },
@@ -159,10 +169,26 @@ class ApiStack(FunctionStack):
                 "JOBLANE_THREADS": json.dumps(
                     {name: queue.threads for name, queue in config.queues.items()}
                 ),
+                "JOBLANE_ARCHITECTURES": json.dumps(
+                    sorted({fleet.architecture for fleet in config.fleets.values()})
+                ),
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
+                Grant(
+                    (
+                        "dynamodb:BatchGetItem",
+                        "dynamodb:GetItem",
+                        "dynamodb:PutItem",
+                        "dynamodb:UpdateItem",
+                    ),
+                    (resources.table("types"),),
+                ),
+                Grant(("dynamodb:BatchGetItem",), (resources.table("keys"),)),
+                Grant(("dynamodb:Query",), (resources.index("keys", "by_type"),)),
+                # PutObject is that of whoever has a signed upload.
+                Grant(("s3:GetObject", "s3:PutObject"), (resources.bundles(),), OBJECTS),
                 Grant(("dynamodb:Query",), (resources.table("counters"),)),
                 Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources

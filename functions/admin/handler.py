@@ -4,9 +4,9 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 
 # isort: split
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pydantic import Json
 import joblane
 from joblane.aws.agents import AgentStore
 from joblane.aws.audit import AuditStore
+from joblane.aws.bundle_store import SIGNING, BundleStore
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.directory import AppStore, Directory
@@ -24,10 +25,11 @@ from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
+from joblane.aws.types import TypeStore
 from joblane.condition.policies import AnyPolicy
 from joblane.contract.principal import AnyAccess
 from joblane.contract.views import Login
-from joblane.deployment.names import LANES
+from joblane.deployment.names import LANES, Architecture
 from joblane.http.agent_routes import agent_routes
 from joblane.http.application import Application
 from joblane.http.audit_routes import trail_route
@@ -36,6 +38,7 @@ from joblane.http.dead_letter_routes import bulk_routes, dead_letter_routes
 from joblane.http.deployment_routes import deployment_routes
 from joblane.http.queue_routes import queue_routes
 from joblane.http.request_jobs import RequestJobs
+from joblane.http.type_routes import type_routes
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
 from joblane.service.affected import AffectedTenants
@@ -48,7 +51,9 @@ from joblane.service.key_rules import KeyRules
 from joblane.service.operations import Operations
 from joblane.service.queues import Queues, QueueStatistics
 from joblane.service.read import JobReader
+from joblane.service.schemas import Schema
 from joblane.service.thread_shares import ThreadShares
+from joblane.service.types import Types
 from joblane.service.wake_up import send_wake_up
 
 
@@ -69,6 +74,10 @@ class Settings(Environment):
     keys_table: str
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""
+    types_table: str
+    bucket: str
+    architectures: Json[tuple[Architecture, ...]]
+    """Those of the fleets."""
     access: Json[AnyAccess]
     login: Json[Login]
     retention: Json[Retention]
@@ -122,7 +131,23 @@ def build(
         clock,
     )
     condition_routes(app, conditions)
+    types = Types(
+        TypeStore(dynamodb, settings.types_table),
+        BundleStore(cache(lambda: clients.make("s3", SIGNING)), settings.bucket),
+        keys,
+        _compiled,
+        queues=settings.queues,
+        architectures=settings.architectures,
+        now_ms=app.now_ms,
+    )
+    type_routes(app, types)
     return app
+
+
+def _compiled(schema: Mapping[str, Any]) -> Schema:
+    from joblane.http.json_schema import JsonSchema  # noqa: PLC0415 - see there
+
+    return JsonSchema(schema)
 
 
 @once

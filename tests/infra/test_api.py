@@ -160,21 +160,25 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
             "JOBLANE_AGENTS_TABLE",
             "JOBLANE_BUCKET",
             "JOBLANE_COUNTERS_TABLE",
+            "JOBLANE_KEYS_TABLE",
             "JOBLANE_OUTPUT_TABLE",
             "JOBLANE_TYPES_TABLE",
         },
         "joblane-admin": shared
         | {
             "JOBLANE_AGENTS_TABLE",
+            "JOBLANE_BUCKET",
             "JOBLANE_CONDITIONS_TABLE",
             "JOBLANE_COUNTERS_TABLE",
+            "JOBLANE_KEYS_TABLE",
             "JOBLANE_LOGIN",
+            "JOBLANE_TYPES_TABLE",
         },
     } == {name: set(variables) for name, variables in environments.items()}
     submission, admin = laptop.declared("submission"), laptop.declared("admin")
-    both = {"JOBLANE_ACCESS", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
+    both = {"JOBLANE_ACCESS", "JOBLANE_CONCURRENCY", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
     assert both | {"JOBLANE_DEFAULT_QUEUE", "JOBLANE_LIMITS", "JOBLANE_MAXIMA"} == set(submission)
-    assert both | {"JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
+    assert both | {"JOBLANE_ARCHITECTURES", "JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
     assert {"default": [], "bulk": []} == submission["JOBLANE_QUEUES"] == admin["JOBLANE_QUEUES"]
 
 

@@ -72,6 +72,17 @@ ALLOWED = {
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
+    | every(
+        (
+            "dynamodb:BatchGetItem",
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+        ),
+        (TYPES,),
+    )
+    | {("dynamodb:BatchGetItem", KEYS), ("dynamodb:Query", f"{KEYS}/index/by_type")}
+    | every(("s3:GetObject", "s3:PutObject"), (BUNDLES,))
     | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))

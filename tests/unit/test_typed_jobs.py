@@ -11,7 +11,7 @@ import pytest
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.http.json_schema import MAX_PROBLEMS, JsonSchema
-from joblane.job.built_in import BUILT_IN
+from joblane.job.built_in import built_in_types
 from joblane.job.spec import MAX_PARAMS_BYTES
 from joblane.service.schemas import SchemaError
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
@@ -292,7 +292,7 @@ def test_another_type_takes_no_command(aws: Cloud, api: Api):
 
 
 def test_each_built_in_type_has_a_schema_that_can_be_used():
-    for built_in in BUILT_IN.values():
+    for built_in in built_in_types().values():
         JsonSchema(built_in.contract.params_schema)
 
 

@@ -20,6 +20,8 @@ Action = Literal[
     "dismiss",
     "drain",
     "hide",
+    "push-type",
+    "remove-type",
     "replay",
     "requeue",
     "restart-failed",
@@ -27,6 +29,7 @@ Action = Literal[
     "retry",
     "settings",
     "unhide",
+    "upload-bundle",
 ]
 
 MAX_ASKED: Final = 1024
@@ -75,7 +78,7 @@ class Record:
     who: Who | None
     """None for jobs from before this was stored."""
     target: tuple[tuple[str, str], ...] = ()
-    """Parameters of the path: `job_id`, `queue`, `agent`, `condition`."""
+    """Parameters of the path: `job_id`, `queue`, `agent`, `condition`, `type`."""
     reason: str | None = None
     asked_json: str | None = None
     """Parameters of the request besides the target; None for none, or too many."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from joblane.deployment.names import BUNDLES
+from joblane.deployment.names import bundle_key
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -31,7 +31,7 @@ class BundleDownloads:
 
         Raises BundleGone, ClientError and BotoCoreError.
         """
-        name = f"{BUNDLES}{tenant}/{sha256}"
+        name = bundle_key(tenant, sha256)
         try:
             answer = self._client().get_object(Bucket=self._bucket, Key=name)
         except ClientError as error:

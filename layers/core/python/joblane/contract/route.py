@@ -15,6 +15,10 @@ Method = Literal["GET", "POST", "PUT", "DELETE"]
 FunctionName = Literal["submission", "admin"]
 
 
+MAX_ACTION_BYTES: Final = 4096
+"""Largest body of an action: a reason, some settings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """Rate limit of a route in API Gateway for all callers together; above it, answers are 429."""
@@ -59,6 +63,10 @@ class Route:
     query: type[Query] = NoQuery
     body: type[BaseModel] | None = None
     """Body of the request; None if it has none. `Because` is optional."""
+    largest_body: int = MAX_ACTION_BYTES
+    """Bytes of a body that the audit trail reads."""
+    unrecorded: frozenset[str] = frozenset()
+    """Fields of the body that are not in the audit trail: they are long, and stored elsewhere."""
     errors: tuple[HTTPStatus, ...] = ()
     """Errors besides those that `problems` derives, such as 409 where a job's state decides."""
     rate: Rate = USUAL

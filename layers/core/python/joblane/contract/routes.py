@@ -19,6 +19,17 @@ from joblane.contract.job import Cancelled, Job, Submitted
 from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
+from joblane.contract.types import (
+    LONG_FIELDS,
+    MAX_DEFINITION_BYTES,
+    BundleInput,
+    BundleUpload,
+    Pushed,
+    PushQuery,
+    TypeInput,
+    TypePage,
+    TypeView,
+)
 from joblane.contract.views import (
     AgentDetail,
     AgentPage,
@@ -39,6 +50,8 @@ _JOB = "/v1/jobs/{job_id}"
 _DEAD = "/v1/dlq/{job_id}"
 _AGENT = "/v1/agents/{agent}"
 _QUEUE = "/v1/queues/{queue}"
+
+_TYPE = "/v1/types/{type}"
 
 _READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
 
@@ -232,6 +245,41 @@ ROUTES: Final = (
         action="settings",
         body=SettingsInput,
         errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+    ),
+    Route("GET", "/v1/types", ("jobs.read",), "List job types", TypePage),
+    Route("GET", _TYPE, ("jobs.read",), "Show a job type with its schemas", TypeView),
+    Route(
+        "PUT",
+        _TYPE,
+        ("admin.mutate",),
+        "Push a job type",
+        Pushed,
+        action="push-type",
+        body=TypeInput,
+        largest_body=MAX_DEFINITION_BYTES,
+        unrecorded=LONG_FIELDS,
+        query=PushQuery,
+        errors=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        "DELETE",
+        _TYPE,
+        ("admin.mutate",),
+        "Remove a job type; jobs that were accepted run",
+        None,
+        action="remove-type",
+        body=Because,
+        status=HTTPStatus.NO_CONTENT,
+        errors=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        "POST",
+        "/v1/bundles",
+        ("admin.mutate",),
+        "Prepare the upload of a bundle",
+        BundleUpload,
+        action="upload-bundle",
+        body=BundleInput,
     ),
     Route("GET", "/v1/openapi.json", (), "Read the OpenAPI document", Contract),
     Route("GET", "/v1/health", (), "Check that the API is up", Health),

@@ -117,6 +117,11 @@ BUNDLES: Final = "bundles/"
 """Prefixes of the objects in that bucket; the tenant follows."""
 
 
+def bundle_key(tenant: str, sha256: str) -> str:
+    """Key of a bundle in that bucket: its name is its digest."""
+    return f"{BUNDLES}{tenant}/{sha256}"
+
+
 def network_parameter(deployment: str, name: str) -> str:
     """Name of an SSM parameter with an id of the fleets' network: `/joblane/network-vpc`.
 

@@ -23,7 +23,7 @@ from joblane.contract.audit import Because
 from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
 from joblane.contract.problems import Problem, invalid, parsed, wrong
 from joblane.contract.queries import NoQuery, Query
-from joblane.contract.route import Route
+from joblane.contract.route import MAX_ACTION_BYTES, Route
 from joblane.contract.routes import BY_KEY
 from joblane.contract.strict_json import NotStrict, check, printable
 from joblane.deployment.names import PLATFORM
@@ -45,9 +45,6 @@ Model = TypeVar("Model", bound=BaseModel)
 AQuery = TypeVar("AQuery", bound=Query)
 
 PROBLEM_JSON = "application/problem+json"
-
-MAX_ACTION_BYTES = 4096
-"""Largest body of an action: a reason, some settings."""
 
 SECURITY_HEADERS = {
     "Cache-Control": "no-store",
@@ -176,12 +173,13 @@ class Application:
         if route.action is None:
             return call()
         without = route.body in {None, Because} and not self.body()
-        body = Because() if without else self.read(route.body or Because)
+        body = Because() if without else self.read(route.body or Because, route.largest_body)
         query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
+        unrecorded = {"reason", *route.unrecorded}
         record = replace(
             self._record(route.action, target),
             reason=getattr(body, "reason", None) or None,
-            asked_json=asked_json(query | body.model_dump(mode="json", exclude={"reason"})),
+            asked_json=asked_json(query | body.model_dump(mode="json", exclude=unrecorded)),
         )
         records = [record, *self._for_tenants(record)]
         for each in records:

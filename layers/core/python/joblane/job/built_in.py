@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import Any
 
 from joblane.job.spec import MAX_TIMEOUT_S
 from joblane.job.type_definition import TypeContract
@@ -23,36 +24,39 @@ def _sleep(params: Mapping[str, Any]) -> tuple[str, ...]:
     return ("sh", "-c", script, "sleep", seconds, str(int(params.get("fail_first", 0))))
 
 
-BUILT_IN: Final[Mapping[str, BuiltIn]] = {
-    "sleep": BuiltIn(
-        TypeContract(
-            description="Sleep and exit, for tests, demos and drills",
-            params_schema={
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["ms"],
-                "properties": {
-                    "ms": {
-                        "description": "Milliseconds to sleep in each attempt",
-                        "type": "integer",
-                        "minimum": 0,
-                        "maximum": MAX_TIMEOUT_S * 1000,
-                    },
-                    "fail_first": {
-                        "description": "Number of attempts that fail after their sleep",
-                        "type": "integer",
-                        "minimum": 0,
-                        "maximum": 100,
-                        "default": 0,
-                    },
-                    "items": {
-                        "description": "Work items, which are counted and not used",
-                        "type": "array",
+@cache
+def built_in_types() -> Mapping[str, BuiltIn]:
+    """The types by name. Made when first needed: most cold starts need none."""
+    return {
+        "sleep": BuiltIn(
+            TypeContract(
+                description="Sleep and exit, for tests, demos and drills",
+                params_schema={
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["ms"],
+                    "properties": {
+                        "ms": {
+                            "description": "Milliseconds to sleep in each attempt",
+                            "type": "integer",
+                            "minimum": 0,
+                            "maximum": MAX_TIMEOUT_S * 1000,
+                        },
+                        "fail_first": {
+                            "description": "Number of attempts that fail after their sleep",
+                            "type": "integer",
+                            "minimum": 0,
+                            "maximum": 100,
+                            "default": 0,
+                        },
+                        "items": {
+                            "description": "Work items, which are counted and not used",
+                            "type": "array",
+                        },
                     },
                 },
-            },
-            items="/items",
-        ),
-        _sleep,
-    )
-}
+                items="/items",
+            ),
+            _sleep,
+        )
+    }

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from joblane.aws.types import TypeStore
 from joblane.contract.problems import Problem, parsed, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
-from joblane.job.built_in import BUILT_IN
+from joblane.job.built_in import built_in_types
 from joblane.job.spec import Input, Submission
 from joblane.job.type_definition import TypeContract
 from joblane.service.schemas import Compile, Schema
@@ -68,7 +68,7 @@ class TypedAdmission:
         """
         if spec.type is None or spec.params is None:
             raise ValueError("the submission has no type")
-        built_in = BUILT_IN.get(spec.type)
+        built_in = built_in_types().get(spec.type)
         number = None if built_in is not None else self._number(tenant, spec.type, now_ms)
         contract, schema = self._contract(tenant, spec.type, number)
         if problems := schema.problems(spec.params, "params"):
@@ -102,8 +102,8 @@ class TypedAdmission:
         if (found := self._kept.get(kept_as)) is not None:
             self._kept.move_to_end(kept_as)
             return found
-        if name in BUILT_IN:
-            contract: TypeContract = BUILT_IN[name].contract
+        if (built_in := built_in_types().get(name)) is not None:
+            contract: TypeContract = built_in.contract
         else:
             version = None if number is None else self._store.version(tenant, name, number)
             if version is None:
@@ -116,7 +116,7 @@ class TypedAdmission:
         return made
 
     def _known(self, tenant: str) -> str:
-        names = sorted([*BUILT_IN, *self._store.names(tenant)])
+        names = sorted([*built_in_types(), *self._store.names(tenant)])
         more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
         return ", ".join(names[:SHOWN_NAMES]) + more
 
