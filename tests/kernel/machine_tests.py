@@ -39,6 +39,7 @@ LEFT_OUT = {
     "tests/kernel/test_systemd.py": "boots such a machine, which needs the host's systemd",
     "tests/sandbox/test_architectures.py": _VALUES,
     "tests/sandbox/test_limits_values.py": _VALUES,
+    "tests/sandbox/test_line_page.py": _SLOW,
     "tests/sandbox/test_plan.py": _VALUES,
     "tests/sandbox/test_shim_line.py": _SLOW,
     "tests/sandbox/test_shims.py": _SLOW,

@@ -1,0 +1,91 @@
+"""The examples of docs/reference/line-protocol.md, run under a real shim."""
+
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ec2_agent.host.processes import is_running
+from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.sandbox.model import Ending
+from ec2_agent.shim import files
+from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, MESSAGE_CHARS, NAMES
+from joblane.job.result import MAX_RESULT_BYTES
+from tests.sandbox.running import REPOSITORY
+from tests.sandbox.shim_jobs import HEAD, Room, ended, output
+
+PAGE = (REPOSITORY / "docs/reference/line-protocol.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(name="room")
+def _room(tmp_path: Path) -> Iterator[Room]:
+    room = Room(tmp_path)
+    yield room
+    room.let_go()
+    for directory in JobDirectory.all(tmp_path):
+        if (who := directory.read(files.SHIM)) is not None and is_running(who):
+            os.kill(who["pid"], signal.SIGKILL)
+    room.shims.close()
+    room.launcher.close()
+
+
+def example(language: str) -> str:
+    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(code)
+
+
+def run(room: Room, script: str, **changes: Any) -> tuple[Ending, bytes]:
+    directory, shim, sandbox = room.start(script, **changes)
+    end = ended(directory, shim, sandbox)
+    assert end is not None
+    return end, output(directory)
+
+
+def test_the_shell_script(room: Room):
+    end, printed = run(room, example("sh"))
+    assert (0, '{"total":6}') == (end.exit_code, end.result), printed
+    assert printed.startswith(b'refused: {"error": "must start with one of http:')
+
+
+def perl(room: Room, **changes: Any) -> tuple[Ending, bytes]:
+    return run(
+        room, f"cat > /tmp/job.pl <<'END'\n{example('perl')}END\nexec perl /tmp/job.pl", **changes
+    )
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="needs perl")
+def test_the_perl_program_as_a_command(room: Room):
+    end, printed = perl(room, head=replace(HEAD, attempt=2))
+    assert (0, {"total": 3, "attempt": 2}) == (end.exit_code, json.loads(end.result or "")), printed
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="needs perl")
+@pytest.mark.parametrize(
+    ("numbers", "code", "result", "error"),
+    [([4, 5], 0, 9, None), ([4, -5], 65, None, "negative number in the params")],
+)
+def test_the_perl_program_of_a_type(
+    room: Room, numbers: list[int], code: int, result: int | None, error: str | None
+):
+    head = replace(HEAD, spec=HEAD.spec.model_copy(update={"type": "sum"}))
+    params = json.dumps({"numbers": numbers}).encode()
+    end, printed = perl(room, head=head, typed=Typed(params))
+    found = None if end.result is None else json.loads(end.result)["total"]
+    assert (code, result, error) == (end.exit_code, found, end.failure), printed
+
+
+def test_the_page_has_every_operation_and_the_limits_of_the_code():
+    requests = dict(re.findall(r"^\| `\{\"(\w+)\": (.*?)\}` \|", PAGE, re.MULTILINE))
+    assert set(NAMES) == set(requests)
+    for number in (MAX_LINE, MAX_RESULT_BYTES):
+        assert f"{number:,} bytes" in PAGE
+    assert f"{MESSAGE_CHARS} characters" in PAGE
+    assert f"{MAX_DEPTH} levels" in PAGE
