@@ -36,6 +36,7 @@ from joblane.http.audit_routes import trail_route
 from joblane.http.condition_routes import condition_routes
 from joblane.http.dead_letter_routes import bulk_routes, dead_letter_routes
 from joblane.http.deployment_routes import deployment_routes
+from joblane.http.key_routes import key_routes
 from joblane.http.queue_routes import queue_routes
 from joblane.http.request_jobs import RequestJobs
 from joblane.http.type_routes import type_routes
@@ -47,7 +48,10 @@ from joblane.service.audit_trail import Trail
 from joblane.service.bulk import BulkOperations
 from joblane.service.conditions import Conditions
 from joblane.service.key_admission import KeyAdmission
+from joblane.service.key_clear import KeyClear
+from joblane.service.key_release import KeyRelease
 from joblane.service.key_rules import KeyRules
+from joblane.service.keys import KeyReader
 from joblane.service.operations import Operations
 from joblane.service.queues import Queues, QueueStatistics
 from joblane.service.read import JobReader
@@ -141,6 +145,9 @@ def build(
         now_ms=app.now_ms,
     )
     type_routes(app, types)
+    releases = KeyRelease(keys, jobs, lanes, app.logger, clock)
+    clear = KeyClear(keys, jobs, operations, releases)
+    key_routes(app, KeyReader(keys, jobs, app.now_ms), clear)
     return app
 
 

@@ -55,6 +55,7 @@ EXCEPTIONS = {
     "POST /v1/jobs/batch": (10, 20),
     "POST /v1/queues/{queue}/requeue": (10, 20),
     "POST /v1/queues/{queue}/restart-failed": (10, 20),
+    "DELETE /v1/keys/{scope}/{key}/queued": (10, 20),
     "GET /v1/queues": (10, 20),
     "GET /v1/jobs/{job_id}/logs": (2000, 4000),
 }

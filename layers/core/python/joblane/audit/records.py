@@ -15,6 +15,7 @@ from joblane.job.trace import Traced
 
 Action = Literal[
     "cancel",
+    "clear",
     "declare",
     "delete",
     "dismiss",

@@ -19,6 +19,7 @@ from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.errors import KeyFullError
 from joblane.client.job_calls import JobCalls, SubmissionFields
+from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
 from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
 from joblane.client.transport import Certificate
@@ -34,7 +35,7 @@ P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 
 
-class BaseClient(JobCalls[J], DeploymentCalls, TypeCalls, Generic[J, C]):
+class BaseClient(JobCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Generic[J, C]):
     """The calls of the API; J is the client's type of a job, C the connection that runs them."""
 
     _connect: type[C]

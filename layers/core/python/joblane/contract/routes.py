@@ -16,6 +16,7 @@ from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.job import Cancelled, Job, Submitted
+from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
 from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
@@ -50,6 +51,7 @@ _JOB = "/v1/jobs/{job_id}"
 _DEAD = "/v1/dlq/{job_id}"
 _AGENT = "/v1/agents/{agent}"
 _QUEUE = "/v1/queues/{queue}"
+_KEYS = "/v1/keys/{scope}"
 
 _TYPE = "/v1/types/{type}"
 
@@ -217,6 +219,31 @@ ROUTES: Final = (
         AppView,
         action="declare",
         body=Declaration,
+    ),
+    Route(
+        "GET",
+        _KEYS,
+        ("jobs.read",),
+        "List the keys of a type that jobs have or wait for",
+        KeyPage,
+        query=KeyQuery,
+    ),
+    Route(
+        "GET",
+        f"{_KEYS}/{{key}}",
+        ("jobs.read",),
+        "Show a key, its jobs and those that wait",
+        KeyDetail,
+    ),
+    Route(
+        "DELETE",
+        f"{_KEYS}/{{key}}/queued",
+        ("admin.mutate",),
+        "Cancel the jobs that wait for a key, a page at a time",
+        Cleared,
+        action="clear",
+        body=Because,
+        rate=SWEEPS,
     ),
     _change(
         _AGENT,

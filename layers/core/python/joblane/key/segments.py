@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -95,6 +96,41 @@ class KeyName:
         return cls(scope, digits)
 
 
+def to_argument(segment: str | float) -> str:
+    """A segment as an argument of the command line: inverse of `from_argument`."""
+    if not isinstance(segment, str):
+        return json.dumps(_normal(segment))
+    plain = from_argument(segment) == segment and isinstance(from_argument(segment), str)
+    return segment if plain else json.dumps(segment, ensure_ascii=False)
+
+
+def from_argument(text: str) -> Constant:
+    """A segment from an argument of the command line.
+
+    A JSON number is a number, a JSON string in its quotes is that string, and anything else is a
+    string as it stands. Raises ValueError for what cannot be a segment.
+    """
+    try:
+        value = json.loads(text, parse_constant=str)
+    except ValueError:
+        return check_segment(text)
+    is_constant = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return check_segment(value if is_constant and _is_finite(value) else text)
+
+
+def parse_segments(text: str) -> tuple[Constant, ...]:
+    """Segments from a JSON array. Raises ValueError, which does not repeat them."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, list):
+        raise ValueError("must be a JSON array")  # noqa: TRY004 - one error for all that is wrong
+    if not 1 <= len(values) <= MAX_SEGMENTS:
+        raise ValueError(f"must have 1 to {MAX_SEGMENTS} entries")
+    return tuple(map(check_segment, values))
+
+
 def segments_text(segments: Sequence[Constant]) -> str:
     """The segments as a JSON array, for people and for the hash."""
     return json.dumps([_normal(segment) for segment in segments], ensure_ascii=False)
@@ -119,6 +155,10 @@ def _normal(segment: str | float) -> Constant:
     if isinstance(segment, float) and segment.is_integer():
         return int(segment)
     return segment
+
+
+def _is_finite(value: str | float) -> bool:
+    return isinstance(value, str) or math.isfinite(value)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - a string or a number

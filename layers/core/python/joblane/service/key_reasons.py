@@ -1,6 +1,5 @@
 """What is said about keys: reasons of jobs that wait or are skipped, and refusals."""
 
-import json
 import shlex
 from http import HTTPStatus
 
@@ -8,6 +7,7 @@ from joblane.contract.problems import Problem
 from joblane.job.head import STEP_REASON_CHARS
 from joblane.key.decide import Coalesced, Rejected
 from joblane.key.request import KeyRequest
+from joblane.key.segments import to_argument
 from joblane.key.state import KeyState
 
 SHOWN_CHARS = 48
@@ -86,6 +86,7 @@ def _with_hint(text: str, request: KeyRequest) -> str:
 
 def _command(request: KeyRequest) -> str:
     """The command that shows the key; empty for segments that do not fit into a line."""
-    words = [each if isinstance(each, str) else json.dumps(each) for each in request.segments]
-    text = shlex.join(("joblane", "keys", "get", request.name.scope, *words))
+    words = [to_argument(segment) for segment in request.segments]
+    dashes = ["--"] if any(word.startswith("-") for word in words) else []
+    text = shlex.join(("joblane", "keys", "get", request.name.scope, *dashes, *words))
     return text if text.isprintable() and len(text) <= STEP_REASON_CHARS else ""

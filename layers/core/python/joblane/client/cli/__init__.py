@@ -5,7 +5,7 @@ submit.py           run, submit
 read.py             ls, get, logs, health, audit
 change.py           cancel, retry, resubmit, hide, delete, dlq, requeue, restart-failed
 wait.py             wait
-agents.py, queues.py, conditions.py, types.py   one command each
+agents.py, queues.py, conditions.py, types.py, keys.py   one command each
 login.py            login, logout
 host.py             agent, doctor
 options.py          options, and a kind of group, that several commands have

@@ -16,6 +16,7 @@ from joblane.client.cli import (
     conditions,
     exit_codes,
     host,
+    keys,
     login,
     queues,
     read,
@@ -80,6 +81,7 @@ app.add_typer(agents.commands, name="agents")
 app.add_typer(change.dead_letters, name="dlq")
 app.add_typer(conditions.commands, name="conditions")
 app.add_typer(types.commands, name="types")
+app.add_typer(keys.commands, name="keys")
 
 
 def _version(*, wanted: bool) -> None:
