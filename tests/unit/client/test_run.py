@@ -72,7 +72,7 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
     options = (
         "--queue q --priority high --cpus 0.5 --memory-mb 64 --pids 8 --cores 0-1 --io-bps 4096"
         " --tmp-mb 16 --network egress --env A=1=2 --env B= --timeout-s 2.5 --attempts 4"
-        " --backoff-s 1 --backoff-s 2 --no-restart --label team=x"
+        " --heartbeat-timeout-s 30 --backoff-s 1 --backoff-s 2 --no-restart --label team=x"
     )
     assert joblane("run", *options.split(), "--", "sh", "-c", "--env").code == 0
     assert api.requests[0].body == {
@@ -90,6 +90,7 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
         "network": "egress",
         "env": {"A": "1=2", "B": ""},
         "timeout_s": 2.5,
+        "heartbeat_timeout_s": 30.0,
         "restartable": False,
         "retry": {"max_attempts": 4, "backoff_s": [1.0, 2.0]},
         "labels": {"team": "x"},

@@ -77,6 +77,12 @@ class JobOptions:
     timeout_s: Annotated[float | None, typer.Option(help="Timeout of each attempt in seconds.")] = (
         None
     )
+    heartbeat_timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop an attempt that sends nothing on descriptor 3 for so many seconds."
+        ),
+    ] = None
     attempts: Annotated[
         int | None,
         typer.Option(help="Maximum number of attempts (default: 1 for run, 3 for submit)."),
