@@ -84,7 +84,7 @@ class UpkeepStack(FunctionStack):
         requeue = Function(
             self,
             "requeue",
-            tables=("jobs", "agents", "keys", "settings"),
+            tables=("jobs", "agents", "keys", "settings", "types"),
             environment={},
             declared={
                 **self._retention,
@@ -104,6 +104,7 @@ class UpkeepStack(FunctionStack):
                     (resources.table("settings"),),
                 ),
                 Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
+                Grant(("dynamodb:GetItem",), (resources.table("types"),)),
                 Grant(("dynamodb:Query",), (resources.index("jobs", "wake"),)),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),

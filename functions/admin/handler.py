@@ -57,6 +57,7 @@ from joblane.service.queues import Queues, QueueStatistics
 from joblane.service.read import JobReader
 from joblane.service.schemas import Schema
 from joblane.service.thread_shares import ThreadShares
+from joblane.service.type_keys import TypeKeys
 from joblane.service.types import Types
 from joblane.service.wake_up import send_wake_up
 
@@ -97,6 +98,7 @@ def build(
     dynamodb = clients.make("dynamodb")
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
     keys = KeyStore(dynamodb, settings.keys_table)
+    type_store = TypeStore(dynamodb, settings.types_table)
     jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
     agents = AgentStore(dynamodb, settings.agents_table)
     affected = AffectedTenants(settings.access.tenants, settings.queues, agents, jobs)
@@ -108,7 +110,10 @@ def build(
     deployment_routes(app, settings.login, joblane.__version__, openapi)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     keyed = KeyAdmission(
-        jobs, KeyRules(settings.concurrency), partial(send_wake_up, lanes), settings.retention
+        jobs,
+        KeyRules(settings.concurrency, TypeKeys(type_store).find),
+        partial(send_wake_up, lanes),
+        settings.retention,
     )
     operations = Operations(jobs, lanes, settings.retention, keyed)
     agent_routes(app, Agents(agents, jobs, lanes, app.now_ms))
@@ -136,7 +141,7 @@ def build(
     )
     condition_routes(app, conditions)
     types = Types(
-        TypeStore(dynamodb, settings.types_table),
+        type_store,
         BundleStore(cache(lambda: clients.make("s3", SIGNING)), settings.bucket),
         keys,
         _compiled,

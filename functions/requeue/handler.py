@@ -42,6 +42,7 @@ class Settings(Environment):
     tenants: Json[tuple[str, ...]]
     limits: Json[Limits]
     keys_table: str
+    types_table: str
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""
     retention: Json[Retention]
@@ -86,11 +87,15 @@ def build(
         # scheduled jobs with a key are rare, and the modules would be part of every cold start
         from joblane.aws.keyed_jobs import KeyedJobs  # noqa: PLC0415
         from joblane.aws.keys import KeyStore  # noqa: PLC0415
+        from joblane.aws.types import TypeStore  # noqa: PLC0415
         from joblane.service.key_admission import KeyAdmission  # noqa: PLC0415
         from joblane.service.key_rules import KeyRules  # noqa: PLC0415
+        from joblane.service.type_keys import TypeKeys  # noqa: PLC0415
 
         send = partial(send_wake_up, lanes)
-        rules, keys = KeyRules(settings.concurrency), KeyStore(dynamodb, settings.keys_table)
+        types = TypeKeys(TypeStore(dynamodb, settings.types_table))
+        rules = KeyRules(settings.concurrency, types.find)
+        keys = KeyStore(dynamodb, settings.keys_table)
         keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
         return KeyAdmission(keyed_jobs, rules, send, settings.retention)
 

@@ -108,17 +108,17 @@ def build(
         clock=clock,
     )
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
+    typed = cache(lambda: _typed(dynamodb, settings.types_table))
     admission = Admission(
         settings.deployment,
         settings.queues,
         settings.default_queue,
         settings.retention,
         settings.maxima,
-        cache(lambda: _typed(dynamodb, settings.types_table)),
+        typed,
     )
-    keyed = KeyAdmission(
-        jobs, KeyRules(settings.concurrency), partial(send_wake_up, lanes), settings.retention
-    )
+    rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
+    keyed = KeyAdmission(jobs, rules, partial(send_wake_up, lanes), settings.retention)
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
     submitter = Submitter(

@@ -62,8 +62,8 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
     assert (1, len(machines)) == (few.machines, many.machines)
     assert [len(LANES) + 1, 2 * len(LANES) + 1] == [few.letter_readers, many.letter_readers]
     assert len(production.resources("AWS::CloudWatch::Alarm")) == few.alarms > 0
-    tables = {"joblane-jobs", "joblane-agents", "joblane-keys", "joblane-settings"}
-    assert tables == few.tables["requeue"]
+    tables = ("jobs", "agents", "keys", "settings", "types")
+    assert {f"joblane-{table}" for table in tables} == few.tables["requeue"]
     schedules = [r for r in production.properties("AWS::Events::Rule") if "ScheduleExpression" in r]
     assert len(schedules) == len(few.scheduled)
     assert 43_800 == round(few.scheduled["requeue"])

@@ -120,6 +120,7 @@ ALLOWED = {
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
     | {("dynamodb:Query", f"{JOBS}/index/wake"), ("dynamodb:Query", AGENTS)}
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
+    | {("dynamodb:GetItem", TYPES)}
     | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),

@@ -22,7 +22,7 @@ from joblane.contract.problems import Problem, parsed, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
 from joblane.job.built_in import built_in_types
 from joblane.job.spec import Input, Submission
-from joblane.job.type_definition import TypeContract
+from joblane.job.type_definition import TypeContract, TypeKey
 from joblane.service.schemas import Compile, Schema
 
 MAX_KEPT: Final = 200
@@ -86,6 +86,13 @@ class TypedAdmission:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
             changes["items"] = counted
         return Typed(_changed(spec, changes), contract, number)
+
+    def key(self, tenant: str, name: str, version: int) -> TypeKey | None:
+        """Return the key of a version of a type; None for a type without one.
+
+        Raises ClientError and BotoCoreError.
+        """
+        return self._contract(tenant, name, version).contract.key
 
     def _number(self, tenant: str, name: str, now_ms: int) -> int | None:
         """The version of new jobs; None if there is no such type."""
