@@ -129,10 +129,7 @@ class Attempt:
             shipper.follow()
         ending = await job.end()
         if self._abandoned or (ending is not None and ending.lease_lost):
-            await shipper.abandon()
-            job.remove()
-            await job.gone(GONE_S)
-            self._give_up()
+            await self._discard(job, shipper)
             return
         arrived = await shipper.finish(SHIP_TIMEOUT_S)
         if not arrived:
@@ -147,11 +144,18 @@ class Attempt:
         )
         stored = await self._with_result(job, result)
         if stored is None:
-            self._give_up()
+            await self._discard(job, shipper)
             return
         await self.parts.recorder.record(head, self.delivery, stored)
         shipper.then(job.remove)  # if killed before that, the next agent ships and removes
         await job.gone(GONE_S)
+
+    async def _discard(self, job: RunningJob, shipper: OutputShipper) -> None:
+        """Report nothing about a job whose lease is lost, and remove its directory."""
+        await shipper.abandon()
+        job.remove()
+        await job.gone(GONE_S)
+        self._give_up()
 
     async def _with_result(self, job: RunningJob, result: AttemptResult) -> AttemptResult | None:
         """Store a large result of a job that succeeded; None once the job was abandoned.

@@ -192,6 +192,9 @@ def test_an_abandoned_attempt_stores_no_result_and_reports_nothing(aws: Cloud, l
     head = aws.jobs.get(JOB)
     assert head is not None
     assert State.ACTIVE is head.state
+    job = attempt.job
+    assert job is not None
+    assert not job.directory.path.exists()
 
 
 def test_an_outcome_of_an_earlier_version_is_read(aws: Cloud, launcher: Launcher):

@@ -24,6 +24,7 @@ from tests.support.attempts import output, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.bundle import make_bundle, plain_bundle
 from tests.support.jobs import JOB, submission
+from tests.support.scarcity import disk
 from tests.support.types import store_type, type_store
 
 ARCHITECTURE = {"aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
@@ -204,6 +205,23 @@ def test_what_this_instance_cannot_run_fails_for_good_and_is_named(
         JobTypes(type_store(here.aws), here.cache).command(head)
     assert why in str(problem.value)
     assert str(problem.value)[:60] in head.timeline[-1].reason
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_none_for_a_while(
+    here: Deployment, shop: tuple[str, bytes]
+):
+    here.push(shop)
+    with disk(here.into / "small", "size=1m"):
+        small = BundleCache(here.into / "small" / "bundles", here.cache._download)  # noqa: SLF001
+        attempt = replace(here, cache=small).claim({"origin": "acme"})
+        asyncio.run(attempt.run())
+        assert {"boot", f"{shop[0]}.use"} == {entry.name for entry in small.directory.iterdir()}
+    head = here.aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.PENDING, 0) == (head.state, head.attempt)
+    assert "its bundle could not be unpacked: [Errno 28] No space left" in head.timeline[-1].reason
+    assert attempt.parts.starter.capacity.left <= 0
 
 
 def test_a_version_that_is_gone_fails_the_job(here: Deployment):
