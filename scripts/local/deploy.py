@@ -72,10 +72,12 @@ def local_config(machine: str) -> str:
     text = Path(__file__).with_name("joblane.toml").read_text(encoding="utf-8")
     # scripts/setup creates both virtual environments with this Python.
     runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for key, value in (("architecture", _ARCHITECTURES[machine]), ("runtime", runtime)):
+    here = _ARCHITECTURES[machine]
+    # The architecture of the functions, and that of the fleet: types are pushed for the latter.
+    for key, value, lines in (("architecture", here, 2), ("runtime", runtime, 1)):
         text, replaced = re.subn(rf'(?m)^{key} = ".*"$', f'{key} = "{value}"', text)
-        if replaced != 1:
-            raise LocalError(f"scripts/local/joblane.toml: needs exactly one line `{key} = ...`")
+        if replaced != lines:
+            raise LocalError(f"scripts/local/joblane.toml: needs {lines} lines `{key} = ...`")
     return text
 
 

@@ -82,8 +82,9 @@ def test_a_process_that_will_not_end_is_killed_with_its_children(
 def test_a_process_is_asked_before_it_is_killed(tmp_path: Path) -> None:
     process = start(
         tmp_path,
-        "import signal, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), exit(0)))\n"
+        "import os, signal, time\n"
+        # Not print: the signal may come while it still writes 'ready'.
+        "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'asked\\n'), os._exit(0)))\n"
         "print('ready', flush=True)\n"
         "time.sleep(600)",
     )
@@ -184,6 +185,7 @@ def test_the_local_configuration_is_valid_and_for_this_machine() -> None:
         config.functions.architecture,
         config.functions.runtime,
     )
+    assert {"arm64"} == {fleet.architecture for fleet in config.fleets.values()}
     assert ("destroy", {"demo", "other", "small", "limited"}) == (
         config.removal,
         set(config.tenants),

@@ -88,6 +88,8 @@ def test_params_go_there_and_back_also_through_a_strict_model():
     assert sent == {"origin": "a", "tickets": [], "from": "2026-11-22T00:00:00Z"}
     assert sync.load_params(sent) == params
     assert sync.load_result({"synced": 1}) == Done(synced=1)
+    wrong = Sync.model_construct(origin=3, tickets=())  # type: ignore[arg-type]
+    assert sync.dump_params(wrong)["origin"] == 3
     with pytest.raises(TypeError, match="sync takes Sync, not Done"):
         sync.dump_params(Done(synced=1))  # type: ignore[arg-type]
 

@@ -126,7 +126,8 @@ class JobType(Generic[P, R]):
         if not isinstance(params, self.params_model):
             expected = self.params_model.__name__
             raise TypeError(f"{self.name} takes {expected}, not {type(params).__name__}")
-        return params.model_dump(mode="json", by_alias=True)
+        # Without warnings of values that do not fit: the API refuses them, each by its field.
+        return params.model_dump(mode="json", by_alias=True, warnings=False)
 
     def load_params(self, params: object) -> P:
         """Validate the params of a submission, as JSON. Raises `pydantic.ValidationError`."""
