@@ -9,7 +9,7 @@ from typing import Any
 
 import botocore.session
 
-from tests.support.aws import INDEXES
+from tests.support.aws import INDEXES, KEY_INDEXES, KEYS_TABLE
 
 
 @dataclass
@@ -40,12 +40,16 @@ class Meter:
         """Count every call of a session; `spare` is a DynamoDB client of another session."""
         emitter = session.get_component("event_emitter")
         emitter.register("before-call", self._called)
-        emitter.register("provide-client-params.dynamodb.PutItem", self._put)
+        emitter.register("provide-client-params.dynamodb.PutItem", partial(self._put, spare))
         for operation in ("UpdateItem", "DeleteItem"):
             emitter.register(
                 f"provide-client-params.dynamodb.{operation}", partial(self._before_write, spare)
             )
             emitter.register(f"after-call.dynamodb.{operation}", self._after_write)
+        emitter.register(
+            "provide-client-params.dynamodb.TransactWriteItems", partial(self._before_parts, spare)
+        )
+        emitter.register("after-call.dynamodb.TransactWriteItems", self._after_parts)
         for operation in ("GetItem", "BatchGetItem", "Query"):
             emitter.register(f"after-call.dynamodb.{operation}", self._read)
 
@@ -53,8 +57,13 @@ class Meter:
         with self._lock:
             self.calls[f"{model.service_model.service_name}.{model.name}"] += 1
 
-    def _put(self, params: dict[str, Any], **_: Any) -> None:
-        units = _units(item_size(params["Item"])) + len(_entries(params["Item"]))
+    def _put(self, spare: Any, params: dict[str, Any], **_: Any) -> None:
+        before: dict[str, Any] = {}
+        if params["TableName"] == KEYS_TABLE:  # all others put new items
+            table, key = _place({"Put": params})
+            before = spare.get_item(TableName=table, Key=key).get("Item", {})
+        size = max(item_size(before), item_size(params["Item"]))
+        units = _units(size) + len(_entries(before) ^ _entries(params["Item"]))
         with self._lock:
             self.write_units += units
 
@@ -75,10 +84,38 @@ class Meter:
         with self._lock:
             self.write_units += _units(size) + len(_entries(before) ^ _entries(after))
 
+    def _before_parts(
+        self, spare: Any, params: dict[str, Any], context: dict[str, Any], **_: Any
+    ) -> None:
+        def look() -> list[dict[str, Any]]:
+            """The items of the transaction."""
+            return [
+                spare.get_item(TableName=table, Key=key).get("Item", {})
+                for table, key in map(_place, params["TransactItems"])
+            ]
+
+        context["meter_parts"], context["meter_items"] = look, look()
+
+    def _after_parts(self, context: dict[str, Any], **_: Any) -> None:
+        """A write of a transaction costs twice its units, its index entries what they always do."""
+        for before, after in zip(context["meter_items"], context["meter_parts"](), strict=True):
+            units = 2 * _units(max(item_size(before), item_size(after)))
+            with self._lock:
+                self.write_units += units + len(_entries(before) ^ _entries(after))
+
     def _read(self, http_response: Any, **_: Any) -> None:
         with self._lock:
             self.reads += 1
             self.bytes_read += len(http_response.content)
+
+
+def _place(part: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Table and key of a part of a transaction."""
+    ((_, request),) = part.items()
+    table = request["TableName"]
+    item = request.get("Key") or request["Item"]
+    names = ("key",) if table == KEYS_TABLE else ("job_id", "sk")
+    return table, {name: item[name] for name in names}
 
 
 def _units(size: int) -> int:
@@ -89,7 +126,7 @@ def _entries(item: dict[str, Any]) -> set[tuple[str, str]]:
     """The index entries of an item: one of under a kilobyte wherever it has the index's keys."""
     return {
         (index, str([item[name] for name in keys]))
-        for index, keys in [*INDEXES.items(), ("by_job", ("job", "id"))]
+        for index, keys in [*INDEXES.items(), *KEY_INDEXES.items(), ("by_job", ("job", "id"))]
         if all(name in item for name in keys)
     }
 

@@ -5,19 +5,24 @@ import time
 from collections.abc import Callable
 
 import pytest
+from aws_lambda_powertools.logging import Logger
 
 from ec2_agent.sandbox.launcher import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
+from joblane.aws.keys import KeyStore
+from joblane.aws.lanes import Lanes
 from joblane.job.head import INLINE_SPEC_BYTES, Step, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.key.decide import End
+from joblane.service.key_release import KeyRelease
 from scripts.costs.output import output
 from scripts.costs.prices import dollars_per_million
 from scripts.costs.usage import JOB as USED
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, new_session
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter, item_size
 from tests.support.requests import Api
@@ -143,6 +148,64 @@ def test_submitting_a_typed_job_costs_one_read_more_than_a_command(
         assert 202 == api("POST", "/v1/jobs", body)[0]
         assert (2, reads) == (meter.write_units, meter.reads)
     assert {"dynamodb.GetItem": 1, "dynamodb.PutItem": 1, "sqs.SendMessage": 1} == meter.calls
+
+
+def keyed(**concurrency: object) -> dict[str, object]:
+    return {"command": ["true"], "concurrency": {"key": ["customer", "acme"], **concurrency}}
+
+
+def test_the_admission_of_a_job_with_a_key_costs_five_write_units_and_one_read(
+    meter: Meter, api: Api
+):
+    """And one more the first time in a day: the row of the key enters its index."""
+    api("POST", "/v1/jobs", keyed(max_queued=3))
+    assert (6, 1) == (meter.write_units, meter.reads)
+    meter.reset()
+    assert "waiting" == api("POST", "/v1/jobs", keyed(max_queued=3))[1]["state"]
+    assert {"dynamodb.GetItem": 1, "dynamodb.TransactWriteItems": 1} == meter.calls
+    assert 5 == meter.write_units
+
+
+def test_a_job_that_a_key_refuses_costs_no_write(meter: Meter, api: Api):
+    api("POST", "/v1/jobs", keyed())
+    meter.reset()
+    assert 409 == api("POST", "/v1/jobs", keyed())[0]
+    assert {"dynamodb.GetItem": 1, "dynamodb.BatchGetItem": 1} == meter.calls
+    meter.reset()
+    assert 200 == api("POST", "/v1/jobs", keyed(when_full="coalesce"))[0]
+    assert {"dynamodb.GetItem": 2} == meter.calls  # the key, and the job that is there
+    assert 0 == meter.write_units
+
+
+def test_a_job_with_a_key_costs_eight_write_units_and_nine_if_it_waited(
+    meter: Meter, metered: Clients, api: Api, run_one: RunOne
+):
+    dynamodb = metered.make("dynamodb")
+    jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
+    lanes = Lanes(metered.make("sqs"), DESCRIPTOR.queue_url_prefix, DESCRIPTOR.name)
+    keys = KeyRelease(KeyStore(dynamodb, KEYS_TABLE), jobs, lanes, Logger(), time.time)
+
+    def released(job_id: str) -> None:
+        head = jobs.get(job_id)
+        assert head is not None
+        assert head.key is not None
+        assert State.COMPLETED is head.state
+        keys.release("acme", head.key, [End(job_id, head.slot)])
+
+    released(run_one(keyed(max_queued=1)))
+    meter.reset()
+    released(run_one(keyed(max_queued=1)))
+    assert 8 == meter.write_units
+    meter.reset()
+    _, first = api("POST", "/v1/jobs", keyed(max_queued=1))
+    _, second = api("POST", "/v1/jobs", keyed(max_queued=1))
+    assert ("pending", "waiting") == (first["state"], second["state"])
+    for job in (first, second):
+        head = jobs.claim(job["id"], "i-0123456789abcdef0", int(time.time() * 1000))
+        step = Step(State.COMPLETED, head.timeline[-1].at_ms, 1, "exit code 0")
+        jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, exit_code=0))
+        released(job["id"])
+    assert 8 + 9 == meter.write_units
 
 
 def test_a_deadline_costs_its_row_in_the_index(meter: Meter, run_one: RunOne):
