@@ -97,6 +97,66 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
     }
 
 
+def test_the_key_of_a_job_is_an_option_a_segment(api: FakeApi, joblane: Joblane) -> None:
+    key = "--key customer --key 7 --max-active 2 --max-queued 9 --when-full coalesce"
+    assert joblane("submit", *key.split(), "--key", '"7"', "--", "true").code == 0
+    assert api.requests[-1].body["concurrency"] == {
+        "key": ["customer", 7, "7"],
+        "max_active": 2,
+        "max_queued": 9,
+        "when_full": "coalesce",
+    }
+    assert joblane("run", "--concurrency", "per-customer", "--", "true").code == 0
+    assert api.requests[1].body["concurrency"] == "per-customer"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--max-queued", "3"], "--max-queued needs --key"),
+        (["--key", "a", "--concurrency", "b"], "exclude each other"),
+        (["--key", "x" * 201], "--key must be at most 200 bytes"),
+    ],
+)
+def test_options_of_a_key_that_do_not_fit_are_refused_here(
+    api: FakeApi, joblane: Joblane, options: list[str], said: str
+) -> None:
+    ran = joblane("submit", *options, "--", "true")
+    assert ran.code == 2
+    assert said in ran.said
+    assert not api.requests
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_the_refusal_of_a_full_key_is_a_sentence(
+    api: FakeApi, joblane: Joblane, command: str
+) -> None:
+    detail = 'key ["a"] is full: 1 of 1 jobs active, 0 of 0 queued'
+    members = {"reason": "active-limit", "active": 1, "queued": 0, "limit": 1, "key": ["a"]}
+    api.faults.append(problem(409, "Conflict", detail=detail, **members))
+    ran = joblane(command, "--key", "a", "--", "true")
+    assert ran.code == 64
+    assert ran.said == f"joblane: 409 Conflict: {detail}\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"admission": "accepted", "replaced": None}, ""),
+        ({"admission": "coalesced"}, "job 01J0 stands for this one"),
+        ({"admission": "replaced", "replaced": "01HX"}, "job 01HX of the same key is skipped"),
+    ],
+)
+def test_what_became_of_the_submission_is_said(
+    api: FakeApi, joblane: Joblane, answer: dict[str, object], said: str
+) -> None:
+    api.on_submit = lambda job: job.data.update(answer)
+    ran = joblane("submit", "--key", "a", "--", "true")
+    assert (ran.code, ran.stdout) == (0, b"01J0\n")
+    assert said in ran.said
+    assert bool(said) == bool(ran.said)
+
+
 def test_run_tries_once_and_submit_leaves_it_to_the_api(api: FakeApi, joblane: Joblane) -> None:
     joblane("run", "echo", "-n", "no dashes needed")
     joblane("submit", "--", "echo")
