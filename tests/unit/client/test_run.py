@@ -10,6 +10,7 @@ import termios
 import threading
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -155,6 +156,41 @@ def test_what_became_of_the_submission_is_said(
     assert (ran.code, ran.stdout) == (0, b"01J0\n")
     assert said in ran.said
     assert bool(said) == bool(ran.said)
+
+
+def test_a_job_of_a_type_has_its_params_in_a_file(
+    api: FakeApi, joblane: Joblane, tmp_path: Path
+) -> None:
+    file = tmp_path / "params.json"
+    file.write_text('{"origin": "acme"}')
+    assert joblane("submit", "--type", "sync", "--params", str(file)).code == 0
+    assert joblane("submit", "--type", "tidy").code == 0
+    assert [request.body for request in api.requests] == [
+        {"type": "sync", "params": {"origin": "acme"}},
+        {"type": "tidy", "params": {}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([], "give a program after --, or --type"),
+        (["--params", "{}/list", "--", "true"], "--params needs --type"),
+        (["--type", "sync", "--", "true"], "a command and --type exclude each other"),
+        (["--type", "sync", "--params", "{}/none"], "none: No such file or directory"),
+        (["--type", "sync", "--params", "{}/text"], "text is not JSON"),
+        (["--type", "sync", "--params", "{}/list"], "list must contain a JSON object"),
+    ],
+)
+def test_what_is_no_job_of_a_type_is_refused_here(
+    api: FakeApi, joblane: Joblane, tmp_path: Path, words: list[str], problem: str
+) -> None:
+    (tmp_path / "text").write_text("{")
+    (tmp_path / "list").write_text("[1]")
+    result = joblane("submit", *(word.replace("{}", str(tmp_path)) for word in words))
+    assert result.code == 2
+    assert problem in result.said
+    assert not api.requests
 
 
 def test_run_tries_once_and_submit_leaves_it_to_the_api(api: FakeApi, joblane: Joblane) -> None:

@@ -127,6 +127,23 @@ def test_a_full_key(api: FakeApi, connect: Connect):
             client.submit(["a", "command"])
 
 
+def test_a_type_by_its_name_needs_no_handler_here(api: FakeApi, connect: Connect):
+    api.on_submit = ends_with({"synced": [1]})
+    with connect(api.url) as client:
+        submitted = client.submit("sync", {"origin": "acme"}, priority="high")
+        assert submitted.job is not None
+        assert {"synced": [1]} == client.wait(submitted.job.id).data["result"]
+        with pytest.raises(InputError, match="must be a mapping"):
+            client.submit("sync", [1])
+        with pytest.raises(InputError, match="a type needs params"):
+            client.submit("sync")
+    assert api.requests[0].body == {
+        "type": "sync",
+        "params": {"origin": "acme"},
+        "priority": "high",
+    }
+
+
 @pytest.mark.parametrize("status", ["accepted", "coalesced", "replaced", "of the future"])
 def test_what_became_of_a_submission(api: FakeApi, connect: Connect, status: str):
     job = FakeJob({"id": "01J", "state": "pending", "admission": status, "replaced": "01H"})

@@ -10,7 +10,7 @@ With `AsyncClient`, the same with `async with`, `await` and `async for`. Each me
 `joblane.JoblaneError`; reads have been retried before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from joblane.client.answers import JobJson
@@ -18,7 +18,7 @@ from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.errors import KeyFullError
-from joblane.client.job_calls import JobCalls, SubmissionFields
+from joblane.client.job_calls import JobCalls, SubmissionFields, is_typed
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
 from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
@@ -118,6 +118,15 @@ class Client(BaseClient[JobRef, Connection]):
     @overload
     def submit(
         self,
+        command: str,
+        params: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> SubmitResult[JobRef]: ...
+    @overload
+    def submit(
+        self,
         command: JobType[P, R],
         params: P,
         *,
@@ -126,13 +135,13 @@ class Client(BaseClient[JobRef, Connection]):
     ) -> SubmitResult[JobRef[R]]: ...
     def submit(
         self,
-        command: Sequence[str] | JobType[Any, Any],
+        command: Sequence[str] | str | JobType[Any, Any],
         params: Any = None,
         *,
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
     ) -> JobRef[Any] | SubmitResult[Any]:
-        """Submit a command, or a job of a type with its params.
+        """Submit a command, or a job of a type, its handler or its name, with its params.
 
         The API sets the default of each field that is None or missing.
         `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
@@ -142,8 +151,9 @@ class Client(BaseClient[JobRef, Connection]):
         `fields` for each field that the API refused.
 
         For a command, returns the job, and raises `KeyFullError` if its `concurrency` does not
-        allow it. For a handler, returns a `SubmitResult`, whose `status` says whether the job was
-        accepted, rejected, coalesced or replaced another one.
+        allow it. For a type, returns a `SubmitResult`, whose `status` says whether the job was
+        accepted, rejected, coalesced or replaced another one. By its name a type needs no handler
+        here: params are a mapping, and the `result` of a completed job is in `job.data`.
 
         The job belongs to the caller's trace: to the current span if the program uses
         OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.
@@ -152,13 +162,14 @@ class Client(BaseClient[JobRef, Connection]):
         again. With an `idempotency_key` (one for each job, such as a UUID; it costs one write
         unit) it is sent until it is answered, and creates one job.
         """
-        if not isinstance(command, JobType):
+        if not is_typed(command, params):
             return self._submit_command(command, params, idempotency_key, fields)
         try:
             data = self._submit_typed(command, params, idempotency_key, fields)
         except KeyFullError as error:
             return SubmitResult("rejected", None, error=error)
-        job: JobRef[Any] = JobRef(self, data, command)
+        handler = command if isinstance(command, JobType) else None
+        job: JobRef[Any] = JobRef(self, data, handler)
         return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))
 
 
@@ -208,6 +219,15 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     @overload
     async def submit(
         self,
+        command: str,
+        params: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> SubmitResult[AsyncJobRef]: ...
+    @overload
+    async def submit(
+        self,
         command: JobType[P, R],
         params: P,
         *,
@@ -216,18 +236,20 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     ) -> SubmitResult[AsyncJobRef[R]]: ...
     async def submit(
         self,
-        command: Sequence[str] | JobType[Any, Any],
+        command: Sequence[str] | str | JobType[Any, Any],
         params: Any = None,
         *,
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
     ) -> AsyncJobRef[Any] | SubmitResult[Any]:
         """Submit a command, or a job of a type with its params; see `Client.submit`."""
-        if not isinstance(command, JobType):
+        if not is_typed(command, params):
             return await self._submit_command(command, params, idempotency_key, fields)
         try:
             data = await self._submit_typed(command, params, idempotency_key, fields)
         except KeyFullError as error:
             return SubmitResult("rejected", None, error=error)
-        job: AsyncJobRef[Any] = AsyncJobRef(self, data, command)
+        job: AsyncJobRef[Any] = AsyncJobRef(
+            self, data, command if isinstance(command, JobType) else None
+        )
         return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))

@@ -99,34 +99,45 @@ class SubmissionFields(TypedDict, total=False):
     """What comes with `traceparent`."""
 
 
+def is_typed(command: object, params: object) -> bool:
+    """Whether a submission is of a type: a handler, or a name with params."""
+    return isinstance(command, JobType) or (isinstance(command, str) and params is not None)
+
+
 class JobCalls(LogCalls, ABC, Generic[J]):
     """The calls; J is the client's type of a job."""
 
     @ApiCall
     def _submit_command(
         self,
-        command: Sequence[str],
+        command: Sequence[str] | JobType[Any, Any],
         params: object,
         idempotency_key: str | None,
         fields: SubmissionFields,
     ) -> Call[J]:
-        if isinstance(command, str):
-            raise InputError('the command must be a list of words, such as ["echo", "hello"]')
+        if isinstance(command, str | JobType):
+            words = 'the command must be a list of words, such as ["echo", "hello"]'
+            raise InputError(f"{words}; a type needs params")
         if params is not None:
-            raise InputError("params are for a handler; a command has its arguments")
+            raise InputError("params are for a type; a command has its arguments")
         what = {"command": list(command)}
         return self._handle((yield from self._submit(what, idempotency_key, fields)))
 
     @ApiCall
     def _submit_typed(
         self,
-        handler: JobType[Any, Any],
-        params: Any,  # noqa: ANN401 - the params of the handler
+        job_type: Sequence[str] | str | JobType[Any, Any],
+        params: Any,  # noqa: ANN401 - the params of the type
         idempotency_key: str | None,
         fields: SubmissionFields,
     ) -> Call[JobJson]:
+        if not isinstance(job_type, JobType):
+            if not isinstance(params, Mapping):
+                raise InputError("the params of a type that is named must be a mapping")
+            named = {"type": job_type, "params": dict(params)}
+            return self._submit(named, idempotency_key, fields)
         try:
-            what = {"type": handler.name, "params": handler.dump_params(params)}
+            what = {"type": job_type.name, "params": job_type.dump_params(params)}
         except (TypeError, ValueError) as error:
             raise InputError(str(error)) from error
         return self._submit(what, idempotency_key, fields)

@@ -1,9 +1,12 @@
 """Options of the commands `run` and `submit` that describe a job."""
 
 import inspect
+import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
@@ -29,9 +32,21 @@ class JobOptions:
     """Options of `run` and `submit` that describe a job."""
 
     command: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="CMD", help="The program and its arguments.", show_default=False),
-    ]
+    ] = None
+    job_type: Annotated[
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="Job type, in place of a command."),
+    ] = None
+    params: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --type: JSON file with the params; - reads standard input.",
+            allow_dash=True,
+        ),
+    ] = None
     name: Annotated[str | None, typer.Option(help="Name of the job, up to 128 characters.")] = None
     queue: Annotated[str | None, typer.Option(help="Queue (default: the API's default).")] = None
     priority: Annotated[
@@ -153,16 +168,32 @@ class JobOptions:
     def submit(self, client: "Client", *, attempts: int | None = None) -> "JobRef":
         """Submit the job; `attempts` is the default of --attempts. Raises `JoblaneError`."""
         try:
-            return client.submit(self.command, **self._fields(attempts))
+            return self._submitted(client, self._fields(attempts))
         except (UnreachableError, ServerError, AnswerError) as error:
             if not isinstance(error, UnreachableError) or error.sent:
                 terminal.note("the job may have been accepted; check with: joblane ls")
             raise
 
+    def _submitted(self, client: "Client", values: dict[str, Any]) -> "JobRef":
+        if self.job_type is None:
+            if self.params is not None:
+                raise typer.BadParameter("--params needs --type")
+            if not self.command:
+                raise typer.BadParameter("give a program after --, or --type")
+            return client.submit(self.command, **values)
+        if self.command:
+            raise typer.BadParameter("a command and --type exclude each other")
+        params = {} if self.params is None else json_object("--params", self.params)
+        result = client.submit(self.job_type, params, **values)
+        if result.error is not None:
+            raise result.error
+        return cast("JobRef", result.job)
+
     def _fields(self, attempts: int | None) -> dict[str, Any]:
         """Fields of the submission: each is the option of its name, except those set here."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        del own["command"]
+        for name in ("command", "job_type", "params"):
+            del own[name]
         resources = {name: own.pop(name) for name in RESOURCES}
         max_attempts = own.pop("attempts")
         retry = {
@@ -182,6 +213,20 @@ class JobOptions:
             "deadline": _time("--deadline", self.deadline),
         }
         return _given(own)
+
+
+def json_object(option: str, file: Path) -> dict[str, Any]:
+    """Read a JSON object from a file, or from standard input for `-`."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        found = json.loads(text)
+    except OSError as error:
+        raise typer.BadParameter(f"{option}: {file}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{option}: {file} is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise typer.BadParameter(f"{option}: {file} must contain a JSON object")
+    return found
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,8 +83,10 @@ def _step(step: Mapping[str, Any], show: Callable[[object], str]) -> str:
 
 
 def command(data: Mapping[str, Any]) -> str:
-    """The command, quoted for a shell."""
+    """The command, quoted for a shell; of a job type that has a handler, its name."""
     words = data.get("command")
+    if not words and data.get("type") is not None:
+        return plain(data["type"])
     if isinstance(words, list) and all(isinstance(word, str) for word in words):
         return shlex.join(words)
     return plain(words)

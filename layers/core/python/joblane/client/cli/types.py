@@ -81,7 +81,7 @@ def ls(ctx: typer.Context, *, json: Json = False) -> None:
 def get(ctx: typer.Context, name: Name, *, json: Json = False) -> None:
     """Show the current version of a job type."""
     found = connect(ctx).type(name)
-    terminal.show(found, lambda: formats.record(found), as_json=json)
+    terminal.show(found, lambda: formats.record(_shown(found)), as_json=json)
 
 
 @commands.command("rm")
@@ -94,6 +94,19 @@ def _outcome(entry: dict[str, Any]) -> str:
     changes = entry.get("changes") or []
     what = f": {', '.join(map(str, changes))}" if changes else ""
     return f"{entry.get('type')} {entry.get('change')}, version {entry.get('version')}{what}"
+
+
+def _shown(entry: dict[str, Any]) -> dict[str, Any]:
+    """Fields for people; --json prints the schemas as well, which take a page each."""
+    params = entry.get("params_schema") or {}
+    required = set(params.get("required") or ())
+    fields = [name if name in required else f"[{name}]" for name in params.get("properties") or ()]
+    shown = {
+        name: value
+        for name, value in entry.items()
+        if name not in {"params_schema", "result_schema"} and value not in (None, "", {}, [])
+    }
+    return shown | {"params": " ".join(fields) or None}
 
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:
