@@ -3,12 +3,15 @@
 The time-lines are in `joblane.aws.keyed_jobs` and `joblane.aws.job_moves`.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
+from joblane.aws.idempotency import IdempotencyStore
 from joblane.job.head import Step
+from joblane.job.idempotency import idempotency_key
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.key.decide import End, release
@@ -139,6 +142,25 @@ def test_a_key_that_changes_before_every_write_is_answered_503(aws: Cloud):
     assert not stored(aws).state.active
     answer = before_write(disturb, times=99).raw("POST", "/v1/jobs", body())
     assert "1" == answer["headers"]["Retry-After"]
+
+
+def test_two_requests_at_once_with_one_idempotency_key_make_one_job(aws: Cloud):
+    headers = {"idempotency-key": "once"}
+    other, session = api(aws.clients), new_session()
+    made: list[Any] = []
+
+    def overtake(**_: Any) -> None:
+        """After it has looked for its job, and before it reads the job's key."""
+        if not made:
+            made.append(other("POST", "/v1/jobs", body(), headers=headers)[1])
+
+    session.get_component("event_emitter").register("after-call.dynamodb.BatchGetItem", overtake)
+    keys = IdempotencyStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+    used = idempotency_key("acme", "once", ("POST", "/v1/jobs", json.dumps(body())))
+    keys.claim(used, job("C"), START_MS // 1000)  # the first one died after this
+    status, found = api(Clients(session))("POST", "/v1/jobs", body(), headers=headers)
+    assert (202, job("C"), job("C")) == (status, found["id"], made[0]["id"])
+    assert [job("C")] == list(stored(aws).state.active)
 
 
 def test_a_transaction_whose_answer_was_lost_is_found_again(aws: Cloud):

@@ -8,6 +8,7 @@ import pytest
 from functions.submission.handler import Settings, build
 from joblane.aws.keys import KeyStore, StoredKey
 from joblane.aws.lanes import Lanes
+from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, Cloud
 from tests.support.requests import Api
@@ -179,6 +180,32 @@ def test_a_repeated_request_finds_its_job(aws: Cloud, api: Api):
     status, again = api("POST", "/v1/jobs", job(), headers=headers)
     assert (202, first["id"]) == (status, again["id"])
     assert 1 == stored(aws).version
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_repeated_request_is_answered_with_the_job_that_stood_for_its_own(
+    aws: Cloud, api: Api, *, batch: bool
+):
+    _, first = api("POST", "/v1/jobs", job())
+    asked = job(when_full="coalesce")
+    path, body = ("/v1/jobs/batch", {"jobs": [asked]}) if batch else ("/v1/jobs", asked)
+
+    def ask() -> tuple[int, dict[str, Any]]:
+        status, answer = api("POST", path, body, headers={"idempotency-key": "once"})
+        if batch:
+            (answer,) = answer["entries"]
+        return (answer["status"], answer["job"]) if batch else (status, answer)
+
+    assert (200, first["id"]) == (ask()[0], ask()[1]["id"])
+    api("POST", f"/v1/jobs/{first['id']}/cancel")
+    seen = stored(aws)
+    keys = KeyStore(aws.clients.make("dynamodb"), KEYS_TABLE)
+    freed = release(seen.state, [End(first["id"], first["slot"])]).state
+    assert freed is not None
+    keys.write(seen, freed, 0)
+    status, again = ask()
+    assert (200, "coalesced", first["id"]) == (status, again["admission"], again["id"])
+    assert stored(aws).state.idle
 
 
 def test_a_job_is_submitted_again_under_its_key(api: Api):

@@ -53,6 +53,20 @@ class IdempotencyStore(Store):
         """
         return _claim(self._table.get(_key(used.row)) or {}, used).deleted
 
+    def note_coalesced(self, used: IdempotencyKey, job_id: str, other_id: str, now_s: int) -> None:
+        """Note that another job stands for one of the request's: a write unit.
+
+        So a repeated request is answered with the same job, even if that has ended by then.
+        """
+        with suppress(ConditionFailed):  # expired by now: the key is free again
+            self._table.update(
+                _key(used.row),
+                "ADD #coalesced :pairs",
+                "attribute_exists(job_id) AND expires_at > :now",
+                pairs=frozenset({f"{job_id} {other_id}"}),
+                now=now_s,
+            )
+
     def note_deletion(self, row: str, job_id: str, now_s: int) -> None:
         """Note that a job is being deleted, so that its request does not create it again."""
         with suppress(ConditionFailed):  # expired by now: the key is free again
@@ -75,4 +89,5 @@ def _claim(row: Row, used: IdempotencyKey) -> Claim:
         same=row.get("digest") == used.digest,
         repeated=True,
         deleted=row.get("deleted", frozenset()),
+        coalesced=dict(pair.split() for pair in row.get("coalesced", ())),
     )

@@ -2,8 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 WINDOW_S = 86_400
 """How long a key is remembered."""
@@ -31,6 +31,8 @@ class Claim:
     """Whether it was sent before."""
     deleted: frozenset[str] = frozenset()
     """Those of its jobs that were deleted since: they are not created again."""
+    coalesced: Mapping[str, str] = field(default_factory=dict)
+    """Ids that it was given for jobs that were not made, and the jobs that stand for them."""
 
 
 def idempotency_key(tenant: str, key: str, request: Iterable[str]) -> IdempotencyKey:

@@ -88,6 +88,10 @@ class KeyAdmission:
         kept: Head | None = None
         sent = False
         for seen in self._reads(head, request, now_ms):
+            if head.job_id in (*seen.state.active, *seen.state.queued):
+                there = self.jobs.get(head.job_id)
+                if there is not None:  # written by a concurrent request with the same key
+                    return Submitted(there)
             decision = self._admit(seen, head.job_id, request)
             if isinstance(decision, Rejected):
                 raise refusal(request, decision)

@@ -25,7 +25,7 @@ A request that carries an Idempotency-Key is done once (`joblane.aws.idempotency
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from http import HTTPStatus
@@ -99,11 +99,11 @@ class Submitter:
             if (found := known.get(claim.first_id)) is not None:
                 if isinstance(found, Problem):
                     raise found
-                return Submitted(found), True
+                return found, True
         self.limits.require(by.tenant)
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
         if is_admitted_now(head):
-            return self.keyed.submit(head, now_ms, self.payloads.keep), claim.repeated
+            return self._admit(head, key, now_ms), claim.repeated
         head = self.payloads.keep(head)
         if (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.lanes, head, delay_s)
@@ -158,28 +158,22 @@ class Submitter:
             for job_id, job in zip(ids, batch.jobs, strict=True)
         ]
         admitted = [
-            self._kept(entry, key)
-            if isinstance(entry, Head) and entry.job_id not in known
-            else entry
-            for entry in self._within_limits(by.tenant, admitted, known)
+            self._kept(entry, key) if isinstance(entry, Head) else entry
+            for entry in self._within_limits(by.tenant, admitted)
         ]
-        new = [e for e in admitted if isinstance(e, Head) and e.job_id not in known]
+        new = [entry for entry in admitted if isinstance(entry, Head)]
         plain = [head for head in new if not is_admitted_now(head)]
         delays = [(head, message_delay_s(head, now_ms)) for head in plain]
         refused = send_wake_ups(
             self.lanes, [(head, delay_s) for head, delay_s in delays if delay_s is not None]
         )
         stored = self._put_all([head for head in plain if head.job_id not in refused])
-        stored |= self._admit_all([head for head in new if is_admitted_now(head)], now_ms)
+        stored |= self._admit_all([head for head in new if is_admitted_now(head)], key, now_ms)
         lacking = _unavailable("was not accepted; submit it again")
-        answers: list[Submitted | Problem] = []
-        for entry in admitted:
-            if isinstance(entry, Problem):
-                answers.append(entry)
-            elif entry.job_id in known:
-                answers.append(Submitted(entry))
-            else:
-                answers.append(stored.get(entry.job_id, lacking))
+        answers = [
+            stored.get(entry.job_id, lacking) if isinstance(entry, Head) else entry
+            for entry in admitted
+        ]
         return answers, claim.repeated
 
     def _claim(self, key: IdempotencyKey | None, first_id: str) -> Claim:
@@ -197,14 +191,25 @@ class Submitter:
 
     def _known(
         self, key: IdempotencyKey, claim: Claim, ids: Sequence[str]
-    ) -> dict[str, Head | Problem]:
-        """Read the jobs of a request that was sent before; those not yet created are absent."""
+    ) -> dict[str, Submitted | Problem]:
+        """Read the jobs of a request that was sent before; those not yet created are absent.
+
+        An entry that was coalesced is answered by the same job as then.
+        """
+        there = [claim.coalesced.get(job_id, job_id) for job_id in ids]
         heads = {head.job_id: head for head in self.jobs.heads(ids, consistent=True)}
+        others = {head.job_id: head for head in self.jobs.heads(there)} if claim.coalesced else {}
         deleted = claim.deleted
         if len(heads) < len(ids):  # deleted since the claim was read, or never created
             deleted = self.keys.deleted(key)
         gone = Problem(HTTPStatus.CONFLICT, "the job that this key made has been deleted")
-        return {**dict.fromkeys(deleted, gone), **heads}
+        lost = Problem(HTTPStatus.CONFLICT, "the job that stood for this one has been deleted")
+        coalesced = {
+            job_id: Submitted(others[other], "coalesced") if other in others else lost
+            for job_id, other in claim.coalesced.items()
+        }
+        made = {job_id: Submitted(head) for job_id, head in heads.items()}
+        return {**dict.fromkeys(deleted, gone), **coalesced, **made}
 
     def _admitted(  # noqa: PLR0913 - as that of Admission
         self,
@@ -229,13 +234,13 @@ class Submitter:
             return problem
 
     def _within_limits(
-        self, tenant: str, entries: Sequence[Head | Problem], known: Mapping[str, object]
-    ) -> list[Head | Problem]:
+        self, tenant: str, entries: Sequence[Head | Submitted | Problem]
+    ) -> list[Head | Submitted | Problem]:
         """Put a problem in place of jobs that the tenant's limits leave no room for, the last ones.
 
         Raises that problem if nothing else is left of the batch.
         """
-        new = [e.job_id for e in entries if isinstance(e, Head) and e.job_id not in known]
+        new = [entry.job_id for entry in entries if isinstance(entry, Head)]
         accepted, problem = self.limits.admit(tenant, len(new))
         if problem is None:
             return list(entries)
@@ -266,12 +271,21 @@ class Submitter:
                 for head, stored in zip(heads, pool.map(put, heads), strict=True)
             }
 
-    def _admit_all(self, heads: Sequence[Head], now_ms: int) -> dict[str, Submitted | Problem]:
+    def _admit(self, head: Head, key: IdempotencyKey | None, now_ms: int) -> Submitted:
+        """Admit a job with a key. What stands for it is remembered for a repeated request."""
+        result = self.keyed.submit(head, now_ms, self.payloads.keep)
+        if key is not None and result.admission == "coalesced":
+            self.keys.note_coalesced(key, head.job_id, result.head.job_id, now_ms // 1000)
+        return result
+
+    def _admit_all(
+        self, heads: Sequence[Head], key: IdempotencyKey | None, now_ms: int
+    ) -> dict[str, Submitted | Problem]:
         """Admit jobs with keys: those of one key in their order, and keys side by side."""
 
         def admit(head: Head) -> Submitted | Problem:
             try:
-                return self.keyed.submit(head, now_ms, self.payloads.keep)
+                return self._admit(head, key, now_ms)
             except Problem as problem:
                 return problem
             except KeyBusy as busy:
