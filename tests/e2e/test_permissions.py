@@ -68,6 +68,9 @@ SELDOM = {
     "only the lost job of a key is judged by its key": (
         "joblane-agent dynamodb:GetItem dynamodb:table/joblane-keys",
     ),
+    "only a scheduled job of a type is looked up by requeue, for its key": (
+        "Requeue dynamodb:GetItem dynamodb:table/joblane-types",
+    ),
     "only what a crash has left behind is let go again": (
         "Sequel dynamodb:BatchGetItem dynamodb:table/joblane-jobs",
         "Sequel dynamodb:GetItem dynamodb:table/joblane-jobs",
