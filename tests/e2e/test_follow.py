@@ -21,7 +21,7 @@ from tests.support.deployed import submit, wait_for
 LINES = 6
 
 PROGRAM = (
-    *(sys.executable, paced_agent.__file__, "--unread-s", "3600"),
+    *(sys.executable, "-P", paced_agent.__file__, "--unread-s", "3600"),
     *map(str, (PACE.heartbeat_s, PACE.lease_s, PACE.margin_s)),
 )
 """An agent that ships the second chunk of a job that nobody follows after an hour: what is read

@@ -39,6 +39,7 @@ PROGRAM: tuple[str | Path, ...] = (
     if REAL
     else (
         BIN / "python",
+        "-P",  # modules beside it, such as types.py, are not those of the standard library
         Path(paced_agent.__file__),
         *map(str, (PACE_HERE.heartbeat_s, PACE_HERE.lease_s, PACE_HERE.margin_s)),
     )

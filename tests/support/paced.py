@@ -29,5 +29,6 @@ def start_paced(  # noqa: PLR0913 - all that tells one agent from another
         threads=threads,
         endpoint=endpoint,
         options=options,
-        program=(sys.executable, paced_agent.__file__, *room, *memory, *PACE),
+        # -P: modules beside it, such as types.py, are not those of the standard library.
+        program=(sys.executable, "-P", paced_agent.__file__, *room, *memory, *PACE),
     )

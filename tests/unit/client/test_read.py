@@ -204,3 +204,20 @@ def test_an_agent_is_asked_to_leave(api: FakeApi, joblane: Joblane) -> None:
         api.requests[-1].body,
     )
     assert joblane("agents", "drain").code == 2
+
+
+def test_progress_and_result_of_a_job_are_lines_of_their_own():
+    progress = {"percent": 40.0, "message": "page 2\x1b[2J", "at": "2026-11-21T02:07:09Z"}
+    data = {"id": "01J0", "state": "active", "progress": progress}
+    lines = job_text.job_details(data, datetime.now(UTC)).splitlines()
+    assert "progress     40 % page 2\\x1b[2J" in lines
+    assert "progress     half" in job_text.job_details(
+        {"progress": {"message": "half"}}, datetime.now(UTC)
+    )
+    for result, shown in (({"a": [1, None]}, '{"a": [1, null]}'), (False, "false"), ("x", '"x"')):
+        assert f"result       {shown}" in job_text.job_details(
+            {"result": result}, datetime.now(UTC)
+        )
+    assert "result" not in job_text.job_details(
+        {"result": None, "progress": None}, datetime.now(UTC)
+    )

@@ -1,5 +1,6 @@
 """Jobs as text: a table of jobs, and one job with its timeline."""
 
+import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -47,6 +48,8 @@ def job_details(
         ("attempt", data.get("attempt")),
         ("queue", f"{plain(data.get('queue'))} ({plain(data.get('priority'))})"),
         ("agent", data.get("agent")),
+        ("progress", progress(data.get("progress"))),
+        ("result", result(data.get("result"))),
         ("created", timestamp(data.get("created_at"), now)),
         ("started", timestamp(data.get("started_at"), now)),
         ("ended", timestamp(data.get("ended_at"), now)),
@@ -114,6 +117,20 @@ def _last_start(data: Mapping[str, Any]) -> object:
     steps = timeline if isinstance(timeline, list) else []
     starts = [s.get("at") for s in steps if isinstance(s, Mapping) and s.get("state") == "active"]
     return starts[-1] if starts else None
+
+
+def progress(value: object) -> str:
+    """What a running job reported last; empty without."""
+    if not isinstance(value, dict):
+        return ""
+    percent, message = value.get("percent"), value.get("message")
+    parts = [f"{percent:g} %" if isinstance(percent, int | float) else "", plain(message)]
+    return " ".join(part for part in parts if part not in ("", "-"))
+
+
+def result(value: object) -> str:
+    """A job's result as JSON; empty without."""
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def usage(value: object) -> str:
