@@ -1,0 +1,45 @@
+"""Writes of single items that meet a transaction of the same item."""
+
+import time
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from joblane.aws.table import Table
+from tests.support.aws import DESCRIPTOR
+from tests.support.memory import Memory
+
+KEY = {"job_id": "a", "sk": "JOB"}
+
+
+def busy(memory: Memory, times: int) -> Table:
+    """The jobs table, whose next writes meet transactions."""
+    session, left = memory.session(), [times]
+
+    def conflict(**_: Any) -> tuple[Any, dict[str, Any]] | None:
+        if not left[0]:
+            return None
+        left[0] -= 1
+        error = {"Code": "TransactionConflictException", "Message": "the item is busy"}
+        answer = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}
+        return type("Response", (), {"status_code": 400})(), answer
+
+    session.get_component("event_emitter").register_first("before-call.dynamodb", conflict)
+    client: Any = session.create_client("dynamodb")
+    return Table(client, DESCRIPTOR.jobs_table)
+
+
+def test_a_write_that_meets_a_transaction_is_made_again(monkeypatch: pytest.MonkeyPatch):
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    memory = Memory()
+    busy(memory, 3).put({**KEY, "state": "pending"}, "attribute_not_exists(job_id)")
+    assert [0.02, 0.05, 0.1] == pauses
+    assert "pending" == (busy(memory, 0).get(KEY) or {})["state"]
+
+
+def test_a_write_that_meets_transactions_all_the_time_fails(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with pytest.raises(ClientError, match="TransactionConflict"):
+        busy(Memory(), 9).put({**KEY, "state": "pending"})
