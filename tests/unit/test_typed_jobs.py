@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -314,7 +315,17 @@ def test_a_schema_that_cannot_be_used_says_where(schema: dict[str, Any], said: s
         JsonSchema({"type": "object", **schema})
 
 
+def test_a_schema_has_no_file_read(tmp_path: Path):
+    file = tmp_path / "schema.json"
+    file.write_text('{"type": "integer"}')
+    with pytest.raises(SchemaError, match="must refer to itself only"):
+        JsonSchema({"type": "object", "properties": {"a": {"$ref": file.as_uri()}}})
+
+
 def test_a_pattern_takes_linear_time():
+    """One that cannot is refused: a reference to a group needs an engine that backtracks."""
+    with pytest.raises(SchemaError):
+        JsonSchema({"type": "object", "properties": {"a": {"pattern": r"^(a+)+\1$"}}})
     schema = JsonSchema({"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}})
     began = time.process_time()
     (problem,) = schema.problems({"a": "a" * 50_000 + "!"}, "params")
