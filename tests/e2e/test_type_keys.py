@@ -1,0 +1,150 @@
+"""Keys of job types on the deployed stacks: what a full key answers, and changed segments."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joblane import Client, KeyFullError
+from scripts.local.cloud import Cloud
+from tests.e2e.conftest import Http
+from tests.support.deployed import wait_for
+
+KEYED = """
+import time
+
+from pydantic import BaseModel
+
+from joblane import Job, Key, job_type
+
+
+class Params(BaseModel):
+    origin: str
+
+
+def held(params: Params, job: Job) -> str | None:
+    while params.origin != "brief" and not job.cancelled:
+        time.sleep(0.05)
+    return job.slot
+
+
+alone = job_type("alone", key=Key("/origin"))(held)
+merged = job_type("merged", key=Key("/origin", max_queued=1, when_full="coalesce"))(held)
+"""
+
+PYPROJECT = """
+[project]
+name = "keyedjobs"
+version = "1"
+"""
+
+Push = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+pytestmark = pytest.mark.usefixtures("agent")
+
+
+@pytest.fixture(name="project", scope="module")
+def _project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project that this process can import as well."""
+    folder = tmp_path_factory.mktemp("keyed")
+    (folder / "keyedjobs.py").write_text(KEYED)
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture(name="push", scope="module")
+def _push(project: Path, environment: dict[str, str]) -> Push:
+    """Push the project's types as a person would."""
+
+    def push(*options: str) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            ["joblane", "types", "push", "keyedjobs", *options],
+            cwd=project,
+            env={**os.environ, **environment},
+            capture_output=True,
+            timeout=110,
+            check=False,
+        )
+
+    return push
+
+
+@pytest.fixture(name="keyed", scope="module")
+def _keyed(push: Push) -> Any:
+    """The module with the handlers, whose types have been pushed."""
+    pushed = push()
+    assert 0 == pushed.returncode, pushed.stderr.decode()
+    return import_module("keyedjobs")
+
+
+@pytest.fixture(name="client")
+def _client(cloud: Cloud) -> Iterator[Client]:
+    with Client(cloud.url, cloud.token(machine="admin")) as client:
+        yield client
+
+
+def test_a_full_key_refuses(client: Client, http: Http, keyed: Any):
+    first = client.create(keyed.alone, keyed.Params(origin="acme"))
+    slot = wait_for(http, first.id, "active")["slot"]
+    with pytest.raises(KeyFullError) as caught:
+        client.create(keyed.alone, keyed.Params(origin="acme"))
+    error = caught.value
+    assert ("active-limit", 1, 0, 1) == (error.reason, error.active, error.queued, error.limit)
+    assert client.submit(keyed.alone, keyed.Params(origin="acme")).status == "rejected"
+    other = client.submit(keyed.alone, keyed.Params(origin="other"))
+    assert other.status == "accepted"
+    assert 202 == http("POST", f"/v1/jobs/{first.id}/cancel").status_code
+    wait_for(http, first.id, "cancelled")
+    ends = time.monotonic() + 30
+    # The slot is free once `sequel` has seen the job's end.
+    while (later := client.submit(keyed.alone, keyed.Params(origin="acme"))).job is None:
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+    assert slot < wait_for(http, later.job.id, "active")["slot"]
+
+
+def test_a_handler_knows_its_slot(client: Client, http: Http, keyed: Any):
+    ref = client.create(keyed.alone, keyed.Params(origin="brief"))
+    token = ref.wait(timeout_s=60)
+    assert f"{http('GET', f'/v1/jobs/{ref.id}').json()['slot']}.1" == token
+
+
+def test_a_full_key_coalesces(client: Client, keyed: Any):
+    running, waiting, same = (
+        client.submit(keyed.merged, keyed.Params(origin="acme")) for _ in range(3)
+    )
+    assert ["accepted", "accepted", "coalesced"] == [
+        each.status for each in (running, waiting, same)
+    ]
+    assert waiting.job is not None
+    assert same.job is not None
+    assert (waiting.job.id, "waiting") == (same.job.id, same.job.state)
+
+
+def test_segments_of_a_key_in_use_change_with_migrate_only(
+    client: Client, http: Http, keyed: Any, push: Push, project: Path
+):
+    """The other type of the package is pushed all the same."""
+    holder = client.create(keyed.alone, keyed.Params(origin="migrated"))
+    wait_for(http, holder.id, "active")
+    changed = KEYED.replace('key=Key("/origin"))', 'key=Key("v2", "/origin"))')
+    (project / "keyedjobs.py").write_text(changed)
+    refused = push()
+    assert 64 == refused.returncode
+    assert b"--migrate" in refused.stderr
+    assert b"alone" not in refused.stdout
+    assert b"merged updated, version 2" in refused.stdout
+    pushed = push("--migrate")
+    assert b"alone migrated, version 2" in pushed.stdout, pushed.stderr.decode()
+    assert b"merged unchanged, version 2" in pushed.stdout
+    second = client.create(keyed.alone, keyed.Params(origin="migrated"))
+    wait_for(http, second.id, "active")
+    assert "active" == client.get(holder.id).state
