@@ -27,7 +27,8 @@ import os, socket, sys, time
 port, tick_s, *ticks = int(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])
 link = socket.create_connection(("127.0.0.1", port))
 run = os.urandom(6).hex()
-link.sendall(f"{{os.environ['JOBLANE_JOB_ID']}} {{run}}\\n".encode())
+slot = os.environ.get("JOBLANE_SLOT", "")
+link.sendall(f"{{os.environ['JOBLANE_JOB_ID']}} {{run}} {{slot}}\\n".encode())
 def tell(what):
     link.sendall(f"{{time.clock_gettime(time.CLOCK_BOOTTIME):.6f}} {{what}}\\n".encode())
     odd = {NOT_UTF8!r} if what != "{END}" and what % {ODD} == 0 else b""
@@ -54,6 +55,8 @@ class Run:
     """Seconds of CLOCK_BOOTTIME, one a line."""
     told: list[str] = field(default_factory=list)
     """Numbers of ticks from 0 on, then `END`."""
+    slot: str = ""
+    """Its JOBLANE_SLOT; empty for a job without a key."""
 
     @property
     def ended(self) -> bool:
@@ -84,9 +87,9 @@ class Witness(socketserver.ThreadingTCPServer):
         numbers = (self.server_address[1], tick_s, *ticks)
         return [PYTHON, "-I", "-S", "-c", _PROGRAM, *map(str, numbers)]
 
-    def begin(self, job_id: str, token: str) -> Run:
+    def begin(self, job_id: str, token: str, slot: str = "") -> Run:
         """Record another run."""
-        run = Run(token)
+        run = Run(token, slot=slot)
         with self._lock:
             self._runs[job_id].append(run)
         return run
@@ -126,10 +129,10 @@ class _Hearing(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         """Record each complete line."""
-        job_id, _, token = self.rfile.readline().decode().strip().partition(" ")
+        job_id, token, *slot = (*self.rfile.readline().decode().split(), "", "")[:3]
         if not token:
             return
-        run = self.server.begin(job_id, token)
+        run = self.server.begin(job_id, token, *slot)
         try:
             for line in self.rfile:
                 at, _, what = line.decode().strip().partition(" ")
