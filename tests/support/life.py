@@ -16,6 +16,12 @@ JOBS = 16
 CALM, BURST = 0.01, 0.25
 """Shares of the calls that fail."""
 
+KEYED = 0.5
+"""Share of the jobs that have a key."""
+
+SLOTS = (1, 2)
+"""`max_active` of each key, and its last segment."""
+
 NAMES = ("agent-1", "agent-2", "agent-3", "agent-4")
 CALM_TICKS = 2000
 """In which everything must come to its end once the trouble is over: the longest policy is
@@ -76,11 +82,25 @@ class Life:
         }
         if dice.random() < 0.25:
             job["requires"] = dice.sample(CONDITIONS, dice.randint(1, 2))
+        if dice.random() < KEYED:
+            job["concurrency"] = self._concurrency()
         if dice.random() < 0.15:
             job["deadline"] = rfc3339(now_ms + dice.randint(30, 900) * 1000)
         elif dice.random() < 0.2:
             job["run_at"] = rfc3339(now_ms + dice.randint(5, 1200) * 1000)
         return job
+
+    def _concurrency(self) -> dict[str, Any]:
+        """One of two keys; what is said of it differs from job to job."""
+        dice = self.dice
+        slots = dice.choice(list(SLOTS))
+        return {
+            "key": ["world", slots],
+            "max_active": slots,
+            "max_queued": dice.choice([0, 2, 8]),
+            "when_full": dice.choice(["reject", "coalesce", "replace-oldest"]),
+            "stale_policy": dice.choice(["block", "fail-stale"]),
+        }
 
     def _operate(self) -> None:
         """Do something to a job or to all, as often as not what its state refuses."""
@@ -150,10 +170,15 @@ class Life:
                 world.join(self.names[0])
             world.tick()
             self.promises.look()
-            if all(head.ended for head in self.promises.seen.values()):
+            if all(head.ended for head in self.promises.seen.values()) and self._idle():
                 return
         left = [(h.job_id, h.state) for h in self.promises.seen.values() if not h.ended]
-        raise AssertionError(f"never ended: {left}")
+        raise AssertionError(
+            f"never ended: {left}, or slots are leaked: {self.promises.keys_of_jobs()}"
+        )
+
+    def _idle(self) -> bool:
+        return all(key.state.idle for key in self.promises.keys_of_jobs())
 
 
 def live(

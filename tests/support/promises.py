@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from joblane.aws.keys import StoredKey
 from joblane.condition.state import Phase
 from joblane.job.head import Head
 from joblane.job.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
@@ -46,10 +47,13 @@ class Promises:
             if not head.ended:
                 waits_for = listed.get(head.job_id, set()) & cared_for
                 reached = head.job_id in messages or bool(waits_for) or self._wakes(head)
+                # A waiting job is reached by its key, one that has just got its slot by the stream.
+                reached = reached or head.state is State.WAITING or self.world.follows(head)
                 assert reached, f"nobody will ever see {head.job_id} again: {told(head)}"
                 if head.state is State.BLOCKED and head.job_id not in messages:
                     assert head.condition in waits_for, f"{head.job_id} is in no list"
         self._running(heads)
+        self._slots(heads)
         self.seen = heads
         self.looked += 1
 
@@ -62,6 +66,29 @@ class Promises:
                 assert head is not None, f"{mine.job_id} runs and is gone"
                 holds = (head.state, head.epoch) == (State.ACTIVE, mine.epoch)
                 assert holds, f"{agent.name} runs what is not its own: {told(head)}"
+
+    def keys_of_jobs(self) -> list[StoredKey]:
+        """Every key that a job has."""
+        names = {(head.tenant, head.key) for head in self.seen.values() if head.key is not None}
+        return [self.world.key(tenant, name) for tenant, name in sorted(names, key=str)]
+
+    def _slots(self, heads: dict[str, Head]) -> None:
+        """Who runs or is to run has a slot, who waits is in its key, and no key exceeds it."""
+        states = {}
+        for head in heads.values():
+            if head.key is None or head.ended or head.state is State.SCHEDULED:
+                continue
+            if head.key not in states:
+                states[head.key] = self.world.key(head.tenant, head.key).state
+            state = states[head.key]
+            if head.state is State.WAITING:
+                assert head.job_id in {*state.active, *state.queued}, f"is in no key: {told(head)}"
+            else:
+                slot = state.active.get(head.job_id)
+                assert slot == head.slot is not None, f"has no slot: {told(head)}, {state}"
+        for state in states.values():
+            assert len(state.active) <= state.limits.max_active, state
+            assert len(set(state.queued)) == len(state.queued), state
 
     def _history(self, head: Head) -> None:
         """The timeline only grows, along the table's arrows; who has ended stays so."""
@@ -85,7 +112,8 @@ class Promises:
 
     def _limits(self, head: Head) -> None:
         states = [step.state for step in head.timeline]
-        again = sum((a, b) in AGAIN and b is State.PENDING for a, b in pairwise(states))
+        restarts = {State.PENDING, State.WAITING}
+        again = sum((a, b) in AGAIN and b in restarts for a, b in pairwise(states))
         assert head.attempt <= head.spec.retry.max_attempts, f"{head.job_id}: too many attempts"
         if not head.spec.restartable:
             starts = self.world.starts.get(head.job_id, 0)

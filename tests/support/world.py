@@ -19,14 +19,17 @@ from functions.dead_letter import handler as dead_letter
 from functions.instance_end import handler as instance_end
 from functions.recovery import handler as recover
 from functions.requeue import handler as requeue
+from functions.sequel import handler as sequel
 from functions.submission import handler as submission
 from infra.recovery_machine import definition
 from joblane.aws.jobs import JobStore
+from joblane.aws.keys import KeyStore, StoredKey
 from joblane.deployment.names import LANES
 from joblane.job.head import Head
 from joblane.job.lease import HEARTBEAT_S
+from joblane.key.segments import KeyName
 from tests.support import recovery
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, queue_urls
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, queue_urls
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.machine import Clock, Execution, Machine
 from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
@@ -34,6 +37,7 @@ from tests.support.recovery import MACHINE_ARN, Switch
 from tests.support.requests import Api
 from tests.support.simulated_agent import SimAgent
 from tests.support.sqs import Queues
+from tests.support.stream import JobsStream, Record
 
 SKEW_S = 5.0
 """Largest difference of two hosts' clocks."""
@@ -53,6 +57,9 @@ KILLS = 0.015
 
 HEALS = 0.01
 """How often an agent that is cut off reaches AWS again, each `TICK_S`."""
+
+COMES_AGAIN = 0.1
+"""How often the stream delivers a batch again that was handled."""
 
 MOST_AT_ONCE = 3
 """Most agents and functions in the middle of a call."""
@@ -146,6 +153,9 @@ class World:
         self.clock = Clock(1_800_000_000.0)
         self.faults = Faults(self.dice, 0.0, INTERRUPTIONS, KILLS)
         self.tables = tables or Tables()
+        self._stream = JobsStream(self.tables)
+        self.ends: list[Record] = []
+        """Records of keyed jobs that the stream has not finished with, oldest first."""
         self.queues = Queues(self.dice, self.clock)
         self.troubled = True
         self.wells = {"http": Switch(), "tcp": Switch()}
@@ -165,6 +175,7 @@ class World:
         calm = Calm(self)
         self.jobs = JobStore(cast("Any", calm.make("dynamodb")), DESCRIPTOR.jobs_table)
         self.conditions = recovery.store(calm)
+        self.keys = KeyStore(cast("Any", calm.make("dynamodb")), KEYS_TABLE)
 
     @property
     def now(self) -> float:
@@ -189,6 +200,9 @@ class World:
         )
         self._requeue = requeue.build(
             requeue.Settings.model_validate(environment), make(), late(), Inline
+        )
+        self._sequel = sequel.build(
+            sequel.Settings.model_validate(environment), make(), late(), Inline
         )
         self._dead_letters = dead_letter.build(
             dead_letter.Settings.model_validate(environment), make(), late()
@@ -244,6 +258,7 @@ class World:
         """Advance the time by `TICK_S`; agents and functions run what is due."""
         self._pass_time()
         self.pace.tick()
+        self._follow()
         if self.ticks % MINUTE_TICKS == 0:
             self._every_minute()
         self._instances()
@@ -278,8 +293,10 @@ class World:
         self._busy.append(None)
         if what < 0.9:
             self.meddle()
-        elif what < 0.95:
+        elif what < 0.93:
             self._every_minute()
+        elif what < 0.96:
+            self._follow()
         else:
             self.pace.tick()
         self._busy.pop()
@@ -301,6 +318,28 @@ class World:
         left = iter(self.dice.choices([100.0, 1.0], [9, 1], k=100))
         with quietly():
             self._requeue.run(lambda: next(left))
+
+    def _follow(self) -> None:
+        """The stream's records of keyed jobs, in order; a batch until the function accepts it."""
+        self.ends += [record for record in self._stream.take() if _is_keyed(record)]
+        batch = self.ends[: self.dice.randint(1, 10)]
+        with quietly():
+            self._sequel.handle(batch)
+            if self.dice.random() > COMES_AGAIN:
+                self.ends = [record for record in self.ends if record not in batch]
+
+    def follows(self, head: Head) -> bool:
+        """Whether a record of the stream will let a job go that has a slot of its key."""
+        return head.key is not None and any(
+            job["follows"]["M"]["k"]["S"] == head.key.encode()
+            for record in (*self.ends, *self._stream.records)
+            for job in _images(record)
+            if "follows" in job
+        )
+
+    def key(self, tenant: str, name: KeyName) -> StoredKey:
+        """A key as it is."""
+        return self.keys.get(tenant, name, 0)
 
     def _instances(self) -> None:
         """EC2's events of terminated instances, until the function accepts them."""
@@ -335,6 +374,15 @@ def _record(key: int, entry: Any, lane: str) -> dict[str, Any]:
             name: {"stringValue": value["StringValue"]} for name, value in entry.attributes.items()
         },
     }
+
+
+def _images(record: Record) -> list[Any]:
+    stream = record["dynamodb"]
+    return [stream[name] for name in ("NewImage", "OldImage") if name in stream]
+
+
+def _is_keyed(record: Record) -> bool:
+    return any("follows" in image for image in _images(record))
 
 
 def told(head: Head) -> str:
