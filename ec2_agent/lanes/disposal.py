@@ -61,8 +61,10 @@ def dispose_refused(head: Head, holder: Heartbeat | None, now_ms: int) -> Dispos
     if head.state is State.SCHEDULED:
         # Its message was delayed until run_at, and this host's clock is a little behind.
         return Disposal(Action.GIVE_BACK, max(1, _seconds_to_next(head, now_ms)))
-    if head.state is State.RETRY and (head.next_at_ms or 0) > now_ms:
-        return Disposal(Action.GIVE_BACK, _seconds_to_next(head, now_ms))
+    overdue = head.deadline_ms is not None and head.deadline_ms <= now_ms
+    if head.state is State.RETRY and not overdue:
+        # Its backoff was not over at the claim; it may be by now, if the answer took long.
+        return Disposal(Action.GIVE_BACK, max(1, _seconds_to_next(head, now_ms)))
     if head.state is State.BLOCKED:
         return Disposal(Action.JOIN)
     if head.state is not State.ACTIVE:

@@ -257,7 +257,7 @@ class Tables:
             refusal["CancellationReasons"] = reasons
             raise ClientError(refusal, "TransactWriteItems")  # type: ignore[arg-type] # see above
         for kind, part in parts:
-            self.call(f"{kind.lower()}_item", part)
+            getattr(self, f"_{kind.lower()}_item")(part, stale=False)
         return {}
 
     def _refusal(self, part: Item) -> Item:

@@ -243,6 +243,16 @@ class World:
         if running != [by]:
             names, head = [agent.name for agent in running], self.jobs.get(job_id)
             raise AssertionError(f"{job_id} runs on {names}: {head and told(head)}")
+        self._hold_limit(by)
+
+    def _hold_limit(self, by: SimAgent) -> None:
+        """No more jobs of a key run than it has slots, on hosts that are cut off too."""
+        running = [job.head for agent in self.agents for job in agent.running]
+        for key in {job.head.key for job in by.running} - {None}:
+            heads = [head for head in running if head.key == key]
+            most = self.key("acme", cast("KeyName", key)).state.limits.max_active
+            if len(heads) > most:
+                raise AssertionError(f"of {most} slots: {[told(head) for head in heads]}")
 
     def join(self, name: str) -> None:
         """Start an agent."""

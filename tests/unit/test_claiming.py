@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ec2_agent.lanes.disposal import Action, dispose_refused
 from joblane.aws.clients import Clients
 from joblane.aws.job_claims import EARLY_MS
 from joblane.aws.lanes import LaneQueue
@@ -169,6 +170,18 @@ def test_a_second_message_does_not_shorten_a_backoff(aws: Cloud):
     claimed = claim(aws, now=NOW + 600 - EARLY_MS / 1000)  # SQS's clock and this host's differ
     assert claimed is not None
     assert 2 == claimed.attempt
+
+
+@pytest.mark.parametrize("late_s", [-600, -1, 0, 60])
+def test_a_message_is_kept_whenever_the_refusal_for_a_backoff_is_read(aws: Cloud, late_s: int):
+    """The answer to the claim may come after the backoff has ended."""
+    put(aws)
+    head = aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
+    due = int((NOW + 600) * 1000)
+    facts = AttemptFacts(Outcome.FAILED, next_at_ms=due)
+    head = aws.jobs.settle(head, Step(State.RETRY, 2, 1, "exit code 1"), facts)
+    disposal = dispose_refused(head, None, due + late_s * 1000)
+    assert (Action.GIVE_BACK, max(1, 1 - late_s)) == (disposal.action, disposal.hide_s)
 
 
 def lose(aws: Cloud, **fields: object) -> None:
