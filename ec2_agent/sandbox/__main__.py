@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace) -> Ending:
         network=arguments.network,
         timeout_s=arguments.timeout_s,
         grace_s=arguments.grace_s,
+        bundle=arguments.bundle.name if arguments.bundle else None,
     )
     with Launcher(
         isolation=arguments.isolation,
@@ -59,6 +60,7 @@ def run(arguments: argparse.Namespace) -> Ending:
         allow_host_network=True,
         egress=EgressPolicy() if arguments.network == "egress" else None,
         programs=tuple(arguments.programs),
+        bundles=arguments.bundle.parent if arguments.bundle else None,
     ) as launcher:
         read_out, write_out = os.pipe()
         read_err, write_err = os.pipe()
@@ -109,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--grace-s", type=float, default=10.0)
     run_.add_argument("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE")
     run_.add_argument("--programs", type=Path, action="append", default=[], metavar="DIRECTORY")
+    run_.add_argument("--bundle", type=Path, metavar="DIRECTORY", help="at /opt/joblane/type")
     run_.add_argument("--json", action="store_true", help="print the ending and usage as JSON")
     run_.add_argument("command", nargs="+")
     return parser

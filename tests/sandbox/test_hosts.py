@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,29 @@ def test_without_privileges() -> None:
     assert "cgroup" in done.stderr
     report = json.loads(command("probe", prefix=user).stdout)
     assert [f["available"] for f in report if f["feature"].startswith("own ")] == [False, False]
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody"
+)
+def test_without_privileges_a_job_has_its_bundle_alone() -> None:
+    user = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    script = (
+        "cat /opt/joblane/type/code; ls -A /opt/joblane/bundles; touch /opt/joblane/type/x; "
+        "grep -c /opt/joblane /proc/self/mountinfo"
+    )
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        for bundle in ("aaaa", "bbbb"):
+            (Path(name) / bundle).mkdir()
+            (Path(name) / bundle / "code").write_text(bundle + "\n")
+            os.chown(Path(name) / bundle, NOBODY, NOBODY)  # its own user may write to it outside
+        Path(name).chmod(0o755)
+        where = ("--isolation", "namespaces", "--bundle", f"{name}/aaaa")
+        done = command("run", *where, "--", "sh", "-c", script, prefix=user)
+    if "Operation not permitted" in done.stderr and "refused" in done.stderr:
+        pytest.skip("this host forbids user namespaces to users")
+    assert done.stdout == "aaaa\n1\n", done
+    assert "Read-only file system" in done.stderr
 
 
 @pytest.mark.skipif(
