@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ConnectTimeoutError
 
 from joblane.aws.keys import KeyChanged
 from joblane.job.head import SAME_ATTEMPT, Step
@@ -219,3 +220,25 @@ def test_a_key_without_a_row_is_no_error(at: Deployed):
     at.end("A")
     assert 0 == at.deliver()
     assert [] == at.messages(ALTERNATE)
+
+
+def test_an_outage_delays_a_key_and_no_other(at: Deployed):
+    """The function fails after it has handled the others, and Lambda brings the batch again."""
+    put_keyed(at.aws, active="A", queued="B")
+    put_keyed(at.aws, active="D", queued="E", key=OTHER)
+    at.end("A")
+    at.end("D")
+    ends = at.stream.take()
+    emitter, clients = at.own_clients()
+
+    def refuse(params: Any, **_: Any) -> None:
+        if params["MessageBody"].find(job("B")) > 0:
+            raise ConnectTimeoutError(endpoint_url="https://sqs.test")
+
+    emitter.register("before-parameter-build.sqs.SendMessage", refuse)
+    with pytest.raises(ConnectTimeoutError):
+        at.function(clients).handle(ends)
+    assert (["E"], []) == (at.sent(), at.messages(ALTERNATE))
+    at.now += 1
+    assert 0 == at.sequel.handle(ends)
+    assert "B" in at.sent()
