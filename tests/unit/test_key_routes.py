@@ -76,7 +76,7 @@ def test_a_key_shows_who_has_a_slot_and_who_waits(aws: Cloud, api: Api, admin: A
         (entry["id"], entry["position"], entry["state"]) for entry in key["queue"]
     ]
     assert "2 jobs" not in key["queue"][0]["reason"]
-    assert "1 job before it" in key["queue"][1]["reason"]
+    assert "1 waited" in key["queue"][1]["reason"]
     assert all(entry["since_at"] for entry in [shown, *key["queue"]])
 
 

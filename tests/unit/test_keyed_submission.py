@@ -51,7 +51,7 @@ def test_a_job_gets_a_slot_the_next_waits_and_one_more_is_refused(aws: Cloud, ap
     status, second = api("POST", "/v1/jobs", job(max_queued=1))
     assert (202, "waiting", None) == (status, second["state"], second["slot"])
     assert second["reason"] == (
-        'waits for a slot of key ["customer", "acme"]: 1 of 1 in use, no job before it; '
+        'waits for a slot of key ["customer", "acme"] (1 of 1 were taken, 0 waited); '
         "see: joblane keys get command customer acme"
     )
     status, problem = api("POST", "/v1/jobs", job(max_queued=1))

@@ -15,13 +15,10 @@ SHOWN_CHARS = 48
 
 
 def waits_for_slot(request: KeyRequest, state: KeyState, job_id: str) -> str:
-    """The reason of a waiting job: its key, what is before it, and where to look."""
+    """The reason of a waiting job: its key as it was when the job came, and where to look."""
     ahead = state.queued.index(job_id)
-    before = "no job" if ahead == 0 else "1 job" if ahead == 1 else f"{ahead} jobs"
-    text = (
-        f"waits for a slot of key {_shown(request)}: {len(state.active)} of "
-        f"{request.limits.max_active} in use, {before} before it"
-    )
+    taken = f"{len(state.active)} of {request.limits.max_active} were taken, {ahead} waited"
+    text = f"waits for a slot of key {_shown(request)} ({taken})"
     return _with_hint(text, request)
 
 
