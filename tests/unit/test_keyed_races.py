@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.idempotency import IdempotencyStore
@@ -15,6 +17,7 @@ from joblane.job.idempotency import idempotency_key
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.key.decide import End, release
+from joblane.service import key_admission
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.keys import START_MS, job, keys_of, put_keyed, stored
 from tests.support.requests import Api
@@ -95,6 +98,43 @@ def test_a_slot_that_is_freed_before_a_job_waits_goes_to_it(aws: Cloud):
     status, found = slow("POST", "/v1/jobs", body(max_queued=1))
     assert (202, "pending", 1) == (status, found["state"], messages(aws))
     assert {found["id"]: found["slot"]} == stored(aws).state.active
+
+
+def test_a_key_whose_holder_has_ended_is_not_refused_before_its_slot_is_freed(aws: Cloud):
+    """Who waits for a job to end and then submits the next must not be told that the key is full.
+
+    submission                   jobs, keys                 sequel
+                                 A completed, A active
+    reads: full, and A has ended
+                                 nobody active      <-----  A ended
+    reads again: accepted
+    """
+    slot = put_keyed(aws, active="A")["A"].slot
+    fail(aws, job("A"))
+    reads = 0
+
+    def read(**_: Any) -> None:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            free(aws, End(job("A"), slot))
+
+    session = new_session()
+    # After the key was read: the holders are read.
+    session.get_component("event_emitter").register("before-call.dynamodb.BatchGetItem", read)
+    status, found = api(Clients(session))("POST", "/v1/jobs", body())
+    assert (202, "pending") == (status, found["state"])
+    assert {found["id"]: found["slot"]} == stored(aws).state.active
+
+
+def test_a_key_whose_ended_holder_stays_is_refused_after_some_tries(
+    aws: Cloud, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(key_admission, "FIRST_PAUSE_S", 0.0)
+    put_keyed(aws, active="A")
+    fail(aws, job("A"))
+    status, problem = api(aws.clients)("POST", "/v1/jobs", body())
+    assert (409, 1) == (status, problem["active"])
 
 
 def test_a_job_that_starts_is_not_replaced(aws: Cloud):

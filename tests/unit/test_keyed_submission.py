@@ -216,4 +216,4 @@ def test_a_job_is_submitted_again_under_its_key(api: Api):
     _, first = api("GET", f"/v1/jobs/{first['id']}")
     assert second["id"] == first["resubmitted_as"]
     status, problem = api("POST", f"/v1/jobs/{first['id']}/resubmit")
-    assert (409, "active-limit") == (status, problem["reason"])
+    assert (409, "queue-depth") == (status, problem["reason"])

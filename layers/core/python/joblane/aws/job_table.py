@@ -11,7 +11,7 @@ from joblane.aws.job_items import DATA, attention, from_row, key
 from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.formats.ids import before_id
 from joblane.job.head import Head, Step, folded
-from joblane.job.lifecycle import State
+from joblane.job.lifecycle import ENDED, State
 
 _FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
 
@@ -73,13 +73,13 @@ class JobTable(Store):
         return [heads[job_id] for job_id in job_ids if job_id in heads]
 
     def started(self, job_ids: Sequence[str]) -> dict[str, bool]:
-        """Read which of some jobs cannot be skipped any more: started, blocked or ended.
+        """Read which of some jobs have started, so that they cannot be skipped any more.
 
-        One request for each hundred. Jobs that are absent are left out.
+        One request for each hundred. Jobs that have ended or are absent are left out.
         """
         rows = self._table.get_many([key(job_id) for job_id in job_ids], consistent=True)
-        waits = {row["job_id"] for row in rows if _not_started(row)}
-        return {row["job_id"]: row["job_id"] not in waits for row in rows}
+        open_jobs = [row for row in rows if State(row["state"]) not in ENDED]
+        return {row["job_id"]: not _not_started(row) for row in open_jobs}
 
     def page(
         self, tenant: str, *, limit: int, before: str | None, since: str | None = None

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from joblane.aws.jobs import KeyBusy
 from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
@@ -18,7 +18,7 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed, apply, plan
 from joblane.job.retention import Retention
 from joblane.key import decide
-from joblane.key.decide import Admission, Coalesced, Granted, Queued, Rejected, Replaced
+from joblane.key.decide import Coalesced, Granted, Queued, Rejected, Replaced
 from joblane.key.request import KeyRequest
 from joblane.service.key_reasons import (
     full,
@@ -28,6 +28,9 @@ from joblane.service.key_reasons import (
     waits_for_slot,
 )
 from joblane.service.key_rules import KeyRules
+
+if TYPE_CHECKING:
+    from joblane.contract.problems import Problem
 
 TRIES = 8
 """Decisions before a caller is asked to come back."""
@@ -86,15 +89,20 @@ class KeyAdmission:
         """
         request = self.rules.of_stored(head)
         kept: Head | None = None
+        refused: Problem | None = None
         sent = False
         for seen in self._reads(head, request, now_ms):
             if head.job_id in (*seen.state.active, *seen.state.queued):
                 there = self.jobs.get(head.job_id)
                 if there is not None:  # written by a concurrent request with the same key
                     return Submitted(there)
-            decision = self._admit(seen, head.job_id, request)
+            started = self._started(seen, request)
+            decision = decide.admit(seen.state, head.job_id, request.limits, started)
             if isinstance(decision, Rejected):
-                raise refusal(request, decision)
+                refused = refusal(request, decision)
+                if len(started) == len(seen.state.active):
+                    raise refused
+                continue  # a holder has ended, and its slot is about to be freed
             if isinstance(decision, Coalesced):
                 there = self.jobs.get(decision.job_id)
                 if there is None or there.ended:
@@ -106,14 +114,9 @@ class KeyAdmission:
                 self.send(new)
                 sent = True
             skip = self._skip(decision, head.job_id, request, now_ms)
-            try:
-                stored = self.jobs.put_keyed(new, KeyWrite(seen, decision.state, now_ms), skip)
-            except KeyChanged:
-                continue
-            if skip is None:
-                return Submitted(stored)
-            return Submitted(stored, "replaced", skip.job_id)
-        raise _busy(request)
+            if (done := self._put(new, KeyWrite(seen, decision.state, now_ms), skip)) is not None:
+                return done
+        raise refused or _busy(request)
 
     def wake(self, head: Head, now_ms: int) -> Head:
         """Admit a scheduled job whose `run_at` has come: to pending, waiting or skipped.
@@ -122,7 +125,8 @@ class KeyAdmission:
         until then. Raises KeyBusy, and NotAllowed and Refused as moves do.
         """
         for seen, request in self._stored(head, now_ms):
-            decision = self._admit(seen, head.job_id, request)
+            started = self._started(seen, request)
+            decision = decide.admit(seen.state, head.job_id, request.limits, started)
             if isinstance(decision, Coalesced | Rejected):
                 step = plan(head, Event.SKIP, now_ms, skipped_when_due(request, decision))
                 expires_at = self.retention.expires_at(step.state, now_ms)
@@ -189,10 +193,18 @@ class KeyAdmission:
         for seen in self._reads(head, known, now_ms):
             yield seen, self.rules.with_latest(known, seen)
 
-    def _admit(self, seen: StoredKey, job_id: str, request: KeyRequest) -> Admission:
+    def _put(self, new: Head, write: KeyWrite, skip: Skip | None) -> Submitted | None:
+        """Write a new job with its key; None if the key has changed since it was read."""
+        try:
+            stored = self.jobs.put_keyed(new, write, skip)
+        except KeyChanged:
+            return None
+        return Submitted(stored) if skip is None else Submitted(stored, "replaced", skip.job_id)
+
+    def _started(self, seen: StoredKey, request: KeyRequest) -> dict[str, bool]:
+        """Which holders have started, if the decision needs it; without those that have ended."""
         needed = decide.needs_holders(seen.state, request.limits)
-        started = self.jobs.started(seen.state.holders) if needed else {}
-        return decide.admit(seen.state, job_id, request.limits, started)
+        return self.jobs.started(seen.state.holders) if needed else {}
 
     def _skip(
         self, decision: Accepted, job_id: str, request: KeyRequest, now_ms: int
