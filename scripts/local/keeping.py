@@ -8,7 +8,7 @@ from pathlib import Path
 from joblane.deployment.names import PLATFORM
 from scripts.local.agent import END_GRACE_S
 from scripts.local.cloud import TENANT, Cloud
-from scripts.local.deploy import BIN
+from scripts.local.deploy import BIN, TOOLS
 from scripts.local.emulator import ROOT
 from scripts.local.processes import Process, end_leftovers, load, save
 
@@ -51,7 +51,7 @@ def shell_environment(cloud: Cloud, tenant: str = TENANT) -> str:
     It names the machine with its secret: the client fetches tokens, which last an hour, and renews
     them.
     """
-    path = shlex.quote(str(BIN))
+    path, tools = shlex.quote(str(BIN)), shlex.quote(str(TOOLS))
     client_id, secret = cloud.credentials(tenant)
     variables = {
         "JOBLANE_URL": cloud.url,
@@ -62,8 +62,8 @@ def shell_environment(cloud: Cloud, tenant: str = TENANT) -> str:
     lines = [
         "# Written by scripts/up; a shell that sources it uses the local Joblane.",
         "unset JOBLANE_TOKEN",
-        # Sourcing it again does not extend PATH.
-        f'case ":$PATH:" in *:{path}:*) ;; *) export PATH={path}:"$PATH" ;; esac',
+        # Sourcing it again does not extend PATH. The last folder has uv, for `joblane types push`.
+        f'case ":$PATH:" in *:{path}:*) ;; *) export PATH={path}:"$PATH":{tools} ;; esac',
         *(f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())),
     ]
     return "\n".join(lines) + "\n"

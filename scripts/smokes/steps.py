@@ -1,7 +1,7 @@
 """The table of steps, in their order."""
 
 from joblane.deployment.names import topic_name
-from scripts.smokes import access, account, faults, jobs, load
+from scripts.smokes import access, account, faults, jobs, load, typed
 from scripts.smokes.runner import Failure, Step
 from scripts.smokes.site import Site
 
@@ -80,6 +80,18 @@ STEPS = (
         "`joblane conditions`, and the execution of the state machine in Step Functions",
     ),
     Step("run_at", "a job does not start before its time", jobs.run_at, JOB),
+    Step(
+        "key",
+        "of two jobs with one key the second waits for the first one's slot",
+        typed.key,
+        "`joblane keys get command smoke 1`, and the log of the function sequel",
+    ),
+    Step(
+        "job type",
+        "a function is pushed with its dependencies, and its job gives its result",
+        typed.job_type,
+        JOB,
+    ),
     Step("batch", "a batch of 100 jobs is accepted, and each of them ends", jobs.batch, JOB),
     Step("events", "events of the output go on after a lost connection", jobs.stream, JOB),
     Step(
