@@ -15,10 +15,11 @@ What A does outside of Joblane is kept apart by JOBLANE_SLOT: K's is higher.
 """
 
 from ec2_agent.outcomes.record import Transition
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.retention import Retention
+from joblane.job.timeline import Step
 from joblane.key.state import KeyState
 
 

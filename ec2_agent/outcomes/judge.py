@@ -7,7 +7,8 @@ from enum import Enum, auto
 from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import default_condition, named_by_job, scoped, unscoped
-from joblane.job.head import Head, shortened
+from joblane.formats.text import shortened
+from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, outcome_of
 from joblane.job.result import ResultObject
 

@@ -21,11 +21,12 @@ from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.sandbox.model import Usage
 from joblane.aws.job_items import from_item, to_item
-from joblane.job.head import Head, Step, abridged
+from joblane.job.head import Head, abridged
 from joblane.job.lifecycle import ENDED, Outcome, State, settle
 from joblane.job.moves import AttemptFacts
 from joblane.job.result import ResultObject
 from joblane.job.retention import Retention
+from joblane.job.timeline import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from joblane.aws.requirements import Requirements
 from joblane.condition.state import Phase
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name, recovery_name, table_name
-from joblane.job.head import Step
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.service.condition_supervisor import ConditionSupervisor
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http

@@ -9,8 +9,9 @@ from joblane.aws.clients import Clients
 from joblane.aws.job_items import to_row
 from joblane.aws.table import encoded
 from joblane.deployment.names import table_name
-from joblane.job.head import TIMELINE_LINES, Step, submitted
+from joblane.job.head import submitted
 from joblane.job.lifecycle import State
+from joblane.job.timeline import TIMELINE_LINES, Step
 from scripts.local.cloud import DEPLOYMENT, TENANT
 from tests.e2e.conftest import Http
 from tests.support.deployed import send_again, wait_for

@@ -6,9 +6,10 @@ from typing import Any
 from functions.sequel import handler
 from joblane.aws.clients import Clients
 from joblane.deployment.names import alternate_name
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
+from joblane.job.timeline import Step
 from joblane.service.sequel import Sequel
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
 from tests.support.keys import job, stored

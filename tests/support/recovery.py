@@ -14,10 +14,11 @@ from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, table_name
-from joblane.job.head import Step, submitted
+from joblane.job.head import submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.recover import MAX_STEPS
 from joblane.service.testers import BadParameters, Finding, Tester

@@ -21,9 +21,10 @@ from joblane.aws.job_stream import read_record
 from joblane.aws.message_ages import KEEP_S, MessageAges
 from joblane.contract.queues import activity
 from joblane.deployment.names import alternate_name, table_name
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.queue.activity import Series, Tally, fold
 from joblane.service.count import Counting
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session

@@ -11,11 +11,12 @@ from joblane.aws.clients import Clients
 from joblane.aws.job_claims import EARLY_MS
 from joblane.aws.lanes import LaneQueue
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lease import LEASE_S, UNLISTED_MS, Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud, new_session
 from tests.support.jobs import JOB, submission

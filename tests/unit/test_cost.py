@@ -13,9 +13,10 @@ from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
-from joblane.job.head import INLINE_SPEC_BYTES, Step, submitted
+from joblane.job.head import INLINE_SPEC_BYTES, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.key.decide import End
 from joblane.service.key_release import KeyRelease
 from scripts.costs.output import output

@@ -14,10 +14,11 @@ import pytest
 from functions.submission import handler as submission
 from joblane.aws.clients import Clients
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed

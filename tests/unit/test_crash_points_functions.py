@@ -21,10 +21,11 @@ from joblane.aws.clients import Clients
 from joblane.aws.payload_store import PayloadStore
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
+from joblane.job.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Memory

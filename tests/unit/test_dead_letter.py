@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from functions.dead_letter.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.dead_letters import PART_CHARS
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 

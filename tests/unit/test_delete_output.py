@@ -12,10 +12,11 @@ from botocore.exceptions import ClientError
 from functions.submission.handler import Settings, build
 from joblane.aws import output_store as store_module
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.output import Record, stream_name
+from joblane.job.timeline import Step
 from joblane.service import delete as delete_module
 from joblane.service.delete import OUTPUT_CALLS
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud

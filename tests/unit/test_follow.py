@@ -10,10 +10,11 @@ from botocore.exceptions import EndpointConnectionError
 from functions.submission.handler import Settings, build
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.deployment.names import inbox_name
-from joblane.job.head import Step, submitted
+from joblane.job.head import submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Command
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.service.follow import AGAIN_S, MOST_CLAIMS, FollowSender
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.events import EventSource

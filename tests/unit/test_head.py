@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from joblane.contract.job import job_view
 from joblane.formats.times import rfc3339
-from joblane.job.head import STEP_REASON_CHARS, Head, Step, submitted, with_step
+from joblane.job.head import Head, submitted, with_step
 from joblane.job.lifecycle import State
+from joblane.job.timeline import STEP_REASON_CHARS, Step
 from tests.support.jobs import JOB, submission
 
 STEPS = st.builds(

@@ -20,9 +20,10 @@ from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.state.client import StateRefused
 from ec2_agent.state.records import Record, Result
 from joblane.aws.lanes import Received
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.retention import Retention
+from joblane.job.timeline import Step
 from tests.support.agents import DirectStore
 from tests.support.jobs import submission
 from tests.support.virtual_time import run

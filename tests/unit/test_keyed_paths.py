@@ -13,11 +13,11 @@ from functions.submission import handler as submission
 from joblane.aws.clients import Clients
 from joblane.deployment.names import dead_letter_name
 from joblane.formats.times import rfc3339
-from joblane.job.head import Step
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits
 from tests.support.agents import Parts
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME

@@ -12,10 +12,10 @@ import pytest
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.idempotency import IdempotencyStore
-from joblane.job.head import Step
 from joblane.job.idempotency import idempotency_key
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from joblane.service import key_admission
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session

@@ -8,9 +8,10 @@ from functions.admin import handler as admin
 from functions.requeue import handler as requeue
 from functions.submission import handler as submission_function
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.keys import KEY, START_MS, job, keys_of, put_keyed, stored

@@ -12,9 +12,10 @@ from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.formats.ids import before_id, first_id
 from joblane.formats.times import rfc3339
-from joblane.job.head import Step, submitted
+from joblane.job.head import submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.service.read import EXAMINED_MAX
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import submission

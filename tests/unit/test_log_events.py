@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from functions.submission.handler import Settings, build
 from joblane.contract.sse import end_event, position_event, reconnect_after, record_event
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.output import Cursor, LogRecord, Record, Stream, stream_name
+from joblane.job.timeline import Step
 from joblane.service.output import AT_ONCE_MS, RETRY_MS, TROUBLE_MS, WAITS_S, JobOutput
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.events import EventSource, data_of

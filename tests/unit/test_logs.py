@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, Step, submitted, with_step
+from joblane.job.head import Head, submitted, with_step
 from joblane.job.lifecycle import State
 from joblane.job.output import Cursor, LogRecord, Record, stream_name
+from joblane.job.timeline import Step
 from joblane.service.log_pages import SETTLE_MS, log_page
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission

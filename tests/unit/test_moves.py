@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, Step, submitted, with_step
+from joblane.job.head import Head, submitted, with_step
 from joblane.job.lifecycle import (
     ENDED,
     TABLE,
@@ -23,6 +23,7 @@ from joblane.job.lifecycle import (
     settle,
 )
 from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearmed
+from joblane.job.timeline import Step
 from tests.support.jobs import JOB, submission
 
 OPERATORS = {

@@ -9,10 +9,10 @@ import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.job.head import Step
 from joblane.job.idempotency import WINDOW_S
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, new_session
 from tests.support.meter import Meter
 from tests.support.requests import Api

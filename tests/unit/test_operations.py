@@ -11,10 +11,11 @@ import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.deployment.names import inbox_name
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.spec import MAX_BATCH
+from joblane.job.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
 from tests.support.meter import Meter
 from tests.support.requests import Api

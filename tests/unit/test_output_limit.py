@@ -20,12 +20,13 @@ from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.shim.log import CAP_BYTES, MAX_RECORD, Reader, Writer
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.deployment.limits import LimitOverrides, Limits
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, apply, plan
 from joblane.job.output import Cursor
 from joblane.job.retention import Retention
+from joblane.job.timeline import Step
 from joblane.service.log_pages import log_page
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud

@@ -12,11 +12,12 @@ from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import decide
 from ec2_agent.outcomes.report import Report
 from joblane.aws.jobs import Refused
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lease import LEASE_S, UNLISTED_MS, Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits, StalePolicy
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR

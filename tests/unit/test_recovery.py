@@ -9,11 +9,11 @@ import pytest
 
 from joblane.aws.directory import AppStore
 from joblane.condition.state import OVERDUE_S, RELAPSE_S, Phase
-from joblane.job.head import Step
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
+from joblane.job.timeline import Step
 from tests.support.recovery import TABLE, World, compared, in_memory
 
 URL = "http:https://api.example.com/health"

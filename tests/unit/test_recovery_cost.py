@@ -1,9 +1,9 @@
 """What being blocked adds to the price of a job, counted at the client."""
 
 from joblane.aws.job_items import to_item
-from joblane.job.head import Step
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, OneEach, new_session
 from tests.support.jobs import JOB
 from tests.support.meter import Meter

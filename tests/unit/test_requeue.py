@@ -13,9 +13,10 @@ from joblane.aws.clients import Clients
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
+from joblane.job.timeline import Step
 from joblane.service.requeue import COUNTED, PAGE
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
 from tests.support.jobs import JOB, submission

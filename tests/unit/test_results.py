@@ -19,12 +19,13 @@ from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import Refused
 from joblane.aws.result_store import ResultStore
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
 from joblane.job.lease import PROGRESS_BYTES, Heartbeat, JobProgress, Progress, bounded
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.result import MAX_RESULT_BYTES
 from joblane.job.retention import Retention
+from joblane.job.timeline import Step
 from tests.support.attempts import begin, run, wait_for_output
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import JOB

@@ -8,9 +8,9 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError
 
 from joblane.aws.keys import KeyChanged
-from joblane.job.head import SAME_ATTEMPT, Step
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
+from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from tests.support.aws import FUNCTION_ENVIRONMENT

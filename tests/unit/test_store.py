@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from joblane.aws.jobs import Refused
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from tests.support.aws import Cloud, new_session
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter

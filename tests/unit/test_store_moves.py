@@ -7,9 +7,10 @@ import pytest
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.jobs import Refused
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
+from joblane.job.timeline import Step
 from joblane.key.segments import KeyName
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from functions.submission.handler import Settings, build
 from joblane.aws.output_store import OutputStore
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, Step, submitted, with_step
+from joblane.job.head import Head, submitted, with_step
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.output import Cursor, Record, stream_name
+from joblane.job.timeline import Step
 from joblane.service.log_pages import PAGE_BYTES, log_page
 from joblane.service.log_tail import MOST_CHUNKS, MOST_EPOCHS, tail_start
 from joblane.service.output import JobOutput, Tail

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joblane.condition.waiting import waiting_job
-from joblane.job.head import TIMELINE_LINES as MOST
-from joblane.job.head import Head, Step, folded, submitted, with_step
+from joblane.job.head import Head, submitted, with_step
 from joblane.job.lifecycle import CLAIMABLE, TABLE, Event, State
 from joblane.job.moves import plan
 from joblane.job.output import epoch_end
+from joblane.job.timeline import TIMELINE_LINES as MOST
+from joblane.job.timeline import Step, folded
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 

@@ -20,10 +20,11 @@ from joblane.aws.job_items import from_item, to_item
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.condition.waiting import waiting_job
 from joblane.deployment.names import dead_letter_name, inbox_name, lane_name
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Command
 from joblane.job.moves import AttemptFacts, plan
+from joblane.job.timeline import Step
 from joblane.job.trace import TraceContext, job_trace, parse_trace
 from joblane.service.wake_up import wake_up_message
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud

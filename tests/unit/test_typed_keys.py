@@ -10,9 +10,9 @@ from functions.requeue import handler as requeue
 from functions.submission import handler as submission
 from joblane.aws.keys import KeyStore, row_key
 from joblane.formats.times import rfc3339
-from joblane.job.head import Step
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
 from tests.support.aws import FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud

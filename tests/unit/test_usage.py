@@ -14,8 +14,9 @@ from joblane.aws.job_items import to_item
 from joblane.aws.usage import Recounted, UsageStore
 from joblane.deployment.limits import TenantLimits
 from joblane.deployment.names import table_name
-from joblane.job.head import Head, Step, submitted
+from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import State
+from joblane.job.timeline import Step
 from joblane.queue.usage import (
     MEBIBYTE,
     OPEN_MINUTES,

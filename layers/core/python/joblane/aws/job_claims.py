@@ -9,9 +9,10 @@ from contextlib import suppress
 from joblane.aws.job_items import change
 from joblane.aws.job_table import Condition, JobTable, Refused
 from joblane.aws.table import Row
-from joblane.job.head import SAME_ATTEMPT, Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, State
 from joblane.job.moves import AttemptFacts, attempt_ended, rearmed
+from joblane.job.timeline import SAME_ATTEMPT, Step
 
 EARLY_MS = 5000
 """How much before its time a retry may start: SQS delays messages by its own clock, and the clock

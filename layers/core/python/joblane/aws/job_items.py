@@ -7,10 +7,11 @@ from dataclasses import asdict, replace
 
 from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decoded, encoded
-from joblane.job.head import SAME_ATTEMPT, Head, PayloadObject, Step
+from joblane.job.head import Head, PayloadObject
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.job.result import ResultObject
 from joblane.job.spec import Submission
+from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.job.trace import TraceContext, parse_trace
 from joblane.key.policy import parse_concurrency
 from joblane.key.segments import KeyName

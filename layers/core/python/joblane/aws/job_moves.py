@@ -5,9 +5,10 @@ from dataclasses import replace
 from joblane.aws.job_items import DATA, RAW, change, key
 from joblane.aws.job_table import Condition, JobTable, Refused, unchanged
 from joblane.aws.table import ConditionFailed, Item, Row
-from joblane.job.head import SAME_ATTEMPT, Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import apply, rearmed
+from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key.segments import KeyName
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from joblane.aws.job_items import HEAD
 from joblane.aws.table import Row, decoded
-from joblane.job.head import Step
 from joblane.job.lifecycle import NOT_RUNNING, State
+from joblane.job.timeline import Step
 from joblane.queue.activity import Change, kind_of
 
 

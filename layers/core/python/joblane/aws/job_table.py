@@ -10,8 +10,9 @@ from botocore.exceptions import ClientError
 from joblane.aws.job_items import DATA, attention, from_row, key
 from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.formats.ids import before_id
-from joblane.job.head import Head, Step, folded
+from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, State
+from joblane.job.timeline import Step, folded
 
 _FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
 

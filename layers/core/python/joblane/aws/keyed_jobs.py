@@ -45,7 +45,8 @@ from typing import TYPE_CHECKING
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.keys import KeyChanged, KeyStore, StoredKey
 from joblane.aws.table import Item, TransactionRefused
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
+from joblane.job.timeline import Step
 from joblane.key.state import KeyState
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from joblane.deployment.names import Lane
-from joblane.job.head import BLOCK_SERIES, Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.job.timeline import BLOCK_SERIES, Step
 from joblane.job.trace import TraceContext, job_trace
 
 

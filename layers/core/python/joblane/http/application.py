@@ -3,8 +3,7 @@
 import binascii
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from http import HTTPStatus
@@ -17,7 +16,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
 from joblane.audit.records import Action, Record, asked_json
-from joblane.aws.jobs import KeyBusy, Refused
 from joblane.contract.access import ALL_ROLES, roles_for
 from joblane.contract.audit import Because
 from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
@@ -29,13 +27,12 @@ from joblane.contract.strict_json import NotStrict, check, printable
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 from joblane.http.answers import etag
+from joblane.http.conflicts import CHANGED
 from joblane.http.request_jobs import RequestJobs
 from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey, idempotency_key
-from joblane.job.moves import NotAllowed
 from joblane.job.trace import TraceContext, parse_trace
 from joblane.service.audit_trail import Trail
-from joblane.service.operations import Gone
 
 Affected = Callable[[str, Mapping[str, str]], Collection[str]]
 """Takes an action and its target."""
@@ -56,37 +53,6 @@ SECURITY_HEADERS = {
 
 No CORS header is sent, so no script of another origin can read an answer.
 """
-
-
-def key_busy(busy: KeyBusy) -> Problem:
-    """The answer when a job's key changed before each try to write it."""
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy), retry_after_s=1)
-
-
-CHANGED = "it has changed since you read it; read it again and decide again"
-
-
-@contextmanager
-def conflicts(*, exact: bool = False) -> Iterator[None]:
-    """Turn a refused operation into a problem: 409 for the job's state, 404 if it is deleted.
-
-    `exact`: the caller named a version; 412 if the job has changed since.
-    """
-    try:
-        yield
-    except NotAllowed as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from None
-    except KeyBusy as busy:
-        raise key_busy(busy) from None
-    except Gone:
-        raise Problem(HTTPStatus.NOT_FOUND, "there is no such job") from None
-    except Refused as refusal:
-        if exact:
-            raise Problem(HTTPStatus.PRECONDITION_FAILED, CHANGED) from None
-        raise Problem(
-            HTTPStatus.CONFLICT,
-            f"{refusal}, and was changed by another request meanwhile; read it and try again",
-        ) from None
 
 
 @dataclass

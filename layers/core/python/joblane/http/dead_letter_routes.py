@@ -8,7 +8,8 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from joblane.contract.job import job_view
 from joblane.contract.queries import PageQuery, WorkQuery
 from joblane.http.answers import listing, next_cursor, page_start, success
-from joblane.http.application import Application, conflicts
+from joblane.http.application import Application
+from joblane.http.conflicts import conflicts
 from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.service.bulk import BulkOperations, BulkResult, is_restart_cursor

@@ -11,7 +11,8 @@ from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs
 from joblane.contract.views import NotAccepted
 from joblane.http.answers import etag, listing, page_start, success
-from joblane.http.application import Application, conflicts
+from joblane.http.application import Application
+from joblane.http.conflicts import conflicts
 from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission

@@ -7,9 +7,10 @@ exactly as the store makes it in the table.
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from joblane.job.head import SAME_ATTEMPT, Head, Step, folded, waits_in_lane, with_step
+from joblane.job.head import Head, waits_in_lane, with_step
 from joblane.job.lifecycle import ENDED, TABLE, Event, Outcome, State
 from joblane.job.result import ResultObject
+from joblane.job.timeline import SAME_ATTEMPT, Step, folded
 
 _RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED})
 

@@ -7,7 +7,8 @@ from ulid import ULID
 
 from joblane.audit.records import Record, Refusal, submission_record
 from joblane.aws.audit import AuditStore, Wanted
-from joblane.job.head import Head, short_reason
+from joblane.job.head import Head
+from joblane.job.timeline import short_reason
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from typing import Any
 
 from joblane.aws.dead_letters import DeadLetter, DeadLetterStore
 from joblane.aws.jobs import JobStore, Refused
-from joblane.job.head import Head, short_reason
+from joblane.job.head import Head
 from joblane.job.lifecycle import Event, State
 from joblane.job.message import Message, NotOurs
 from joblane.job.moves import NotAllowed
 from joblane.job.retention import Retention
+from joblane.job.timeline import short_reason
 from joblane.job.trace import Traced, parse_trace
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations

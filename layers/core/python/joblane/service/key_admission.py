@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from joblane.aws.jobs import KeyBusy
 from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
 from joblane.aws.keys import KeyChanged, StoredKey
-from joblane.job.head import SAME_ATTEMPT, Head, Step, waits_in_lane
+from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed, apply, plan
 from joblane.job.retention import Retention
+from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key import decide
 from joblane.key.decide import Coalesced, Granted, Queued, Rejected, Replaced
 from joblane.key.request import KeyRequest

@@ -4,7 +4,7 @@ import shlex
 from http import HTTPStatus
 
 from joblane.contract.problems import Problem
-from joblane.job.head import STEP_REASON_CHARS
+from joblane.job.timeline import STEP_REASON_CHARS
 from joblane.key.decide import Coalesced, Rejected
 from joblane.key.request import KeyRequest
 from joblane.key.segments import to_argument

@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.keys import KeyChanged, KeyStore
 from joblane.aws.lanes import Lanes
-from joblane.job.head import SAME_ATTEMPT, Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import State
+from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
 from joblane.key.state import Grant

@@ -19,10 +19,11 @@ from joblane.condition.names import unscoped
 from joblane.condition.policies import DEFAULT_POLICY, AnyPolicy
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
-from joblane.job.head import Head, Step
+from joblane.job.head import Head
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from joblane.job.retention import Retention
+from joblane.job.timeline import Step
 from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.condition_tests import ConditionTests
 from joblane.service.log import Log
