@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
@@ -94,9 +94,9 @@ def run(command: Sequence[str], timeout_s: float, architecture: Architecture = X
 class Machine:
     """A machine that runs, and a root shell in it."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, lines: BinaryIO) -> None:
         self._sock = sock
-        self._lines = sock.makefile("rb")
+        self._lines = lines
         self.shell_is("ready")
 
     def shell_is(self, wanted: str) -> None:
@@ -130,11 +130,12 @@ def booted(timeout_s: float) -> Iterator[Machine]:
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(timeout_s)
                 sock.connect(str(room / "shell"))
-                try:
-                    yield Machine(sock)
-                except BaseException:
-                    sys.stderr.write(_text(room / "console")[-4000:])
-                    raise
+                with sock.makefile("rb") as lines:
+                    try:
+                        yield Machine(sock, lines)
+                    except BaseException:
+                        sys.stderr.write(_text(room / "console")[-4000:])
+                        raise
 
 
 @contextlib.contextmanager

@@ -157,7 +157,7 @@ def _refused(kind: str, *names: str, machines: tuple[str, ...] = X86_64 + AARCH6
 
 # fmt: off
 FILESYSTEM = [
-    Case("filesystem", "the root holds only what programs need", "sorted(os.listdir('/'))", r"\['bin', 'dev', 'etc', 'lib', ('lib32', )?('lib64', )?('libx32', )?'proc', ('root', )?'sbin', 'tmp', 'usr', 'var', 'work'\]"),
+    Case("filesystem", "the root holds only what programs need", "sorted(os.listdir('/'))", r"\['bin', 'dev', 'etc', 'lib', ('lib32', )?('lib64', )?('libx32', )?'opt', 'proc', ('root', )?'sbin', 'tmp', 'usr', 'var', 'work'\]"),
     Case("filesystem", "the host's shadow file", "text('/etc/shadow')", "ENOENT"),
     Case("filesystem", "etc names no host", "sorted(set(os.listdir('/etc')) & {'machine-id', 'fstab', 'ssh', 'sudoers', 'crontab', 'shadow'})", r"\[\]"),
     Case("filesystem", "the host's users", "len(text('/etc/passwd').splitlines())", "3"),
@@ -183,7 +183,8 @@ FILESYSTEM = [
     Case("filesystem", "fill /work", "fill('/work', bytes(1 << 20))", "ENOSPC after (6[0-4]|[1-5]?[0-9]) MiB"),
     Case("filesystem", "fill /tmp and /dev/shm: one limit for all", "(fill('/tmp', bytes(1 << 20)), fill('/dev/shm', bytes(1 << 20)))[1]", "ENOSPC after 0 MiB"),
     Case("filesystem", "use up the inodes", "many('/work', 100_000)", "ENOSPC after 1[0-6]k"),
-    Case("filesystem", "a directory that only programs use", "sorted({'/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/opt', '/srv', '/mnt'} & {p for p in ('/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/opt', '/srv', '/mnt') if os.path.exists(p)})", r"\[\]"),
+    Case("filesystem", "a directory that only programs use", "sorted({'/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/srv', '/mnt'} & {p for p in ('/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/srv', '/mnt') if os.path.exists(p)})", r"\[\]"),
+    Case("filesystem", "/opt has only the place of a bundle, which is empty", "list(os.walk('/opt'))", r"\[\('/opt', \['joblane'\], \[\]\), \('/opt/joblane', \['type'\], \[\]\), \('/opt/joblane/type', \[\], \[\]\)\]"),
     *_refused(
         "filesystem",
         "fsopen",
