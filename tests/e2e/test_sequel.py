@@ -1,7 +1,6 @@
 """Slots of a key on the local AWS: passed on by the stream, to who waits first, one at a time."""
 
 import itertools
-import statistics
 import time
 from datetime import datetime
 from typing import Any
@@ -19,9 +18,6 @@ from tests.e2e.conftest import Http
 from tests.support.deployed import output, submit, wait_for
 
 JOBS = 12
-TARGET_S = 0.5
-"""Median time from the end of a job to the start of the next one."""
-
 STAMPS = 'date +%s.%N; echo "$JOBLANE_SLOT"; sleep 0.2; date +%s.%N'
 
 
@@ -52,7 +48,7 @@ def times(job: dict[str, Any]) -> tuple[float, float]:
 
 
 @pytest.mark.usefixtures("agent")
-def test_jobs_of_a_key_run_one_after_the_other_and_soon(http: Http, clients: Clients):
+def test_jobs_of_a_key_run_one_after_the_other(http: Http, clients: Clients):
     ids = [keyed(http, "order", "sh", "-c", STAMPS) for _ in range(JOBS)]
     jobs = [wait_for(http, job_id, "completed", timeout_s=60) for job_id in ids]
     ran = []
@@ -69,7 +65,6 @@ def test_jobs_of_a_key_run_one_after_the_other_and_soon(http: Http, clients: Cli
     spans = list(map(times, jobs))
     waits = [after[0] - before[1] for before, after in itertools.pairwise(spans)]
     print("from one end to the next start, ms:", sorted(round(wait * 1000) for wait in waits))
-    assert TARGET_S > statistics.median(waits)
     idle = wait_until_idle(clients, "order")
     assert JOBS - 1 >= idle.queued_total > 0
 
