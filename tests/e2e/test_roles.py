@@ -226,7 +226,13 @@ def test_another_tenants_job_is_as_absent_as_one_that_never_was(
 
 def test_every_kind_of_parameter_is_known_to_belong_to_a_tenant_or_to_none():
     """A route with an id of a new kind of thing that tenants own needs a test like the above."""
-    owned = {"job_id": "the test above", "condition": "tests/unit/test_condition_routes.py"}
+    owned = {
+        "job_id": "the test above",
+        "condition": "tests/unit/test_condition_routes.py",
+        "key": "tests/unit/test_key_routes.py",
+        "scope": "tests/unit/test_key_routes.py",
+        "type": "tests/unit/test_types_api.py",
+    }
     shared = {"queue", "agent"}
     kinds = {name for route in ROUTES for name in re.findall(r"\{([a-z_]+)\}", route.path)}
     assert {*owned, *shared} == kinds

@@ -75,7 +75,7 @@ def test_a_key_shows_who_has_a_slot_and_who_waits(aws: Cloud, api: Api, admin: A
     assert [(second, 1, "waiting"), (third, 2, "waiting")] == [
         (entry["id"], entry["position"], entry["state"]) for entry in key["queue"]
     ]
-    assert "2 jobs" not in key["queue"][0]["reason"]
+    assert "0 waited" in key["queue"][0]["reason"]
     assert "1 waited" in key["queue"][1]["reason"]
     assert all(entry["since_at"] for entry in [shown, *key["queue"]])
 
@@ -146,6 +146,20 @@ def test_what_is_no_key_is_not_found_or_refused(api: Api, admin: Api, aws: Cloud
     assert 404 == admin_of(aws, "client-other")("GET", PATH)[0]
     for path in ("/v1/keys/command/acme", f"/v1/keys/Command/{ID}", "/v1/keys/a%23b"):
         assert 400 == admin("GET", path)[0]
+
+
+def test_a_key_of_another_tenant_is_not_there(aws: Cloud, api: Api, admin: Api):
+    submit(api)
+    waiter = submit(api)
+    other = admin_of(aws, "client-other")
+    assert 404 == other("GET", PATH)[0]
+    assert [] == other("GET", "/v1/keys/command")[1]["entries"]
+    assert [] == other("GET", "/v1/keys/command", query={"segments": json.dumps(KEY)})[1]["entries"]
+    other("DELETE", f"{PATH}/queued")
+    head = aws.jobs.get(waiter)
+    assert head is not None
+    assert "waiting" == head.state
+    assert 1 == admin("GET", PATH)[1]["queued"]
 
 
 def test_clearing_cancels_those_that_wait_and_is_audited(aws: Cloud, api: Api, admin: Api):

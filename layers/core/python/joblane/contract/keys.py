@@ -16,8 +16,9 @@ SHOWN_QUEUED = 100
 class KeyQuery(PageQuery):
     """Which keys of a type to list."""
 
-    segments: Annotated[str, Field(max_length=8192)] | None = None
-    """Only the key with these segments: a JSON array, such as `["customer","acme"]`."""
+    segments: Annotated[str, Field(max_length=700)] | None = None
+    """Only the key with these segments: a JSON array, such as `["customer","acme"]`. Longer
+    ones than 700 characters do not fit into every URL; ask for the key by its digits."""
 
 
 class KeyView(View):
