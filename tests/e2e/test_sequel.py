@@ -2,12 +2,13 @@
 
 import itertools
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from joblane.aws.clients import Clients
+from joblane.aws.functions import CalledFunction
 from joblane.aws.keys import KeyStore
 from joblane.deployment.names import table_name
 from joblane.job.lifecycle import ENDED
@@ -85,6 +86,24 @@ def test_jobs_that_are_deleted_or_cancelled_leave_their_places(
     wait_until_idle(clients, "gone")
     assert third not in {first, second}
     assert "cancelled" == wait_for(http, third, *ENDED)["state"]
+
+
+def test_a_scheduled_job_takes_its_place_when_it_is_due(quiet: Cloud, http: Http, clients: Clients):
+    first = keyed(http, "due", "true")
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    due = submit(http, "true", concurrency={"key": ["test", "due"], "max_queued": 1}, run_at=soon)
+    assert "scheduled" == http("GET", f"/v1/jobs/{due}").json()["state"]
+    requeue = CalledFunction(lambda: clients.make("lambda"), f"{DEPLOYMENT}-requeue")
+    end = time.monotonic() + 30
+    while (job := http("GET", f"/v1/jobs/{due}").json())["state"] == "scheduled":
+        assert time.monotonic() < end
+        requeue({})  # in place of its schedule, a minute
+    assert "waiting" == job["state"]
+    assert "its run_at has come" in job["reason"]
+    quiet.start_agent("local", threads=4)
+    wait_for(http, first, "completed")
+    wait_for(http, due, "completed")
+    wait_until_idle(clients, "due")
 
 
 @pytest.mark.usefixtures("agent")

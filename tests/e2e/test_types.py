@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from joblane import Client, JobFailedError, JobType, RequestError
-from scripts.local.cloud import Cloud
+from joblane.aws.clients import Clients
+from joblane.deployment.names import RESULTS, bucket_name
+from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
+from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http
 from tests.support.deployed import output, wait_for
 
@@ -175,9 +178,20 @@ def test_a_handler_runs_and_its_result_is_what_it_declares(
 
 
 @pytest.mark.usefixtures("agent")
-def test_a_large_result_comes_back_whole(client: Client, work: JobType[Any, Any]):
-    result = client.create(work, params(work, do="large")).wait(timeout_s=60)
-    assert "x" * 200_000 == result.text
+def test_a_large_result_comes_back_whole_and_goes_with_its_job(
+    client: Client, work: JobType[Any, Any], clients: Clients
+):
+    ref = client.create(work, params(work, do="large"))
+    assert "x" * 200_000 == ref.wait(timeout_s=60).text
+
+    def stored() -> int:
+        bucket = bucket_name(DEPLOYMENT, ACCOUNT, REGION)
+        prefix = f"{RESULTS}{TENANT}/{ref.id}/"
+        return clients.make("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)["KeyCount"]
+
+    assert 1 == stored()
+    client.delete(ref.id)
+    assert 0 == stored()
 
 
 @pytest.mark.usefixtures("agent")
