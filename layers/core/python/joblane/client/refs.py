@@ -132,7 +132,7 @@ Admission = Literal["accepted", "rejected", "coalesced", "replaced"]
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult(Generic[J]):
-    """What became of the submission of a handler."""
+    """What became of the submission of a job of a type."""
 
     status: Admission
     """`accepted`: a new job. `rejected`: the key is full. `coalesced`: `job` is an earlier one with
