@@ -109,6 +109,8 @@ class Agent:
             "flight": parts.flight.keep(),
             "state": parts.host.supervisor.supervise(),
             "capacity": parts.capacity.keep(),
+            "facts": parts.facts.keep(),
+            "published facts": parts.published_facts.keep(),
             "memory": memory.keep_small(lambda: bool(self._work)),
             "inbox": parts.inbox.run(inbox, self._on_command),
         }
@@ -154,6 +156,7 @@ class Agent:
         journal = self._parts.journal
         if await journal.flush(FLUSH_S):
             await self._parts.lease.end()
+            await self._parts.published_facts.end()
         else:
             # The lease is kept: without it, other agents would run jobs again that have ended.
             events.outcomes_stay(journal.waiting, journal.trouble)

@@ -1,6 +1,7 @@
 """Makes the stores and clients of AWS that an agent uses."""
 
 from ec2_agent.host.clock import Clock
+from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.clients import LONG_POLL, Clients
@@ -48,6 +49,7 @@ class Aws:
             self.requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
+        self.facts = FactStore(dynamodb, descriptor.agents_table)
         self.keys = KeyStore(dynamodb, table_name(descriptor.name, "keys"))
         self.payloads = PayloadStore(lambda: s3, descriptor.bucket)
         self.results = ResultStore(lambda: s3, descriptor.bucket)

@@ -12,6 +12,11 @@ from ec2_agent.attempt.run import AttemptParts
 from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.aws import Aws
 from ec2_agent.bundles.cache import BundleCache
+from ec2_agent.facts.collecting import FactCollector
+from ec2_agent.facts.command import run, sandbox_of
+from ec2_agent.facts.host import HostFacts
+from ec2_agent.facts.known import KnownFacts
+from ec2_agent.facts.publishing import FactPublisher
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.group import Group
@@ -38,6 +43,7 @@ from ec2_agent.state.supervisor import StateSupervisor
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
 from joblane.deployment.names import inbox_name
+from joblane.target.fact_command import FactCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,15 @@ class Parts:
         self.free_slots = FreeSlots(
             descriptor.queues, slots, capacity, self.limits, lease, host.supervisor
         )
+        self.metadata = Metadata.from_environment()
+        known = KnownFacts(settings.facts)
+
+        def run_fact(command: FactCommand) -> bytes:
+            spec = sandbox_of(command.command, command.timeout_s, settings.isolation)
+            return run(host.launcher, spec)
+
+        self.facts = FactCollector(known, HostFacts(self.metadata), settings.facts, run_fact)
+        self.published_facts = FactPublisher(settings.name, aws.facts, known, clock)
         recovery = aws.conditions is not None
         self.attempts = AttemptParts(
             Preparation(
@@ -108,6 +123,7 @@ class Parts:
                 aws.payloads,
                 aws.secrets,
                 JobTypes(aws.types, BundleCache(host.bundles, aws.bundles.download)),
+                known,
                 clock,
             ),
             JobStarter(
@@ -129,5 +145,4 @@ class Parts:
             descriptor, aws.sqs, self.free_slots.by_queue, changed, clock, time.monotonic
         )
         self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name))
-        self.metadata = Metadata.from_environment()
         self.group = Group(aws.autoscaling, settings)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ec2_agent.settings import CannotStart
 from ec2_agent.state.settings import StateSettings
+from joblane.target.fact_command import FactCommands
 
 
 class Configuration(BaseModel):
@@ -17,6 +18,8 @@ class Configuration(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     state: StateSettings = StateSettings()
+    facts: FactCommands = {}
+    """Commands that give facts; NAME is the fact's name."""
 
 
 def read(path: Path | None) -> Configuration:

@@ -1,12 +1,14 @@
 """An agent's settings: read once at its start, and handed down."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ec2_agent.sandbox.model import Isolation
 from ec2_agent.state.settings import StateSettings
 from joblane.deployment.descriptor import Descriptor
 from joblane.job.lease import HEARTBEAT_S, LEASE_S
+from joblane.target.fact_command import FactCommand
 
 MARGIN_S = 60.0
 """Jobs are killed this long before the lease ends: a failing heartbeat is noticed only after its
@@ -57,3 +59,5 @@ class Settings:
     pace: Pace = PACE
     max_memory_mb: int | None = None
     """The most that one job may ask for, in MiB; None: all that jobs may have together."""
+    facts: Mapping[str, FactCommand] = field(default_factory=dict)
+    """Commands that give facts, by name."""

@@ -113,6 +113,7 @@ def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
         state=configured.state,
         pace=pace,
         max_memory_mb=options.max_memory_mb,
+        facts=configured.facts,
     )
 
 

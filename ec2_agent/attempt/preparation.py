@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
 
+from ec2_agent.attempt.references import CannotResolve, refers_to_facts, with_facts
 from ec2_agent.attempt.typed import CannotRunType, JobTypes, TypedCommand
 from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.facts.known import KnownFacts
 from ec2_agent.jobs.context import Typed
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import (
@@ -71,6 +73,7 @@ class Preparation:
     payloads: PayloadStore
     secrets: SecretStore
     types: JobTypes
+    facts: KnownFacts
     clock: Callable[[], float]
     """Unix seconds."""
     grace_s: float = GRACE_S
@@ -80,8 +83,8 @@ class Preparation:
         """Read all that a job needs, and return what it is started with.
 
         AWS errors are retried. Raises NotStarted if a condition does not hold, the submission or
-        a secret cannot be read, its type cannot run here, or the attempt is to stop; HostShort if
-        the disk has no room for its bundle.
+        a secret cannot be read, it refers to a fact that is unknown here, its type cannot run here,
+        or the attempt is to stop; HostShort if the disk has no room for its bundle.
         """
         await self._test_conditions(head)
         read = partial(self.payloads.whole, head)
@@ -89,16 +92,27 @@ class Preparation:
             whole = await self._retried(head, stop, read, "arguments")
         except PayloadLost as lost:
             raise self._not_started(str(lost)) from None
+        params = whole.spec.params
+        text = None if params is None else _json(params)
+        if refers_to_facts(whole.spec, text):
+            whole = await self._resolved(whole)
+            text = None if params is None else _json(whole.spec.params)
         spec = sandbox_spec(whole, self.grace_s)
         spec = replace(spec, env={**spec.env, **await self._secret_env(whole, stop)})
-        if whole.spec.params is None:
+        if text is None:
             return Prepared(spec, None)
-        params = json.dumps(whole.spec.params, separators=(",", ":"), ensure_ascii=False)
         command = await self._typed_command(head, stop)
         if command is None:  # a built-in type, whose command is in the submission
-            return Prepared(spec, Typed(params.encode()))
+            return Prepared(spec, Typed(text.encode()))
         spec = replace(spec, argv=command.argv, bundle=command.bundle)
-        return Prepared(spec, Typed(params.encode(), command.lock))
+        return Prepared(spec, Typed(text.encode(), command.lock))
+
+    async def _resolved(self, head: Head) -> Head:
+        """Replace what refers to facts of this agent."""
+        try:
+            return replace(head, spec=await with_facts(head.spec, self.facts))
+        except CannotResolve as problem:
+            raise self._not_started(f"not started: {problem}") from None
 
     async def _typed_command(self, head: Head, stop: Stop) -> TypedCommand | None:
         """Read the version of the job's type, and have its bundle here."""
@@ -162,6 +176,10 @@ class Preparation:
 
     def _now_ms(self) -> int:
         return int(self.clock() * 1000)
+
+
+def _json(params: object) -> str:
+    return json.dumps(params, separators=(",", ":"), ensure_ascii=False)
 
 
 def trace_env(head: Head) -> dict[str, str]:

@@ -46,6 +46,26 @@ def lifecycle_action_failed(error: Exception) -> None:
     """The Auto Scaling group terminates the instance at the hook's timeout."""
 
 
+@event(WARNING, "fact command {name}: its facts are left out: {why}")
+def fact_command_failed(name: str, why: Exception) -> None:
+    """Logged once until it works again; it is run again as often as before."""
+
+
+@event(INFO, "fact command {name} works again")
+def fact_command_works(name: str) -> None:
+    """After `fact_command_failed`."""
+
+
+@event(WARNING, "facts that are left out: {names}")
+def facts_left_out(names: str) -> None:
+    """Too long, too many for 1 KB, or of a command that failed; logged when the list changes."""
+
+
+@event(WARNING, "facts were not written: {error}")
+def facts_not_written(error: Exception) -> None:
+    """Logged once until a write succeeds; meanwhile the API may show no facts of this agent."""
+
+
 @event(INFO, "no notices from the instance metadata service: {why}")
 def no_notices(why: str) -> None:
     """Logged once until it answers again; meanwhile there are no notices."""

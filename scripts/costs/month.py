@@ -148,6 +148,8 @@ class Month:
             yield Line("instances", f"polls of lanes and inboxes {of}", polls, prices.SQS_REQUEST)
             beats = count * agent.write_units
             yield Line("instances", f"heartbeats {of}", beats, prices.WRITE_UNIT)
+            facts = count * agent.fact_write_units
+            yield Line("instances", f"facts {of}", facts, prices.WRITE_UNIT)
             reads = count * agent.read_units
             yield Line("instances", f"reads of settings {of}", reads, prices.READ_UNIT)
             keys = count * keyed * KEY_REQUESTS

@@ -8,6 +8,7 @@ such as the duration of a call, is an assumption and named so.
 import math
 from dataclasses import dataclass
 
+from ec2_agent.facts.publishing import RENEW_S
 from ec2_agent.lanes.flight import EXTEND_EVERY_S
 from ec2_agent.lanes.intake import LONG_POLL_S
 from ec2_agent.lanes.queue_limits import READ_EVERY_S
@@ -51,6 +52,11 @@ class Agent:
     def write_units(self) -> float:
         """Its heartbeats: a write unit each, up to some 30 jobs."""
         return SECONDS / HEARTBEAT_S
+
+    @property
+    def fact_write_units(self) -> float:
+        """Its facts, a write unit each time, while they do not change."""
+        return SECONDS / RENEW_S
 
     @property
     def read_units(self) -> float:

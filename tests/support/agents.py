@@ -15,6 +15,7 @@ from ec2_agent.attempt.preparation import GRACE_S, Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.bundles.cache import BundleCache
+from ec2_agent.facts.known import KnownFacts
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
@@ -141,6 +142,7 @@ class Parts:
     def __post_init__(self) -> None:
         dynamodb = self.clients.make("dynamodb")
         self.sqs = self.clients.make("sqs")
+        self.facts = KnownFacts()
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         self.flight = Flight(self.clock, lambda url: LaneQueue(self.sqs, url))
@@ -211,6 +213,7 @@ class Parts:
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 SecretStore(make("secretsmanager"), make("ssm"), DESCRIPTOR.name),
                 self._types(self.jobs_dir),
+                self.facts,
                 self.clock,
                 self.grace_s,
             ),

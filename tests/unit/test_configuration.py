@@ -8,6 +8,7 @@ from ec2_agent.command_line import EX_UNAVAILABLE, main
 from ec2_agent.configuration import Configuration, read, state_directory
 from ec2_agent.settings import CannotStart
 from ec2_agent.state.settings import StateSettings
+from joblane.target.fact_command import FactCommand
 
 
 def test_the_defaults_are_the_ones_that_are_documented():
@@ -41,6 +42,13 @@ def test_a_file_sets_what_it_names(tmp_path: Path):
     assert Configuration(state=StateSettings(backend="memory", pool_size=4)) == read(path)
 
 
+def test_fact_commands_have_defaults(tmp_path: Path):
+    path = tmp_path / "agent.toml"
+    path.write_text('[facts.rack]\ncommand = ["cat", "/usr/share/rack"]\n')
+    wanted = FactCommand(command=("cat", "/usr/share/rack"), timeout_s=5, every_s=300)
+    assert {"rack": wanted} == read(path).facts
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -49,6 +57,18 @@ def test_a_file_sets_what_it_names(tmp_path: Path):
         ('[state]\nbackend = "redis"\n', "state.backend: Input should be 'memory', 'local' or"),
         ("[state]\npool_size = 0\n", "state.pool_size: Input should be greater than or equal to 1"),
         ("[state\n", "not TOML"),
+        ("[facts.a]\n", "facts.a.command: Field required"),
+        ("[facts.a]\ncommand = []\n", "facts.a.command: Tuple should have at least 1 item"),
+        ('[facts.a]\ncommand = ["x\\u0000"]\n', "facts.a.command.0: String should match"),
+        ('[facts.a]\ncommand = ["x"]\nevery_s = 59\n', "facts.a.every_s: Input should be greater"),
+        ('[facts.a]\ncommand = ["x"]\ntimeout_s = 61\n', "facts.a.timeout_s: Input should be less"),
+        ('[facts.a]\ncommand = ["x"]\nshell = true\n', "facts.a.shell: unknown setting"),
+        ('[facts.kernel]\ncommand = ["x"]\n', "kernel is a fact that the agent gives itself"),
+        ('[facts."a b"]\ncommand = ["x"]\n', "facts.a b.[key]: String should match"),
+        (
+            "".join(f'[facts.a{n}]\ncommand = ["x"]\n' for n in range(21)),
+            "facts: Dictionary should have at most 20 items",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_by_name_and_field(tmp_path: Path, text: str, said: str):

@@ -25,6 +25,7 @@ from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
 from joblane.job.secret_names import parse as parse_secret
 from joblane.key.policy import AnyConcurrency
+from joblane.target.facts import references
 
 MAX_BODY_BYTES = 3_000_000
 """Largest body of a request, a job's or a batch's.
@@ -122,6 +123,8 @@ def _not_reserved(name: str) -> str:
 
 
 def _reference(value: str) -> str:
+    if references(value):  # a tenant's jobs on other instances would read other secrets
+        raise ValueError("must not refer to a fact of the agent; name the secret itself")
     parse_secret(value)
     return value
 

@@ -1,0 +1,1 @@
+"""Facts of this agent: its host, its instance, and what configured commands print."""

@@ -1,0 +1,1 @@
+"""Targets: labels, groups of agents, and facts of an agent."""
