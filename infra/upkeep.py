@@ -98,7 +98,10 @@ class UpkeepStack(FunctionStack):
             timeout_s=REQUEUE_TIMEOUT_S,
             reserved=REQUEUE_RESERVED,
             grants=[
-                Grant(("dynamodb:Query",), (resources.table("agents"),)),
+                Grant(
+                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"),
+                    (resources.table("agents"),),
+                ),
                 Grant(
                     ("dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
                     (resources.table("settings"),),

@@ -64,6 +64,7 @@ def decode_delivery(value: dict[str, Any]) -> Delivery:
             message.get("memory_mb", DEFAULT_MEMORY_MB),  # absent up to version 0.2
             message.get("traceparent"),  # absent up to version 0.2
             message.get("tracestate"),
+            message.get("job_queue"),  # absent up to version 0.3
         ),
         received_at=value["since"],
     )

@@ -22,6 +22,7 @@ from joblane.aws.settings import SettingsStore
 from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
+from joblane.service.assigned import AssignedJobs
 from joblane.service.operations import Operations
 from joblane.service.requeue import COUNTED, Requeue
 from joblane.service.running_shares import RunningShares
@@ -74,9 +75,10 @@ def build(
     dynamodb = clients.make("dynamodb")
     jobs = JobStore(dynamodb, settings.jobs_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
+    agents = AgentStore(dynamodb, settings.agents_table)
     shares = RunningShares(
         SettingsStore(dynamodb, settings.settings_table),
-        AgentStore(dynamodb, settings.agents_table),
+        agents,
         settings.queues,
         {tenant: settings.limits.of(tenant).jobs_running for tenant in settings.tenants},
     )
@@ -99,7 +101,8 @@ def build(
         keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
         return KeyAdmission(keyed_jobs, rules, send, settings.retention)
 
-    return Requeue(jobs, operations, keyed, shares.refresh, clock, Logger(), pool=pool)
+    assigned = AssignedJobs(jobs, agents, operations, settings.retention)
+    return Requeue(jobs, operations, assigned, keyed, shares.refresh, clock, Logger(), pool=pool)
 
 
 @once

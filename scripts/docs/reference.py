@@ -27,6 +27,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "states.md": {
         "transitions": states.transitions,
         "groups": states.groups,
+        "computed": states.computed,
         "outcomes": states.outcomes,
     },
 }

@@ -15,6 +15,7 @@ from joblane.job.lifecycle import (
     settle,
 )
 from joblane.job.spec import Retry
+from joblane.target.states import SETTLES, STATES
 
 
 def transitions() -> str:
@@ -40,9 +41,9 @@ def _actor(state: State, event: Event) -> str:
         return "the dead-letter function"
     if state is State.ACTIVE or event in {Event.START, Event.BLOCK}:
         return "an agent"
-    if event in {Event.GRANT, Event.QUEUE}:
-        return "the function sequel" if event is Event.GRANT else "the requeue function"
-    return "the requeue function" if event in {Event.WAKE, Event.EXPIRE} else "submission"
+    named = {Event.GRANT: "the function sequel", Event.SKIP: "submission"}
+    settled = dict.fromkeys(SETTLES.values(), "the function sequel, or the requeue function")
+    return (named | settled).get(event, "the requeue function")
 
 
 def groups() -> str:
@@ -56,6 +57,18 @@ def groups() -> str:
         f"* {name}: {', '.join(state for state in State if state in states)}."
         for name, states in named
     )
+
+
+def computed() -> str:
+    """The state of a group for every combination of its members' states."""
+    lines = [
+        "| some have not ended | some are completed | some ended otherwise | state of the group |",
+        "|---|---|---|---|",
+    ]
+    for seen, state in STATES.items():
+        cells = ("yes" if field else "no" for field in seen)
+        lines.append(f"| {' | '.join(cells)} | {state} |")
+    return "\n".join(lines)
 
 
 def outcomes() -> str:

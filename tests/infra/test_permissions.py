@@ -118,7 +118,8 @@ ALLOWED = {
     | every(("xray:GetSamplingRules", "xray:GetSamplingTargets"), ("*",)),
     "Requeue": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
-    | {("dynamodb:Query", f"{JOBS}/index/wake"), ("dynamodb:Query", AGENTS)}
+    | {("dynamodb:Query", f"{JOBS}/index/wake")}
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | {("dynamodb:GetItem", TYPES)}
     | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))

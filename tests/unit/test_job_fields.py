@@ -34,11 +34,22 @@ OTHERS = {
 }
 """A value for each field that is not its default; a type sets the command."""
 
+TARGETED = {
+    "target": "group:web",
+    "reply_timeout_s": 5,
+    "max_concurrency": 2,
+    "max_failures": 1,
+}
+"""Values for the others, which exclude `concurrency`."""
 
-def test_the_api_shows_each_field_of_a_submission_as_it_was_submitted():
-    assert Submission.model_fields.keys() == OTHERS.keys() | {"command"}
-    spec = Submission.model_validate(OTHERS)
-    assert OTHERS.keys() <= spec.model_dump(exclude_defaults=True).keys()
+
+@pytest.mark.parametrize(
+    "fields", [OTHERS, {n: v for n, v in OTHERS.items() if n != "concurrency"} | TARGETED]
+)
+def test_the_api_shows_each_field_of_a_submission_as_it_was_submitted(fields: dict[str, object]):
+    assert Submission.model_fields.keys() == OTHERS.keys() | TARGETED.keys() | {"command"}
+    spec = Submission.model_validate(fields)
+    assert fields.keys() <= spec.model_dump(exclude_defaults=True).keys()
     job = job_view(submitted("01KAJ5RJ00V3XW8TQZ9M4C2N7D", "acme", spec, NOW_MS))
     assert spec.model_dump() == job.model_dump(include=set(Submission.model_fields))
 

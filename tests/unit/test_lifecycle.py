@@ -30,10 +30,11 @@ def attempt(number: int = 1, most: int = 3, *, restartable: bool = True) -> Atte
 def test_every_state_is_in_the_table_and_the_ended_ones_lead_only_to_an_operators_choice():
     assert set(TRANSITIONS) == set(State)
     waiting = {State.SCHEDULED, State.WAITING, State.PENDING, State.RETRY, State.BLOCKED}
-    assert set(State) - waiting - {State.ACTIVE} == ENDED
+    assert set(State) - waiting - {State.ACTIVE, State.PROCESSING} == ENDED
     reopened = {state: set(TRANSITIONS[state]) for state in ENDED if TRANSITIONS[state]}
     assert reopened == {
-        State.FAILED: {State.PENDING, State.WAITING},
+        State.FAILED: {State.PENDING, State.WAITING, State.PROCESSING},
+        State.PARTIAL_FAILURE: {State.PROCESSING},
         State.DEAD: {State.PENDING, State.WAITING, State.DISMISSED},
     }
 

@@ -14,6 +14,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted, with_step
 from joblane.job.lifecycle import (
     ENDED,
+    OF_GROUPS,
     TABLE,
     TRANSITIONS,
     Attempt,
@@ -24,9 +25,11 @@ from joblane.job.lifecycle import (
 )
 from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearmed
 from joblane.job.timeline import Step
+from joblane.target.group import Group
 from tests.support.jobs import JOB, submission
 
 OPERATORS = {
+    Event.REOPEN,
     Event.RETRY,
     Event.REPLAY,
     Event.RETRY_QUEUED,
@@ -43,7 +46,7 @@ def job(state: State, **spec: object) -> Head:
 @pytest.mark.parametrize("event", Event)
 @pytest.mark.parametrize("state", State)
 def test_every_event_in_every_state(state: State, event: Event):
-    head = job(state)
+    head = job(state, **({"target": "_all"} if event in OF_GROUPS else {}))
     to = TABLE.get((state, event))
     if to is None or state is State.ACTIVE:
         with pytest.raises(NotAllowed, match=f"that is {state} cannot be "):
@@ -64,6 +67,15 @@ def test_a_step_that_the_table_does_not_have_is_a_defect(state: State):
             if TABLE.get((state, event)) is not to:
                 with pytest.raises(ValueError, match="does not move a job"):
                     apply(job(state), event, Step(to, 2_000, 0, "because"))
+
+
+def test_only_a_group_is_moved_as_one_and_then_in_no_other_way():
+    with pytest.raises(NotAllowed, match="no group"):
+        plan(job(State.FAILED), Event.REOPEN, 2_000, "because")
+    group = replace(job(State.FAILED, target="_all"), group=Group(2, JOB))
+    assert State.PROCESSING is plan(group, Event.REOPEN, 2_000, "because").state
+    with pytest.raises(NotAllowed, match="a group of 2 jobs, which cannot be retried as one job"):
+        plan(group, Event.RETRY, 2_000, "because")
 
 
 def test_what_has_ended_is_moved_by_operators_only():
@@ -258,7 +270,7 @@ def test_whatever_comes_late_twice_or_in_disorder(
         assert after.epoch >= before.epoch
         if before.state in ENDED:
             assert action[0] == "go on" or action[1] in OPERATORS
-            assert TRANSITIONS[before.state] <= {State.PENDING, State.WAITING, State.DISMISSED}
+            assert after.state in {State.PENDING, State.WAITING, State.DISMISSED}
     times = [step.at_ms for step in table.head.timeline]
     assert sorted(times) == times
     if not restartable:

@@ -122,6 +122,8 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "jobs": row.jobs,
         "trouble": row.trouble,
         "progress": [entry.encode() for entry in row.progress] or None,
+        "labels": None if row.labels is None else dict(row.labels),
+        "mode": row.mode,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -148,4 +150,6 @@ def _heartbeat(row: Row) -> Heartbeat:
         trouble=row.get("trouble"),
         lease_s=row.get("lease", LEASE_S),  # an older agent's row has none
         progress=tuple(map(JobProgress.decode, row.get("progress", ()))),
+        labels=row.get("labels"),
+        mode=row.get("mode"),
     )

@@ -86,6 +86,7 @@ def waiting_row(condition: str, entry: WaitingJob) -> Row:
         "first_at": entry.first_ms,
         "blocked_at": entry.blocked_ms,
         "memory_mb": None if entry.memory_mb == DEFAULT_MEMORY_MB else entry.memory_mb,
+        "assigned": entry.assigned,
         **trace_values(entry.caller_trace),
     }
 
@@ -101,5 +102,6 @@ def to_waiting(row: Row) -> WaitingJob:
         blocked_ms=row["blocked_at"],
         memory_mb=row.get("memory_mb", DEFAULT_MEMORY_MB),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
+        assigned=row.get("assigned"),
         place=row["sk"],
     )

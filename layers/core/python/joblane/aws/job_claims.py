@@ -36,6 +36,14 @@ class JobClaims(JobTable):
         passed is refused as well (the requeue function expires it), and so is a job in backoff,
         because it may have a second message without a delay. A scheduled job that is due is
         claimed with a second write: its message was delayed until now.
+
+        A job that is assigned to another agent is refused: another message of it may have come by
+        a lane. So is one that its agent was to claim earlier, as it counts as failed by then:
+
+            agent                        table                      requeue, or a reader
+                                         pending, reply_by 60
+            claim at 61  ----------->    refused: 60 has passed
+                                         pending, reply_by 60 <---- at 62: "did not respond"
         """
         step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
         in_time = "(attribute_not_exists(#deadline) OR #deadline > :now)"
@@ -43,9 +51,12 @@ class JobClaims(JobTable):
         times = {"now": now_ms, "soon": now_ms + EARLY_MS}
         places = ", ".join(f":{name}" for name in states)
         rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
+        own = "(attribute_not_exists(#assigned) OR #assigned = :agent)"
+        prompt = "(attribute_not_exists(#reply_by) OR #reply_by > :now)"
         try:
             condition = Condition(
-                f"#state IN ({places}) AND {in_time} AND {rested}", {**states, **times}
+                f"#state IN ({places}) AND {in_time} AND {rested} AND {own} AND {prompt}",
+                {**states, **times, "agent": agent},
             )
             return self._start(job_id, [step], condition)
         except Refused as refusal:
@@ -134,7 +145,7 @@ class JobClaims(JobTable):
             steps,
             condition,
             sets={"held_by": steps[-1].agent or "", **sets},
-            removes=("next_at", "waits_for", *removes),
+            removes=("next_at", "waits_for", "reply_by", *removes),
             adds=("epoch", "attempt"),
         )
         return self._complete(row)

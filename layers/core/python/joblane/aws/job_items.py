@@ -6,15 +6,17 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from joblane.audit.records import Who
+from joblane.aws.group_items import group_value, read_group
 from joblane.aws.table import Item, Row, decoded, encoded
 from joblane.job.head import Head, PayloadObject
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.job.result import ResultObject
-from joblane.job.spec import Submission
+from joblane.job.spec import TARGETING, Submission
 from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.job.trace import TraceContext, parse_trace
 from joblane.key.policy import parse_concurrency
 from joblane.key.segments import KeyName
+from joblane.target.group import MemberOf
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
@@ -41,10 +43,11 @@ def wake_shard(job_id: str) -> str:
 
 def to_row(head: Head, spec: str | None = None) -> Row:
     """The whole item; `spec` is the submission's JSON unless DATA has it."""
-    waits = head.state in NEEDS_ATTENTION
+    waits = head.state in NEEDS_ATTENTION and head.member_of is None
     who = head.submitted_by
     known = {
-        "tenant": head.tenant,
+        # A member of a group is not in its tenant's list: the index has no item for it.
+        "tenant" if head.member_of is None else "of": head.tenant,
         "state": head.state,
         "epoch": head.epoch,
         "attempt": head.attempt,
@@ -71,13 +74,17 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "output_bytes": head.output_bytes or None,
         "result": head.result,
         "result_object": None if head.result_object is None else asdict(head.result_object),
-        # What the function `sequel` is called for (infra/sequel.py).
-        "follows": None if head.key is None else {"k": head.key.encode()},
+        "follows": _follows(head),
         "slot": head.slot,
         "queued_after": head.queued_after,
         "type_version": head.type_version,
+        "assigned": head.assigned,
+        "reply_by": head.reply_by_ms,
+        "group": None if head.group is None else group_value(head.group),
+        "spec_of": head.spec_of,
         **trace_values(head.caller_trace),
         **concurrency_value(head.spec),
+        **target_value(head.spec),
         "spec": spec,
         # What counting needs of a submission that is in DATA.
         "queue": head.queue if spec is None else None,
@@ -92,18 +99,31 @@ def trace_values(caller: TraceContext | None) -> Row:
 
 
 def stored_spec(spec: Submission) -> str:
-    """A submission's JSON as it is stored, without `concurrency`.
+    """A submission's JSON as it is stored, without `concurrency` and what belongs to a target.
 
-    That is an attribute of its own, because agents of earlier versions read the submission and
+    Those are attributes of their own, because agents of earlier versions read the submission and
     refuse fields that they do not know.
     """
-    return spec.model_dump_json(exclude_defaults=True, exclude={"concurrency"})
+    return spec.model_dump_json(exclude_defaults=True, exclude={"concurrency", *TARGETING})
 
 
 def concurrency_value(spec: Submission) -> Row:
     """The attribute that holds a submission's `concurrency`, as JSON; empty without one."""
     found = spec.model_dump(mode="json", exclude_defaults=True, include={"concurrency"})
     return {name: json.dumps(value, separators=(",", ":")) for name, value in found.items()}
+
+
+def target_value(spec: Submission) -> Row:
+    """The attribute that holds what a submission says about its target; empty without."""
+    found = spec.model_dump(mode="json", exclude_defaults=True, include=set(TARGETING))
+    return {"target": json.dumps(found, separators=(",", ":"))} if found else {}
+
+
+def _follows(head: Head) -> Row | None:
+    """What the function `sequel` is called for at the job's end (infra/sequel.py)."""
+    if head.member_of is not None:
+        return {"g": head.member_of.encode()}
+    return None if head.key is None else {"k": head.key.encode()}
 
 
 def to_item(head: Head, spec: str | None = None) -> Item:
@@ -129,11 +149,11 @@ def from_row(row: Row, data: Row) -> Head:
     who = row.get("submitted_by")
     return Head(
         job_id=row["job_id"],
-        tenant=row["tenant"],
+        tenant=tenant_of(row),
         state=State(row["state"]),
         epoch=row["epoch"],
         attempt=row["attempt"],
-        spec=_spec(data["spec"], row.get("concurrency")),
+        spec=_spec(data["spec"], row.get("concurrency"), row.get("target")),
         timeline=tuple(_steps(row["timeline"])),
         agent=row.get("held_by"),
         outcome=Outcome(row["outcome"]) if "outcome" in row else None,
@@ -160,7 +180,28 @@ def from_row(row: Row, data: Row) -> Head:
         key=key_of(row),
         slot=row.get("slot"),
         queued_after=row.get("queued_after"),
+        assigned=row.get("assigned"),
+        reply_by_ms=row.get("reply_by"),
+        group=read_group(row["group"]) if "group" in row else None,
+        member_of=member_of(row),
+        spec_of=row.get("spec_of"),
     )
+
+
+def data_key(row: Row) -> Row:
+    """Primary key of the item with the submission of a job whose row has none."""
+    return key(str(row.get("spec_of") or row["job_id"]), DATA)
+
+
+def tenant_of(row: Row) -> str:
+    """The tenant of a job's row."""
+    return str(row["tenant"] if "tenant" in row else row["of"])
+
+
+def member_of(row: Row) -> MemberOf | None:
+    """The group that a job's row is a member of."""
+    found = row.get("follows", {}).get("g")
+    return None if found is None else MemberOf.decode(found)
 
 
 def key_of(row: Row) -> KeyName | None:
@@ -169,12 +210,12 @@ def key_of(row: Row) -> KeyName | None:
     return None if follows is None else KeyName.decode(follows)
 
 
-def _spec(stored: str, concurrency: str | None) -> Submission:
-    """Inverse of `stored_spec` and `concurrency_value`."""
+def _spec(stored: str, concurrency: str | None, target: str | None) -> Submission:
+    """Inverse of `stored_spec`, `concurrency_value` and `target_value`."""
     spec = Submission.model_validate_json(stored)
-    if concurrency is None:
-        return spec
-    return spec.model_copy(update={"concurrency": parse_concurrency(concurrency)})
+    if concurrency is not None:
+        spec = spec.model_copy(update={"concurrency": parse_concurrency(concurrency)})
+    return spec if target is None else spec.model_copy(update=json.loads(target))
 
 
 def from_item(item: Item) -> Head:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from joblane.aws.job_items import HEAD
+from joblane.aws.job_items import HEAD, tenant_of
 from joblane.aws.table import Row, decoded
 from joblane.job.lifecycle import NOT_RUNNING, State
 from joblane.job.timeline import Step
@@ -22,14 +22,15 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         return None
     new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
     before, after = _state(old), _state(new)
-    kind = None if after is None else kind_of(before, after)
+    # Of a group, its members are counted, and itself while it waits for its run_at.
+    kind = None if after is None or "group" in new else kind_of(before, after)
     waiting = (after in NOT_RUNNING) - (before in NOT_RUNNING)
     output_bytes = max(0, new.get("output_bytes", 0) - old.get("output_bytes", 0))
     if kind is None and not waiting and not output_bytes:
         return None
     queue, items = _queue_and_items(new or old)
     return Change(
-        tenant=(new or old)["tenant"],
+        tenant=tenant_of(new or old),
         queue=queue,
         kind=kind,
         items=items,

@@ -7,7 +7,7 @@ from functools import partial
 
 from botocore.exceptions import ClientError
 
-from joblane.aws.job_items import DATA, attention, from_row, key
+from joblane.aws.job_items import attention, data_key, from_row, key
 from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.formats.ids import before_id
 from joblane.job.head import Head
@@ -63,13 +63,16 @@ class JobTable(Store):
         Submissions in S3 are not read: their heads have them abridged.
         """
         found = self._table.get_many([key(job_id) for job_id in job_ids], consistent=consistent)
-        in_data = [key(row["job_id"], DATA) for row in found if "spec" not in row]
-        data = {row["job_id"]: row for row in found if "spec" in row}
-        data |= {row["job_id"]: row for row in self._table.get_many(in_data)}
+        # Members of a group share one submission.
+        in_data = {data_key(row)["job_id"]: data_key(row) for row in found if "spec" not in row}
+        data = {row["job_id"]: row for row in self._table.get_many(list(in_data.values()))}
+        wholes = (
+            (row, row if "spec" in row else data.get(data_key(row)["job_id"])) for row in found
+        )
         heads = {
-            job_id: from_row(row, data[job_id])
-            for row in found
-            if (job_id := row["job_id"]) in data  # else it was deleted between the reads
+            row["job_id"]: from_row(row, whole)
+            for row, whole in wholes
+            if whole is not None  # else it was deleted between the reads
         }
         return [heads[job_id] for job_id in job_ids if job_id in heads]
 
@@ -238,7 +241,7 @@ class JobTable(Store):
 
         Raises Refused(None) if that is gone: the job was deleted since the row was read.
         """
-        data = row if "spec" in row else self._table.get(key(row["job_id"], DATA))
+        data = row if "spec" in row else self._table.get(data_key(row))
         if data is None:
             raise Refused(None)
         return from_row(row, data)

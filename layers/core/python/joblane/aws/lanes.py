@@ -26,6 +26,7 @@ MAX_DELAY_S = 900
 """Maximum message delay of SQS: 15 minutes."""
 
 _MEMORY = "memory_mb"
+_QUEUE = "queue"
 _TRACE = ("traceparent", "tracestate")
 """Attributes of messages: readers of earlier versions refuse unknown fields in the body."""
 
@@ -46,6 +47,8 @@ class Received:
     """Memory that its job asks for, in MiB."""
     traceparent: str | None = None
     tracestate: str | None = None
+    job_queue: str | None = None
+    """Queue of its job; only in messages of inboxes."""
 
     @property
     def trace(self) -> TraceContext | None:
@@ -112,7 +115,7 @@ class LaneQueue:
             WaitTimeSeconds=wait_s,
             VisibilityTimeout=VISIBILITY_S,
             MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
-            MessageAttributeNames=[_MEMORY, *_TRACE],
+            MessageAttributeNames=[_MEMORY, _QUEUE, *_TRACE],
         )
         return [_received(message) for message in answer.get("Messages", [])]
 
@@ -131,7 +134,11 @@ class LaneQueue:
 
         A delay above `MAX_DELAY_S` is reduced to that.
         """
-        update = {"memory_mb": received.memory_mb, "caller_trace": received.trace}
+        update = {
+            "memory_mb": received.memory_mb,
+            "caller_trace": received.trace,
+            "queue": received.job_queue,
+        }
         message = Message.decode(received.body).model_copy(update=update)
         self.send(message, min(delay_s, MAX_DELAY_S))
 
@@ -192,6 +199,17 @@ class Lanes:
         name = dead_letter_name(self._deployment, queue, lane)
         return LaneQueue(self._client, self._prefix + name)
 
+    def send_to_inbox(self, agent: str, message: Message, delay_s: int = 0) -> bool:
+        """Send the message of a job that only this agent may run; False if it has no inbox."""
+        inbox = LaneQueue(self._client, self._prefix + inbox_name(self._deployment, agent))
+        try:
+            inbox.send(message, delay_s)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
+                raise
+            return False
+        return True
+
     def name(self, queue: str, lane: Lane) -> str:
         """Name of the SQS queue behind one lane."""
         return lane_name(self._deployment, queue, lane)
@@ -216,6 +234,8 @@ def _attributes(message: Message) -> "dict[str, MessageAttributeValueTypeDef]":
     found = _trace_attributes(message.trace)
     if message.memory_mb != DEFAULT_MEMORY_MB:
         found[_MEMORY] = {"DataType": "Number", "StringValue": str(message.memory_mb)}
+    if message.queue is not None:
+        found[_QUEUE] = {"DataType": "String", "StringValue": message.queue}
     return found
 
 
@@ -239,4 +259,5 @@ def _received(message: "MessageTypeDef") -> Received:
         memory_mb=int(given.get(_MEMORY, DEFAULT_MEMORY_MB)),
         traceparent=given.get("traceparent"),
         tracestate=given.get("tracestate"),
+        job_queue=given.get(_QUEUE),
     )

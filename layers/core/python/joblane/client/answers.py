@@ -28,6 +28,7 @@ class JobJson(TypedDict, total=False):
     priority: str
     timeout_s: float
     heartbeat_timeout_s: float | None
+    target: str | None
     command: list[str]
     created_at: str
     started_at: str | None

@@ -93,6 +93,15 @@ class SubmissionFields(TypedDict, total=False):
     """Limit of jobs that run at once with the same key: `key` (a list of strings and numbers),
     `max_active`, `max_queued`, `when_full`, `stale_policy`; or the name of a policy of
     joblane.toml."""
+    target: str | None
+    """The agents that it is for: `_any`, `_all`, `host:NAME`, or a label such as `group:web.dev`.
+    With `_all` or a label the job becomes a group of jobs, one for each agent."""
+    reply_timeout_s: float | None
+    """Seconds within which an agent of the target must start the job, 60 by default."""
+    max_concurrency: int | None
+    """Most jobs of a group that are begun at once."""
+    max_failures: int | None
+    """If more jobs of a group fail, no further ones are begun."""
     traceparent: str | None
     """W3C trace context that the job belongs to, in place of the caller's own."""
     tracestate: str | None

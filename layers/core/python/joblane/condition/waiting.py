@@ -28,6 +28,8 @@ class WaitingJob:
     """Memory that it asks for."""
     caller_trace: TraceContext | None = None
     """Trace context that it was submitted with."""
+    assigned: str | None = None
+    """Name of the only agent that may run it; None for most."""
     place: str | None = field(default=None, compare=False)
     """The key of an entry that was read from a list."""
 
@@ -54,6 +56,7 @@ def waiting_job(head: Head) -> WaitingJob:
         blocked_ms=blocked_ms,
         memory_mb=head.spec.resources.memory,
         caller_trace=head.caller_trace,
+        assigned=head.assigned,
     )
 
 

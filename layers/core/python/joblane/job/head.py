@@ -17,6 +17,7 @@ from joblane.job.spec import LISTED_CHARS, Submission, json_bytes
 from joblane.job.timeline import Step, extended
 from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
+from joblane.target.group import REPLY_TIMEOUT_S, Group, MemberOf
 
 INLINE_SPEC_BYTES = 340
 """Longest submission stored in the head, together with a trace context that came with it (66 bytes,
@@ -104,6 +105,16 @@ class Head:
     its earlier slots are told apart by it."""
     type_version: int | None = None
     """Version of its type, for good; None for commands and built-in types."""
+    assigned: str | None = None
+    """Name of the only agent that may run it, to whose inbox its message goes; None for most."""
+    reply_by_ms: int | None = None
+    """When that agent must have claimed it; None once it has."""
+    group: Group | None = None
+    """The progress of a group; None for a job, and for a group whose members are not chosen yet."""
+    member_of: MemberOf | None = None
+    """The group that it is a member of; None for most."""
+    spec_of: str | None = None
+    """Id of the job whose DATA item has the submission; None for its own."""
 
     @property
     def trace(self) -> TraceContext:
@@ -158,6 +169,11 @@ class Head:
         return None if self.slot is None else f"{self.slot}.{self.epoch}"
 
     @property
+    def reply_timeout_ms(self) -> int:
+        """How long the agent that it is assigned to may take to claim it."""
+        return round((self.spec.reply_timeout_s or REPLY_TIMEOUT_S) * 1000)
+
+    @property
     def deadline_ms(self) -> int | None:
         """Deadline in Unix milliseconds."""
         return None if self.spec.deadline is None else unix_ms(self.spec.deadline)
@@ -172,6 +188,8 @@ def version(head: Head) -> str:
     steps = [step.encode() for step in head.timeline]
     rest = (head.state, head.epoch, head.next_at_ms, head.condition, head.cancel_requested)
     seen = repr((*rest, head.hidden, head.resubmitted_as, head.wake_at_ms, head.waits_for, steps))
+    if head.group is not None:
+        seen += str(head.group.version)
     return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -216,6 +234,13 @@ def submitted(  # noqa: PLR0913 - what a submission consists of
         submitted_by=who,
         caller_trace=caller_trace,
     )
+
+
+def waits(head: Head) -> str:
+    """The reason of a pending job."""
+    if head.assigned is None:
+        return waits_in_lane(head.spec)
+    return f"waits for a free slot of agent {head.assigned}, the only one that may run it"
 
 
 def waits_in_lane(spec: Submission) -> str:

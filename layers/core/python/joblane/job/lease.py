@@ -1,8 +1,9 @@
 """Leases: an agent's heartbeat is its lease on all its jobs."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 HEARTBEAT_S = 10
 """Seconds between two heartbeats."""
@@ -19,6 +20,10 @@ for a clock that was set back a little in between."""
 
 PROGRESS_BYTES = 16_384
 """Most bytes that the progress of jobs takes in one heartbeat: each KB costs a write unit."""
+
+
+Mode = Literal["cordoned", "draining"]
+"""Why an agent takes nothing new: an operator cordoned it, or it is about to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,10 @@ class Heartbeat:
     """How long the lease lasts from the heartbeat."""
     progress: tuple[JobProgress, ...] = ()
     """What its running jobs reported last (`bounded`)."""
+    labels: Mapping[str, str] | None = None
+    """None in the row of an agent of an earlier version, which knows no targets."""
+    mode: Mode | None = None
+    """Why it takes nothing new; None if it takes jobs."""
 
     def progress_of(self, job_id: str, epoch: int) -> Progress | None:
         """What this attempt of a job reported last, as of the heartbeat."""
@@ -97,6 +106,11 @@ class Heartbeat:
     def alive(self, now_ms: int) -> bool:
         """Whether it still holds the lease on its jobs."""
         return now_ms - self.beat_ms < self.lease_s * 1000
+
+    def takes(self, queue: str, now_ms: int) -> bool:
+        """Whether it takes new jobs of a queue that have a target."""
+        takes = self.labels is not None and self.mode is None
+        return takes and queue in self.queues and self.alive(now_ms)
 
     def holds(self, job_id: str, claimed_ms: int, now_ms: int) -> bool:
         """Whether the agent still holds a job that was claimed in its name at `claimed_ms`.

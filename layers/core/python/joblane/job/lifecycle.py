@@ -30,6 +30,10 @@ class State(StrEnum):
     SKIPPED = "skipped"
     STALE = "stale"
     DISMISSED = "dismissed"
+    PROCESSING = "processing"
+    """Of groups only: some of its members have not ended."""
+    PARTIAL_FAILURE = "partial_failure"
+    """Of groups only: some of its members are completed, and others ended in another state."""
 
 
 class Event(StrEnum):
@@ -77,6 +81,20 @@ class Event(StrEnum):
     """As `REPLAY`, for a job whose key has no free slot."""
     DISMISS = "dismiss"
     """An operator removes a dead job from the dead-letter list."""
+    NO_REPLY = "no reply"
+    """The only agent that may run it has not started it in time, or has left."""
+    CHOOSE = "choose members"
+    """`run_at` of a broadcast is reached: its members are the agents that match now."""
+    CHOOSE_NONE = "too many members"
+    """More agents match than a group may have members."""
+    ALL_COMPLETED = "all completed"
+    """Every member of the group is completed."""
+    SOME_COMPLETED = "some completed"
+    """All members have ended, and not all are completed."""
+    NONE_COMPLETED = "none completed"
+    """All members have ended, and none is completed."""
+    REOPEN = "reopen"
+    """An operator retries members of the group."""
 
 
 TABLE: Mapping[tuple[State, Event], State] = {
@@ -120,6 +138,15 @@ TABLE: Mapping[tuple[State, Event], State] = {
     (State.DEAD, Event.REPLAY): State.PENDING,
     (State.DEAD, Event.REPLAY_QUEUED): State.WAITING,
     (State.DEAD, Event.DISMISS): State.DISMISSED,
+    (State.PENDING, Event.NO_REPLY): State.FAILED,
+    (State.RETRY, Event.NO_REPLY): State.FAILED,
+    (State.SCHEDULED, Event.CHOOSE): State.PROCESSING,
+    (State.SCHEDULED, Event.CHOOSE_NONE): State.FAILED,
+    (State.PROCESSING, Event.ALL_COMPLETED): State.COMPLETED,
+    (State.PROCESSING, Event.SOME_COMPLETED): State.PARTIAL_FAILURE,
+    (State.PROCESSING, Event.NONE_COMPLETED): State.FAILED,
+    (State.FAILED, Event.REOPEN): State.PROCESSING,
+    (State.PARTIAL_FAILURE, Event.REOPEN): State.PROCESSING,
 }
 """Every allowed transition; all others are refused.
 
@@ -132,7 +159,14 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 """The states that follow each state, by any event."""
 
 OPERATORS = frozenset(
-    {Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED, Event.DISMISS}
+    {
+        Event.RETRY,
+        Event.REPLAY,
+        Event.RETRY_QUEUED,
+        Event.REPLAY_QUEUED,
+        Event.DISMISS,
+        Event.REOPEN,
+    }
 )
 """Events that only an operator causes; only these move a job that has ended."""
 
@@ -143,14 +177,26 @@ ENDED: frozenset[State] = frozenset(
 )
 """Terminal states: only an operator moves a job on."""
 
-NOT_RUNNING: frozenset[State] = frozenset(State) - ENDED - {State.ACTIVE}
-"""States of jobs that neither run nor have ended."""
+NOT_RUNNING: frozenset[State] = frozenset(State) - ENDED - {State.ACTIVE, State.PROCESSING}
+"""States of jobs that neither run nor have ended; groups do not count."""
+
+OF_GROUPS: frozenset[Event] = frozenset(
+    {
+        Event.CHOOSE,
+        Event.CHOOSE_NONE,
+        Event.ALL_COMPLETED,
+        Event.SOME_COMPLETED,
+        Event.NONE_COMPLETED,
+        Event.REOPEN,
+    }
+)
+"""Events that move groups and no other jobs; once it has members, no others move a group."""
 
 CLAIMABLE: frozenset[State] = frozenset(s for s, event in TABLE if event is Event.START)
 """States from which an agent may claim a job without looking at its lease."""
 
 NEEDS_ATTENTION: frozenset[State] = frozenset(
-    {State.FAILED, State.DEAD, State.BLOCKED, State.STALE}
+    {State.FAILED, State.DEAD, State.BLOCKED, State.STALE, State.PARTIAL_FAILURE}
 )
 """States listed for operators; the index `attention` holds exactly these jobs."""
 

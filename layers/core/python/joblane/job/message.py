@@ -66,6 +66,9 @@ class Message(_Body):
     agents of earlier versions would refuse it."""
     caller_trace: Annotated[TraceContext | None, Field(exclude=True)] = None
     """Trace context that the job was submitted with; an attribute as well."""
+    queue: Annotated[str | None, Field(exclude=True)] = None
+    """The job's queue, in the message of a job with a target; an attribute as well. An inbox, where
+    it is sent to, does not tell the queue as a lane does."""
 
     @property
     def trace(self) -> TraceContext:

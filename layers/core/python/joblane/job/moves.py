@@ -7,9 +7,11 @@ exactly as the store makes it in the table.
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from joblane.job.head import Head, waits_in_lane, with_step
-from joblane.job.lifecycle import ENDED, TABLE, Event, Outcome, State
+from joblane.job.head import Head, waits, with_step
+from joblane.job.lease import LEASE_S
+from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State
 from joblane.job.result import ResultObject
+from joblane.job.spec import is_broadcast
 from joblane.job.timeline import SAME_ATTEMPT, Step, folded
 
 _RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED})
@@ -40,8 +42,15 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
     """
     to = TABLE.get((head.state, event))
     verb = _DONE.get(event, event.value)
+    if head.group is not None and event not in OF_GROUPS:
+        raise NotAllowed(
+            f"the job is a group of {head.group.members} jobs, which cannot be {verb} as one job; "
+            f"use the group's routes, /v1/groups/{head.job_id}"
+        )
     if to is None or head.state is State.ACTIVE:
         raise NotAllowed(f"a job that is {head.state} cannot be {verb}{_instead(head)}")
+    if event in OF_GROUPS and not is_broadcast(head.spec.target):
+        raise NotAllowed(f"a job that is no group cannot be {verb}")
     if event in _RESTARTS:
         if not head.spec.restartable and head.attempt > 0:
             raise NotAllowed(
@@ -54,7 +63,7 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
                 "submit it again"
             )
         # A job that waits for its key has the reason from its caller.
-        wait = f"; {waits_in_lane(head.spec)}" if to is State.PENDING else ""
+        wait = f"; {waits(head)}" if to is State.PENDING else ""
         return Step(to, now_ms, 0, f"{why}{wait}")
     return Step(to, now_ms, SAME_ATTEMPT, why)
 
@@ -86,8 +95,16 @@ def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -
         condition=None,
         expires_at=expires_at if step.state in ENDED else None,
         wake_at_ms=_wake_after(head, event, step),
+        reply_by_ms=_reply_by(head, step),
     )
     return after if event not in _RESTARTS else replace(after, cancel_requested=None, hidden=False)
+
+
+def _reply_by(head: Head, step: Step) -> int | None:
+    """When the only agent of a job must have claimed it; None if it is not to start now."""
+    if head.assigned is None or step.state is not State.PENDING:
+        return None
+    return step.at_ms + head.reply_timeout_ms
 
 
 def _wake_after(head: Head, event: Event, step: Step) -> int | None:
@@ -119,6 +136,8 @@ class Due(Enum):
     """It is pending, and its message may not have been sent."""
     REARM = auto()
     """It has started; only its deadline, if any, is left to wait for."""
+    JUDGE = auto()
+    """Only one agent may run it: see what has become of that one (`joblane.target.judge`)."""
 
 
 def due(head: Head, now_ms: int) -> Due:
@@ -129,7 +148,14 @@ def due(head: Head, now_ms: int) -> Due:
         return Due.TELL if head.state is State.ACTIVE else Due.EXPIRE
     if head.state is State.SCHEDULED:
         return Due.WAKE
+    if head.assigned is not None and not _awaits_message(head):
+        return Due.JUDGE
     return Due.SEND if head.state is State.PENDING else Due.REARM
+
+
+def _awaits_message(head: Head) -> bool:
+    """Whether a pending job has just been moved here, so that its message may not be sent yet."""
+    return head.state is State.PENDING and head.wake_at_ms == head.timeline[-1].at_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +198,14 @@ def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | 
 
 
 def rearmed(head: Head, now_ms: int) -> Head:
-    """The job with its next `wake_at`: its deadline if that is in the future, else none."""
-    deadline_ms = head.deadline_ms
-    later = deadline_ms if deadline_ms is not None and deadline_ms > now_ms else None
-    return replace(head, wake_at_ms=later)
+    """The job with its next `wake_at`: the first of what is to come, none if nothing is.
+
+    That is its deadline, the time by which its only agent must have claimed it, and, while that
+    agent has it, the time after which the agent's lease may be over. Members of a group are looked
+    at with their group.
+    """
+    times = [head.deadline_ms]
+    if head.assigned is not None and head.member_of is None and not head.ended:
+        times.append(head.reply_by_ms or now_ms + LEASE_S * 1000)
+    later = [at_ms for at_ms in times if at_ms is not None and at_ms > now_ms]
+    return replace(head, wake_at_ms=min(later, default=None))

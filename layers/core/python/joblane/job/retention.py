@@ -28,7 +28,7 @@ class Retention(BaseModel):
     completed_days: Days = 7
     """Completed jobs."""
     failed_days: Days = 30
-    """Failed jobs."""
+    """Failed jobs, and groups of which some members failed."""
     dead_days: Days = 90
     """Dead jobs."""
     other_days: Days = 7
@@ -43,6 +43,7 @@ class Retention(BaseModel):
         days = {
             State.COMPLETED: self.completed_days,
             State.FAILED: self.failed_days,
+            State.PARTIAL_FAILURE: self.failed_days,
             State.DEAD: self.dead_days,
         }.get(state, self.other_days)
         return now_ms // 1000 + days * 86_400

@@ -26,6 +26,7 @@ from joblane.formats.times import unix_ms
 from joblane.job.secret_names import parse as parse_secret
 from joblane.key.policy import AnyConcurrency
 from joblane.target.facts import references
+from joblane.target.match import ANY, TargetText, parse_target
 
 MAX_BODY_BYTES = 3_000_000
 """Largest body of a request, a job's or a batch's.
@@ -181,6 +182,17 @@ HeartbeatTimeout = Annotated[float, Field(ge=1, le=MAX_TIMEOUT_S)]
 NetworkAccess = Literal["none", "egress", "host"]
 
 
+def is_broadcast(target: str | None) -> bool:
+    """Whether a job with this target becomes a group."""
+    parsed = None if target is None else parse_target(target)
+    return parsed is not None and parsed.broadcast
+
+
+TARGETING: Final = frozenset({"target", "reply_timeout_s", "max_concurrency", "max_failures"})
+"""Fields of a submission about its target. They are stored beside it: agents of earlier versions
+read the submission and refuse fields that they do not know."""
+
+
 class Input(BaseModel):
     """Part of a request: unknown fields are refused, and 5 is not "5"."""
 
@@ -268,6 +280,17 @@ class JobFields(Input):
     concurrency: AnyConcurrency | None = None
     """Limits how many jobs with the same key run at once: a key of constants with its limits, or
     the name of a policy of joblane.toml."""
+    target: TargetText | None = None
+    """The agents that it is for, of those that serve its queue: `_any` of them (as without it),
+    `_all`, `host:NAME`, or those with a label, such as `group:web.dev`. With `_all` or a label the
+    job becomes a group of jobs, one for each agent that matches when it starts."""
+    reply_timeout_s: Annotated[float, Field(ge=1, le=86_400)] | None = None
+    """With a target: an agent that has not started the job within so many seconds (60 by default)
+    did not respond, and the job fails."""
+    max_concurrency: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Of a group: most of its jobs that are begun at once; without it, all are begun at once."""
+    max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Of a group with `max_concurrency`: if more of its jobs fail, no further ones are begun."""
     traceparent: str | None = None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -318,6 +341,37 @@ class Submission(JobFields):
         if both := names.keys() & info.data.get("env", {}).keys():
             raise ValueError(f"{min(both)} is in env as well; set it once")
         return names
+
+    @field_validator("target")
+    @classmethod
+    def _one_at_a_time(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value in (None, ANY):
+            return None
+        if info.data.get("concurrency") is not None:
+            raise ValueError("not allowed with concurrency; a group has max_concurrency")
+        return value
+
+    @field_validator("reply_timeout_s")
+    @classmethod
+    def _reply_of_a_target(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and info.data.get("target", "invalid") is None:
+            raise ValueError("allowed with a target only")
+        return value
+
+    @field_validator("max_concurrency")
+    @classmethod
+    def _members_of_a_group(cls, value: int | None, info: ValidationInfo) -> int | None:
+        target = info.data.get("target", "invalid")
+        if value is not None and not (target == "invalid" or is_broadcast(target)):
+            raise ValueError("allowed with a target of several agents only: _all, or a label")
+        return value
+
+    @field_validator("max_failures")
+    @classmethod
+    def _stops_what_has_not_begun(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("max_concurrency", "invalid") is None:
+            raise ValueError("allowed with max_concurrency only: without it all jobs begin at once")
+        return value
 
     @field_validator("deadline")
     @classmethod

@@ -29,8 +29,10 @@ from joblane.aws.jobs import JobStore, KeyBusy, Refused
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import Due, NotAllowed, due
+from joblane.service.assigned import AssignedJobs
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
+from joblane.target.judge import Fate
 
 if TYPE_CHECKING:
     from joblane.service.key_admission import KeyAdmission
@@ -43,6 +45,8 @@ AT_ONCE = 8
 
 RESERVE_S = 5.0
 """No page is started with less time left than this; a page takes less."""
+
+_ENDING = frozenset({Fate.NO_REPLY, Fate.LOST, Fate.EXPIRE})
 
 COUNTED = (
     "Woken",
@@ -60,10 +64,11 @@ COUNTED = (
 """Names of the counts that a run returns.
 
 `Queued`: scheduled jobs that wait for a slot of their key now; `Skipped`: those whose key was full.
+`Expired`: jobs past their deadline, and jobs that only one agent may run, which was silent or lost.
 `StopRequested`: agents asked to stop a job that is past its deadline. `Superseded`: jobs that an
-agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of
-time. `Shared`: queues whose `cluster_threads` were shared out again, and one for the
-`jobs_running` of tenants.
+agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of time.
+`Shared`: queues whose `cluster_threads` were shared out again, and one for the `jobs_running` of
+tenants.
 """
 
 
@@ -73,6 +78,7 @@ class Requeue:
 
     jobs: JobStore
     operations: Operations
+    assigned: AssignedJobs
     keyed: "Callable[[], KeyAdmission]"
     """Returns what admits scheduled jobs with a key, which most runs do not need."""
     share: Callable[[int], int]
@@ -140,8 +146,6 @@ class Requeue:
 
     def _do(self, head: Head, what: Due, now_ms: int) -> str:
         match what:
-            case Due.NOTHING:
-                return "Superseded"
             case Due.EXPIRE:
                 wait = "before it started" if head.attempt == 0 else "between two attempts"
                 why = f"its deadline {head.spec.deadline} passed {wait}"
@@ -157,6 +161,13 @@ class Requeue:
             case Due.SEND:
                 self.operations.send(head, now_ms)
                 return "Sent"
-            case Due.REARM:
-                self.jobs.rearm(head, now_ms)
-                return "Rearmed"
+            case Due.JUDGE | Due.REARM:
+                return self._rearm(head, what, now_ms)
+        return "Superseded"
+
+    def _rearm(self, head: Head, what: Due, now_ms: int) -> str:
+        """Set when a job is looked at next; first end one whose only agent is silent or lost."""
+        if what is Due.JUDGE and self.assigned.look(head, now_ms) in _ENDING:
+            return "Expired"
+        self.jobs.rearm(head, now_ms)
+        return "Rearmed"

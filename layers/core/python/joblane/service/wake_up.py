@@ -52,13 +52,23 @@ def wake_up_message(job: "Head | WaitingJob") -> Message:
     """The message of a job."""
     memory_mb = job.spec.resources.memory if isinstance(job, Head) else job.memory_mb
     return Message(
-        job_id=job.job_id, tenant=job.tenant, memory_mb=memory_mb, caller_trace=job.caller_trace
+        job_id=job.job_id,
+        tenant=job.tenant,
+        memory_mb=memory_mb,
+        caller_trace=job.caller_trace,
+        queue=None if job.assigned is None else job.queue,
     )
 
 
 def send_wake_up(lanes: Lanes, job: "Head | WaitingJob", delay_s: int = 0) -> None:
-    """Send one job's message."""
-    lanes.lane(job.queue, job.lane).send(wake_up_message(job), delay_s)
+    """Send one job's message: to its lane, or to the inbox of the only agent that may run it.
+
+    An agent without an inbox is gone: the job fails when it has not replied in time.
+    """
+    if job.assigned is None:
+        lanes.lane(job.queue, job.lane).send(wake_up_message(job), delay_s)
+    else:
+        lanes.send_to_inbox(job.assigned, wake_up_message(job), delay_s)
 
 
 def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
@@ -68,6 +78,9 @@ def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
     """
     by_lane: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
     for job, delay_s in jobs:
+        if job.assigned is not None:
+            send_wake_up(lanes, job, delay_s)
+            continue
         message = wake_up_message(job)
         by_lane.setdefault((job.queue, job.lane), []).append((message, delay_s))
     return {

@@ -1,1 +1,1 @@
-"""Targets: labels, groups of agents, and facts of an agent."""
+"""Targets: which agents a job is for, groups of jobs with one member an agent, and facts."""

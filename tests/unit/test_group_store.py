@@ -1,0 +1,132 @@
+"""Groups, rosters and members in the table."""
+
+from dataclasses import replace
+
+import pytest
+
+from joblane.aws.job_groups import GroupChanged, GroupStore, with_group
+from joblane.aws.job_stream import read_record
+from joblane.aws.jobs import Refused
+from joblane.job.head import Head, submitted
+from joblane.job.lifecycle import State
+from joblane.job.timeline import Step
+from joblane.target.group import Group, MemberOf, Stop, page_done, roll
+from tests.support.aws import Cloud
+from tests.support.jobs import JOB, submission
+
+FIRST = "01ARZ3NDEKTSV4RRFFQ69G5000"
+GROUP = Group(150, FIRST, begun=150, placed=150)
+
+
+def store(aws: Cloud) -> GroupStore:
+    return GroupStore(aws.jobs._table.client, aws.jobs._table.name)  # noqa: SLF001 - the same table
+
+
+def parent(aws: Cloud, group: Group = GROUP, **spec: object) -> Head:
+    head = submitted(JOB, "acme", submission(target="_all", reply_timeout_s=5, **spec), 1_000)
+    step = Step(State.PROCESSING, 1_000, 0, "waits for its 150 members")
+    head = replace(head, state=step.state, timeline=(step,), group=group, wake_at_ms=61_000)
+    return store(aws).put_new(head)
+
+
+def member(head: Head, index: int, *, spec_of: str | None = None) -> Head:
+    spec = head.spec.model_copy(update={"target": None})
+    job = submitted(GROUP.id_of(index), head.tenant, spec, 1_000)
+    return replace(
+        job,
+        assigned=f"web-{index}",
+        reply_by_ms=6_000,
+        member_of=MemberOf(head.job_id, index),
+        spec_of=spec_of,
+    )
+
+
+def test_a_group_and_its_roster_are_read_as_written(aws: Cloud):
+    group = roll(replace(GROUP, begun=0, placed=0), {}, 7, 3).group
+    group = replace(
+        group, again=(3, 1), stop=Stop(State.CANCELLED, "by ann"), failed=frozenset({2, 3})
+    )
+    head = parent(aws, group, max_concurrency=7, max_failures=3)
+    assert head == store(aws).get(JOB)
+    agents = [f"web-{n}" for n in range(150)]
+    store(aws).put_roster(JOB, agents, 99)
+    assert (tuple(agents[:100]), tuple(agents[100:])) == (
+        store(aws).roster(JOB, 0),
+        store(aws).roster(JOB, 1),
+    )
+    assert [JOB] == [h.job_id for h in aws.jobs.page("acme", limit=10, before=None)[0]]
+    store(aws).delete_roster(JOB, 2)
+    assert () == store(aws).roster(JOB, 0)
+
+
+def test_a_member_is_in_no_list(aws: Cloud):
+    head = parent(aws)
+    assert store(aws).put_member(member(head, 7))
+    claimed = aws.jobs.claim(GROUP.id_of(7), "web-7", 2_000)
+    assert (None, "web-7") == (claimed.reply_by_ms, claimed.assigned)
+    assert 5 == claimed.spec.reply_timeout_s
+    assert MemberOf(JOB, 7) == claimed.member_of
+    assert not store(aws).put_member(member(head, 7))
+    assert [JOB] == [h.job_id for h in aws.jobs.page("acme", limit=10, before=None)[0]]
+
+
+def test_members_share_a_long_submission(aws: Cloud):
+    head = parent(aws, env={"LONG": 900 * "x"})
+    job = member(head, 1, spec_of=JOB)
+    store(aws).put_member(job)
+    assert job == aws.jobs.get(job.job_id)
+    assert [job] == aws.jobs.heads([job.job_id])
+    assert "LONG" in aws.jobs.claim(job.job_id, "web-1", 2_000).spec.env
+
+
+def test_only_its_agent_claims_a_job_and_only_in_time(aws: Cloud):
+    job = member(parent(aws), 1)
+    store(aws).put_member(job)
+    with pytest.raises(Refused):
+        aws.jobs.claim(job.job_id, "web-2", 2_000)
+    with pytest.raises(Refused):
+        aws.jobs.claim(job.job_id, "web-1", 6_000)
+    assert "web-1" == aws.jobs.claim(job.job_id, "web-1", 5_999).agent
+
+
+def test_a_group_is_written_if_it_has_not_changed(aws: Cloud):
+    head = parent(aws)
+    first = page_done(GROUP, 0, {State.COMPLETED: 100})
+    second = page_done(GROUP, 1, {State.COMPLETED: 50})
+    store(aws).write_group(head, with_group(head, first))
+    store(aws).write_group(head, with_group(head, first))  # the SDK repeats it
+    with pytest.raises(GroupChanged):
+        store(aws).write_group(head, with_group(head, second))
+    head = store(aws).get(JOB) or head
+    assert head.group is not None
+    done = page_done(head.group, 1, {State.COMPLETED: 50})
+    step = Step(State.COMPLETED, 2_000, 0, done.reason)
+    store(aws).write_group(head, replace(with_group(head, done, step), wake_at_ms=None))
+    assert (State.COMPLETED, "150 of 150 completed") == (
+        (after := store(aws).get(JOB) or head).state,
+        after.reason,
+    )
+
+
+def test_the_counters_count_members_and_no_groups():
+    def record(row: dict[str, object]) -> dict[str, object]:
+        return {
+            "dynamodb": {
+                "Keys": {"sk": {"S": "JOB"}},
+                "NewImage": row,
+                "ApproximateCreationDateTime": 60,
+                "SequenceNumber": "1",
+            }
+        }
+
+    row = {
+        "state": {"S": "pending"},
+        "of": {"S": "acme"},
+        "spec": {"S": '{"queue":"default"}'},
+        "timeline": {"L": []},
+    }
+    change = read_record(record(row))
+    assert change is not None
+    assert ("acme", "submitted", 1) == (change.tenant, change.kind, change.waiting)
+    group = {**row, "state": {"S": "processing"}, "group": {"M": {}}}
+    assert read_record(record(group)) is None
