@@ -94,6 +94,7 @@ class ApiStack(FunctionStack):
                     "jobs_waiting", "output_mb_per_day"
                 ),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
+                "JOBLANE_FILTERS": json.dumps(config.filters),
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_ACCESS": self._gate.access,

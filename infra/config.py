@@ -1,7 +1,7 @@
 """Reads joblane.toml and reports each error in one line that names the key."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, get_args, get_origin
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from infra.errors import ConfigError
+from infra.toml_strings import find_string
 from joblane.config import Config
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def load_config(path: Path) -> Config:
     Raises ConfigError with a line for every error, each naming the file and the key.
     """
     try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        declared = tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError([f"{path}: no such file; -c config=PATH names another"]) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -46,6 +48,8 @@ def load_config(path: Path) -> Config:
     except ValidationError as error:
         lines = [f"{path}: {_explain(details)}" for details in error.errors()]
         raise ConfigError(lines) from None
+    if lines := [f"{path}: {line}" for line in _filter_mistakes(config, text)]:
+        raise ConfigError(lines)
     for word in RESERVED_WORDS:
         if word in config.name:
             allowed = f"a name without {', '.join(RESERVED_WORDS)} (Cognito's domain begins so)"
@@ -55,6 +59,21 @@ def load_config(path: Path) -> Config:
             said = f"{config.name!r} begins with {beginning!r}: {reason}; use another name"
             raise ConfigError([f"{path}: name: {said}"])
     return config
+
+
+def _filter_mistakes(config: Config, text: str) -> Iterator[str]:
+    """Say what is wrong with each filter, and at which line and column of the file."""
+    if not config.filters:
+        return
+    # Imported here: a library of 14 MB, which most deployments do without.
+    from joblane.queue.filters import find_mistake  # noqa: PLC0415
+
+    for each in config.filters:
+        if (mistake := find_mistake(each.expression)) is None:
+            continue
+        place = find_string(text, ("queues", each.queue, "filter"))
+        line, column = place.position(mistake.line, mistake.column)
+        yield f"queues.{each.queue}.filter: line {line}, column {column}: {mistake.problem}"
 
 
 def _explain(details: "ErrorDetails") -> str:

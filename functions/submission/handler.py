@@ -35,6 +35,7 @@ from joblane.http.request_jobs import RequestJobs
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
 from joblane.queue.maxima import Maxima
+from joblane.queue.routing import QueueFilter
 from joblane.service.admit import Admission
 from joblane.service.audit_trail import Trail
 from joblane.service.delete import JobDeleter
@@ -44,6 +45,7 @@ from joblane.service.key_rules import KeyRules
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.output import JobOutput, WaitWindow
+from joblane.service.queue_router import QueueRouter
 from joblane.service.read import JobReader, JobViews
 from joblane.service.submit import Submitter
 from joblane.service.wake_up import send_wake_up
@@ -68,6 +70,8 @@ class Settings(Environment):
     maxima: Json[dict[str, tuple[Maxima, ...]]]
     """The most that a job of each queue may ask for, by fleet."""
     default_queue: str
+    filters: Json[tuple[QueueFilter, ...]]
+    """By falling order."""
     settings_table: str
     counters_table: str
     limits: Json[Limits]
@@ -109,10 +113,10 @@ def build(
     )
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _typed(dynamodb, settings.types_table))
+    router = QueueRouter(settings.queues, settings.default_queue, settings.filters, logger)
     admission = Admission(
         settings.deployment,
-        settings.queues,
-        settings.default_queue,
+        router,
         settings.retention,
         settings.maxima,
         typed,

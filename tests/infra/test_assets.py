@@ -132,6 +132,27 @@ def test_a_function_makes_its_clients_from_the_layer_alone(checkout: Path) -> No
     assert str(python) in done.stdout
 
 
+def test_a_function_evaluates_a_filter_with_the_layer_alone(checkout: Path) -> None:
+    """Without the library's extensions, which would be two thirds of it."""
+    shutil.rmtree(checkout / LAYER_SOURCES)
+    shutil.copytree(ROOT / LAYER_SOURCES, checkout / LAYER_SOURCES)
+    version_info = f"{sys.version_info.major}.{sys.version_info.minor}"
+    intel = platform.machine() == "x86_64"
+    python = layer(checkout, "x86_64" if intel else "arm64", version_info) / "python"
+    code = (
+        f"import sys; sys.path.append('{python}')\n"
+        "from joblane.queue.filters import CompiledFilter\n"
+        "print(CompiledFilter('labels.a.matches(\"^b\")').matches({'labels': {'a': 'b'}}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (0, "", "True\n") == (done.returncode, done.stderr, done.stdout)
+    library = python / "cel_expr_python"
+    assert not (library / "ext").exists()
+    assert sum(file.stat().st_size for file in library.rglob("*") if file.is_file()) < 20 * 2**20
+
+
 def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:
     """Built for this machine instead of an instance, and started as the instance would."""
     shutil.rmtree(checkout / LAYER_SOURCES)

@@ -51,7 +51,10 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     [
         (
             GOOD + "thread = 3\n",
-            "queues.default.thread: unknown key; allowed here: tenants, threads",
+            (
+                "queues.default.thread: unknown key; allowed here: filter, filter_order, tenants, "
+                "threads"
+            ),
         ),
         (
             "colour = 1\n" + GOOD,

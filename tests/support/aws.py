@@ -79,6 +79,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_KEYS_TABLE": KEYS_TABLE,
     "JOBLANE_SETTINGS_TABLE": table_name(NAME, "settings"),
     "JOBLANE_DEFAULT_QUEUE": "default",
+    "JOBLANE_FILTERS": "[]",
     "JOBLANE_CONCURRENCY": json.dumps(
         {
             "per-customer": {"key": ["customer", "/labels/customer"], "max_queued": 2},

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,3 +203,75 @@ def test_wrong_usage_is_said_in_a_line(joblane: Joblane, args: tuple[str, ...]) 
     ran = joblane("queues", *args)
     assert ran.code == 2
     assert ran.said.count("\n") == 1
+
+
+CHOICE: dict[str, Any] = {
+    "queue": None,
+    "reason": "queue is required: it may name bulk",
+    "entries": [
+        {
+            "queue": "bulk",
+            "filter_order": 10,
+            "filter": "has(labels.a) &&\n  labels.a == 'b'",
+            "verdict": "false",
+            "reason": "its filter is false\x1b[2J",
+        }
+    ],
+}
+
+
+def test_explain_sends_the_submission_and_fails_where_no_queue_takes_it(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    api.answers["/v1/queues/explain"] = answer(CHOICE)
+    options = ("--label", "a=c", "--cpus", "2", "--attempts", "1", "--queue", "bulk")
+    done = joblane("queues", "explain", *options, "--", "make", "-j")
+    assert 64 == done.code
+    assert api.requests[-1].body == {
+        "command": ["make", "-j"],
+        "labels": {"a": "c"},
+        "resources": {"cpus": 2.0},
+        "retry": {"max_attempts": 1},
+        "queue": "bulk",
+    }
+    first, _, heading, row = done.stdout.decode().splitlines()
+    assert "no queue takes the job: queue is required: it may name bulk" == first
+    assert ["QUEUE", "ORDER", "VERDICT", "REASON", "FILTER"] == heading.split()
+    assert row.endswith("has(labels.a) && labels.a == 'b'")  # in one line
+    assert "\x1b" not in row
+
+
+def test_explain_takes_a_type_and_prints_json(
+    api: FakeApi, joblane: Joblane, tmp_path: Path
+) -> None:
+    api.answers["/v1/queues/explain"] = answer({**CHOICE, "queue": "bulk"})
+    (tmp_path / "params.json").write_text('{"n": 1}', encoding="utf-8")
+    words = ("--type", "sync", "--params", str(tmp_path / "params.json"), "--json")
+    done = joblane("queues", "explain", *words)
+    assert {"type": "sync", "params": {"n": 1}} == api.requests[-1].body
+    assert (0, {**CHOICE, "queue": "bulk"}) == (done.code, json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "give a program after --, or --type"),
+        (("--type", "sync", "--", "make"), "a command and --type exclude each other"),
+        (("--params", "-", "--", "make"), "--params needs --type"),
+        (("--idempotency-key", "k"), "give a program after --, or --type"),
+    ],
+)
+def test_explain_refuses_what_submit_refuses(
+    joblane: Joblane, words: tuple[str, ...], said: str
+) -> None:
+    done = joblane("queues", "explain", *words)
+    assert 2 == done.code
+    assert said in " ".join(done.stderr.decode().replace("│", " ").split())
+
+
+def test_explaining_is_asked_again_after_a_failure(api: FakeApi) -> None:
+    api.faults.append(problem(503, "away"))
+    api.answers["/v1/queues/explain"] = answer(CHOICE)
+    with Client(api.url, "t") as client:
+        assert CHOICE == client.explain_queue({"command": ["true"]})
+    assert [{"command": ["true"]}] * 2 == [request.body for request in api.requests]

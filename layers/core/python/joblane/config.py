@@ -20,6 +20,7 @@ from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
+from joblane.queue.routing import QueueFilter
 
 
 class Strict(BaseModel):
@@ -101,6 +102,12 @@ class Queue(Strict):
     """Maximum number of jobs of this queue that one agent runs at once."""
     tenants: tuple[Name, ...] = ()
     """Tenants that may submit to it; empty means every tenant."""
+    filter: str | None = None
+    """CEL expression that is true for jobs that this queue takes, such as `memory_mb > 4000`; at
+    most 2,000 characters (docs/how-to/route-jobs-to-queues.md)."""
+    filter_order: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """Filters are evaluated from the highest order to the lowest, and the first that is true takes
+    the job. Required with a filter, and different for each queue."""
 
 
 Ipv4Range = Annotated[str, AfterValidator(lambda text: str(IPv4Network(text)))]
@@ -199,7 +206,7 @@ class Config(Strict):
     removal: Literal["retain", "destroy"] = "retain"
     """Whether deleting a stack keeps or deletes what holds data: tables, buckets and users."""
     default_queue: Name = "default"
-    """Queue of jobs that name none."""
+    """Queue of jobs that name none and for which no filter is true."""
     retention: Retention = Retention()
     functions: Functions = Functions()
     limits: TenantLimits = TenantLimits()
@@ -220,6 +227,16 @@ class Config(Strict):
     def queues_of(self, tenant: str) -> list[str]:
         """Return the queues that a tenant may use."""
         return open_queues({name: q.tenants for name, q in self.queues.items()}, tenant)
+
+    @property
+    def filters(self) -> list[QueueFilter]:
+        """The filters of the queues, by falling order."""
+        found = [
+            QueueFilter(name, queue.filter_order, queue.filter)
+            for name, queue in self.queues.items()
+            if queue.filter is not None and queue.filter_order is not None
+        ]
+        return sorted(found, key=lambda each: -each.order)
 
     @property
     def limits_by_tenant(self) -> Limits:
@@ -279,6 +296,26 @@ class Config(Strict):
             for queue in group.queues:
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+    @model_validator(mode="after")
+    def _filters_have_an_order(self) -> Self:
+        taken: dict[int, str] = {}
+        for name, queue in self.queues.items():
+            key, order = f"queues.{name}.filter_order", queue.filter_order
+            if queue.filter is None and order is not None:
+                raise ValueError(f"{key}: is allowed with a filter only")
+            if queue.filter is None:
+                continue
+            if order is None:
+                raise ValueError(f"{key}: is missing; a queue with a filter needs an order")
+            if (other := taken.setdefault(order, name)) != name:
+                raise ValueError(f"{key}: is {order}, as that of queue {other}; orders must differ")
+            if self.functions.runtime == "python3.11":
+                raise ValueError(
+                    f"queues.{name}.filter: needs functions.runtime python3.12 or later; on "
+                    "python3.11 AWS has Amazon Linux 2, which cannot load the library for filters"
+                )
         return self
 
     @model_validator(mode="after")

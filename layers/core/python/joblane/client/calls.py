@@ -41,7 +41,7 @@ class Retries(Enum):
 
     READ = "after a network error, 429 and 5xx"
     UNSENT = "when no connection could be made, so that the API saw nothing"
-    IDEMPOTENT = "like READ, and after a timeout: an Idempotency-Key makes it one request"
+    IDEMPOTENT = "like READ, for a POST with an Idempotency-Key or one that changes nothing"
     NONE = "never: the call repeats it"
 
 
@@ -180,6 +180,12 @@ def act(  # noqa: PLR0913 - the parts of a request
         content = _encoded(body)
     retries = Retries.IDEMPOTENT if idempotency_key else Retries.UNSENT
     return (yield Request(method, path, params, content, headers, retries))
+
+
+def ask(path: str, body: Mapping[str, Any]) -> Call[Any]:
+    """Send a POST that changes nothing, again after a failure. Raises `InputError` as `act`."""
+    headers = {"Content-Type": "application/json"}
+    return (yield Request("POST", path, None, _encoded(body), headers, Retries.IDEMPOTENT))
 
 
 def segment(name: str, what: str) -> str:

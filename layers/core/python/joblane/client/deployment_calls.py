@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from joblane.client.answers import as_object
-from joblane.client.calls import LIST_MAX, ApiCall, ApiStream, Call, Item, Stream, act, get, segment
+from joblane.client.calls import (
+    LIST_MAX,
+    ApiCall,
+    ApiStream,
+    Call,
+    Item,
+    Stream,
+    act,
+    ask,
+    get,
+    segment,
+)
 from joblane.client.errors import InputError
 from joblane.client.log_calls import job_path
 
@@ -23,6 +34,16 @@ class DeploymentCalls:
     def queue(self, queue: str) -> Call[dict[str, Any]]:
         """Read one queue. Raises `NotFoundError`."""
         return as_object((yield from get(_path(queue))), "a queue")
+
+    @ApiCall
+    def explain_queue(self, submission: Mapping[str, Any]) -> Call[dict[str, Any]]:
+        """Say which queue would take a job, and of each queue why it would not.
+
+        `submission` has the fields of a submission, as `{"command": ["true"], "labels": {}}`.
+        Nothing is submitted. `queue` is None where a submission would be refused. Raises
+        `RequestError` with one entry in `fields` for each field that the API refused.
+        """
+        return as_object((yield from ask("/v1/queues/explain", submission)), "a choice of a queue")
 
     @ApiCall
     def set_queue(

@@ -12,6 +12,7 @@ from joblane.deployment.names import PLATFORM, Lane
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
 from joblane.queue.activity import WINDOWS, Tally
+from joblane.queue.routing import Verdict
 from joblane.queue.settings import QueueSettings
 
 MAX_THREADS = 1000
@@ -149,6 +150,35 @@ class QueuePage(View):
     """Maximum number of entries of this page."""
     next: None
     """Cursor of the next page; null at the end."""
+
+
+class QueueVerdict(View):
+    """A queue, and whether it takes a job."""
+
+    queue: str
+    """The queue's name."""
+    filter_order: int | None
+    """Order of its filter; null without a filter."""
+    filter: str | None
+    """Its filter; null without one."""
+    verdict: Verdict
+    """`takes`, or why not: `false` (the filter is false), `error` (it cannot be evaluated),
+    `not_reached` (an earlier queue takes the job, or the submission names one), `no_filter` (it
+    takes jobs by name only), `not_allowed` (the submission names it, and it is not a queue of this
+    tenant)."""
+    reason: str
+    """The same as a sentence."""
+
+
+class QueueChoice(View):
+    """Which queue would take a job."""
+
+    queue: str | None
+    """The queue; null if none takes the job: then a submission is refused."""
+    reason: str
+    """Why."""
+    entries: tuple[QueueVerdict, ...]
+    """The queues that the caller's tenant may use, in the order in which they are considered."""
 
 
 def activity(minutes: Mapping[int, Tally], now_ms: int) -> list[Activity]:

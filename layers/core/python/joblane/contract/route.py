@@ -19,6 +19,9 @@ MAX_ACTION_BYTES: Final = 4096
 """Largest body of an action: a reason, some settings."""
 
 
+_OF_SUBMISSION: Final = ("/v1/jobs", "/v1/queues/explain")
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """Rate limit of a route in API Gateway for all callers together; above it, answers are 429."""
@@ -78,6 +81,8 @@ class Route:
     """Whether it takes If-Match."""
     coalesces: bool = False
     """Whether it may answer 200 with a job that is there, in place of a new one."""
+    reads: bool = False
+    """Whether it changes nothing although its method is POST: what it reads is in the body."""
     streams: bool = False
     """Whether it also answers Server-Sent Events, if the request's `Accept` names them."""
 
@@ -93,12 +98,12 @@ class Route:
         API Gateway therefore lets any token of this API through to these routes: the function
         refuses those without the scope, and records that.
         """
-        return bool(self.scopes) and self.method != "GET"
+        return bool(self.scopes) and self.method != "GET" and not self.reads
 
     @property
     def function(self) -> FunctionName:
         """The function behind it: `submission` has the jobs, `admin` all other paths."""
-        return "submission" if self.path.startswith("/v1/jobs") else "admin"
+        return "submission" if self.path.startswith(_OF_SUBMISSION) else "admin"
 
     @property
     def problems(self) -> tuple[HTTPStatus, ...]:

@@ -18,7 +18,13 @@ from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.job import Cancelled, Job, Submitted
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
 from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
-from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
+from joblane.contract.queues import (
+    QueueChoice,
+    QueuePage,
+    QueueView,
+    SettingsInput,
+    SettingsView,
+)
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.types import (
     LONG_FIELDS,
@@ -260,6 +266,15 @@ ROUTES: Final = (
         "Show the statistics of all queues",
         QueuePage,
         rate=SWEEPS,
+    ),
+    Route(
+        "POST",
+        "/v1/queues/explain",
+        ("jobs.submit",),
+        "Explain which queue would take a job; nothing is submitted",
+        QueueChoice,
+        body=Submission,
+        reads=True,
     ),
     Route("GET", _QUEUE, _READ_QUEUES, "Show queue statistics", QueueView),
     Route("GET", f"{_QUEUE}/settings", _READ_QUEUES, "Show queue settings", SettingsView),

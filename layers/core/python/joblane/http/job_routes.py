@@ -46,13 +46,18 @@ def job_routes(app: Application, submitter: Submitter, reader: JobReader, views:
         headers = REPLAYED if repeated else {}
         return success({"entries": [_entry(answer) for answer in answers]}, headers=headers)
 
+    @app.route("POST /v1/queues/explain")
+    def explain() -> Response[str]:
+        spec = app.read(Submission, MAX_BODY_BYTES)
+        return success(submitter.admission.explain(app.principal(), spec, app.now_ms()))
+
     @app.route("GET /v1/jobs")
     def jobs() -> Response[str]:
         query = app.parameters(ListJobs)
         before = page_start(query, is_id)
         tenant = app.tenant()
         if query.queue is not None:
-            submitter.admission.require_queue(tenant, query.queue)
+            submitter.admission.router.require(tenant, query.queue)
         heads, following = reader.search(tenant, query, before)
         return listing(views.listed(heads), query, following)
 

@@ -43,6 +43,9 @@ MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 DEFAULT_MEMORY_MB = 512
 """Memory of a job that asks for none, in MiB; wake-up messages without a figure mean it too."""
 
+DEFAULT_PIDS = 1024
+"""Processes and threads of a job that asks for no limit (`ec2_agent.sandbox.launcher`)."""
+
 MAX_ENV_NAME = 256
 
 MAX_JOB_NAME = 128
@@ -247,7 +250,8 @@ class JobFields(Input):
     command: Annotated[tuple[Argument, ...], Field(max_length=1000, validate_default=True)] = ()
     """Program and arguments."""
     queue: Name | None = None
-    """The queue; the deployment's default queue if it is not given."""
+    """The queue. Without it the filters of the queues choose, and if none is true it is the
+    deployment's default queue."""
     priority: Lane = "default"
     """The lane of the queue."""
     resources: Resources = Resources()

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from joblane.aws.payload_store import MAX_DATA_BYTES, is_large
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Problem, wrong
+from joblane.contract.queues import QueueChoice
 from joblane.job.head import Head, submitted
 from joblane.job.retention import PAYLOAD_START_DAYS, Retention
 from joblane.job.secret_names import allowed, parse
 from joblane.job.spec import Submission
 from joblane.job.trace import TraceContext
-from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima, excess
+from joblane.service.queue_router import QueueRouter
 
 if TYPE_CHECKING:
     from joblane.service.typed import Typed, TypedAdmission
@@ -25,9 +26,8 @@ class Admission:
     """The rules of one deployment."""
 
     deployment: str
-    queues: Mapping[str, tuple[str, ...]]
-    """Tenants that may use each queue; none listed means all."""
-    default_queue: str
+    router: QueueRouter
+    """Chooses the queue."""
     retention: Retention
     maxima: Mapping[str, tuple[Maxima, ...]]
     """The most that a job of each queue may ask for, by fleet."""
@@ -53,8 +53,7 @@ class Admission:
         spec = spec if typed is None else typed.spec
         self._check_secrets(by.tenant, spec)
         _check_conditions(by.tenant, spec)
-        queue = spec.queue or self.default_queue
-        self.require_queue(by.tenant, queue)
+        queue = self.router.route(by, spec, now_ms)
         self._check_resources(queue, spec)
         spec = spec.model_copy(update={"queue": queue})
         head = replace(
@@ -75,12 +74,10 @@ class Admission:
             return None
         return self.types().admit(tenant, spec, now_ms, again=again)
 
-    def require_queue(self, tenant: str, queue: str) -> None:
-        """Raise Problem 400 for a queue that the tenant may not use."""
-        allowed_queues = open_queues(self.queues, tenant)
-        if queue not in allowed_queues:
-            names = ", ".join(allowed_queues) or "none"
-            raise wrong("queue", f"is unknown; this tenant may use {names}")
+    def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
+        """Say which queue would take a job, and why. Raises Problem 400 for its type or params."""
+        typed = self._typed(by.tenant, spec, now_ms, again=False)
+        return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
 
     def _check_resources(self, queue: str, spec: Submission) -> None:
         if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:

@@ -48,7 +48,9 @@ class JobOptions:
         ),
     ] = None
     name: Annotated[str | None, typer.Option(help="Name of the job, up to 128 characters.")] = None
-    queue: Annotated[str | None, typer.Option(help="Queue (default: the API's default).")] = None
+    queue: Annotated[
+        str | None, typer.Option(help="Queue (default: chosen by the deployment's filters).")
+    ] = None
     priority: Annotated[
         Literal["high", "default", "low"] | None,
         typer.Option(help="Priority, which selects the lane of the queue."),
@@ -174,20 +176,34 @@ class JobOptions:
                 terminal.note("the job may have been accepted; check with: joblane ls")
             raise
 
-    def _submitted(self, client: "Client", values: dict[str, Any]) -> "JobRef":
+    def submission(self) -> dict[str, Any]:
+        """The fields of the submission, as JSON. Raises `typer.BadParameter`."""
+        values = self._fields(None)
+        values.pop("idempotency_key", None)
+        self._check_command()
         if self.job_type is None:
-            if self.params is not None:
-                raise typer.BadParameter("--params needs --type")
-            if not self.command:
-                raise typer.BadParameter("give a program after --, or --type")
-            return client.submit(self.command, **values)
-        if self.command:
-            raise typer.BadParameter("a command and --type exclude each other")
-        params = {} if self.params is None else json_object("--params", self.params)
-        result = client.submit(self.job_type, params, **values)
+            return {"command": self.command, **values}
+        return {"type": self.job_type, "params": self._params(), **values}
+
+    def _submitted(self, client: "Client", values: dict[str, Any]) -> "JobRef":
+        self._check_command()
+        if self.job_type is None:
+            return client.submit(self.command or [], **values)
+        result = client.submit(self.job_type, self._params(), **values)
         if result.error is not None:
             raise result.error
         return cast("JobRef", result.job)
+
+    def _check_command(self) -> None:
+        if self.job_type is not None and self.command:
+            raise typer.BadParameter("a command and --type exclude each other")
+        if self.job_type is None and self.params is not None:
+            raise typer.BadParameter("--params needs --type")
+        if self.job_type is None and not self.command:
+            raise typer.BadParameter("give a program after --, or --type")
+
+    def _params(self) -> dict[str, Any]:
+        return {} if self.params is None else json_object("--params", self.params)
 
     def _fields(self, attempts: int | None) -> dict[str, Any]:
         """Fields of the submission: each is the option of its name, except those set here."""

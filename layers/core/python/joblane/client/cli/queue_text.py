@@ -70,6 +70,25 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
     )
 
 
+def choice(answer: Fields, screen: Screen) -> str:
+    """The queue that would take a job, and a table of all queues with the reasons."""
+    headings = ["QUEUE", "ORDER", "VERDICT", "REASON", "FILTER"]
+    rows = [
+        [
+            entry.get("queue"),
+            entry.get("filter_order"),
+            str(entry.get("verdict", "")).replace("_", " "),
+            entry.get("reason"),
+            " ".join(str(entry.get("filter") or "-").split()),
+        ]
+        for entry in answer.get("entries", [])
+    ]
+    taken = answer.get("queue")
+    said = f"queue {taken} takes the job" if taken else "no queue takes the job"
+    first = printable(f"{said}: {answer.get('reason')}")
+    return f"{first}\n\n{table(headings, rows, screen)}" if rows else first
+
+
 def _row(queue: Fields, *, wide: bool) -> list[object]:
     lanes = queue.get("lanes", [])
     window: Fields = next((w for w in queue.get("activity", []) if w["minutes"] == WINDOW), {})

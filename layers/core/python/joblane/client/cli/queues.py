@@ -1,4 +1,4 @@
-"""The command `queues`: show queue statistics, pause, resume, set limits."""
+"""The command `queues`: show queue statistics, explain a choice, pause, resume, set limits."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from joblane.client.answers import rows
-from joblane.client.cli import formats, queue_text, terminal
+from joblane.client.cli import exit_codes, formats, queue_text, terminal
+from joblane.client.cli.job_options import JobOptions, with_job_options
 from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
 from joblane.client.cli.tables import screen
 from joblane.client.errors import JoblaneError
@@ -97,6 +98,25 @@ def _full_screen() -> tuple[AbstractContextManager[object], Callable[[str], None
         view.update(Text.from_ansi(text, no_wrap=True, overflow="ellipsis"))
 
     return view, draw
+
+
+@commands.command(
+    "explain",
+    options_metavar="[OPTIONS] --",
+    context_settings={"allow_interspersed_args": False},
+)
+@with_job_options
+def explain(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> None:
+    """Show which queue would take a job, and why the others would not; nothing is submitted.
+
+    Takes the options of `submit`. The queues are in the order in which they are considered: the
+    queue that the job names, filters from the highest order to the lowest, queues without a filter.
+    The exit code is 64 if no queue takes the job.
+    """
+    answer = connect(ctx).explain_queue(options.submission())
+    terminal.show(answer, lambda: queue_text.choice(answer, screen()), as_json=json)
+    if answer.get("queue") is None:
+        raise typer.Exit(exit_codes.REFUSED)
 
 
 @commands.command("pause")
