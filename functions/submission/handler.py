@@ -70,8 +70,8 @@ class Settings(Environment):
     maxima: Json[dict[str, tuple[Maxima, ...]]]
     """The most that a job of each queue may ask for, by fleet."""
     default_queue: str
-    filters: Json[tuple[QueueFilter, ...]]
-    """By falling order."""
+    filters: Json[tuple[tuple[str, int, str], ...]]
+    """Those of queues, by falling order: the members of `QueueFilter`."""
     settings_table: str
     counters_table: str
     limits: Json[Limits]
@@ -113,7 +113,8 @@ def build(
     )
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _typed(dynamodb, settings.types_table))
-    router = QueueRouter(settings.queues, settings.default_queue, settings.filters, logger)
+    filters = tuple(QueueFilter(*each) for each in settings.filters)
+    router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
     admission = Admission(
         settings.deployment,
         router,

@@ -1,5 +1,6 @@
 """Queue settings and statistics with a real agent, on the deployed stacks."""
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from scripts.local.cloud import Cloud
-from tests.e2e.conftest import Http
+from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for
 
 SETTINGS = "/v1/queues/bulk/settings"
@@ -76,6 +77,22 @@ def test_a_developer_reads_the_queues_that_jobs_wait_in(cloud: Cloud):
     paths = ("/v1/queues", "/v1/queues/bulk", SETTINGS)
     assert [200, 200, 200] == [developer("GET", path).status_code for path in paths]
     developer.close()
+
+
+def test_explain_says_which_queue_takes_a_job_and_makes_none(http: Http, joblane: Run):
+    """Without filters: these stacks run on this machine's Python, which may be 3.11."""
+    before = http("GET", "/v1/jobs").json()["entries"]
+    done = joblane("queues", "explain", "--label", "a=b", "--", "true")
+    first, _, _, *queues = done.stdout.decode().splitlines()
+    assert 0 == done.returncode, done.stderr
+    assert first.startswith("queue default takes the job: there is no filter to evaluate, and")
+    assert ["default", "bulk"] == [line.split()[0] for line in queues]
+    refused = joblane("queues", "explain", "--queue", "absent", "--json", "--", "true")
+    assert (64, "not_allowed") == (
+        refused.returncode,
+        json.loads(refused.stdout)["entries"][0]["verdict"],
+    )
+    assert before == http("GET", "/v1/jobs").json()["entries"]
 
 
 def test_a_pause_holds_jobs_and_a_cap_lets_them_go_two_at_a_time(

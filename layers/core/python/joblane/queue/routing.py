@@ -4,7 +4,6 @@ Pure, and without the library that evaluates filters (`joblane.queue.filters`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -80,15 +79,14 @@ Evaluate = Callable[[QueueFilter], bool | str]
 By = Literal["name", "filter", "default"]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The queue that takes a job, and why."""
 
     queue: str | None
     """None if no queue takes it."""
     by: By | None
     """What chose the queue; None if none did. A job that names one is not routed by filters."""
-    not_true: Mapping[str, str | None] = field(default_factory=dict)
+    not_true: Mapping[str, str | None]
     """Queues whose filters were evaluated before and were not true, with the error if any."""
 
 
@@ -105,7 +103,7 @@ def choose(
     wins, and those after it are not evaluated.
     """
     if named is not None:
-        return Choice(named, "name") if named in allowed else Choice(None, None)
+        return Choice(named, "name", {}) if named in allowed else Choice(None, None, {})
     not_true: dict[str, str | None] = {}
     for each in filters:
         if each.queue not in allowed:
