@@ -176,7 +176,10 @@ class ApiStack(FunctionStack):
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
-                Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
+                Grant(
+                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"),
+                    (resources.table("agents"),),
+                ),
                 Grant(
                     (
                         "dynamodb:BatchGetItem",

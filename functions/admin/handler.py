@@ -14,6 +14,7 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 import joblane
+from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.audit import AuditStore
 from joblane.aws.bundle_store import SIGNING, BundleStore
@@ -116,7 +117,8 @@ def build(
         settings.retention,
     )
     operations = Operations(jobs, lanes, settings.retention, keyed)
-    agent_routes(app, Agents(agents, jobs, lanes, app.now_ms))
+    facts = FactStore(dynamodb, settings.agents_table)
+    agent_routes(app, Agents(agents, facts, jobs, lanes, app.now_ms))
     dead_letter_routes(app, reader, operations)
     bulk_routes(app, BulkOperations(jobs, lanes, operations, settings.queues))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]

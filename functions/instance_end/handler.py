@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from aws_lambda_powertools.logging import Logger
 
+from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.inboxes import Inboxes
@@ -42,6 +43,7 @@ def build(settings: Settings, clients: Clients) -> InstanceEnd:
     dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs")
     return InstanceEnd(
         AgentStore(dynamodb, settings.agents_table),
+        FactStore(dynamodb, settings.agents_table),
         JobStore(dynamodb, settings.jobs_table),
         Lanes(sqs, settings.queue_url_prefix, settings.deployment),
         Inboxes(sqs, settings.queue_url_prefix, settings.deployment),

@@ -1,6 +1,7 @@
 """Facts of an agent, end to end."""
 
 import os
+import time
 
 import pytest
 
@@ -34,3 +35,16 @@ def test_a_secret_is_not_chosen_by_a_fact(http: Http):
     answer = http("POST", "/v1/jobs", json=body)
     assert 400 == answer.status_code
     assert "secret_env.TOKEN" == answer.json()["errors"][0]["field"]
+
+
+def test_the_api_shows_facts_to_the_platform(platform: Http):
+    deadline = time.monotonic() + 15  # the agent may have just begun
+    while not (facts := platform("GET", "/v1/agents/local").json()["facts"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    kernel = os.uname().release
+    assert (kernel, len(os.sched_getaffinity(0))) == (facts["kernel"], facts["cpus"])
+    asked = {"limit": 100, "fact": ["kernel", "rack"]}
+    page = platform("GET", "/v1/agents", params=asked).json()
+    found = {agent["name"]: agent["facts"] for agent in page["entries"]}
+    assert {"kernel": kernel} == found["local"]

@@ -86,7 +86,7 @@ ALLOWED = {
     | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
-    | {("dynamodb:GetItem", AGENTS)}
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (AGENTS,))
     | every(("dynamodb:PutItem", "dynamodb:Query"), (AUDIT,))
     | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (SETTINGS,))

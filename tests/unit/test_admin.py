@@ -6,12 +6,16 @@ import pytest
 
 from functions.admin.handler import Settings, build
 from joblane import __version__
+from joblane.aws.agent_facts import KEPT_S, FactStore
+from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
 from joblane.job.head import submitted
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.message import Command, Message
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from joblane.target.facts import Facts
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import JOB, submission
+from tests.support.meter import Meter
 from tests.support.requests import Api
 
 
@@ -93,6 +97,57 @@ def test_an_agent_shows_whose_jobs_it_runs_and_nothing_of_what_they_do(aws: Clou
     status, agent = platform("GET", "/v1/agents/agent-1")
     assert 200 == status
     assert [{"id": JOB, "tenant": "acme", "queue": "default", "state": "pending"}] == agent["jobs"]
+
+
+FACTS: Facts = {"kernel": "6.1", "cpus": 8, "spot": False, "load": 0.5}
+
+
+def publish(aws: Cloud, agent: str, facts: Facts = FACTS, age_s: int = 0) -> None:
+    store = FactStore(aws.clients.make("dynamodb"), DESCRIPTOR.agents_table)
+    store.put(agent, facts, int(time.time()) - age_s)
+
+
+def test_an_agent_shows_all_its_facts_and_a_list_those_asked_for(aws: Cloud, platform: Api):
+    for name in ("new", "old", "none"):
+        beat(aws, name)
+    publish(aws, "new")
+    publish(aws, "old", age_s=KEPT_S)
+    publish(aws, "gone")
+    assert FACTS == platform("GET", "/v1/agents/new")[1]["facts"]
+    assert bool is type(platform("GET", "/v1/agents/new")[1]["facts"]["spot"])
+    assert {} == platform("GET", "/v1/agents/old")[1]["facts"]
+    assert {} == platform("GET", "/v1/agents/none")[1]["facts"]
+    # API Gateway joins the values of a repeated parameter.
+    page = platform("GET", "/v1/agents", query={"fact": "kernel,spot,rack"})[1]
+    assert {"new": {"kernel": "6.1", "spot": False}, "old": {}, "none": {}} == {
+        agent["name"]: agent["facts"] for agent in page["entries"]
+    }
+    page = platform("GET", "/v1/agents")[1]
+    assert [{}] * 3 == [agent["facts"] for agent in page["entries"]]
+
+
+def test_facts_of_a_page_of_agents_are_one_read(aws: Cloud):
+    for number in range(20):
+        beat(aws, f"i-{number}")
+        publish(aws, f"i-{number}")
+    meter, session = Meter(), new_session()
+    meter.attach(session, aws.clients.make("dynamodb"))
+    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    platform = Api(build(settings, Clients(session), time.time), "client-platform")
+    query = {"limit": "20", "fact": "kernel"}
+    entries = platform("GET", "/v1/agents", query=query)[1]["entries"]
+    assert 20 * [{"kernel": "6.1"}] == [agent["facts"] for agent in entries]
+    assert 1 == meter.calls["dynamodb.BatchGetItem"]
+    meter.reset()
+    platform("GET", "/v1/agents", query={"limit": "20"})
+    assert 0 == meter.calls["dynamodb.BatchGetItem"]
+
+
+@pytest.mark.parametrize("fact", ["a b", "", "x" * 64, ",".join("abcdefghijk")])
+def test_names_of_facts_are_checked(platform: Api, fact: str):
+    status, problem = platform("GET", "/v1/agents", query={"fact": fact})
+    assert 400 == status
+    assert problem["errors"][0]["field"].startswith("fact")
 
 
 def test_queues_show_their_lanes_in_serving_order(aws: Cloud, api: Api):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from functions.instance_end.handler import Settings, build
+from joblane.aws.agent_facts import FactStore
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
 from joblane.deployment.names import inbox_name
@@ -13,7 +14,7 @@ from joblane.job.head import submitted
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
 from tests.support.agents import Parts
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
 from tests.support.jobs import JOB, submission
 
 DEAD = "i-dead"
@@ -51,9 +52,12 @@ def taken_over(aws: Cloud) -> bool:
 
 def test_another_agent_takes_over_at_once(aws: Cloud):
     lose(aws)
+    facts = FactStore(aws.clients.make("dynamodb"), DESCRIPTOR.agents_table)
+    facts.put(DEAD, {"kernel": "6.1"}, int(time.time()))
     free(aws.clients)
     assert taken_over(aws)
     assert aws.agents.get(DEAD) is None
+    assert {} == facts.get(DEAD, 0)
 
 
 def test_a_job_that_went_on_meanwhile_is_left_alone(aws: Cloud):

@@ -193,6 +193,41 @@ def test_one_agent_is_shown_with_what_it_runs(api: FakeApi, joblane: Joblane) ->
     assert answer == json.loads(joblane("agents", "i-1", "--json").stdout)
 
 
+def test_facts_of_agents_are_columns(api: FakeApi, joblane: Joblane) -> None:
+    agents = [
+        {"name": "i-1", "alive": True, "facts": {"kernel": "6.1", "name": "x", "spot": False}},
+        {"name": "i-2", "alive": True, "facts": {}},
+    ]
+    api.answers["/v1/agents"] = answer({"entries": agents, "limit": 5, "next": "more"})
+    ran = joblane("agents", "ls", "--fact", "kernel", "--fact", "spot", "--fact", "name", "-n", "5")
+    assert {"fact": "kernel,spot,name", "limit": "5"} == api.requests[-1].query
+    heading, first, second = ran.stdout.decode().splitlines()
+    assert ["NAME", "ALIVE", "KERNEL", "SPOT", "FACT", "NAME"] == heading.split()
+    assert ["i-1", "yes", "6.1", "no", "x"] == first.split()
+    assert ["i-2", "yes", "-", "-", "-"] == second.split()
+    assert "more agents: --next more" in ran.said
+    heading, *_ = joblane("agents", "ls").stdout.decode().splitlines()
+    assert ["NAME", "ALIVE"] == heading.split()
+
+
+def test_an_agent_is_shown_with_its_facts(api: FakeApi, joblane: Joblane) -> None:
+    facts = {"kernel": "6.1", "distribution_version": "2023", "evil": "a\x1b[2J"}
+    api.answers["/v1/agents/i-1"] = answer({"name": "i-1", "facts": facts, "jobs": []})
+    lines = joblane("agents", "get", "i-1").stdout.decode().splitlines()
+    assert [
+        "name         i-1",
+        "",
+        "facts",
+        "  distribution_version 2023",
+        "  evil                 a\\x1b[2J",
+        "  kernel               6.1",
+        "",
+        "no jobs",
+    ] == lines
+    api.answers["/v1/agents/i-1"] = answer({"name": "i-1"})  # of an earlier API
+    assert b"no facts" in joblane("agents", "get", "i-1").stdout
+
+
 def test_an_agent_is_asked_to_leave(api: FakeApi, joblane: Joblane) -> None:
     body = json.dumps({"name": "i-1", "note": "i-1 takes no more jobs"}).encode()
     api.answers["/v1/agents/i-1/drain"] = (202, {"Content-Type": "application/json"}, body)

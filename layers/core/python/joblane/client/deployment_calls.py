@@ -1,6 +1,6 @@
 """Calls that concern a deployment: queues, agents, conditions, the audit trail, health."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from joblane.client.answers import as_object
@@ -84,13 +84,19 @@ class DeploymentCalls:
         return _pages(queue, "restart-failed", job_type, reason)
 
     @ApiCall
-    def agents(self) -> Call[dict[str, Any]]:
-        """Read the agents with a recent heartbeat."""
-        return as_object((yield from get("/v1/agents")), "a list of agents")
+    def agents(
+        self, *, facts: Sequence[str] = (), limit: int = LIST_MAX, cursor: str | None = None
+    ) -> Call[dict[str, Any]]:
+        """Read one page of the agents with a recent heartbeat, from `cursor`.
+
+        `facts` names those that each entry shows, ten at most.
+        """
+        params = {"fact": facts or None, "limit": min(limit, LIST_MAX), "next": cursor or None}
+        return as_object((yield from get("/v1/agents", params)), "a list of agents")
 
     @ApiCall
     def agent(self, name: str) -> Call[dict[str, Any]]:
-        """Read an agent, and its running jobs that are yours. Raises `NotFoundError`."""
+        """Read an agent with all its facts and its running jobs. Raises `NotFoundError`."""
         return as_object((yield from get(_agent_path(name))), "an agent")
 
     @ApiCall

@@ -14,10 +14,13 @@ from joblane.deployment.names import Name
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.spec import LOG_PAGE_MAX, JobName, Moment, TypeName
+from joblane.target.facts import MAX_NAME, NAME_PATTERN
 
 PAGE_DEFAULT = 10
 PAGE_MAX = 100
 LOG_PAGE_DEFAULT = 100
+MAX_FACTS = 10
+"""Facts that a list of agents shows."""
 
 
 def _whole(value: object) -> object:
@@ -45,6 +48,7 @@ Each = BeforeValidator(_each)
 LabelFilter = Annotated[
     str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}=[a-zA-Z0-9_.-]{0,255}$")
 ]
+AnyFactName = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=MAX_NAME)]
 Place = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,400}$")]
 """A cursor, as `joblane.contract.cursors` writes it."""
 
@@ -109,6 +113,13 @@ class ListJobs(PageQuery):
             and self.queue in {None, head.queue}
             and all(head.spec.labels.get(key) == value for key, value in labels)
         )
+
+
+class AgentsQuery(PageQuery):
+    """Which agents to list, and what to show of them."""
+
+    fact: Annotated[tuple[AnyFactName, ...], Each, Field(max_length=MAX_FACTS)] = ()
+    """Facts to show of each agent, such as `kernel`; can be repeated, up to ten times."""
 
 
 class AuditQuery(PageQuery):

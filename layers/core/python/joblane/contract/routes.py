@@ -17,7 +17,14 @@ from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.job import Cancelled, Job, Submitted
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
-from joblane.contract.queries import AuditQuery, ListJobs, LogQuery, PageQuery, WorkQuery
+from joblane.contract.queries import (
+    AgentsQuery,
+    AuditQuery,
+    ListJobs,
+    LogQuery,
+    PageQuery,
+    WorkQuery,
+)
 from joblane.contract.queues import (
     QueueChoice,
     QueuePage,
@@ -207,7 +214,7 @@ ROUTES: Final = (
     _change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
     _sweep("requeue", "Send messages of open jobs again, a page at a time", Requeued),
     _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted),
-    Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=PageQuery),
+    Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=AgentsQuery),
     Route("GET", _AGENT, ("platform.read",), "Show an agent and its running jobs", AgentDetail),
     Route(
         "GET",

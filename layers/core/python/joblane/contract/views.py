@@ -3,6 +3,7 @@
 contract/openapi.json is written from these models.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import ConfigDict
@@ -12,6 +13,7 @@ from joblane.contract.models import View
 from joblane.contract.problems import FieldProblem
 from joblane.job.lifecycle import State
 from joblane.job.output import LogRecord
+from joblane.target.facts import FactValue
 
 KeyRefusal = Literal["active-limit", "queue-depth"]
 
@@ -122,6 +124,9 @@ class AgentView(View):
     """Its version of Joblane."""
     trouble: str | None = None
     """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
+    facts: Mapping[str, FactValue] = {}
+    """Facts by name: all of a single agent, those asked for in a list. Empty if none are known: the
+    agent is gone, or of an earlier version."""
 
 
 class AgentPage(View):

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.queries import PageQuery
+from joblane.contract.queries import AgentsQuery
 from joblane.contract.views import Drained
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.http.answers import listing, page_start, success
@@ -18,9 +18,9 @@ def agent_routes(app: Application, agents: Agents) -> None:
 
     @app.route("GET /v1/agents")
     def page() -> Response[str]:
-        query = app.parameters(PageQuery)
+        query = app.parameters(AgentsQuery)
         after = page_start(query, lambda key: re.match(AGENT_NAME_PATTERN, key))
-        found, following = agents.page(query.limit, after)
+        found, following = agents.page(query.limit, after, query.fact)
         return listing(found, query, following)
 
     @app.route("GET /v1/agents/{agent}")

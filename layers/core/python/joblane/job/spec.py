@@ -25,7 +25,6 @@ from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
 from joblane.job.secret_names import parse as parse_secret
 from joblane.key.policy import AnyConcurrency
-from joblane.target.facts import references
 from joblane.target.match import ANY, TargetText, parse_target
 
 MAX_BODY_BYTES = 3_000_000
@@ -127,6 +126,8 @@ def _not_reserved(name: str) -> str:
 
 
 def _reference(value: str) -> str:
+    from joblane.target.facts import references  # noqa: PLC0415 - cold starts need it for nothing
+
     if references(value):  # a tenant's jobs on other instances would read other secrets
         raise ValueError("must not refer to a fact of the agent; name the secret itself")
     parse_secret(value)

@@ -1,10 +1,11 @@
 """List, show and drain agents."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
@@ -14,6 +15,7 @@ from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
 from joblane.job.lease import Heartbeat
 from joblane.job.message import Command
+from joblane.target.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -21,22 +23,31 @@ class Agents:
     """Lists, shows and drains agents, for the role platform."""
 
     agents: AgentStore
+    facts: FactStore
     jobs: JobStore
     lanes: Lanes
     now_ms: Callable[[], int]
 
-    def page(self, limit: int, after: str | None) -> tuple[list[AgentView], str | None]:
-        """Read a page of agents."""
+    def page(
+        self, limit: int, after: str | None, facts: Collection[str] = ()
+    ) -> tuple[list[AgentView], str | None]:
+        """Read a page of agents, with these facts of each."""
         rows, following = self.agents.page(limit=limit, after=after)
         now_ms = self.now_ms()
-        return [_view(row, now_ms) for row in rows], following
+        known = self.facts.many([row.name for row in rows], now_ms // 1000) if facts else {}
+        found = []
+        for row in rows:
+            own = known.get(row.name, {})
+            chosen = {name: own[name] for name in facts if name in own}
+            found.append(_view(row, now_ms, chosen))
+        return found, following
 
     def one(self, name: str) -> AgentDetail:
         """Read one agent, and whose jobs it runs. Raises Problem 404."""
         row = self._row(name)
         now_ms = self.now_ms()
         return AgentDetail(
-            **_view(row, now_ms).model_dump(),
+            **_view(row, now_ms, self.facts.get(name, now_ms // 1000)).model_dump(),
             started_at=rfc3339(row.since_ms),
             jobs=tuple(
                 AgentJob(id=head.job_id, tenant=head.tenant, queue=head.queue, state=head.state)
@@ -47,7 +58,7 @@ class Agents:
     def drain(self, name: str) -> AgentView:
         """Ask an agent to drain. Raises Problem 404, and 409 when it is not alive."""
         row = self._row(name)
-        view = _view(row, self.now_ms())
+        view = _view(row, self.now_ms(), {})
         if not view.alive or not self.lanes.send_command(name, Command(command="drain")):
             raise Problem(
                 HTTPStatus.CONFLICT, f"the agent is gone: last seen at {view.last_seen_at}"
@@ -61,7 +72,7 @@ class Agents:
         return row
 
 
-def _view(row: Heartbeat, now_ms: int) -> AgentView:
+def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
     return AgentView(
         name=row.name,
         alive=row.alive(now_ms),
@@ -72,4 +83,5 @@ def _view(row: Heartbeat, now_ms: int) -> AgentView:
         isolation=row.isolation,
         version=row.version,
         trouble=row.trouble,
+        facts=facts,
     )

@@ -1,4 +1,4 @@
-"""Free the jobs of an agent whose EC2 instance has ended, and delete its inbox.
+"""Free the jobs of an agent whose EC2 instance has ended, and delete its facts and its inbox.
 
 Without this they are free when the agent's lease ends, up to five minutes later. The agent's row
 is deleted when all are free, so a repetition after a crash at any point does what is left:
@@ -10,11 +10,13 @@ is deleted when all are free, so a repetition after a crash at any point does wh
                                                                       takes over
     (again, if it crashed)                         message  ------->  given back: runs here now
     delete the row  ------>  gone
+    delete the facts  ---->  gone
     delete the inbox
 """
 
 from dataclasses import dataclass
 
+from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.inboxes import Inboxes
 from joblane.aws.jobs import JobStore
@@ -30,13 +32,16 @@ class InstanceEnd:
     """Frees the jobs of agents that are gone."""
 
     agents: AgentStore
+    facts: FactStore
     jobs: JobStore
     lanes: Lanes
     inboxes: Inboxes
     log: Log
 
     def free(self, agent: str) -> None:
-        """Free the jobs of an agent, and delete its inbox; an agent that drained has no row.
+        """Free the jobs of an agent, and delete its facts and its inbox.
+
+        An agent that drained has no row.
 
         An unknown name (an instance without agent) is ignored. Raises ClientError and
         BotoCoreError; calling it again is safe.
@@ -44,6 +49,7 @@ class InstanceEnd:
         row = self.agents.get(agent)
         if row is not None:
             self._free(agent, row)
+        self.facts.delete(agent)
         self.inboxes.delete(agent)
 
     def _free(self, agent: str, row: Heartbeat) -> None:

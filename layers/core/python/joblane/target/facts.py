@@ -50,7 +50,7 @@ MARK: Final = "@fact."
 
 _LEFT_OUT_BYTES = 100
 _LEFT_OUT_ENTRY = len(LEFT_OUT) + _LEFT_OUT_BYTES + 6
-_REFERENCE = re.compile(r"(@?)@fact\.([a-zA-Z0-9_.-]+)", re.ASCII)
+_REFERENCE = r"(@?)@fact\.([a-zA-Z0-9_.-]+)"  # compiled when it is first used, not at a cold start
 
 
 class UnusableOutput(ValueError):
@@ -180,7 +180,7 @@ def references(text: str) -> set[str]:
     """Return the names of the facts that a text refers to."""
     if MARK not in text:
         return set()
-    return {name for literal, name in _REFERENCE.findall(text) if not literal}
+    return {name for literal, name in re.findall(_REFERENCE, text) if not literal}
 
 
 def resolve(text: str, facts: Facts) -> str:
@@ -196,7 +196,7 @@ def resolve(text: str, facts: Facts) -> str:
             raise UnknownFact(name)
         return as_text(facts[name])
 
-    return _REFERENCE.sub(value, text)
+    return re.sub(_REFERENCE, value, text)
 
 
 def resolve_strings(value: Any, facts: Facts) -> Any:  # noqa: ANN401 - any JSON

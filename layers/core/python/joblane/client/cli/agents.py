@@ -1,16 +1,20 @@
-"""The command `agents`: list agents, show one, drain one."""
+"""The command `agents`: list agents, show one with its facts, drain one."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from joblane.client.answers import rows
 from joblane.client.cli import formats, tables, terminal
-from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
+from joblane.client.cli.options import Json, Next, Reason, ShowByDefault, connect, limit_of
+from joblane.client.cli.read import show_page
+
+NOBODY = "no agents; start one on this machine with: joblane agent"
 
 commands = typer.Typer(
-    cls=ShowByDefault, help="List agents, show an agent (joblane agents AGENT), drain an agent."
+    cls=ShowByDefault,
+    help="List agents, show an agent (joblane agents AGENT) with its facts, drain an agent.",
 )
 
 
@@ -26,20 +30,60 @@ def show(
     """List agents with a recent heartbeat, or show an agent and its running jobs."""
     client = connect(ctx)
     answer = client.agents() if name is None else client.agent(name)
-    terminal.show(answer, lambda: _agents(answer) if name is None else _agent(answer), as_json=json)
+    if name is None:
+        show_page(answer, _row, "agents", NOBODY, as_json=json)
+    else:
+        terminal.show(answer, lambda: _agent(answer), as_json=json)
 
 
-def _agents(answer: dict[str, Any]) -> str:
-    nothing = "no agents; start one on this machine with: joblane agent"
-    return tables.records_table(rows(answer), datetime.now(UTC), tables.screen(), nothing)
+@commands.command("ls")
+def ls(
+    ctx: typer.Context,
+    *,
+    fact: Annotated[
+        list[str] | None,
+        typer.Option("--fact", metavar="FACT", help="Show this fact of each; may be repeated."),
+    ] = None,
+    limit: Annotated[int, limit_of("agents", most=100)] = 100,
+    after: Next = None,
+    json: Json = False,
+) -> None:
+    """List agents with a recent heartbeat, with a column for each --fact."""
+    wanted = tuple(fact or ())
+    page = connect(ctx).agents(facts=wanted, limit=limit, cursor=after)
+    show_page(page, lambda entry: _row(entry, wanted), "agents", NOBODY, as_json=json)
+
+
+@commands.command("get")
+def get(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="AGENT", help="Agent.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Show an agent: its state, its facts, and its running jobs."""
+    answer = connect(ctx).agent(name)
+    terminal.show(answer, lambda: _agent(answer), as_json=json)
+
+
+def _row(entry: dict[str, Any], wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Columns of the table; a fact whose name is that of a field has its column beside it."""
+    facts = entry.get("facts")
+    known = facts if isinstance(facts, dict) else {}
+    row = {name: value for name, value in entry.items() if name != "facts"}
+    return row | {f"fact {name}" if name in row else name: known.get(name) for name in wanted}
 
 
 def _agent(answer: dict[str, Any]) -> str:
-    own = {name: value for name, value in answer.items() if name != "jobs"}
+    own = {name: value for name, value in answer.items() if name not in {"facts", "jobs"}}
+    facts = answer.get("facts")
+    known = facts if isinstance(facts, dict) else {}
+    shown = {f"  {name}": known[name] for name in sorted(known)}
     jobs = tables.records_table(
         answer.get("jobs", []), datetime.now(UTC), tables.screen(), "no jobs"
     )
-    return f"{formats.record(own)}\n{jobs}"
+    facts_text = f"facts\n{formats.record(shown)}" if shown else "no facts"
+    return f"{formats.record(own)}\n\n{facts_text}\n\n{jobs}"
 
 
 @commands.command("drain")

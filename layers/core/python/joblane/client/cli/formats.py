@@ -32,7 +32,10 @@ def plain(value: object) -> str:
 
 def record(values: Mapping[str, object]) -> str:
     """Show named values, one per line."""
-    return "\n".join(f"{name:<12} {printable(value)}" for name, value in values.items())
+    width = max([12, *map(len, values)])
+    return "\n".join(
+        f"{printable(name):<{width}} {printable(value)}" for name, value in values.items()
+    )
 
 
 def parse_time(value: object) -> datetime | None:
