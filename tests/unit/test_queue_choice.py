@@ -190,6 +190,16 @@ def test_explaining_stores_nothing_and_names_each_queue_of_the_tenant(aws: Cloud
     assert 0 == table["Count"]
 
 
+def test_explaining_shows_no_queue_of_another_tenant(api: Api):
+    body = {"command": ["true"]}
+    answers = [
+        json.dumps(api("POST", "/v1/queues/explain", {**body, "queue": queue})[1])
+        for queue in ("theirs", "nobody")
+    ]
+    assert answers[0].replace("theirs", "nobody") == answers[1]
+    assert "theirs" not in json.dumps(api("POST", "/v1/queues/explain", body)[1])
+
+
 def test_explaining_takes_a_submission_and_nothing_else(api: Api):
     status, problem = api("POST", "/v1/queues/explain", {"command": [], "color": "red"})
     assert 400 == status
