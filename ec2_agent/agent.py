@@ -9,6 +9,8 @@ import logging
 import os
 import signal
 from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ec2_agent.attempt.run import Attempt
@@ -18,10 +20,11 @@ from ec2_agent.host import memory
 from ec2_agent.jobs.adoption import FoundJob
 from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.logging import events
-from ec2_agent.outcomes.judge import StopReason
+from ec2_agent.outcomes.judge import StopReason, not_started
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane import __version__
-from joblane.aws.lanes import LaneQueue
+from joblane.aws.lanes import LaneQueue, Received
+from joblane.job.lifecycle import Outcome
 from joblane.job.message import Command
 
 EX_SOFTWARE = 70
@@ -38,6 +41,9 @@ CLAIM_AGAIN_S = 5
 
 FLUSH_S = 10.0
 """How long a draining agent goes on delivering outcomes."""
+
+GIVE_BACK_S = 2.0
+"""How long an agent that hands its jobs over takes to give back the messages that wait here."""
 
 
 class Agent:
@@ -82,6 +88,8 @@ class Agent:
             events.loop_ended(task.get_name(), task.exception())
         await self._drain()
         await self._leave()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._parts.targeted.give_back(), FLUSH_S)
         for task in (*loops, draining):
             task.cancel()
         await asyncio.gather(*loops, draining, return_exceptions=True)
@@ -99,6 +107,8 @@ class Agent:
         settings = self._settings
         queues = ", ".join(settings.descriptor.queues)
         events.agent_ready(settings.name, settings.threads, settings.isolation, queues, __version__)
+        if self._parts.standing.cordoned:
+            events.cordoned(len(self._parts.adoption.found))
 
     def _start_loops(self, inbox: LaneQueue) -> list[asyncio.Task[None]]:
         parts = self._parts
@@ -112,18 +122,44 @@ class Agent:
             "facts": parts.facts.keep(),
             "published facts": parts.published_facts.keep(),
             "memory": memory.keep_small(lambda: bool(self._work)),
-            "inbox": parts.inbox.run(inbox, self._on_command),
+            "inbox": parts.inbox.run(inbox, self._on_command, partial(self._on_job, inbox.url)),
+            "targeted": parts.targeted.keep(),
         }
         if parts.metadata is not None:
             loops["notices"] = watch(parts.metadata, self._on_notice)
         return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
 
-    # Draining.
+    # Cordon and draining.
 
-    def _start_draining(self) -> None:
-        self._parts.free_slots.closed = True
+    def _cordon(self) -> None:
+        """Take no new jobs; what was not claimed yet goes back to its lane."""
+        parts = self._parts
+        if not parts.standing.cordoned:
+            parts.standing.cordon()
+            events.cordoned(len(parts.slots.attempts))
+        self._close_gates()
+        parts.lease.beat_soon()
+
+    def _uncordon(self) -> None:
+        """Take jobs again, after the next heartbeat; a drain goes on."""
+        parts = self._parts
+        if not parts.standing.cordoned:
+            return
+        parts.standing.uncordon()
+        events.uncordoned()
+        if not parts.standing.draining:
+            parts.slots.memory.open()
+            parts.tenants.open()
+        parts.lease.beat_soon()
+
+    def _close_gates(self) -> None:
         self._parts.slots.memory.close()
         self._parts.tenants.close()
+
+    def _start_draining(self) -> None:
+        self._parts.standing.draining = True
+        self._close_gates()
+        self._parts.lease.beat_soon()
         self._draining.set()
 
     async def _drain(self) -> None:
@@ -166,11 +202,12 @@ class Agent:
     # Messages and jobs.
 
     def _admit(self, delivery: Delivery) -> bool:
-        """Take a slot for a message, let it wait, or give it back to its lane.
+        """Take a slot for a message of a lane, let it wait, or give it back.
 
         Returns False if its tenant runs all the jobs that it may run here.
         """
         parts = self._parts
+        self._resume()  # a slot may have become free since the poll was opened
         if parts.free_slots.by_queue()[delivery.queue] <= 0:
             self._track(parts.flight.give_back(delivery, 0))
         elif parts.gate.too_large(delivery):
@@ -183,8 +220,10 @@ class Agent:
         return True
 
     def _resume(self) -> None:
-        """Start held messages whose tenants have ended jobs."""
+        """Start what is held: targeted jobs first, then jobs whose tenants have ended others."""
         parts = self._parts
+        while (delivery := parts.targeted.next(parts.free_slots.by_queue())) is not None:
+            self._begin(delivery)
         while (delivery := parts.tenants.next(parts.free_slots.by_queue())) is not None:
             self._begin(delivery)
 
@@ -194,6 +233,37 @@ class Agent:
         parts.tenants.take(delivery)
         parts.flight.add(delivery)
         self._track(self._serve(delivery))
+
+    def _on_job(self, url: str, received: Received) -> None:
+        """Take the message of a targeted job from the inbox: start it, or let it wait."""
+        parts, queue = self._parts, received.job_queue or ""
+        delivery = Delivery(queue, url, None, received, parts.host.clock())
+        if queue not in self._settings.descriptor.queues:
+            events.queue_not_served(message_of(delivery), queue)
+            self._track(parts.flight.delete(delivery))
+        elif parts.gate.too_large(delivery):
+            parts.flight.add(delivery)
+            self._track(self._refuse(delivery))
+        elif parts.targeted.hold(delivery):
+            self._resume()
+        else:
+            self._track(parts.targeted.pass_by(delivery))
+
+    async def _refuse(self, delivery: Delivery) -> None:
+        """Fail a targeted job that asks for more memory than this agent, its only one, gives."""
+        parts, asked = self._parts, delivery.received.memory_mb
+        try:
+            head = await parts.claimer.claim(delivery)
+        except AWS_ERRORS as error:
+            events.claim_failed(message_of(delivery), error)
+            await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
+            return
+        if head is None:
+            return
+        recorder, most = parts.attempts.recorder, parts.slots.memory.most_mb
+        reason = f"asks for {asked} MB of memory; agent {self._settings.name} gives at most {most}"
+        result = not_started(Outcome.PERMANENT, reason, recorder.now_ms())
+        await recorder.record(head, delivery, result)
 
     def _track(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
@@ -276,9 +346,14 @@ class Agent:
 
     def _on_command(self, command: Command) -> None:
         """Act on a command from the inbox; one for a job that does not run here is ignored."""
-        if command.command == "drain":
-            events.drain_requested("an operator asked for it")
-            self._start_draining()
+        match command.command:
+            case "drain":
+                events.drain_requested("an operator asked for it")
+                self._start_draining()
+            case "cordon":
+                self._cordon()
+            case "uncordon":
+                self._uncordon()
         for attempt in self._parts.slots.attempts:
             if attempt.head.job_id != command.job_id:
                 continue
@@ -300,7 +375,20 @@ class Agent:
         loop.call_later(LAUNCHER_GONE_S, self._hand_over, EX_SOFTWARE)
 
     def _hand_over(self, code: int = EX_TEMPFAIL) -> None:
-        """Exit at once, and leave the running jobs to the next process of this name."""
+        """Exit, and leave the running jobs to the next process of this name.
+
+        At once, but for targeted jobs that wait: they are given back first, or that process would
+        not receive them for two minutes.
+        """
         events.handed_over(len(self._parts.slots.attempts))
+        if len(self._parts.targeted):
+            returned = asyncio.create_task(self._parts.targeted.give_back())
+            returned.add_done_callback(lambda _: self._exit(code))
+            asyncio.get_running_loop().call_later(GIVE_BACK_S, self._exit, code)
+        else:
+            self._exit(code)
+
+    @staticmethod
+    def _exit(code: int) -> None:
         logging.shutdown()
         os._exit(code)

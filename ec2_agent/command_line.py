@@ -14,6 +14,7 @@ from ec2_agent.sandbox.probe import probe
 from ec2_agent.settings import PACE, CannotStart, Pace
 from ec2_agent.start import Options, run_agent
 from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.target.match import parse_labels
 
 EX_UNAVAILABLE = 69
 """sysexits.h: something that the agent needs is missing; stderr says what."""
@@ -21,9 +22,14 @@ EX_UNAVAILABLE = 69
 
 def main(argv: Sequence[str] | None = None, pace: Pace = PACE) -> int:
     """Run the command line. Returns the exit code: 0 done, 2 wrong usage, 69 cannot start."""
-    given = vars(make_parser().parse_args(argv))
+    parser = make_parser()
+    given = vars(parser.parse_args(argv))
     if given.pop("verb") == "doctor":
         return _doctor(as_json=given["json"])
+    try:
+        given["labels"] = parse_labels(given["labels"])
+    except ValueError as error:
+        parser.error(f"argument --label: {error}")
     try:
         return run_agent(Options(**given), pace)
     except CannotStart as error:
@@ -71,6 +77,14 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="a queue to serve; may be repeated (default: every queue of the deployment)",
+    )
+    run.add_argument(
+        "--label",
+        dest="labels",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a label by which targets select this agent, such as group=web.dev; up to five",
     )
     run.add_argument(
         "--threads",

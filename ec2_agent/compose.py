@@ -29,11 +29,13 @@ from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
+from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.standing import Standing
 from ec2_agent.presence.trouble import describe_trouble
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings
@@ -91,6 +93,7 @@ class Parts:
             time.monotonic,
             changed.set,
         )
+        self.standing = standing = Standing(settings.directory, changed.set)
         self.lease = lease = Lease(
             settings,
             aws.agents,
@@ -101,11 +104,12 @@ class Parts:
             partial(describe_trouble, host.supervisor, capacity, journal),
             slots.abandon_all,
             slots.renew_all,
+            standing,
         )
-        self.limits = QueueLimits(settings, aws.settings, changed.set)
+        self.limits = QueueLimits(settings, aws.settings, changed.set, standing.since_ms)
         self.tenants = TenantGate(settings.name, self.limits.of_tenant, aws.jobs, flight)
         self.free_slots = FreeSlots(
-            descriptor.queues, slots, capacity, self.limits, lease, host.supervisor
+            descriptor.queues, slots, capacity, self.limits, lease, host.supervisor, standing
         )
         self.metadata = Metadata.from_environment()
         known = KnownFacts(settings.facts)
@@ -116,6 +120,7 @@ class Parts:
 
         self.facts = FactCollector(known, HostFacts(self.metadata), settings.facts, run_fact)
         self.published_facts = FactPublisher(settings.name, aws.facts, known, clock)
+        self.targeted = TargetedJobs(self.tenants, aws.jobs, flight, self._obstacle, time.monotonic)
         recovery = aws.conditions is not None
         self.attempts = AttemptParts(
             Preparation(
@@ -144,5 +149,17 @@ class Parts:
         self.intake = Intake(
             descriptor, aws.sqs, self.free_slots.by_queue, changed, clock, time.monotonic
         )
-        self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name))
+        self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name), clock)
         self.group = Group(aws.autoscaling, settings)
+
+    def _obstacle(self, queue: str) -> str:
+        """Why no job of a queue starts here now."""
+        name, mode = self.settings.name, self.standing.mode
+        if mode is not None:
+            return f"agent {name} is {mode}"
+        taken, most = self.slots.taken(queue), self.limits.of(queue)
+        if most <= 0:
+            return f"agent {name} has no share of queue {queue} now, or it is paused"
+        if taken >= most:
+            return f"agent {name} runs {taken} of {most} jobs of queue {queue}"
+        return f"agent {name} runs {self.slots.counts().taken} of {self.settings.threads} jobs"

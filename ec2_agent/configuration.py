@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ec2_agent.settings import CannotStart
 from ec2_agent.state.settings import StateSettings
 from joblane.target.fact_command import FactCommands
+from joblane.target.match import Labels
 
 
 class Configuration(BaseModel):
@@ -20,6 +21,9 @@ class Configuration(BaseModel):
     state: StateSettings = StateSettings()
     facts: FactCommands = {}
     """Commands that give facts; NAME is the fact's name."""
+    labels: Labels = {}
+    """Labels of this agent, at most five, by which targets select it. `--label` adds to them, and
+    replaces one of the same key."""
 
 
 def read(path: Path | None) -> Configuration:
@@ -35,7 +39,8 @@ def read(path: Path | None) -> Configuration:
     except ValidationError as error:
         wrong = error.errors()[0]
         field = ".".join(str(part) for part in wrong["loc"])
-        what = "unknown setting" if wrong["type"] == "extra_forbidden" else wrong["msg"]
+        said = wrong["msg"].removeprefix("Value error, ")
+        what = "unknown setting" if wrong["type"] == "extra_forbidden" else said
         raise CannotStart(f"{path}: {field}: {what}") from None
 
 

@@ -16,6 +16,7 @@ from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Journal
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.standing import Standing
 from ec2_agent.state.supervisor import StateSupervisor
 from joblane.job.head import Head
 from joblane.job.lease import JobProgress, Progress
@@ -148,12 +149,14 @@ class FreeSlots:
     limits: QueueLimits
     lease: Lease
     supervisor: StateSupervisor
+    standing: Standing
     closed: bool = False
-    """Set for good when the agent drains, or can start no more jobs."""
+    """Set for good when the agent can start no more jobs."""
 
     def by_queue(self) -> Mapping[str, int]:
         """Free slots by queue; 0 or less: none."""
-        if self.closed or not self.lease.held or self.supervisor.trouble:
+        closed = self.closed or self.standing.closed
+        if closed or not self.lease.held or self.supervisor.trouble:
             return dict.fromkeys(self.queues, 0)
         left = min(self.capacity.left, self.slots.memory.jobs)
         return {

@@ -5,7 +5,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from joblane.aws.clients import Clients, LazyClients
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.target.match import check_labels
 
 MOST_READY_SLOTS = 16
 """Sandboxes that are kept ready for the next jobs, however many threads the agent has."""
@@ -57,6 +58,7 @@ class Options:
     drain_s: float
     fleet: str | None
     max_memory_mb: int | None
+    labels: Mapping[str, str]
 
 
 def run_agent(options: Options, pace: Pace) -> int:
@@ -114,7 +116,16 @@ def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
         pace=pace,
         max_memory_mb=options.max_memory_mb,
         facts=configured.facts,
+        labels=_labels(configured.labels, options.labels),
     )
+
+
+def _labels(configured: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The labels of the file and of the command line, which prevails."""
+    try:
+        return check_labels({**configured, **given})
+    except ValueError as error:
+        raise CannotStart(f"--label and the file's [labels] together: {error}") from None
 
 
 def _descriptor(deployment: str, clock: Clock) -> Descriptor:

@@ -43,6 +43,8 @@ class Installation:
     egress_mbps: int | None
     max_memory_mb: int | None
     """The most memory of one job, in MiB; None: what the instance has for jobs."""
+    labels: Mapping[str, str]
+    """By which targets select the agent."""
     release: str
     """Identifies the bundle's content: the same release is not installed twice."""
     bundle_url: str
@@ -108,6 +110,7 @@ class Installation:
                 f"--deployment {self.deployment} --fleet {self.fleet}",
                 *(f"--queue {queue}" for queue in self.queues),
                 f"--threads {self.threads} --isolation full --cgroup {JOBS_CGROUP}",
+                *(f"--label={key}={value}" for key, value in sorted(self.labels.items())),
                 *(["--allow-host-network"] if self.allow_host_network else []),
                 *(f"--egress-allow {network}" for network in self.egress_allow),
                 *(f"--egress-refuse {network}" for network in self.egress_refuse),

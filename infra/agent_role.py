@@ -98,7 +98,13 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
             LANES_OF,
         ),
         Grant(
-            ("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
+            (
+                "sqs:ChangeMessageVisibility",
+                "sqs:CreateQueue",
+                "sqs:DeleteMessage",
+                "sqs:GetQueueUrl",
+                "sqs:ReceiveMessage",
+            ),
             (resources.inboxes(),),
             INBOX,
         ),

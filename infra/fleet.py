@@ -56,6 +56,7 @@ class FleetStack(JoblaneStack):
             egress_refuse=fleet.egress_refuse,
             egress_mbps=fleet.egress_mbps,
             max_memory_mb=fleet.max.memory_mb,
+            labels=fleet.labels,
             release=asset.asset_hash,
             bundle_url=asset.s3_object_url,
             bundle_sha256=zipped.sha256,

@@ -144,7 +144,11 @@ class UpkeepStack(FunctionStack):
                 Grant(("dynamodb:BatchGetItem",), (resources.table("agents"),)),
                 Grant(("dynamodb:GetItem",), (resources.table("jobs"),)),
                 Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
-                Grant(("sqs:DeleteQueue", "sqs:GetQueueAttributes"), (resources.inboxes(),), SWEPT),
+                Grant(
+                    ("sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"),
+                    (resources.inboxes(),),
+                    SWEPT,
+                ),
                 Grant(("sqs:ListQueues",), ("*",)),  # it has no resources
             ],
         )

@@ -90,7 +90,7 @@ class Claimer:
                 if head.state is State.ACTIVE and holder_name is not None
                 else None
             )
-            disposal = dispose_refused(head, holder, now_ms)
+            disposal = dispose_refused(head, holder, now_ms, self.settings.name)
         match disposal.action:
             case Action.DELETE:
                 await self.flight.delete(delivery)

@@ -14,7 +14,8 @@ class Delivery:
 
     queue: str
     lane_url: str
-    dead_letter_url: str
+    dead_letter_url: str | None
+    """None for a message of the agent's inbox."""
     received: Received
     received_at: float
     """Unix seconds."""

@@ -43,8 +43,20 @@ def dispose_missing(sent_ms: int, now_ms: int) -> Disposal:
     return Disposal(Action.GIVE_BACK, 1)
 
 
-def dispose_refused(head: Head, holder: Heartbeat | None, now_ms: int) -> Disposal:
-    """Dispose of a message whose job is not free; `holder` is the agent that last claimed it.
+def dispose_refused(head: Head, holder: Heartbeat | None, now_ms: int, agent: str) -> Disposal:
+    """Dispose of a message whose job is not free for `agent`; `holder` last claimed it.
+
+    The message of a job that is assigned to another agent is deleted, whatever its state: only that
+    one may take it over, and has a message of its own in its inbox. So is that of a job whose agent
+    was to claim it earlier, which counts as failed by now.
+    """
+    if head.assigned not in {None, agent}:
+        return Disposal(Action.DELETE)
+    return _dispose(head, holder, now_ms)
+
+
+def _dispose(head: Head, holder: Heartbeat | None, now_ms: int) -> Disposal:
+    """Dispose of a message of a job that this agent may run.
 
     The message of a job that waits for a slot of its key is deleted, because the job gets one with
     its slot. It was sent before a slot that another submission got:

@@ -15,8 +15,9 @@ EXTEND_EVERY_S = VISIBILITY_S / 3
 """Two extensions in a row may fail before a message becomes visible again."""
 
 REPLACE_AFTER_S = 11 * 3600
-"""A message that has been held for this long is replaced: SQS keeps one invisible for 12 h at
-most, and calls may fail for an hour before that."""
+"""A message of a lane that has been held for this long is replaced: SQS keeps one invisible for
+12 h at most, and calls may fail for an hour before that. A message of this agent's inbox is
+received again instead: nobody else can."""
 
 _FINAL = frozenset(
     {
@@ -83,8 +84,11 @@ class Flight:
 
         It is copied before it is deleted: a crash in between duplicates it and never loses it.
         """
-        received = delivery.received
-        dead_letters = self._queue_at(delivery.dead_letter_url)
+        received, url = delivery.received, delivery.dead_letter_url
+        if url is None:  # an inbox has none, and reads its messages before it passes them on
+            await self.delete(delivery)
+            return
+        dead_letters = self._queue_at(url)
         try:
             await in_thread(
                 lambda: dead_letters.send_raw(received.body, reason), "move message to dead letters"
@@ -115,6 +119,8 @@ class Flight:
         for receipt, delivery in self._held.items():
             if self._clock() - delivery.received_at >= REPLACE_AFTER_S:
                 old.append(delivery)
+                if delivery.dead_letter_url is None:
+                    continue
             lanes.setdefault(delivery.lane_url, []).append(receipt)
         tens = [
             (self._queue_at(url), receipts[start : start + BATCH])
@@ -137,6 +143,11 @@ class Flight:
         Nobody holds the new one: an agent that receives it finds the job running and gives it
         back for a minute, and takes the job over when its agent is lost.
         """
+        if delivery.dead_letter_url is None:
+            # Visible within two minutes, and received again by this agent, which may not send to
+            # inboxes. Its job runs: given back every minute. It waits: the new receipt is held.
+            self.abandon(delivery)
+            return
         try:
             await in_thread(
                 partial(self._lane(delivery).send_again, delivery.received, MAX_DELAY_S),

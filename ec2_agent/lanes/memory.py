@@ -66,8 +66,13 @@ class Memory:
         self._changed()
 
     def close(self) -> None:
-        """Let no job wait any more: the agent drains."""
+        """Let no job wait any more: the agent drains, or is cordoned."""
         self._closed = True
+        self._changed()
+
+    def open(self) -> None:
+        """Undo `close`."""
+        self._closed = False
         self._changed()
 
     async def wait(self, seconds: float) -> bool:

@@ -30,6 +30,8 @@ class QueueLimits:
     store: SettingsStore
     on_change: Callable[[], None]
     """Called when the settings have changed."""
+    since_ms: Callable[[int], int] = lambda started_ms: started_ms
+    """Gives from when an agent counts that started then: later if it was cordoned (`Standing`)."""
     read_every_s: float = READ_EVERY_S
     _known: dict[str, QueueSettings] = field(default_factory=dict)
     _tenants: TenantShares = TenantShares()  # noqa: RUF009 - frozen
@@ -37,13 +39,14 @@ class QueueLimits:
     def of(self, queue: str) -> int:
         """Most jobs of a queue that may run on this agent at once."""
         declared = self.settings.descriptor.queues[queue].threads
-        return self._known[queue].cap(declared, self.settings.name, self.settings.since_ms)
+        since_ms = self.since_ms(self.settings.since_ms)
+        return self._known[queue].cap(declared, self.settings.name, since_ms)
 
     def of_tenant(self, tenant: str) -> Allowance:
         """Most jobs of a tenant that may run on this agent at once."""
         own = self.settings
         limit = own.descriptor.limits.of(tenant).jobs_running
-        return self._tenants.of(tenant, limit, own.name, own.since_ms)
+        return self._tenants.of(tenant, limit, own.name, self.since_ms(own.since_ms))
 
     async def begin(self) -> None:
         """Read once. Raises AWS's errors: a queue may be paused."""

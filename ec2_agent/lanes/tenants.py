@@ -92,10 +92,14 @@ class TenantGate:
         return not tenant or self._has_room(tenant)
 
     def close(self) -> None:
-        """Give back what is held: the agent drains."""
+        """Give back what is held, and hold no more: the agent drains, or is cordoned."""
         self._closed = True
         for held in self._held:
             held.gone.set()
+
+    def open(self) -> None:
+        """Undo `close`."""
+        self._closed = False
 
     def next(self, free: Mapping[str, int]) -> Delivery | None:
         """Take the oldest held message that may start now; `free` has the free slots by queue."""
@@ -143,14 +147,20 @@ class TenantGate:
         message = message_of(delivery)
         if message is None or not self._notes.is_new(message.job_id):
             return
-        allowed, runs = self.allowance(message.tenant), self._running[message.tenant]
-        has = f"agent {self.name} runs {runs} of its share of {allowed.share}"
+        allowed, has = self.allowance(message.tenant), self._has(message.tenant)
         events.waits_for_tenant(message, message.tenant, allowed.limit, has)
-        text = (
-            f"waits for jobs of tenant {message.tenant} to end, of which {allowed.limit} may run "
-            f"at once (jobs_running); {has}"
+        await self._notes.write(message.job_id, self.why(message.tenant))
+
+    def why(self, tenant: str) -> str:
+        """Say what a job of a tenant at its limit waits for."""
+        return (
+            f"waits for jobs of tenant {tenant} to end, of which {self.allowance(tenant).limit} "
+            f"may run at once (jobs_running); {self._has(tenant)}"
         )
-        await self._notes.write(message.job_id, text)
+
+    def _has(self, tenant: str) -> str:
+        share = self.allowance(tenant).share
+        return f"agent {self.name} runs {self._running[tenant]} of its share of {share}"
 
     def _has_room(self, tenant: str) -> bool:
         return self._running[tenant] < self.allowance(tenant).share

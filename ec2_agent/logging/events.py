@@ -21,6 +21,21 @@ def drain_requested(why: str) -> None:
     """By a notice of EC2 or of the Auto Scaling group, or by an operator."""
 
 
+@event(WARNING, "cordoned: takes no new jobs; {jobs} job(s) run on")
+def cordoned(jobs: int) -> None:
+    """By an operator, now or before this process started."""
+
+
+@event(INFO, "uncordoned: takes jobs after the next heartbeat")
+def uncordoned() -> None:
+    """By an operator."""
+
+
+@event(ERROR, "the cordon or its end could not be stored: {error}")
+def cordon_not_stored(error: Exception) -> None:
+    """This process obeys; the next one may not."""
+
+
 @event(WARNING, "leaving {jobs} job(s) to the next agent")
 def handed_over(jobs: int) -> None:
     """After SIGHUP, or when the launcher died: this process ends, the jobs run on."""
@@ -91,6 +106,11 @@ def waits_for_tenant(job: Traced, tenant: str, limit: int, has: str) -> None:
     """Its message is held until one of the tenant's jobs ends, or returned for another agent."""
 
 
+@event(INFO, "job {job_id}: {why}")
+def waits_for_slot(job: Traced, why: str) -> None:
+    """It has this agent as target; its message is held until it may start."""
+
+
 @event(WARNING, "job {job_id}: not started, returned to its lane: {why}")
 def start_failed(job: Traced, why: str) -> None:
     """The host lacked something at that moment; no part of the job has run."""
@@ -145,6 +165,16 @@ def inbox_failed(error: Exception) -> None:
 @event(WARNING, "an invalid command in the inbox was dropped: {error}")
 def command_dropped(error: Exception) -> None:
     """It was not written by this version of Joblane."""
+
+
+@event(WARNING, "job {job_id}: its message was deleted: this agent does not serve queue {queue}")
+def queue_not_served(job: Traced | None, queue: str | None) -> None:
+    """It has this agent as target, which was started again with other queues since then."""
+
+
+@event(WARNING, "the command {command} of {age_s} s ago was dropped")
+def command_too_old(command: str, age_s: int) -> None:
+    """It waited in the inbox for more than an hour, while no agent of this name ran."""
 
 
 @event(WARNING, "an invalid message goes to the dead-letter queue: {error}")

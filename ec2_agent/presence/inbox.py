@@ -1,4 +1,4 @@
-"""The agent's inbox: an SQS queue of its own, with commands for the agent and its jobs.
+"""The agent's inbox: an SQS queue of its own, with commands for the agent, and targeted jobs.
 
 The queue is created when the agent starts. The agent does not delete it: SQS refuses a name for a
 minute after its deletion, and an agent that restarts needs its inbox at once. The end of the
@@ -7,7 +7,7 @@ an agent that meets that creates its inbox again, after that minute.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from joblane.aws.inboxes import KEPT_S, NO_SUCH_QUEUE
 from joblane.aws.lanes import LaneQueue, Received
-from joblane.job.message import Command, NotOurs
+from joblane.job.message import Command, Message, NotOurs
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -28,15 +28,23 @@ MOST = 10
 PAUSE_S = 5.0
 """After a poll that failed."""
 
+COMMAND_S = 3600
+"""An older command is dropped: it is about a job that has ended or moved on, or asks the agent to
+drain that was there then."""
+
 _DELETED_RECENTLY = "AWS.SimpleQueueService.QueueDeletedRecently"
+_OTHER_ATTRIBUTES = frozenset({"QueueAlreadyExists", "QueueNameExists"})
+"""CreateQueue's answers for a queue of that name with other attributes."""
 
 
 @dataclass
 class Inbox:
-    """Reads commands."""
+    """Reads commands, and messages of targeted jobs."""
 
     client: "SQSClient"
     name: str
+    clock: Callable[[], float]
+    """Unix seconds."""
     pause_s: float = PAUSE_S
 
     async def open(self) -> LaneQueue:
@@ -46,22 +54,39 @@ class Inbox:
         """
         while True:
             try:
-                answer = await in_thread(
-                    lambda: self.client.create_queue(
-                        QueueName=self.name, Attributes={"MessageRetentionPeriod": str(KEPT_S)}
-                    ),
-                    "open inbox",
-                )
+                return LaneQueue(self.client, await in_thread(self._create, "open inbox"))
             except ClientError as error:
-                if error.response["Error"]["Code"] != _DELETED_RECENTLY:
+                if error.response["Error"]["Code"] not in {_DELETED_RECENTLY, NO_SUCH_QUEUE}:
                     raise
                 events.inbox_failed(error)
                 await asyncio.sleep(self.pause_s)
-            else:
-                return LaneQueue(self.client, answer["QueueUrl"])
 
-    async def run(self, queue: LaneQueue, on_command: Callable[[Command], None]) -> None:
-        """Pass on each command, until cancelled; SQS may deliver one more than once."""
+    def _create(self) -> str:
+        """Create the queue, or find that of an earlier agent. Returns its URL.
+
+        Its shorter retention is the daily sweep's to change: an agent that might, might also open
+        the inboxes of others.
+        """
+        try:
+            answer = self.client.create_queue(
+                QueueName=self.name, Attributes={"MessageRetentionPeriod": str(KEPT_S)}
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _OTHER_ATTRIBUTES:
+                raise
+            return self.client.get_queue_url(QueueName=self.name)["QueueUrl"]
+        return answer["QueueUrl"]
+
+    async def run(
+        self,
+        queue: LaneQueue,
+        on_command: Callable[[Command], None],
+        on_job: Callable[[Received], None],
+    ) -> None:
+        """Pass on what comes, until cancelled; SQS may deliver a message more than once.
+
+        A command is deleted after it was passed on; the message of a job is `on_job`'s to settle.
+        """
         gone = False
         while True:
             try:
@@ -69,8 +94,7 @@ class Inbox:
                     await self.open()
                     gone = False
                 received = await in_thread(lambda: queue.receive(MOST, POLL_S), "poll inbox")
-                for message in received:
-                    _pass_on(message, on_command)
+                for message in self._pass_on(received, on_command, on_job):
                     await in_thread(partial(queue.delete, message.receipt), "delete command")
             except AWS_ERRORS as error:
                 events.inbox_failed(error)
@@ -80,9 +104,35 @@ class Inbox:
                 )
                 await asyncio.sleep(self.pause_s)
 
+    def _pass_on(
+        self,
+        received: Iterable[Received],
+        on_command: Callable[[Command], None],
+        on_job: Callable[[Received], None],
+    ) -> list[Received]:
+        """Pass on all that a poll brought. Returns what is to be deleted."""
+        done: list[Received] = []
+        for message in received:
+            if _is_job(message):
+                on_job(message)
+                continue
+            done.append(message)
+            try:
+                command = Command.decode(message.body)
+            except NotOurs as error:
+                events.command_dropped(error)
+                continue
+            age_s = int(self.clock() - message.sent_ms / 1000)
+            if age_s > COMMAND_S:
+                events.command_too_old(command.command, age_s)
+            else:
+                on_command(command)
+        return done
 
-def _pass_on(message: Received, on_command: Callable[[Command], None]) -> None:
+
+def _is_job(message: Received) -> bool:
     try:
-        on_command(Command.decode(message.body))
-    except NotOurs as error:
-        events.command_dropped(error)
+        Message.decode(message.body)
+    except NotOurs:
+        return False
+    return True

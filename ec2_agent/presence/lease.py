@@ -12,10 +12,12 @@ cannot reach AWS must therefore have killed its jobs before that, by the boot cl
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
+from ec2_agent.presence.standing import Standing
 from ec2_agent.settings import PACE, Pace, Settings
 from joblane import __version__
 from joblane.aws.agents import AgentStore
@@ -50,10 +52,15 @@ class Lease:
     """Called when the lease is lost, at every heartbeat that fails."""
     on_renewed: Callable[[float], None]
     """Called after every successful heartbeat with the time up to which jobs may run."""
+    standing: Standing
+    """Whether it takes new jobs."""
 
     def __post_init__(self) -> None:
         self._renewed = self.monotonic()
         self._given_up = False
+        self._due = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._ended = False
 
     @property
     def held(self) -> bool:
@@ -70,9 +77,11 @@ class Lease:
         await self._beat()
 
     async def keep(self) -> None:
-        """Send a heartbeat every `Pace.heartbeat_s` until cancelled."""
+        """Send a heartbeat every `Pace.heartbeat_s`, and when `beat_soon` asks, until cancelled."""
         while True:
-            await asyncio.sleep(self.settings.pace.heartbeat_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), self.settings.pace.heartbeat_s)
+            self._due.clear()
             # First: after a long stop of this process or its machine, other agents may have
             # taken the jobs over, and a successful heartbeat does not bring them back.
             self._check()
@@ -92,20 +101,32 @@ class Lease:
             self._given_up = True
             self.on_lost()
 
+    def beat_soon(self) -> None:
+        """Send the next heartbeat now: readers are to see a change."""
+        self._due.set()
+
     async def end(self) -> None:
         """Give up the lease: this agent has no jobs any more."""
-        try:
-            await in_thread(lambda: self.store.delete(self.settings.name), "goodbye")
-        except AWS_ERRORS as error:
-            events.goodbye_failed(error)
+        async with self._writing:  # a heartbeat under way would write the row again
+            self._ended = True
+            try:
+                await in_thread(lambda: self.store.delete(self.settings.name), "goodbye")
+            except AWS_ERRORS as error:
+                events.goodbye_failed(error)
 
     async def _beat(self) -> None:
+        async with self._writing:
+            if not self._ended:
+                await self._write()
+
+    async def _write(self) -> None:
         sent = self.monotonic()
         jobs = tuple(self.running())
+        beat_ms = int(self.clock() * 1000)
         row = Heartbeat(
             name=self.settings.name,
             since_ms=self.settings.since_ms,
-            beat_ms=int(self.clock() * 1000),
+            beat_ms=beat_ms,
             threads=self.settings.threads,
             running=len(jobs),
             jobs=jobs,
@@ -115,7 +136,11 @@ class Lease:
             trouble=self.trouble(),
             lease_s=self.settings.pace.lease_s,
             progress=bounded(self.progress()),
+            labels=self.settings.labels,
+            mode=self.standing.mode,
+            uncordoned_ms=self.standing.uncordoned_ms(beat_ms),
         )
         await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent
+        self.standing.announced(row)
         self.on_renewed(self.until)

@@ -174,6 +174,28 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "fleets.a.egress_mbps: input should be greater than or equal to 1; it is 0",
         ),
         (
+            GOOD + "[fleets.a]\nqueues = ['default']\nlabels = {group = 'web..dev'}\n",
+            (
+                "fleets.a.labels: label 'group' must have a value of segments with dots between "
+                "them, such as web.dev: each of a-z, A-Z, 0-9, _ and -, and at most "
+                "255 characters in all"
+            ),
+        ),
+        (
+            GOOD + "[fleets.a]\nqueues = ['default']\nlabels = {host = 'web'}\n",
+            (
+                "fleets.a.labels: label 'host' must have another key than host, which stands for "
+                "the agent's name"
+            ),
+        ),
+        (
+            GOOD
+            + "[fleets.a]\nqueues = ['default']\nlabels = {"
+            + ", ".join(f"k{n} = 'v'" for n in range(6))
+            + "}\n",
+            "fleets.a.labels: an agent has at most 5 labels; these are 6",
+        ),
+        (
             GOOD + "[network]\nvpc_id = 'main'\nsubnets = ['subnet-00000000']\n",
             "network.vpc_id: string should match",
         ),

@@ -18,11 +18,13 @@ import pytest
 from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
 from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
+from ec2_agent.command_line import make_parser
 from infra.agent_install import Boot, Installation, fill
 from infra.assets import archive
 from infra.errors import AssetError
 from joblane.aws.agents import AgentStore
 from joblane.aws.table import decoded, encoded
+from joblane.target.match import parse_labels
 
 
 def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
@@ -36,6 +38,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "egress_refuse": ("203.0.113.0/24",),
         "egress_mbps": None,
         "max_memory_mb": None,
+        "labels": {},
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",
         "bundle_sha256": hashlib.sha256().hexdigest(),  # of the stand-in's, which is empty
@@ -338,6 +341,13 @@ def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
     options = "--allow-host-network --egress-refuse 203.0.113.0/24 --egress-mbps 50"
     assert f"joblane-jobs.service {options}'\n" in unit
     assert not re.search(r"@[A-Z_]+@", unit)  # groups of system calls begin with one
+
+
+def test_labels_of_a_fleet_are_options_of_its_agents(tmp_path: Path) -> None:
+    labelled = installation(tmp_path, "one", labels={"role": "cache", "-group": "web.dev"})
+    (command,) = [line for line in labelled.script() if line.startswith("ExecStart=/bin/sh -c")]
+    given = make_parser().parse_args(["run", *command.partition(" agent ")[2].split()[3:]])
+    assert {"role": "cache", "-group": "web.dev"} == parse_labels(given.labels)
 
 
 def test_a_place_without_a_value_is_refused() -> None:

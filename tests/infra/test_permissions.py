@@ -139,7 +139,7 @@ ALLOWED = {
     | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
     | {("dynamodb:BatchGetItem", AGENTS), ("dynamodb:GetItem", JOBS)}
     | {("sqs:ListQueues", "*")}
-    | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes"), INBOXES)
+    | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"), INBOXES)
     | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
     "Instancewatch": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instancewatch",))
@@ -186,7 +186,16 @@ ALLOWED = {
         ),
         OWN_LANES,
     )
-    | every(("sqs:CreateQueue", "sqs:DeleteMessage", "sqs:ReceiveMessage"), INBOXES)
+    | every(
+        (
+            "sqs:ChangeMessageVisibility",
+            "sqs:CreateQueue",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueUrl",
+            "sqs:ReceiveMessage",
+        ),
+        INBOXES,
+    )
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (CONDITIONS,))
     | {("dynamodb:BatchGetItem", SETTINGS), ("dynamodb:GetItem", KEYS)}
     | {

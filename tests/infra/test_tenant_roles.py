@@ -161,6 +161,13 @@ def others(fleet: str, queue: str) -> list[Call]:
     lanes = [arn("sqs", lane_name("joblane", queue, lane)) for lane in LANES]
     letters = [arn("sqs", dead_letter_name("joblane", queue, lane)) for lane in LANES]
     inbox = arn("sqs", "joblane-inbox-i-0123456789abcdef0")
+    on_inbox = (
+        "ChangeMessageVisibility",
+        "CreateQueue",
+        "DeleteMessage",
+        "GetQueueUrl",
+        "ReceiveMessage",
+    )
     on_lane = ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage", "SendMessage")
     group = f"autoScalingGroup:3c5b:autoScalingGroupName/joblane-{fleet}"
     shared = ("app:billing", f"capacity:{fleet}", "http:https://x.example/", "tcp:db:5432")
@@ -172,7 +179,7 @@ def others(fleet: str, queue: str) -> list[Call]:
         *(call for name in shared for call in items("conditions", CONDITIONS, name)),
         *(Call(f"sqs:{action}", lane) for lane in lanes for action in on_lane),
         *(Call("sqs:SendMessage", letter) for letter in letters),
-        *(Call(f"sqs:{a}", inbox) for a in ("CreateQueue", "DeleteMessage", "ReceiveMessage")),
+        *(Call(f"sqs:{action}", inbox) for action in on_inbox),
         Call("states:StartExecution", arn("states", "stateMachine:joblane-recovery")),
         Call("lambda:InvokeFunction", arn("lambda", "function:joblane-recovery")),
         Call("ssm:GetParameter", arn("ssm", f"parameter{descriptor_name('joblane')}")),

@@ -90,6 +90,7 @@ class Instance:
             egress_allow=(),
             egress_refuse=(),
             egress_mbps=None,
+            labels={},
             max_memory_mb=None,
             release=release,
             bundle_url="s3://bucket/bundle.zip",

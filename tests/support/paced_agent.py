@@ -12,7 +12,7 @@ import sys
 
 from ec2_agent.attempt import shipping
 from ec2_agent.command_line import main
-from ec2_agent.lanes import memory, tenants
+from ec2_agent.lanes import memory, targeted, tenants
 from ec2_agent.outcomes import journal
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Pace
@@ -27,7 +27,7 @@ if __name__ == "__main__":
     parser.add_argument("margin_s", type=float)
     asked, options = parser.parse_known_args()
     journal.ROOM = asked.journal_room
-    for waits in (memory, tenants):
+    for waits in (memory, targeted, tenants):
         setattr(waits, "NOTE_AFTER_S", 0.5)  # noqa: B010 - mypy knows an import
     if asked.memory_mb is not None:
         setattr(Launcher, "memory_mb", asked.memory_mb)  # noqa: B010 - mypy knows a property

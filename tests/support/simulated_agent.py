@@ -26,6 +26,7 @@ from ec2_agent.outcomes.judge import (
 )
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.standing import Standing
 from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.slots import Slots
@@ -201,6 +202,7 @@ class SimAgent:
             lambda: None,
             self._slots.abandon_all,
             self._slots.renew_all,
+            Standing(Path("/nonexistent"), self._freed.set),
         )
 
     def clock(self) -> float:

@@ -1,6 +1,8 @@
 """The admin function: agents as the role platform sees them, queues as tenants do."""
 
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -78,6 +80,34 @@ def test_an_agent_is_told_to_leave(aws: Cloud, platform: Api):
     assert (202, "agent-1") == (status, answer["name"])
     (message,) = sqs.receive_message(QueueUrl=inbox)["Messages"]
     assert Command(command="drain") == Command.decode(message["Body"])
+
+
+@pytest.mark.parametrize("command", ["cordon", "uncordon"])
+def test_an_agent_is_cordoned_and_uncordoned(aws: Cloud, platform: Api, command: Any):
+    assert 404 == platform("POST", f"/v1/agents/agent-1/{command}")[0]
+    beat(aws, "agent-1")
+    assert 409 == platform("POST", f"/v1/agents/agent-1/{command}")[0]  # no inbox
+    sqs = aws.clients.make("sqs")
+    inbox = sqs.create_queue(QueueName="joblane-inbox-agent-1")["QueueUrl"]
+    for _ in range(2):  # the same again changes nothing
+        status, answer = platform("POST", f"/v1/agents/agent-1/{command}")
+        assert (202, "agent-1", "ready") == (status, answer["name"], answer["state"])
+        (message,) = sqs.receive_message(QueueUrl=inbox)["Messages"]
+        assert Command(command=command) == Command.decode(message["Body"])
+
+
+def test_agents_show_their_labels_and_whether_they_take_jobs(aws: Cloud, platform: Api):
+    beat(aws, "agent-1")
+    entry = platform("GET", "/v1/agents/agent-1")[1]
+    assert ({}, "ready") == (entry["labels"], entry["state"])  # of an earlier version
+    now_ms = int(time.time() * 1000)
+    row = Heartbeat("agent-1", 0, now_ms, 4, 1, ("default",), "full", "0.1.0")
+    aws.agents.beat(replace(row, labels={"group": "web.dev"}, mode="cordoned"))
+    for entry in (
+        platform("GET", "/v1/agents/agent-1")[1],
+        platform("GET", "/v1/agents")[1]["entries"][0],
+    ):
+        assert ({"group": "web.dev"}, "cordoning") == (entry["labels"], entry["state"])
 
 
 def test_nobody_there_to_be_told_to_leave(aws: Cloud, platform: Api):

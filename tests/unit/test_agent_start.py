@@ -32,6 +32,37 @@ def test_what_an_agent_cannot_serve_is_said_in_one_line(
     assert said in line
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["group"], "must be KEY=VALUE, such as group=web.dev"),
+        (["group=a", "group=b"], "has the key group twice"),
+        (["host=a"], "label 'host' must have another key than host"),
+        (["a b=c"], "label 'a b' must have a key of 1 to 63 of a-z, A-Z, 0-9, _ and -"),
+        (["group=web..dev"], "label 'group' must have a value of segments with dots between"),
+        ([f"k{n}=v" for n in range(6)], "an agent has at most 5 labels; these are 6"),
+    ],
+)
+def test_a_wrong_label_is_wrong_usage(
+    labels: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as exited:
+        main(["run", *(f"--label={label}" for label in labels)])
+    assert 2 == exited.value.code
+    assert f"argument --label: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_credentials", "aws")
+def test_labels_of_file_and_command_line_together_are_too_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "agent.toml"
+    file.write_text("[labels]\n" + "".join(f'k{n} = "v"\n' for n in range(5)))
+    labels = ("--label=group=web", "--label=k0=w")
+    assert EX_UNAVAILABLE == main(["run", "--config", str(file), *labels])
+    assert "an agent has at most 5 labels; these are 6" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("_credentials", "aws")
 @pytest.mark.parametrize(
     ("arguments", "said"),

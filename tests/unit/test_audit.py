@@ -216,6 +216,8 @@ BY_PLATFORM = [
     (("PUT", "/v1/conditions/app:billing", {"state": "down"}), 200, ["acme", "other"]),
     (("POST", "/v1/agents/of-default/drain", {"reason": "upgrade"}), 409, ["acme", "other"]),
     (("POST", "/v1/agents/of-bulk/drain", {"reason": "upgrade"}), 202, ["acme"]),
+    (("POST", "/v1/agents/of-bulk/cordon", {"reason": "kernel"}), 202, ["acme"]),
+    (("POST", "/v1/agents/of-bulk/uncordon", {}), 202, ["acme"]),
     (("POST", "/v1/agents/nobody/drain", {"reason": "upgrade"}), 404, []),
 ]
 

@@ -181,7 +181,7 @@ def test_a_message_is_kept_whenever_the_refusal_for_a_backoff_is_read(aws: Cloud
     due = int((NOW + 600) * 1000)
     facts = AttemptFacts(Outcome.FAILED, next_at_ms=due)
     head = aws.jobs.settle(head, Step(State.RETRY, 2, 1, "exit code 1"), facts)
-    disposal = dispose_refused(head, None, due + late_s * 1000)
+    disposal = dispose_refused(head, None, due + late_s * 1000, "agent-1")
     assert (Action.GIVE_BACK, max(1, 1 - late_s)) == (disposal.action, disposal.hide_s)
 
 

@@ -40,6 +40,8 @@ def test_a_file_sets_what_it_names(tmp_path: Path):
     path = tmp_path / "agent.toml"
     path.write_text('[state]\nbackend = "memory"\npool_size = 4\n')
     assert Configuration(state=StateSettings(backend="memory", pool_size=4)) == read(path)
+    path.write_text('[labels]\ngroup = "web.dev"\n')
+    assert {"group": "web.dev"} == read(path).labels
 
 
 def test_fact_commands_have_defaults(tmp_path: Path):
@@ -68,6 +70,14 @@ def test_fact_commands_have_defaults(tmp_path: Path):
         (
             "".join(f'[facts.a{n}]\ncommand = ["x"]\n' for n in range(21)),
             "facts: Dictionary should have at most 20 items",
+        ),
+        ('[labels]\nhost = "a"\n', "labels: label 'host' must have another key than host"),
+        ('[labels]\n"a b" = "c"\n', "labels: label 'a b' must have a key of 1 to 63 of a-z, A-Z"),
+        ('[labels]\ngroup = "web..dev"\n', "labels: label 'group' must have a value of segments"),
+        ("[labels]\ngroup = 1\n", "labels.group: Input should be a valid string"),
+        (
+            "[labels]\n" + "".join(f'k{n} = "v"\n' for n in range(6)),
+            "labels: an agent has at most 5 labels; these are 6",
         ),
     ],
 )

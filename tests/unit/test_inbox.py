@@ -8,20 +8,23 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ec2_agent.presence.inbox import Inbox
-from joblane.aws.inboxes import KEPT_S
-from joblane.job.message import Command
+from joblane.aws.inboxes import EARLIER_KEPT_S, KEPT_S
+from joblane.aws.lanes import LaneQueue, Received
+from joblane.job.message import Command, Message
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
+HOUR_S = 3600
 DELETED_RECENTLY = "AWS.SimpleQueueService.QueueDeletedRecently"
 
 
 def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
     sqs = aws.clients.make("sqs")
     seen: list[Command] = []
+    jobs: list[Received] = []
 
     async def read() -> None:
         arrived = asyncio.Event()
@@ -30,7 +33,7 @@ def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
             seen.append(command)
             arrived.set()
 
-        inbox = Inbox(sqs, "joblane-inbox-agent-1")
+        inbox = Inbox(sqs, "joblane-inbox-agent-1", time.time)
         queue = await inbox.open()
         assert queue.url == (await inbox.open()).url  # a restart finds its inbox again
         kept = sqs.get_queue_attributes(
@@ -47,12 +50,68 @@ def test_commands_arrive_and_what_is_not_ours_is_dropped(aws: Cloud):
         sqs.send_message(
             QueueUrl=queue.url, MessageBody=Command(command="cancel", job_id=JOB).encode()
         )
-        reading = asyncio.create_task(inbox.run(queue, on_command))
+        reading = asyncio.create_task(inbox.run(queue, on_command, jobs.append))
         await asyncio.wait_for(arrived.wait(), 10)
         reading.cancel()
 
     asyncio.run(read())
-    assert [Command(command="cancel", job_id=JOB)] == seen
+    assert ([Command(command="cancel", job_id=JOB)], []) == (seen, jobs)
+
+
+def no_job(received: Received) -> None:
+    raise AssertionError(received.body)
+
+
+def test_the_message_of_a_job_is_passed_on_with_its_queue_and_stays(aws: Cloud):
+    sqs = aws.clients.make("sqs")
+
+    async def read() -> tuple[Received, LaneQueue]:
+        arrived: asyncio.Queue[Received] = asyncio.Queue()
+        inbox = Inbox(sqs, "joblane-inbox-agent-1", time.time)
+        queue = await inbox.open()
+        queue.send(Message(job_id=JOB, tenant="acme", queue="bulk", memory_mb=512))
+        reading = asyncio.create_task(inbox.run(queue, lambda _: None, arrived.put_nowait))
+        received = await asyncio.wait_for(arrived.get(), 10)
+        reading.cancel()
+        return received, queue
+
+    received, queue = asyncio.run(read())
+    assert ("bulk", 512) == (received.job_queue, received.memory_mb)
+    assert Message(job_id=JOB, tenant="acme") == Message.decode(received.body)
+    lengths = queue.lengths()
+    assert (0, 1) == (lengths.visible, lengths.in_flight)
+
+
+def test_a_command_of_yesterday_is_dropped_and_one_of_now_is_not(aws: Cloud):
+    sqs = aws.clients.make("sqs")
+    later_s = [HOUR_S + 1, HOUR_S + 1, 0]
+
+    async def read() -> list[Command]:
+        arrived: asyncio.Queue[Command] = asyncio.Queue()
+        inbox = Inbox(sqs, "joblane-inbox-agent-1", lambda: time.time() + later_s.pop(0))
+        queue = await inbox.open()
+        for command in ("drain", "cordon", "uncordon"):
+            sqs.send_message(QueueUrl=queue.url, MessageBody=f'{{"v":1,"command":"{command}"}}')
+        reading = asyncio.create_task(inbox.run(queue, arrived.put_nowait, no_job))
+        found = [await asyncio.wait_for(arrived.get(), 10)]
+        reading.cancel()
+        return found
+
+    assert [Command(command="uncordon")] == asyncio.run(read())
+    assert [] == later_s  # one poll brought all three
+
+
+@pytest.mark.parametrize("code", [None, "QueueNameExists"])
+def test_the_inbox_of_an_earlier_agent_is_used_as_it_is(aws: Cloud, code: str | None):
+    """The sweep changes its retention: an agent may not change attributes of inboxes."""
+    sqs, refusals = refusing(aws)
+    made = sqs.create_queue(
+        QueueName="joblane-inbox-agent-1",
+        Attributes={"MessageRetentionPeriod": str(EARLIER_KEPT_S)},
+    )
+    refusals.extend([code] if code else [])  # moto itself says QueueAlreadyExists, as AWS does
+    opened = asyncio.run(Inbox(sqs, "joblane-inbox-agent-1", time.time).open())
+    assert made["QueueUrl"] == opened.url
 
 
 def refusing(aws: Cloud, call: str = "CreateQueue") -> "tuple[SQSClient, list[str]]":
@@ -75,9 +134,9 @@ def test_an_inbox_that_was_deleted_is_created_again_when_sqs_allows_it(aws: Clou
     async def read() -> list[Command]:
         arrived: asyncio.Queue[Command] = asyncio.Queue()
         loop, created = asyncio.get_running_loop(), asyncio.Event()
-        inbox = Inbox(sqs, "joblane-inbox-agent-1", pause_s=0.01)
+        inbox = Inbox(sqs, "joblane-inbox-agent-1", time.time, pause_s=0.01)
         queue = await inbox.open()
-        reading = asyncio.create_task(inbox.run(queue, arrived.put_nowait))
+        reading = asyncio.create_task(inbox.run(queue, arrived.put_nowait, no_job))
         refusals.extend([DELETED_RECENTLY] * 2)
 
         def note(**_: Any) -> None:
@@ -105,11 +164,11 @@ def test_a_poll_that_fails_otherwise_is_repeated_and_creates_nothing(aws: Cloud)
 
     async def read() -> Command:
         arrived: asyncio.Queue[Command] = asyncio.Queue()
-        inbox = Inbox(sqs, "joblane-inbox-agent-1", pause_s=0.01)
+        inbox = Inbox(sqs, "joblane-inbox-agent-1", time.time, pause_s=0.01)
         queue = await inbox.open()
         sqs.send_message(QueueUrl=queue.url, MessageBody=Command(command="drain").encode())
         refusals.extend(["RequestThrottled"] * 2)
-        reading = asyncio.create_task(inbox.run(queue, arrived.put_nowait))
+        reading = asyncio.create_task(inbox.run(queue, arrived.put_nowait, no_job))
         command = await asyncio.wait_for(arrived.get(), 10)
         reading.cancel()
         return command
@@ -121,7 +180,7 @@ def test_a_poll_that_fails_otherwise_is_repeated_and_creates_nothing(aws: Cloud)
 def test_an_agent_that_starts_a_moment_after_its_inbox_was_deleted_waits(aws: Cloud):
     sqs, refusals = refusing(aws)
     refusals.extend([DELETED_RECENTLY] * 3)
-    inbox = Inbox(sqs, "joblane-inbox-agent-1", pause_s=0.1)
+    inbox = Inbox(sqs, "joblane-inbox-agent-1", time.time, pause_s=0.1)
     began = time.monotonic()
     assert asyncio.run(inbox.open()).url.endswith("/joblane-inbox-agent-1")
     assert [] == refusals
@@ -132,4 +191,4 @@ def test_an_agent_that_may_not_have_an_inbox_does_not_start(aws: Cloud):
     sqs, refusals = refusing(aws)
     refusals.append("AccessDenied")
     with pytest.raises(ClientError, match="AccessDenied"):
-        asyncio.run(Inbox(sqs, "joblane-inbox-agent-1").open())
+        asyncio.run(Inbox(sqs, "joblane-inbox-agent-1", time.time).open())

@@ -13,6 +13,7 @@ from ec2_agent.lanes.memory import Memory
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.standing import Standing
 from ec2_agent.settings import PACE
 from ec2_agent.slots import FreeSlots, Slots
 from ec2_agent.state.files import Files
@@ -76,6 +77,7 @@ class Host:
         store.put("bulk", QueueSettings(threads=1, version=1), over=0)
         limits = QueueLimits(own, store, self.changed.set)
         asyncio.run(limits.begin())
+        self.standing = Standing(directory, self.changed.set)
         self.lease = Lease(
             own,
             parts.agents,
@@ -86,12 +88,13 @@ class Host:
             lambda: None,
             slots.abandon_all,
             slots.renew_all,
+            self.standing,
         )
         location = StateLocation(Files(directory), own.name, "agents")
         self.state = StateSupervisor(location, StateSettings())
         self.state.trouble = None
         self.free_slots = FreeSlots(
-            own.descriptor.queues, slots, capacity, limits, self.lease, self.state
+            own.descriptor.queues, slots, capacity, limits, self.lease, self.state, self.standing
         )
 
 

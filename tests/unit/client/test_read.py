@@ -241,6 +241,19 @@ def test_an_agent_is_asked_to_leave(api: FakeApi, joblane: Joblane) -> None:
     assert joblane("agents", "drain").code == 2
 
 
+@pytest.mark.parametrize("command", ["cordon", "uncordon"])
+def test_an_agent_is_cordoned_and_uncordoned(api: FakeApi, joblane: Joblane, command: str) -> None:
+    body = json.dumps({"name": "i-1", "note": "said"}).encode()
+    path = f"/v1/agents/i-1/{command}"
+    api.answers[path] = (202, {"Content-Type": "application/json"}, body)
+    assert joblane("agents", command, "i-1", "--reason", "kernel").stdout == b"said\n"
+    sent = api.requests[-1]
+    assert ("POST", path, {"reason": "kernel"}) == (sent.method, sent.path, sent.body)
+    assert {"name": "i-1", "note": "said"} == json.loads(
+        joblane("agents", command, "i-1", "--json").stdout
+    )
+
+
 def test_progress_and_result_of_a_job_are_lines_of_their_own():
     progress = {"percent": 40.0, "message": "page 2\x1b[2J", "at": "2026-11-21T02:07:09Z"}
     data = {"id": "01J0", "state": "active", "progress": progress}

@@ -21,6 +21,7 @@ from joblane.key.policy import KeyTemplate
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
+from joblane.target.match import Labels
 
 
 class Strict(BaseModel):
@@ -141,6 +142,8 @@ class Fleet(Strict):
     egress_mbps: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Megabits a second that each job with the network `egress` may send, and as many that it may
     receive; without it there is no bound."""
+    labels: Labels = {}
+    """Labels of its agents, at most five, by which targets select them: `group = "web.dev"`."""
     max: Maxima = Maxima()
     """The most that one job may ask for here."""
 

@@ -16,6 +16,7 @@ from joblane.job.trace import Traced
 Action = Literal[
     "cancel",
     "clear",
+    "cordon",
     "declare",
     "delete",
     "dismiss",
@@ -29,6 +30,7 @@ Action = Literal[
     "resubmit",
     "retry",
     "settings",
+    "uncordon",
     "unhide",
     "upload-bundle",
 ]

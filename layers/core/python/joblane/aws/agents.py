@@ -124,6 +124,7 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "progress": [entry.encode() for entry in row.progress] or None,
         "labels": None if row.labels is None else dict(row.labels),
         "mode": row.mode,
+        "uncordoned": row.uncordoned_ms,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -152,4 +153,5 @@ def _heartbeat(row: Row) -> Heartbeat:
         progress=tuple(map(JobProgress.decode, row.get("progress", ()))),
         labels=row.get("labels"),
         mode=row.get("mode"),
+        uncordoned_ms=row.get("uncordoned"),
     )

@@ -9,9 +9,13 @@ from joblane.deployment.names import inbox_name
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
-KEPT_S = 3600
-"""Retention of commands in an inbox: one that is an hour old is about a job that has ended or moved
-on. No other queue of Joblane has this retention, so it also tells what is an inbox."""
+KEPT_S = 1_209_540
+"""Retention of messages in an inbox: 14 days, SQS's maximum, less a minute. Among them are those of
+jobs that run here, which must last as long as a lane's. No other queue of Joblane has this
+retention, so it also tells what is an inbox."""
+
+EARLIER_KEPT_S = 3600
+"""Retention of inboxes that earlier agents created; the daily sweep changes it (`lengthen`)."""
 
 PAGE = 1000
 """Most names in one answer of SQS."""
@@ -40,15 +44,16 @@ class Inboxes:
 
     def is_one(self, agent: str) -> bool:
         """Whether the queue is an inbox, and not that of a deployment whose name begins so."""
-        try:
-            answer = self._client.get_queue_attributes(
-                QueueUrl=self._url(agent), AttributeNames=["MessageRetentionPeriod"]
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
-                raise
+        return self._kept_s(agent) in {KEPT_S, EARLIER_KEPT_S}
+
+    def lengthen(self, agent: str) -> bool:
+        """Give an inbox of an earlier agent today's retention. Returns whether it was one."""
+        if self._kept_s(agent) != EARLIER_KEPT_S:
             return False
-        return answer["Attributes"]["MessageRetentionPeriod"] == str(KEPT_S)
+        self._client.set_queue_attributes(
+            QueueUrl=self._url(agent), Attributes={"MessageRetentionPeriod": str(KEPT_S)}
+        )
+        return True
 
     def delete(self, agent: str) -> None:
         """Delete an agent's inbox, if there is one."""
@@ -57,6 +62,18 @@ class Inboxes:
         except ClientError as error:
             if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
                 raise
+
+    def _kept_s(self, agent: str) -> int | None:
+        """Retention of a queue; None if there is none."""
+        try:
+            answer = self._client.get_queue_attributes(
+                QueueUrl=self._url(agent), AttributeNames=["MessageRetentionPeriod"]
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
+                raise
+            return None
+        return int(answer["Attributes"]["MessageRetentionPeriod"])
 
     def _url(self, agent: str) -> str:
         return self._prefix + inbox_name(self._deployment, agent)

@@ -105,8 +105,20 @@ class DeploymentCalls:
 
         Raises `NotFoundError`, and `RequestError` (409) for an agent that has stopped.
         """
-        path = f"{_agent_path(agent)}/drain"
-        return as_object((yield from act("POST", path, reason=reason)), "an agent")
+        return (yield from _ask(agent, "drain", reason))
+
+    @ApiCall
+    def cordon(self, agent: str, *, reason: str | None = None) -> Call[dict[str, Any]]:
+        """Let an agent take no more jobs, and stay. Returns its record before that.
+
+        Its running jobs continue. It stays cordoned when it is started again. Raises as `drain`.
+        """
+        return (yield from _ask(agent, "cordon", reason))
+
+    @ApiCall
+    def uncordon(self, agent: str, *, reason: str | None = None) -> Call[dict[str, Any]]:
+        """Let an agent take jobs again. Returns its record before that. Raises as `drain`."""
+        return (yield from _ask(agent, "uncordon", reason))
 
     @ApiCall
     def conditions(
@@ -159,6 +171,11 @@ class DeploymentCalls:
 
 def _agent_path(name: str) -> str:
     return f"/v1/agents/{segment(name, 'name of an agent')}"
+
+
+def _ask(agent: str, command: str, reason: str | None) -> Call[dict[str, Any]]:
+    path = f"{_agent_path(agent)}/{command}"
+    return as_object((yield from act("POST", path, reason=reason)), "an agent")
 
 
 def _pages(

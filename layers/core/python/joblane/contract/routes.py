@@ -45,11 +45,11 @@ from joblane.contract.types import (
     TypeView,
 )
 from joblane.contract.views import (
+    AgentAsked,
     AgentDetail,
     AgentPage,
     BatchAnswer,
     Contract,
-    Drained,
     Health,
     JobPage,
     Login,
@@ -263,7 +263,23 @@ ROUTES: Final = (
         "drain",
         "platform.mutate",
         "Drain an agent",
-        answer=Drained,
+        answer=AgentAsked,
+        conditional=False,
+    ),
+    _change(
+        _AGENT,
+        "cordon",
+        "platform.mutate",
+        "Cordon an agent: it takes no more jobs, and stays",
+        answer=AgentAsked,
+        conditional=False,
+    ),
+    _change(
+        _AGENT,
+        "uncordon",
+        "platform.mutate",
+        "Undo a cordon: the agent takes jobs again",
+        answer=AgentAsked,
         conditional=False,
     ),
     Route(

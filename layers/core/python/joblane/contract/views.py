@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 from joblane.contract.job import Job, Submitted
 from joblane.contract.models import View
 from joblane.contract.problems import FieldProblem
+from joblane.job.lease import AgentState
 from joblane.job.lifecycle import State
 from joblane.job.output import LogRecord
 from joblane.target.facts import FactValue
@@ -124,6 +125,11 @@ class AgentView(View):
     """Its version of Joblane."""
     trouble: str | None = None
     """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
+    state: AgentState
+    """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
+    no heartbeat for the time of its lease."""
+    labels: dict[str, str]
+    """Its labels, by which targets select it."""
     facts: Mapping[str, FactValue] = {}
     """Facts by name: all of a single agent, those asked for in a list. Empty if none are known: the
     agent is gone, or of an earlier version."""
@@ -162,8 +168,8 @@ class AgentDetail(AgentView):
     """The jobs that it runs, as of its last heartbeat."""
 
 
-class Drained(AgentView):
-    """An agent that was asked to drain."""
+class AgentAsked(AgentView):
+    """An agent that was sent a command, as it was before."""
 
     note: str
     """What happens next, in a sentence."""

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.queries import AgentsQuery
-from joblane.contract.views import Drained
+from joblane.contract.views import AgentAsked, AgentView
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
@@ -14,7 +14,7 @@ from joblane.service.agents import Agents
 
 
 def agent_routes(app: Application, agents: Agents) -> None:
-    """Bind the routes that list, show and drain agents, for the role platform."""
+    """Bind the routes that list and show agents, and send them commands, for the role platform."""
 
     @app.route("GET /v1/agents")
     def page() -> Response[str]:
@@ -29,6 +29,17 @@ def agent_routes(app: Application, agents: Agents) -> None:
 
     @app.route("POST /v1/agents/{agent}/drain")
     def drain(agent: str) -> Response[str]:
-        view = agents.drain(agent)
         note = f"{agent} takes no new jobs, hands back those that do not end in time, and stops"
-        return success(Drained(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)
+        return asked(agents.ask(agent, "drain"), note)
+
+    @app.route("POST /v1/agents/{agent}/cordon")
+    def cordon(agent: str) -> Response[str]:
+        note = f"{agent} takes no new jobs and stays; those that run continue"
+        return asked(agents.ask(agent, "cordon"), note)
+
+    @app.route("POST /v1/agents/{agent}/uncordon")
+    def uncordon(agent: str) -> Response[str]:
+        return asked(agents.ask(agent, "uncordon"), f"{agent} takes jobs again")
+
+    def asked(view: AgentView, note: str) -> Response[str]:
+        return success(AgentAsked(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)

@@ -26,6 +26,10 @@ Mode = Literal["cordoned", "draining"]
 """Why an agent takes nothing new: an operator cordoned it, or it is about to leave."""
 
 
+AgentState = Literal["ready", "cordoning", "cordoned", "draining", "gone"]
+"""What an agent is for operators; `cordoning` is cordoned with jobs that still run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What a running job reported last."""
@@ -95,6 +99,8 @@ class Heartbeat:
     """None in the row of an agent of an earlier version, which knows no targets."""
     mode: Mode | None = None
     """Why it takes nothing new; None if it takes jobs."""
+    uncordoned_ms: int | None = None
+    """When this process was uncordoned last; None if it was not."""
 
     def progress_of(self, job_id: str, epoch: int) -> Progress | None:
         """What this attempt of a job reported last, as of the heartbeat."""
@@ -106,6 +112,30 @@ class Heartbeat:
     def alive(self, now_ms: int) -> bool:
         """Whether it still holds the lease on its jobs."""
         return now_ms - self.beat_ms < self.lease_s * 1000
+
+    def state(self, now_ms: int) -> AgentState:
+        """Whether it takes jobs, and if not, why."""
+        if not self.alive(now_ms):
+            return "gone"
+        if self.mode == "cordoned" and self.running:
+            return "cordoning"
+        return self.mode or "ready"
+
+    @property
+    def counted_since_ms(self) -> int:
+        """From when it counts where limits are shared out: from its start, or from its uncordon.
+
+        While it was cordoned, others had its share.
+        """
+        return max(self.since_ms, self.uncordoned_ms or 0)
+
+    def shares_limits(self, now_ms: int) -> bool:
+        """Whether it gets a share of the limits of queues and tenants.
+
+        A cordoned agent keeps its share while jobs run there, else they would come on top of the
+        limit; after that it has none, and the others get it.
+        """
+        return self.state(now_ms) not in {"cordoned", "gone"}
 
     def takes(self, queue: str, now_ms: int) -> bool:
         """Whether it takes new jobs of a queue that have a target."""

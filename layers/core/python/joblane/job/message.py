@@ -87,11 +87,12 @@ class Command(_Body):
     An agent of an earlier version logs and drops a command that it does not know.
     """
 
-    command: Literal["cancel", "drain", "follow"]
-    """`cancel`: stop a running job. `drain`: finish and exit, as after SIGTERM. `follow`: somebody
-    reads the output of a running job as it comes, so ship it sooner."""
+    command: Literal["cancel", "cordon", "drain", "follow", "uncordon"]
+    """`cancel`: stop a running job. `follow`: somebody reads the output of a running job as it
+    comes, so ship it sooner. `drain`: finish and exit, as after SIGTERM. `cordon`: take no more
+    jobs, and stay. `uncordon`: take jobs again."""
     job_id: JobId | None = None
-    """The job; None with `drain`."""
+    """The job, with `cancel` and `follow` only."""
     caller_trace: Annotated[TraceContext | None, Field(exclude=True)] = None
     """As that of `Message`."""
 
@@ -102,6 +103,6 @@ class Command(_Body):
 
     @model_validator(mode="after")
     def _job_where_one_is_meant(self) -> Self:
-        if (self.job_id is None) != (self.command == "drain"):
-            raise ValueError("job_id is required by cancel and follow, and not allowed with drain")
+        if (self.job_id is None) == (self.command in {"cancel", "follow"}):
+            raise ValueError("job_id is required by cancel and follow, and not allowed otherwise")
         return self

@@ -79,12 +79,12 @@ def share_out_tenants(
     `limits` has the `jobs_running` of every tenant, `queues` the tenants of every queue, none for
     all. A tenant's limit goes to the agents that serve a queue which it may use.
     """
-    everybody = share_out("", 0, ((agent.name, agent.since_ms) for agent in agents), now_ms)
+    everybody = share_out("", 0, ((agent.name, agent.counted_since_ms) for agent in agents), now_ms)
     most = max((agent.threads for agent in agents), default=0)
     tenants = {}
     for tenant, limit in limits.items():
         usable = frozenset(open_queues(queues, tenant))
-        serving = [(a.name, a.since_ms) for a in agents if not usable.isdisjoint(a.queues)]
+        serving = [(a.name, a.counted_since_ms) for a in agents if not usable.isdisjoint(a.queues)]
         counted = sum(since_ms <= everybody.settled_ms for _, since_ms in serving)
         if limit // max(1, counted) < most:
             tenants[tenant] = TenantShare(limit, share_out(tenant, limit, serving, now_ms))

@@ -25,7 +25,7 @@ class AffectedTenants:
         match action:
             case "settings":
                 return self._of_queue(target["queue"])
-            case "drain":
+            case "cordon" | "drain" | "uncordon":
                 return self._of_agent(target["agent"])
             case _:
                 return self.tenants

@@ -1,9 +1,10 @@
-"""List, show and drain agents."""
+"""List and show agents, and send them commands."""
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Literal
 
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
@@ -20,7 +21,7 @@ from joblane.target.facts import Facts
 
 @dataclass(frozen=True)
 class Agents:
-    """Lists, shows and drains agents, for the role platform."""
+    """Lists and shows agents, and sends them commands, for the role platform."""
 
     agents: AgentStore
     facts: FactStore
@@ -55,11 +56,11 @@ class Agents:
             ),
         )
 
-    def drain(self, name: str) -> AgentView:
-        """Ask an agent to drain. Raises Problem 404, and 409 when it is not alive."""
+    def ask(self, name: str, command: Literal["cordon", "drain", "uncordon"]) -> AgentView:
+        """Send an agent a command. Raises Problem 404, and 409 when it is not alive."""
         row = self._row(name)
         view = _view(row, self.now_ms(), {})
-        if not view.alive or not self.lanes.send_command(name, Command(command="drain")):
+        if not view.alive or not self.lanes.send_command(name, Command(command=command)):
             raise Problem(
                 HTTPStatus.CONFLICT, f"the agent is gone: last seen at {view.last_seen_at}"
             )
@@ -83,5 +84,7 @@ def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
         isolation=row.isolation,
         version=row.version,
         trouble=row.trouble,
+        state=row.state(now_ms),
+        labels=dict(row.labels or {}),
         facts=facts,
     )

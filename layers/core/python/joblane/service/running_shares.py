@@ -25,13 +25,13 @@ class RunningShares:
 
         Reads the settings, and every agent.
         """
-        alive = [row for row in self.agents.every() if row.alive(now_ms)]
+        sharing = [row for row in self.agents.every() if row.shares_limits(now_ms)]
         threads = ThreadShares(self.settings, self.agents)
-        changed = threads.refresh(self.queues, alive, now_ms)
-        if not alive:
+        changed = threads.refresh(self.queues, sharing, now_ms)
+        if not sharing:
             return changed  # nobody reads them, and an agent that comes is not counted yet
         before = self.settings.tenant_shares()
-        shares = share_out_tenants(self.limits, self.queues, alive, now_ms)
+        shares = share_out_tenants(self.limits, self.queues, sharing, now_ms)
         if before is not None and before.same(shares):
             return changed
         return changed + self.settings.put_tenant_shares(shares)

@@ -1,4 +1,4 @@
-"""Share out the `cluster_threads` of queues among the live agents."""
+"""Share out the `cluster_threads` of queues among the live agents that are not cordoned."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ class ThreadShares:
         """Share out one queue's limit; reads every agent. None without a limit."""
         if cluster_threads is None:
             return None
-        alive = [row for row in self.agents.every() if row.alive(now_ms)]
-        return _share_out(queue, cluster_threads, alive, now_ms)
+        sharing = [row for row in self.agents.every() if row.shares_limits(now_ms)]
+        return _share_out(queue, cluster_threads, sharing, now_ms)
 
-    def refresh(self, queues: Iterable[str], alive: Sequence[Heartbeat], now_ms: int) -> int:
+    def refresh(self, queues: Iterable[str], sharing: Sequence[Heartbeat], now_ms: int) -> int:
         """Share out again where agents have come or gone; returns the number of such queues.
 
-        `alive` are the live agents. Reads the settings of `queues`.
+        `sharing` are the agents that get a share. Reads the settings of `queues`.
         """
         found = self.settings.get_all(queues)
         changed = 0
         for queue, before in found.items():
             if before.cluster_threads is None:
                 continue
-            shares = _share_out(queue, before.cluster_threads, alive, now_ms)
+            shares = _share_out(queue, before.cluster_threads, sharing, now_ms)
             if before.shares is not None and before.shares.members == shares.members:
                 continue
             try:
@@ -44,6 +44,8 @@ class ThreadShares:
         return changed
 
 
-def _share_out(queue: str, cluster_threads: int, alive: Iterable[Heartbeat], now_ms: int) -> Shares:
-    agents = ((row.name, row.since_ms) for row in alive if queue in row.queues)
+def _share_out(
+    queue: str, cluster_threads: int, sharing: Iterable[Heartbeat], now_ms: int
+) -> Shares:
+    agents = ((row.name, row.counted_since_ms) for row in sharing if queue in row.queues)
     return share_out(queue, cluster_threads, agents, now_ms)

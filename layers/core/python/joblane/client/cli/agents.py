@@ -1,4 +1,4 @@
-"""The command `agents`: list agents, show one with its facts, drain one."""
+"""The command `agents`: list agents, show one with its facts, drain or cordon one."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +14,8 @@ NOBODY = "no agents; start one on this machine with: joblane agent"
 
 commands = typer.Typer(
     cls=ShowByDefault,
-    help="List agents, show an agent (joblane agents AGENT) with its facts, drain an agent.",
+    help="List agents, show an agent (joblane agents AGENT) with its facts, drain, cordon or "
+    "uncordon an agent.",
 )
 
 
@@ -86,19 +87,33 @@ def _agent(answer: dict[str, Any]) -> str:
     return f"{formats.record(own)}\n\n{facts_text}\n\n{jobs}"
 
 
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="Agent.")]
+
+
 @commands.command("drain")
-def drain(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="AGENT", help="Agent.")],
-    *,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
+def drain(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json = False) -> None:
     """Drain an agent: it takes no more jobs and stops.
 
     Jobs that do not end in time are handed back to the queue. The agent stays stopped until it
     is started again.
     """
-    answer = connect(ctx).drain(name, reason=reason)
-    said = answer.get("note") or f"{name} is draining"
-    terminal.show(answer, lambda: formats.printable(said), as_json=json)
+    _show(connect(ctx).drain(name, reason=reason), as_json=json)
+
+
+@commands.command("cordon")
+def cordon(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json = False) -> None:
+    """Cordon an agent: it takes no more jobs, and stays.
+
+    Running jobs continue. The agent stays cordoned when it is started again.
+    """
+    _show(connect(ctx).cordon(name, reason=reason), as_json=json)
+
+
+@commands.command("uncordon")
+def uncordon(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json = False) -> None:
+    """Undo a cordon: the agent takes jobs again."""
+    _show(connect(ctx).uncordon(name, reason=reason), as_json=json)
+
+
+def _show(answer: dict[str, Any], *, as_json: bool) -> None:
+    terminal.show(answer, lambda: formats.printable(answer.get("note")), as_json=as_json)

@@ -16,12 +16,12 @@ class Slots:
     clock: Callable[[], float]
 
     def free(self, queues: Collection[str]) -> Finding:
-        """Count the jobs that live agents serving one of `queues` could start now."""
+        """Count the jobs that agents serving one of `queues` could start now."""
         now_ms = int(self.clock() * 1000)
         serving = [
             row
             for row in self.agents.every()
-            if row.alive(now_ms) and not set(queues).isdisjoint(row.queues)
+            if row.state(now_ms) == "ready" and not set(queues).isdisjoint(row.queues)
         ]
         free = sum(max(0, row.threads - row.running) for row in serving)
         return Finding(free, f"{free} free slot(s) on {len(serving)} live agent(s)")

@@ -1,0 +1,486 @@
+"""Targeted jobs take the next free slot of their agent, before the jobs of lanes."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from ec2_agent.agent import Agent
+from ec2_agent.host.capacity import Capacity
+from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.lanes import targeted
+from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
+from ec2_agent.lanes.flight import REPLACE_AFTER_S
+from ec2_agent.lanes.memory import Memory, MemoryGate
+from ec2_agent.lanes.queue_limits import QueueLimits
+from ec2_agent.lanes.targeted import MOST_HELD, TargetedJobs
+from ec2_agent.lanes.tenants import TenantGate
+from ec2_agent.outcomes.journal import OutcomeRecorder
+from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.standing import Standing
+from ec2_agent.slots import FreeSlots, Slots
+from joblane.aws.inboxes import KEPT_S
+from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.settings import SettingsStore
+from joblane.contract.job import job_view
+from joblane.deployment.names import inbox_name, table_name
+from joblane.job.head import submitted
+from joblane.job.lifecycle import State
+from joblane.job.message import Command, Message
+from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.queue.tenant_shares import Allowance
+from tests.support.agents import Parts, settings
+from tests.support.aws import DESCRIPTOR, NAME, Cloud
+from tests.support.jobs import JOB, submission
+
+if TYPE_CHECKING:
+    from ec2_agent.compose import Parts as AgentParts
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+THREADS = 2
+
+
+class Recording(Agent):
+    """An agent whose jobs run until they are ended, without a sandbox."""
+
+    def __init__(self, parts: Any) -> None:
+        super().__init__(cast("AgentParts", parts))
+        self.parts = parts
+        self.started: list[str] = []
+        self._ended: dict[str, asyncio.Event] = {}
+
+    async def _serve(self, delivery: Delivery) -> None:
+        job_id = job_of(delivery.received)
+        if not await self.parts.gate.enter(delivery):
+            self._free(delivery)
+            return
+        self.started.append(job_id)
+        self._ended[job_id] = asyncio.Event()
+        await self._ended[job_id].wait()
+        await self.parts.flight.delete(delivery)
+        self._free(delivery)
+
+    def _free(self, delivery: Delivery) -> None:
+        self.parts.tenants.release(delivery)
+        self.parts.slots.release(delivery.queue, delivery.received.memory_mb)
+
+    def end(self, job_id: str) -> None:
+        """End a job."""
+        self._ended[job_id].set()
+
+    async def finish(self) -> None:
+        """End what runs."""
+        for event in self._ended.values():
+            event.set()
+        await asyncio.wait_for(self._work_done(), 5)
+
+    def job(self, received: Received) -> None:
+        """Take a message from the inbox."""
+        self._on_job(self.parts.inbox.url, received)
+
+    def lane(self, received: Received) -> bool:
+        """Take a message of the lane `default`."""
+        lane = self.parts.lane
+        return self._admit(Delivery("default", lane.url, lane.url, received, time.time()))
+
+    def command(self, command: Any) -> None:
+        """Act on a command."""
+        self._on_command(Command(command=command))
+
+
+def job_of(received: Received) -> str:
+    return Message.decode(received.body).job_id
+
+
+class World:
+    """An agent with two slots, its inbox and a lane, over moto."""
+
+    def __init__(self, aws: Cloud, directory: Path) -> None:
+        self.aws = aws
+        self.sent = 0
+        sqs = aws.clients.make("sqs")
+        url = sqs.create_queue(QueueName=inbox_name(NAME, "agent-1"))["QueueUrl"]
+        self.inbox = LaneQueue(sqs, url)
+        self.lane = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "default"))
+        self.shares = {"acme": 1000}
+        self.directory = directory
+        self.agent = self.start()
+
+    def start(self) -> Recording:
+        """Make the parts of a process of the agent."""
+        base = Parts(self.aws.clients)
+        own = replace(settings(), threads=THREADS, directory=self.directory)
+        changed = asyncio.Event()
+        memory = Memory(8 * DEFAULT_MEMORY_MB)
+        adoption = Adoption(self.directory / "jobs", base.jobs)
+        slots = Slots(base.claimer, base.journal, adoption, changed, memory)
+        capacity = Capacity(
+            self.directory, THREADS, lambda: 1000, slots.counts, time.monotonic, changed.set
+        )
+        store = SettingsStore(self.aws.clients.make("dynamodb"), table_name(NAME, "settings"))
+        standing = Standing(self.directory, changed.set)
+        limits = QueueLimits(own, store, changed.set, standing.since_ms)
+        asyncio.run(limits.begin())
+        lease = Lease(
+            own,
+            base.agents,
+            time.time,
+            time.monotonic,
+            slots.job_ids,
+            slots.progress,
+            lambda: None,
+            slots.abandon_all,
+            slots.renew_all,
+            standing,
+        )
+        supervisor = cast("Any", SimpleNamespace(trouble=None))
+        flight = base.flight
+        tenants = TenantGate(
+            "agent-1", lambda t: Allowance(5, self.shares.get(t, 1000)), base.jobs, flight
+        )
+        parts = SimpleNamespace(
+            settings=own,
+            host=SimpleNamespace(clock=time.time, changed=changed),
+            flight=flight,
+            claimer=base.claimer,
+            gate=MemoryGate("agent-1", memory, base.jobs, flight),
+            slots=slots,
+            lease=lease,
+            tenants=tenants,
+            standing=standing,
+            free_slots=FreeSlots(
+                DESCRIPTOR.queues, slots, capacity, limits, lease, supervisor, standing
+            ),
+            inbox=self.inbox,
+            lane=self.lane,
+            journal=base.journal,
+            attempts=SimpleNamespace(
+                recorder=OutcomeRecorder(
+                    base.journal, DESCRIPTOR.retention, time.time, base.claimer.dice
+                )
+            ),
+        )
+        parts.targeted = TargetedJobs(
+            tenants, base.jobs, flight, lambda _: "agent-1 is busy", time.monotonic
+        )
+        return Recording(parts)
+
+    def send(self, tenant: str = "acme", queue: str = "default", **fields: Any) -> Received:
+        """Submit a job for this agent alone, and receive its message from the inbox."""
+        head = submitted(self._id(), tenant, submission(queue=queue, **fields), 1000)
+        self.aws.jobs.put_new(replace(head, assigned="agent-1"))
+        memory_mb = head.spec.resources.memory
+        self.inbox.send(
+            Message(job_id=head.job_id, tenant=tenant, queue=queue, memory_mb=memory_mb)
+        )
+        (received,) = self.inbox.receive(1, 0)
+        return received
+
+    def send_by_lane(self, tenant: str = "acme") -> Received:
+        """Submit a job to the lane, and receive its message."""
+        head = submitted(self._id(), tenant, submission(), 1000)
+        self.aws.jobs.put_new(head)
+        self.lane.send(Message(job_id=head.job_id, tenant=tenant))
+        (received,) = self.lane.receive(1, 0)
+        return received
+
+    def _id(self) -> str:
+        self.sent += 1
+        return JOB[:24] + ALPHABET[self.sent // 32] + ALPHABET[self.sent % 32]
+
+    def reason(self, received: Received) -> str:
+        """What `joblane get` shows."""
+        return job_view(self.head(received)).reason
+
+    def head(self, received: Received) -> Any:
+        """The job of a message."""
+        head = self.aws.jobs.get(job_of(received))
+        assert head is not None
+        return head
+
+
+@pytest.fixture(name="world")
+def _world(aws: Cloud, tmp_path: Path) -> World:
+    (tmp_path / "jobs").mkdir()
+    return World(aws, tmp_path)
+
+
+async def soon() -> None:
+    """Let tasks begin."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_targeted_job_starts_at_once_while_a_slot_is_free(world: World):
+    async def work() -> None:
+        agent, received = world.agent, world.send()
+        agent.job(received)
+        await soon()
+        assert [job_of(received)] == agent.started
+        await agent.finish()
+
+    asyncio.run(work())
+    assert (0, 0) == (world.inbox.lengths().visible, world.inbox.lengths().in_flight)
+
+
+def test_the_next_free_slot_is_its_own_though_a_poll_brings_another_message_first(world: World):
+    async def work() -> None:
+        agent = world.agent
+        running = [world.send_by_lane() for _ in range(THREADS)]
+        assert [True, True] == list(map(agent.lane, running))
+        await soon()
+        waiting = world.send()
+        agent.job(waiting)
+        later = world.send_by_lane()
+        agent.parts.host.changed.clear()
+        agent.end(job_of(running[0]))
+        await asyncio.wait_for(agent.parts.host.changed.wait(), 5)
+        # Nobody has looked at the waiting message yet, and an open poll brings another one.
+        agent.lane(later)
+        await soon()
+        assert job_of(waiting) == agent.started[-1]
+        assert THREADS + 1 == len(agent.started)
+        await agent.finish()
+
+    asyncio.run(work())
+    assert 1 == world.lane.lengths().visible  # given back at once
+
+
+def test_what_waits_is_kept_invisible(world: World):
+    async def work() -> None:
+        agent = world.agent
+        agent.parts.standing.cordoned = True
+        received = world.send()
+        agent.job(received)
+        assert [received.receipt] == list(agent.parts.flight._held)  # noqa: SLF001
+        await agent.parts.flight.extend()
+
+    asyncio.run(work())
+    assert (0, 1) == (world.inbox.lengths().visible, world.inbox.lengths().in_flight)
+
+
+def test_a_tenant_at_its_share_waits_and_holds_up_nobody(world: World):
+    async def work() -> None:
+        agent = world.agent
+        world.shares["acme"] = 1
+        first, second, other = world.send(), world.send(), world.send("other")
+        for received in (first, second, other):
+            agent.job(received)
+        await soon()
+        assert [job_of(first), job_of(other)] == agent.started
+        agent.end(job_of(first))
+        await asyncio.wait_for(agent.parts.host.changed.wait(), 5)
+        agent._resume()  # noqa: SLF001 - what the intake does then
+        await soon()
+        assert job_of(second) == agent.started[-1]
+        await agent.finish()
+
+    asyncio.run(work())
+
+
+def test_tenants_take_turns(world: World):
+    async def work() -> None:
+        agent = world.agent
+        agent.parts.standing.cordoned = True
+        for tenant in ("acme",) * 3 + ("other", "third"):
+            agent.job(world.send(tenant))
+        agent.parts.standing.cordoned = False
+        free = {"default": 9, "bulk": 9}
+        order = [agent.parts.targeted.next(free) for _ in range(5)]
+        tenants = [Message.decode(found.received.body).tenant for found in order if found]
+        assert ["acme", "other", "third", "acme", "acme"] == tenants
+        assert agent.parts.targeted.next(free) is None
+
+    asyncio.run(work())
+
+
+def test_a_tenant_that_sends_many_keeps_a_place_for_others(world: World):
+    async def work() -> None:
+        agent = world.agent
+        agent.parts.standing.cordoned = True
+        received = world.send()
+        for n in range(MOST_HELD):
+            job_id = f"{JOB[:20]}{n:06d}"
+            body = Message(job_id=job_id, tenant="acme").encode()
+            agent.job(replace(received, body=body, receipt=f"r{n}"))
+        agent.job(received)
+        assert MOST_HELD == len(agent.parts.targeted)
+        agent.job(world.send("other"))
+        assert MOST_HELD + 1 == len(agent.parts.targeted)
+        await asyncio.wait_for(agent._work_done(), 5)  # noqa: SLF001 - it was given back
+        assert received.receipt not in agent.parts.flight._held  # noqa: SLF001
+
+    asyncio.run(work())
+
+
+def test_a_message_that_is_delivered_again_replaces_the_earlier_receipt(world: World):
+    async def work() -> None:
+        agent = world.agent
+        agent.parts.standing.cordoned = True
+        received = world.send()
+        for receipt in ("one", "two"):
+            agent.job(replace(received, receipt=receipt))
+        assert 1 == len(agent.parts.targeted)
+        assert ["two"] == list(agent.parts.flight._held)  # noqa: SLF001
+
+    asyncio.run(work())
+
+
+def test_a_job_of_a_queue_that_is_not_served_here_is_dropped(world: World):
+    async def work() -> None:
+        agent = world.agent
+        received = world.send()
+        agent.job(replace(received, job_queue="elsewhere"))
+        await agent.finish()
+        assert [] == agent.started
+
+    asyncio.run(work())
+    assert (0, 0) == (world.inbox.lengths().visible, world.inbox.lengths().in_flight)
+
+
+def test_a_job_that_is_too_large_for_its_agent_fails_at_once(world: World):
+    async def work() -> Received:
+        agent = world.agent
+        received = world.send(resources={"memory_mb": 16 * DEFAULT_MEMORY_MB})
+        agent.job(received)
+        await agent.finish()
+        assert [] == agent.started
+        return received
+
+    received = asyncio.run(work())
+    assert State.FAILED is world.head(received).state
+    assert "asks for 8192 MB of memory; agent agent-1 gives at most 4096" in world.reason(received)
+    assert (0, 0) == (world.inbox.lengths().visible, world.inbox.lengths().in_flight)
+
+
+def test_a_job_that_waits_long_says_for_what(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(targeted, "NOTE_AFTER_S", 0.0)
+
+    async def work() -> tuple[Received, Received]:
+        agent = world.agent
+        agent.parts.standing.cordoned = True
+        world.shares["other"] = 0
+        slot, share = world.send(), world.send("other")
+        for received in (slot, share):
+            agent.job(received)
+        await agent.parts.targeted.note()
+        await agent.parts.targeted.note()  # once for each job
+        return slot, share
+
+    slot, share = asyncio.run(asyncio.wait_for(work(), 10))
+    assert "waits for a slot: agent-1 is busy" in world.reason(slot)
+    assert "waits for jobs of tenant other to end, of which 5 may run" in world.reason(share)
+
+
+def test_an_ending_process_gives_back_what_waits(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(targeted, "RETURN_S", 0)
+
+    async def work() -> None:
+        agent = world.agent
+        agent.command("drain")
+        agent.job(world.send())
+        await soon()
+        assert [] == agent.started
+        await agent.parts.targeted.give_back()
+        assert 0 == len(agent.parts.targeted)
+
+    asyncio.run(work())
+    assert (1, 0) == (world.inbox.lengths().visible, world.inbox.lengths().in_flight)
+
+
+def test_a_cordoned_agent_starts_nothing_and_goes_on_when_it_is_uncordoned(world: World):
+    async def work() -> None:
+        agent, lease = world.agent, world.agent.parts.lease
+        await lease.begin()
+        running = world.send_by_lane()
+        agent.lane(running)
+        await soon()
+        agent.command("cordon")
+        by_lane, waiting = world.send_by_lane(), world.send()
+        agent.lane(by_lane)
+        agent.job(waiting)
+        await soon()
+        assert [job_of(running)] == agent.started  # which goes on
+        await lease.begin()
+        assert "cordoned" == world.aws.agents.get("agent-1").mode  # type: ignore[union-attr]
+        agent.command("uncordon")
+        agent._resume()  # noqa: SLF001
+        assert [job_of(running)] == agent.started  # not before a heartbeat
+        agent.parts.host.changed.clear()
+        await lease.begin()
+        assert agent.parts.host.changed.is_set()  # the intake wakes up
+        agent._resume()  # noqa: SLF001
+        await soon()
+        assert [job_of(running), job_of(waiting)] == agent.started
+        await agent.finish()
+
+    asyncio.run(work())
+    assert 1 == world.lane.lengths().visible
+
+
+def test_a_process_of_a_cordoned_agent_is_cordoned_from_its_start(world: World):
+    world.agent.command("cordon")
+    again = world.start()
+    assert again.parts.standing.cordoned
+    assert {"default": 0, "bulk": 0} == again.parts.free_slots.by_queue()
+    again.command("uncordon")
+    assert not world.start().parts.standing.cordoned
+
+
+def test_cordon_and_drain_in_any_order(world: World):
+    async def work() -> None:
+        agent = world.agent
+        for command in ("cordon", "cordon", "drain", "uncordon", "drain", "cordon"):
+            agent.command(command)
+        assert "draining" == agent.parts.standing.mode
+        agent.command("uncordon")
+        await agent.parts.lease.begin()
+        assert {"default": 0, "bulk": 0} == agent.parts.free_slots.by_queue()  # still drains
+
+    asyncio.run(work())
+    assert not world.start().parts.standing.cordoned
+
+
+def test_a_message_of_the_inbox_is_stored_and_read_again(world: World):
+    received = world.send(queue="bulk")
+    delivery = Delivery("bulk", world.inbox.url, None, received, 1.0)
+    stored = encode_delivery(delivery)
+    assert ("bulk", None) == (stored["queue"], stored["dead_letters"])
+    assert delivery == decode_delivery(stored)
+
+
+def test_after_eleven_hours_a_message_of_the_inbox_is_received_again_and_not_sent(world: World):
+    """The agent may not send to inboxes; nobody else receives from its own."""
+
+    async def work() -> None:
+        flight = world.agent.parts.flight
+        delivery = Delivery(
+            "default", world.inbox.url, None, world.send(), time.time() - REPLACE_AFTER_S
+        )
+        flight.add(delivery)
+        await flight.extend()
+        assert [] == list(flight._held)  # noqa: SLF001 - visible when its two minutes are over
+        await flight.delete(delivery)
+
+    asyncio.run(work())
+    assert (0, 0) == (world.inbox.lengths().visible, world.inbox.lengths().in_flight)
+
+
+def test_an_unreadable_message_of_the_inbox_is_deleted(world: World):
+    """It has no dead-letter queue."""
+
+    async def work() -> None:
+        flight = world.agent.parts.flight
+        delivery = Delivery("default", world.inbox.url, None, world.send(), 1.0)
+        await flight.move_to_dead_letters(delivery, "nonsense")
+
+    asyncio.run(work())
+    assert (0, 0) == (world.inbox.lengths().visible, world.inbox.lengths().in_flight)
+
+
+def test_messages_in_an_inbox_last_as_long_as_those_of_a_lane():
+    assert KEPT_S == 14 * 86_400 - 60
