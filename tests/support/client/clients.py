@@ -7,15 +7,21 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from joblane import AsyncClient, AsyncJobRef, Client
+from joblane.client.groups import Groups
 
 Connect = Callable[..., AbstractContextManager[Any]]
 """Makes a client from the arguments of `Client`, and closes it."""
 
 
+_HANDLES = (AsyncJobRef, Groups)
+
+
 class Blocking:
     """An `AsyncClient` or an `AsyncJobRef` whose methods block."""
 
-    def __init__(self, inner: AsyncClient | AsyncJobRef, runner: asyncio.Runner) -> None:
+    def __init__(
+        self, inner: AsyncClient | AsyncJobRef | Groups[Any, Any], runner: asyncio.Runner
+    ) -> None:
         self._inner = inner
         self._runner = runner
 
@@ -29,7 +35,7 @@ class Blocking:
             return self._value(self._runner.run(value))
         if inspect.isasyncgen(value):
             return self._items(value)
-        return Blocking(value, self._runner) if isinstance(value, AsyncJobRef) else value
+        return Blocking(value, self._runner) if isinstance(value, _HANDLES) else value
 
     def _items(self, items: AsyncGenerator[Any, Any]) -> Iterator[Any]:
         async def following() -> Any:

@@ -96,6 +96,8 @@ class FakeApi:
         """Called with each request before it is answered."""
         self.on_submit: Callable[[FakeJob], None] = lambda job: job.end()
         """What becomes of a job that was submitted."""
+        self.more: Callable[[Request], Fault | None] = lambda _request: None
+        """Answers requests of which this file knows nothing; None for all others."""
         self._open: set[Any] = set()
         self._server: ThreadingHTTPServer | None = None
         self._held = socket.socket()
@@ -184,6 +186,9 @@ class FakeApi:
             return self.faults.popleft()
         if request.path in self.answers:
             return self.answers[request.path]
+        return self.more(request) or self._usual(request)
+
+    def _usual(self, request: Request) -> Fault:
         parts = request.path.strip("/").split("/")
         if request.method == "POST" and parts == ["v1", "jobs"]:
             job = self.add(f"01J{len(self.jobs)}", **request.body)

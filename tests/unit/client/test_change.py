@@ -26,6 +26,7 @@ VERBS = [
 def test_a_move_is_sent_once_and_told(
     api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str, said: bytes
 ) -> None:
+    api.add("01J")
     api.answers[path] = ok(JOB, 202)
     ran = joblane(*verb)
     assert (0, said, "") == (ran.code, ran.stdout, ran.said)
@@ -37,6 +38,7 @@ def test_a_move_is_sent_once_and_told(
 def test_a_refused_move_says_why(
     api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str, said: bytes
 ) -> None:
+    api.add("01J")
     api.answers[path] = CONFLICT
     ran = joblane(*verb)
     assert (64, b"") == (ran.code, ran.stdout), said
@@ -44,7 +46,8 @@ def test_a_refused_move_says_why(
 
 
 def test_a_move_whose_answer_is_lost_is_not_sent_again(api: FakeApi, joblane: Joblane) -> None:
-    api.faults += [CUT]
+    api.add("01J")
+    api.more = lambda request: CUT if request.method == "POST" else None
     assert 69 == joblane("cancel", "01J").code
     assert 1 == api.count("POST", "/v1/jobs/01J/cancel")
 
@@ -137,6 +140,7 @@ def test_a_key_that_no_header_can_hold_is_refused_here(api: FakeApi, key: str) -
 def test_a_reason_goes_along(
     api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str, said: bytes
 ) -> None:
+    api.add("01J")
     api.answers[path] = ok(JOB, 202)
     assert said == joblane(*verb, "--reason", "wrong input").stdout
     (request,) = [request for request in api.requests if request.path == path]

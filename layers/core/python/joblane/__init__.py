@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         WaitTimeoutError,
     )
     from joblane.client.follow import FollowPolicy
+    from joblane.client.group_follow import GroupNews
+    from joblane.client.groups import Groups
     from joblane.client.job_calls import SubmissionFields
     from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult
     from joblane.client.transport import Certificate
@@ -56,6 +58,8 @@ __all__ = [
     "Context",
     "FollowError",
     "FollowPolicy",
+    "GroupNews",
+    "Groups",
     "InputError",
     "Job",
     "JobFailedError",
@@ -89,6 +93,8 @@ _MODULES = {
     "Client": "client.clients",
     "Context": "handler.job",
     "FollowPolicy": "client.follow",
+    "GroupNews": "client.group_follow",
+    "Groups": "client.groups",
     "Job": "handler.job",
     "JobRef": "client.refs",
     "JobType": "handler.job_type",

@@ -30,6 +30,12 @@ class JobJson(TypedDict, total=False):
     heartbeat_timeout_s: float | None
     target: str | None
     command: list[str]
+    assigned: str | None
+    """Name of the only agent that may run it."""
+    group: str | None
+    """Id of the group that it is a member of."""
+    members: int | None
+    """Number of members, of a group."""
     created_at: str
     started_at: str | None
     ended_at: str | None
@@ -65,6 +71,34 @@ class LogPage(TypedDict, total=False):
     """State of the job when the page was read."""
     complete: bool
     """True when no record can follow this page."""
+
+
+class MemberJson(TypedDict, total=False):
+    """A member of a group: the job of one agent."""
+
+    agent: str
+    index: int
+    """Its number in the group, from 0, in the order of the agents' names."""
+    id: str | None
+    """Id of its job; None before it has begun."""
+    state: str
+    """That of its job; `waiting` before it has begun, and `skipped` or `cancelled` if the group was
+    stopped before."""
+    reason: str
+    attempt: int
+    exit_code: int | None
+    outcome: str | None
+    started_at: str | None
+    ended_at: str | None
+
+
+class GroupPage(TypedDict, total=False):
+    """An answer of `GET /v1/groups/{id}`: the group, and members in their order."""
+
+    group: JobJson
+    entries: list[MemberJson]
+    limit: int
+    next: str | None
 
 
 class JobPage(TypedDict, total=False):
@@ -132,6 +166,23 @@ def log_page(answer: object) -> LogPage:
     found = as_object(answer, "a page of a log")
     found["entries"] = rows(found)
     return cast("LogPage", found)
+
+
+def group_page(answer: object) -> GroupPage:
+    """Check that an answer is a page of a group. Raises `AnswerError`."""
+    found = as_object(answer, "a group")
+    found["group"] = job_json(found.get("group"))
+    for row in rows(found):
+        if not isinstance(row.get("index"), int) or not isinstance(row.get("state"), str):
+            raise AnswerError("a member of the group cannot be read: it has no index or no state")
+    return cast("GroupPage", found)
+
+
+def is_group(job: JobJson) -> bool:
+    """Whether a job is a group, whose members are jobs of one agent each."""
+    target = job.get("target")
+    single = target is None or target == "_any" or target.startswith("host:")
+    return job.get("members") is not None or not single
 
 
 def rows(answer: object) -> list[dict[str, Any]]:

@@ -23,15 +23,15 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 from urllib.parse import quote
 
-from joblane.client.errors import InputError
+from joblane.client.errors import AnswerError, InputError
 
 if TYPE_CHECKING:
-    from joblane.client.clients import BaseClient
     from joblane.client.connection import AsyncConnection, Connection
 
 LIST_MAX = 100
 """Most entries in one answer of the API."""
 
+C = TypeVar("C")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -79,6 +79,12 @@ Call: TypeAlias = Generator[Request | Sleep, Any, T]
 Stream: TypeAlias = Generator[Request | Sleep | Item[T], Any, None]
 
 
+class Caller(Generic[C]):
+    """What has calls as its methods; C is the connection that runs them."""
+
+    _connection: C
+
+
 class ApiCall(Generic[P, T]):
     """Method of both clients that runs a call: `Client` blocks, `AsyncClient` awaits.
 
@@ -90,18 +96,16 @@ class ApiCall(Generic[P, T]):
             yield Item((yield from call(client, *args, **kwargs)))
 
         @wraps(call)
-        def run(client: "BaseClient[Any, Any]", *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
+        def run(client: Caller[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
             return client._connection.result(as_stream(client, *args, **kwargs))  # noqa: SLF001
 
         self._call, self._run = call, run
 
     @overload
-    def __get__(
-        self, client: "BaseClient[Any, Connection]", owner: object = None
-    ) -> Callable[P, T]: ...
+    def __get__(self, client: "Caller[Connection]", owner: object = None) -> Callable[P, T]: ...
     @overload
     def __get__(
-        self, client: "BaseClient[Any, AsyncConnection]", owner: object = None
+        self, client: "Caller[AsyncConnection]", owner: object = None
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
     def __get__(
@@ -117,18 +121,18 @@ class ApiStream(Generic[P, T]):
 
     def __init__(self, call: Callable[Concatenate[Any, P], Stream[T]]) -> None:
         @wraps(call)
-        def run(client: "BaseClient[Any, Any]", *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
+        def run(client: Caller[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
             return client._connection.run(call(client, *args, **kwargs))  # noqa: SLF001
 
         self._call, self._run = call, run
 
     @overload
     def __get__(
-        self, client: "BaseClient[Any, Connection]", owner: object = None
+        self, client: "Caller[Connection]", owner: object = None
     ) -> Callable[P, Iterator[T]]: ...
     @overload
     def __get__(
-        self, client: "BaseClient[Any, AsyncConnection]", owner: object = None
+        self, client: "Caller[AsyncConnection]", owner: object = None
     ) -> Callable[P, AsyncGenerator[T, None]]: ...
     @overload
     def __get__(
@@ -186,6 +190,24 @@ def ask(path: str, body: Mapping[str, Any]) -> Call[Any]:
     """Send a POST that changes nothing, again after a failure. Raises `InputError` as `act`."""
     headers = {"Content-Type": "application/json"}
     return (yield Request("POST", path, None, _encoded(body), headers, Retries.IDEMPOTENT))
+
+
+def sweep(
+    path: str, what: str, reason: str | None, params: Mapping[str, str] | None = None
+) -> Stream[dict[str, Any]]:
+    """Send a POST for each page of jobs, until there are no more; yields the answers.
+
+    `what` is expected, for the message of `AnswerError`.
+    """
+    given = dict(params or {})
+    while True:
+        answer = yield from act("POST", path, reason=reason, params=given)
+        if not isinstance(answer, dict):
+            raise AnswerError(f"the API's answer is not {what}")
+        yield Item(answer)
+        if not answer.get("next"):
+            return
+        given["next"] = str(answer["next"])
 
 
 def segment(name: str, what: str) -> str:

@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from joblane.client.answers import JobJson
+from joblane.client.calls import Caller
 from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.errors import KeyFullError
+from joblane.client.groups import Groups
 from joblane.client.job_calls import JobCalls, SubmissionFields, is_typed
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
@@ -35,7 +37,7 @@ P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 
 
-class BaseClient(JobCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Generic[J, C]):
+class BaseClient(JobCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]):
     """The calls of the API; J is the client's type of a job, C the connection that runs them."""
 
     _connect: type[C]
@@ -67,6 +69,11 @@ class BaseClient(JobCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Generic[J, C
     def url(self) -> str:
         """Base URL of the API."""
         return self._connection.url
+
+    @property
+    def groups(self) -> Groups[J, C]:
+        """The calls that concern groups: jobs that became one job for each agent."""
+        return Groups(self._connection, self._handle, self._policy)
 
 
 class Client(BaseClient[JobRef, Connection]):

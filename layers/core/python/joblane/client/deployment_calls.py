@@ -9,12 +9,12 @@ from joblane.client.calls import (
     ApiCall,
     ApiStream,
     Call,
-    Item,
     Stream,
     act,
     ask,
     get,
     segment,
+    sweep,
 )
 from joblane.client.errors import InputError
 from joblane.client.log_calls import job_path
@@ -181,15 +181,8 @@ def _ask(agent: str, command: str, reason: str | None) -> Call[dict[str, Any]]:
 def _pages(
     queue: str, action: str, job_type: str | None, reason: str | None
 ) -> Stream[dict[str, Any]]:
-    path = f"{_path(queue)}/{action}"
     params = {} if job_type is None else {"type": job_type}
-    while True:
-        done = yield from act("POST", path, reason=reason, params=params)
-        answer = as_object(done, "a page of jobs")
-        yield Item(answer)
-        if not answer.get("next"):
-            return
-        params = {**params, "next": str(answer["next"])}
+    return sweep(f"{_path(queue)}/{action}", "a page of jobs", reason, params)
 
 
 def _path(queue: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
-from joblane.client.answers import JobJson, LogRecord
+from joblane.client.answers import JobJson, LogRecord, is_group
 from joblane.client.errors import JobFailedError, KeyFullError, ResultError
 from joblane.handler.job_type import JobType
 from joblane.job.lifecycle import ENDED, State
@@ -161,6 +161,10 @@ def result_of(handler: JobType[Any, S], data: JobJson) -> S:
     if data["state"] != State.COMPLETED:
         reason = data.get("reason") or "no reason given"
         raise JobFailedError(f"job {data['id']} is {data['state']}: {reason}", job=dict(data))
+    if is_group(data):
+        raise ResultError(
+            f"group {data['id']} has no result; its members have, see client.groups.members"
+        )
     from pydantic import ValidationError  # noqa: PLC0415 - most commands need no models
 
     if not handler.has_result:

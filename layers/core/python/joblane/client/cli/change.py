@@ -1,12 +1,12 @@
 """The commands that change jobs: `cancel`, `retry`, `delete`, `dlq`, `requeue`, and the like."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from joblane.client.cli import exit_codes, job_text, tables, terminal
+from joblane.client.answers import is_group
+from joblane.client.cli import groups, job_text, tables, terminal
 from joblane.client.cli.formats import printable
 from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, connect, limit_of
 
@@ -26,18 +26,27 @@ dead_letters = typer.Typer(
 
 @commands.command()
 def cancel(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
-    """Cancel a job; a running job is stopped.
+    """Cancel a job; a running job is stopped. Of a group, all its jobs.
 
     A running job gets SIGTERM, and SIGKILL after 10 s.
     """
-    job = connect(ctx).cancel(job_id, reason=reason)
+    client = connect(ctx)
+    if is_group(client.get(job_id).data):
+        pages = client.groups.cancel(job_id, reason=reason)
+        groups.run_pages(pages, "cancelled", as_json=json)
+        return
+    job = client.cancel(job_id, reason=reason)
     _print_job(job, str(job.data.get("note") or ""), as_json=json)
 
 
 @commands.command()
 def retry(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
-    """Restart a failed or dead job: same id, attempts reset."""
-    _print_job(connect(ctx).retry(job_id, reason=reason), as_json=json)
+    """Restart a failed or dead job: same id, attempts reset. Of a group, those that failed."""
+    client = connect(ctx)
+    if is_group(client.get(job_id).data):
+        groups.run_pages(client.groups.retry(job_id, reason=reason), "retried", as_json=json)
+        return
+    _print_job(client.retry(job_id, reason=reason), as_json=json)
 
 
 @commands.command()
@@ -68,8 +77,8 @@ def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Js
 
 @commands.command()
 def delete(ctx: typer.Context, job_id: JobId, *, reason: Reason = None) -> None:
-    """Delete a job that is not running, and its output."""
-    connect(ctx).delete(job_id, reason=reason)
+    """Delete a job that is not running, and its output. Of a group, all its jobs as well."""
+    groups.delete(connect(ctx), job_id, reason)
 
 
 @commands.command()
@@ -86,7 +95,7 @@ def requeue(
     For jobs whose messages were lost. Jobs do not change, and none runs twice: agents discard
     surplus messages.
     """
-    _print_progress(connect(ctx).requeue(queue, type_, reason=reason), "requeued", as_json=json)
+    groups.run_pages(connect(ctx).requeue(queue, type_, reason=reason), "requeued", as_json=json)
 
 
 @commands.command()
@@ -99,7 +108,7 @@ def restart_failed(
     json: Json = False,
 ) -> None:
     """Restart all failed and dead jobs: same ids, attempts reset."""
-    _print_progress(
+    groups.run_pages(
         connect(ctx).restart_failed(queue, type_, reason=reason), "restarted", as_json=json
     )
 
@@ -140,21 +149,3 @@ def dlq_dismiss(
 def _print_job(job: "JobRef", message: str | None = None, *, as_json: bool) -> None:
     said = job.reason if message is None else message
     terminal.show(job.data, lambda: printable(f"{job.id} {job.state}: {said}"), as_json=as_json)
-
-
-def _print_progress(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
-    """Run all pages and print the sums; exits with 64 if a job was refused."""
-    examined, done = 0, 0
-    refused: list[dict[str, Any]] = []
-    for page in pages:
-        examined += page.get("examined", 0)
-        done += page.get(name, 0)
-        refused += page.get("refused", [])
-    if as_json:
-        terminal.document({"examined": examined, name: done, "refused": refused})
-    else:
-        terminal.text(f"{name} {done} of {examined} jobs examined")
-        for entry in refused:
-            terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
-    if refused:
-        raise typer.Exit(exit_codes.REFUSED)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from joblane.client.answers import JobJson
+from joblane.client.answers import JobJson, is_group
 from joblane.client.errors import (
     AccessError,
     AnswerError,
@@ -15,6 +15,7 @@ from joblane.client.errors import (
 )
 
 INTERNAL: Final = 1
+NOT_ALL: Final = 1
 USAGE: Final = 2
 REFUSED: Final = 64
 NOT_FOUND: Final = 66
@@ -51,6 +52,8 @@ Exit codes
   128+N  signal N ended the job (137: killed, for example by its memory limit)
    70  the job ended without an exit code: it never ran, or its agent was lost
   130  interrupted (Ctrl-C); a line on stderr says whether the job is still running
+    1  of a group (--target _all or a label): not all of its jobs completed, or no agent matched;
+       0 if all completed
    64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
 
@@ -58,7 +61,7 @@ WAIT_EPILOG: Final = """\b
 Exit codes
     0  all jobs completed
   124  a job did not end in time, or timed out
-  that of the first job that did not complete, as `joblane run` gives it
+  that of the first job that did not complete, as `joblane run` gives it; 1 for a group
   64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
 
@@ -80,7 +83,9 @@ def of_error(error: JoblaneError) -> int:
 
 
 def of_job(job: JobJson) -> int:
-    """Exit code of `run` for a job that has ended."""
+    """Exit code of `run` for a job, or a group, that has ended."""
+    if is_group(job):
+        return 0 if job.get("state") == "completed" else NOT_ALL
     if job.get("state") == "completed":
         return _number(job.get("exit_code")) or 0
     signal = _number(job.get("signal"))

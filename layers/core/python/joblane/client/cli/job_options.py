@@ -13,7 +13,7 @@ import typer
 
 from joblane.client.cli import terminal
 from joblane.client.cli.options import IdempotencyKey
-from joblane.client.errors import AnswerError, ServerError, UnreachableError
+from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb")
 
 LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
+
+OF_TARGETS = ("reply_timeout_s", "max_concurrency", "max_failures")
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -158,6 +160,35 @@ class JobOptions:
         Literal["fail-stale", "block"] | None,
         typer.Option(help="With --key: what happens to a job whose agent was lost."),
     ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET",
+            help="Agents that it is for: _any, _all, host:NAME, or KEY:VALUE of a label, such as"
+            " group:web.dev. With _all or a label it runs on every agent that matches.",
+        ),
+    ] = None
+    reply_timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="With --target: an agent that has not started the job by then did not respond"
+            " (default: 60).",
+        ),
+    ] = None
+    max_concurrency: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="With --target of several agents: most jobs that run at once."
+        ),
+    ] = None
+    max_failures: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With --max-concurrency: if more jobs fail, no further ones are begun.",
+        ),
+    ] = None
     items: Annotated[
         int | None,
         typer.Option(
@@ -205,6 +236,21 @@ class JobOptions:
     def _params(self) -> dict[str, Any]:
         return {} if self.params is None else json_object("--params", self.params)
 
+    def _target(self) -> str | None:
+        """The target, checked as the API does. Raises `InputError`."""
+        if self.target is None:
+            for name in OF_TARGETS:
+                if getattr(self, name) is not None:
+                    raise typer.BadParameter(f"{_option(name)} needs --target")
+            return None
+        from joblane.target.match import parse_target  # noqa: PLC0415 - pydantic takes 0.2 s
+
+        try:
+            parse_target(self.target)
+        except ValueError as error:
+            raise InputError(f"--target {error}") from error
+        return self.target
+
     def _fields(self, attempts: int | None) -> dict[str, Any]:
         """Fields of the submission: each is the option of its name, except those set here."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -225,6 +271,7 @@ class JobOptions:
             "secret_env": _pairs("--secret-env", self.secret_env),
             "labels": _pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
+            "target": self._target(),
             "run_at": _time("--run-at", self.run_at),
             "deadline": _time("--deadline", self.deadline),
         }

@@ -27,6 +27,8 @@ def jobs_table(entries: Sequence[Mapping[str, Any]], now: datetime, screen: Scre
     fixed = len(columns)
     if any(job.get("name") for job in entries):
         columns["NAME"] = [job.get("name") for job in entries]
+    if any(job.get("target") for job in entries):
+        columns["TARGET"] = [target(job) for job in entries]
     if screen.width is None or screen.width >= WIDE:
         columns["REASON"] = [job.get("reason") or None for job in entries]
     columns["COMMAND"] = [command(job) for job in entries]
@@ -93,6 +95,12 @@ def command(data: Mapping[str, Any]) -> str:
     if isinstance(words, list) and all(isinstance(word, str) for word in words):
         return shlex.join(words)
     return plain(words)
+
+
+def target(data: Mapping[str, Any]) -> str:
+    """The target of a job, and how many members a group has."""
+    members = data.get("members")
+    return f"{plain(data.get('target'))}{'' if members is None else f' ({members})'}"
 
 
 def exit_status(data: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from joblane.client.answers import rows
-from joblane.client.cli import exit_codes, formats, job_text, tables, terminal
+from joblane.client.answers import is_group, rows
+from joblane.client.cli import exit_codes, formats, groups, job_text, tables, terminal
 from joblane.client.cli.options import GiveUp, JobId, Json, Next, Raw, connect, limit_of
+from joblane.client.errors import RequestError
 
 commands = typer.Typer()
 
@@ -77,11 +78,28 @@ def ls(  # noqa: PLR0913 - the filters of the API
 
 
 @commands.command()
-def get(ctx: typer.Context, job_id: JobId, *, raw: Raw = False, json: Json = False) -> None:
-    """Show a job and its timeline."""
-    data = connect(ctx).get(job_id).data
+def get(
+    ctx: typer.Context,
+    job_id: JobId,
+    *,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Of a group: only jobs that are not completed.")
+    ] = False,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Show a job and its timeline; of a group also its jobs, one for each agent.
+
+    --json prints the job, or {"group": job, "members": [...]}.
+    """
+    client = connect(ctx)
+    data = client.get(job_id).data
     shown = formats.plain if raw else formats.printable
-    terminal.show(data, lambda: job_text.job_details(data, datetime.now(UTC), shown), as_json=json)
+    text = job_text.job_details(data, datetime.now(UTC), shown)
+    if is_group(data):
+        groups.show(client, data, text, failed=failed, as_json=json)
+    else:
+        terminal.show(data, lambda: text, as_json=json)
 
 
 @commands.command()
@@ -101,28 +119,44 @@ def logs(  # noqa: PLR0913 - the command's options
             help="Start with the last N lines of all attempts, 768 KB at most.",
         ),
     ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="Of a group: only the output of this agent's job."),
+    ] = None,
     give_up_s: GiveUp = 300,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Print the output of a job.
+    """Print the output of a job, or of all jobs of a group.
 
     Its stdout goes to stdout, its stderr to stderr, byte for byte; a terminal shows control
     characters other than colours escaped unless --raw is given. With -f, requests are retried
     while the API does not answer, and each record is printed once. --json prints one record per
     line: {attempt, seq, stream, time, text | base64}.
+
+    Each line of a group's output begins with the name of the agent; the jobs follow one another in
+    the order of these names. With -f they come when they have ended, at most 64 KB of each.
     """
+    from joblane.client.cli.group_follower import GroupFollower  # noqa: PLC0415
     from joblane.client.cli.log_follower import LogFollower, LogWriter, as_json  # noqa: PLC0415
 
+    client = connect(ctx)
+    if host is not None:
+        job_id = groups.job_of(client, job_id, host)
     writer = LogWriter(raw=raw)
     show = as_json if json else writer
-    client = connect(ctx)
     try:
         if follow:
             LogFollower(client, give_up_s, show).follow(job_id, tail)
         else:
             for record in client.logs(job_id, tail=tail):
                 show([record])
+    except RequestError:
+        group = client.get(job_id).data
+        if host is not None or not is_group(group):
+            raise
+        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail)
+        follower.follow(job_id) if follow else follower.show_all(job_id)
     finally:
         writer.end()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from joblane.client.answers import is_group
 from joblane.client.cli import exit_codes, terminal
 from joblane.client.cli.job_options import JobOptions, with_job_options
 from joblane.client.cli.options import GiveUp, Json, Raw, connect
@@ -41,6 +42,10 @@ def run(
     escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
     no terminal, leaves it running. The job has one attempt unless --attempts is given. --json
     prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}.
+
+    With --target _all or a label, the command runs on every agent that matches. A line on stderr
+    says how each host did when it has ended, followed by its output, with the host in front of each
+    line; the exit code is 0 if all completed. --json then has {"member": member} and "agent" too.
     """
     client = connect(ctx)
     try:
@@ -50,13 +55,14 @@ def run(
         raise typer.Exit(exit_codes.INTERRUPTED) from error
     _note_admission(job)
     try:
-        _follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
+        follow = _follow_group if is_group(job.data) else _follow
+        follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
     except KeyboardInterrupt as error:
         _interrupted(client, job)
         raise typer.Exit(exit_codes.INTERRUPTED) from error
     except JoblaneError as error:
         terminal.explain(error)
-        terminal.note(f"job {job.id} continues; follow it with: joblane logs -f {job.id}")
+        terminal.note(f"{_what(job)} continues; follow it with: joblane logs -f {job.id}")
         raise typer.Exit(exit_codes.of_error(error)) from error
     raise typer.Exit(exit_codes.of_job(job.data))
 
@@ -74,23 +80,34 @@ def _interrupted(client: "Client", job: "JobRef") -> None:
     """Cancel the job if the person confirms; a second Ctrl-C leaves it running."""
     try:
         if _confirms_cancel(job):
-            note = str(client.cancel(job.id).data.get("note") or "cancelled")
-            terminal.note(f"job {job.id}: {note}")
+            terminal.note(f"{_what(job)}: {_cancelled(client, job)}")
             return
     except KeyboardInterrupt:
         terminal.write(b"\n", stderr=True)  # ends the line of the question
     except JoblaneError as error:
         terminal.explain(error)
     terminal.note(
-        f"job {job.id} continues; follow it with: joblane logs -f {job.id}"
+        f"{_what(job)} continues; follow it with: joblane logs -f {job.id}"
         f" or cancel it with: joblane cancel {job.id}"
     )
+
+
+def _cancelled(client: "Client", job: "JobRef") -> str:
+    """Cancel the job, or all members of the group. Returns what was done."""
+    if not is_group(job.data):
+        return str(client.cancel(job.id).data.get("note") or "cancelled")
+    done = sum(page.get("cancelled", 0) for page in client.groups.cancel(job.id))
+    return f"{done} of its jobs are cancelled; those that had not begun never do"
+
+
+def _what(job: "JobRef") -> str:
+    return f"{'group' if is_group(job.data) else 'job'} {job.id}"
 
 
 def _confirms_cancel(job: "JobRef") -> bool:
     if not (terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stderr)):
         return False
-    terminal.write(f"\njoblane: cancel job {job.id}? [y/N] ".encode(), stderr=True)
+    terminal.write(f"\njoblane: cancel {_what(job)}? [y/N] ".encode(), stderr=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
@@ -111,6 +128,20 @@ def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_u
         terminal.json_line({"ended": job.data})
     if job.state != "completed":
         terminal.note(f"job {job.id} {job.state}: {job.reason or 'no reason given'}")
+
+
+def _follow_group(
+    client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float
+) -> None:
+    from joblane.client.cli.group_follower import GroupFollower  # noqa: PLC0415
+
+    if as_json:
+        terminal.json_line({"submitted": job.data})
+    elif terminal.is_terminal(sys.stderr):
+        terminal.note(_what(job))
+    job.data = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
+    if as_json:
+        terminal.json_line({"ended": job.data})
 
 
 def _log_lines(records: Sequence["LogRecord"]) -> None:

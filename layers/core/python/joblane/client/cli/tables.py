@@ -20,6 +20,8 @@ COLOURS: Mapping[str, str] = {
     "retry": "yellow",
     "stale": "yellow",
     "expired": "yellow",
+    "processing": "cyan",
+    "partial_failure": "yellow",
     "alive": "green",
     "lost": "red",
 }

@@ -1,0 +1,115 @@
+"""Following a group: which page of its members to read next, and which of them have ended. No I/O.
+
+Only pages with members that have not ended are read again, one after the other, and then there is a
+pause. What is kept is a cursor for each page, and the members that were shown of such pages.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from joblane.client.answers import GroupPage, JobJson, MemberJson
+from joblane.client.calls import Call, Item, Stream
+from joblane.client.follow import FollowPolicy, News, Poll, Runtime
+from joblane.job.lifecycle import ENDED
+
+GROUP = FollowPolicy(busy_s=0.2, idle_share=0.2, idle_max_s=5.0)
+"""Intervals of following a group: 0.2 s while members end, and up to 5 s without news."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNews:
+    """What was read of a group."""
+
+    group: JobJson
+    """The group's job."""
+    ended: list[MemberJson]
+    """Members that have ended since they were read last, each once."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """Which page is next. Pages are numbered from 0."""
+
+    cursors: list[str | None] = field(default_factory=lambda: [None])
+    """Cursor of each page that is known of; that of the first is None."""
+    over: set[int] = field(default_factory=set)
+    """Pages whose members have all ended."""
+    shown: dict[int, set[int]] = field(default_factory=dict)
+    """Members that were shown as ended, of pages that are not over."""
+    at: int | None = 0
+    """The page to read next; None if all are over, and only the group's job is read."""
+    last: bool = False
+    """Whether the group had ended before this pass over its pages."""
+    begins: bool = True
+    """Whether the next page is the first one of a pass."""
+
+    def take(self, page: GroupPage) -> tuple[GroupNews, News]:
+        """Note an answer: what is new, and when to read on."""
+        ended = page["group"]["state"] in ENDED
+        if self.begins:
+            self.last = ended
+        if self.at is None:
+            return GroupNews(page["group"], []), News(changed=ended, done=ended)
+        new = self._new(self.at, page["entries"])
+        if page.get("next") and self.at + 1 == len(self.cursors):
+            self.cursors.append(page["next"])
+        if all(member["state"] in ENDED for member in page["entries"]) and (
+            page["entries"] or ended
+        ):
+            self.over.add(self.at)
+            self.shown.pop(self.at, None)
+        following = None if self._none_begun(page) else self._first(self.at + 1)
+        self.begins = following is None
+        self.at = self._first(0) if following is None else following
+        done = following is None and self.last
+        news = News(changed=bool(new), more=following is not None, done=done)
+        return GroupNews(page["group"], new), news
+
+    def _new(self, number: int, members: list[MemberJson]) -> list[MemberJson]:
+        shown = self.shown.setdefault(number, set())
+        new = [each for each in members if each["state"] in ENDED and each["index"] not in shown]
+        shown.update(each["index"] for each in new)
+        return new
+
+    def _none_begun(self, page: GroupPage) -> bool:
+        """Whether no member of a page has begun: then none of a later page has."""
+        open_ = [member for member in page["entries"] if member["state"] not in ENDED]
+        return (
+            not self.last
+            and bool(open_)
+            and all(member.get("id") is None for member in page["entries"])
+        )
+
+    def _first(self, number: int) -> int | None:
+        """The first page from a number on that is not over."""
+        left = (each for each in range(number, len(self.cursors)) if each not in self.over)
+        return next(left, None)
+
+
+def follow_group(
+    read: Callable[[str | None], Call[GroupPage]],
+    head: Callable[[], Call[JobJson]],
+    policy: FollowPolicy,
+    runtime: Runtime | None,
+) -> Stream[GroupNews]:
+    """Yield what each answer has that is new, until the group has ended and all was read.
+
+    `read` reads the page at a cursor, `head` the group's job.
+    """
+    reading = Reading()
+    found: GroupNews
+
+    def ask() -> Call[GroupPage]:
+        if reading.at is None:
+            return {"group": (yield from head()), "entries": []}
+        return (yield from read(reading.cursors[reading.at]))
+
+    def judge(page: GroupPage) -> News:
+        nonlocal found
+        found, news = reading.take(page)
+        return news
+
+    poll = Poll(ask, judge, policy, runtime or Runtime())
+    while not poll.done:
+        yield from poll.answer()
+        yield Item(found)

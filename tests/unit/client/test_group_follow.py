@@ -1,0 +1,134 @@
+"""Which pages of a group a follower reads, and what it shows of them."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joblane.client.answers import GroupPage
+from joblane.client.group_follow import Reading
+from joblane.target.group import MOST_MEMBERS, PAGE
+
+
+@dataclass
+class Group:
+    """Members that have begun up to a number, and some of which have ended."""
+
+    members: int
+    begun: int = 0
+    ended: set[int] = field(default_factory=set)
+    stopped: bool = False
+    reads: list[int | None] = field(default_factory=list)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the group has ended."""
+        return len(self.ended) == (self.begun if self.stopped else self.members)
+
+    def read(self, number: int | None) -> GroupPage:
+        """Read a page, or the group's job alone."""
+        self.reads.append(number)
+        state = "completed" if self.settled else "processing"
+        job: Any = {"id": "01JG", "state": state, "members": self.members}
+        if number is None:
+            return {"group": job, "entries": []}
+        end = min((number + 1) * PAGE, self.members)
+        entries: list[Any] = [self.member(index) for index in range(number * PAGE, end)]
+        cursor = str(number + 1) if end < self.members else None
+        return {"group": job, "entries": entries, "next": cursor}
+
+    def member(self, index: int) -> dict[str, Any]:
+        """A member as the API answers it."""
+        if index in self.ended:
+            return {"index": index, "id": f"{index}", "state": "completed"}
+        if index < self.begun:
+            return {"index": index, "id": f"{index}", "state": "active"}
+        return {"index": index, "id": None, "state": "skipped" if self.stopped else "waiting"}
+
+
+def one_pass(reading: Reading, group: Group, shown: Counter[int]) -> bool:
+    """Read until the next pause. Returns whether all was read."""
+    while True:
+        number = reading.at
+        assert number is None or reading.cursors[number] == (str(number) if number else None)
+        news, pace = reading.take(group.read(number))
+        shown.update(member["index"] for member in news.ended)
+        if not pace.more:
+            return pace.done
+
+
+@given(st.data())
+def test_every_member_is_shown_once_in_any_order_of_ends(data: st.DataObject) -> None:
+    """Members begin and end between any two passes; a group may be stopped on the way."""
+    group = Group(data.draw(st.integers(0, 3 * PAGE + 1), label="members"))
+    reading, shown, done = Reading(), Counter[int](), False
+    for _ in range(data.draw(st.integers(0, 4), label="passes")):
+        group.begun = data.draw(st.integers(group.begun, group.members), label="begun")
+        left = sorted(set(range(group.begun)) - group.ended)
+        group.ended |= set(data.draw(st.lists(st.sampled_from(left))) if left else [])
+        done = done or one_pass(reading, group, shown)
+        assert not done or group.settled
+        assert group.ended <= shown.keys()
+    group.stopped = data.draw(st.booleans(), label="stopped")
+    group.begun = group.begun if group.stopped else group.members
+    group.ended |= set(range(group.begun))
+    for _ in range(2):
+        done = done or one_pass(reading, group, shown)
+    assert done
+    assert dict.fromkeys(range(group.members), 1) == shown
+
+
+def test_a_page_whose_members_have_ended_is_not_read_again() -> None:
+    group = Group(3 * PAGE, begun=3 * PAGE, ended=set(range(2 * PAGE)))
+    reading, shown = Reading(), Counter[int]()
+    one_pass(reading, group, shown)
+    assert [0, 1, 2] == group.reads
+    for _ in range(3):
+        one_pass(reading, group, shown)
+    assert [0, 1, 2, 2, 2, 2] == group.reads
+    assert [2] == list(reading.shown)
+
+
+def test_pages_that_have_not_begun_are_not_read() -> None:
+    """A group with 10,000 members of which 10 run at once is two pages for a follower."""
+    group = Group(MOST_MEMBERS, begun=10)
+    reading, shown = Reading(), Counter[int]()
+    one_pass(reading, group, shown)
+    assert [0, 1] == group.reads
+
+
+def test_ten_thousand_members_cost_a_page_for_each_hundred_and_one_request_at_the_end() -> None:
+    group = Group(MOST_MEMBERS, begun=MOST_MEMBERS)
+    reading, shown = Reading(), Counter[int]()
+    assert not one_pass(reading, group, shown)
+    group.ended = set(range(MOST_MEMBERS))
+    one_pass(reading, group, shown)
+    while not one_pass(reading, group, shown):
+        pass
+    assert MOST_MEMBERS == len(shown)
+    assert not reading.shown
+    assert len(group.reads) <= 2 * math.ceil(MOST_MEMBERS / PAGE) + 1
+
+
+@pytest.mark.parametrize("state", ["expired", "cancelled", "skipped"])
+def test_a_group_that_ends_before_it_has_members_is_all_there_is(state: str) -> None:
+    reading = Reading()
+    page: GroupPage = {"group": {"id": "01JG", "state": "scheduled"}, "entries": []}
+    _, pace = reading.take(page)
+    assert (False, False) == (pace.more, pace.done)
+    page["group"]["state"] = state
+    _, pace = reading.take(page)
+    assert pace.done
+
+
+def test_a_member_in_a_state_that_is_not_known_does_not_keep_a_follower_for_ever() -> None:
+    group = Group(2, begun=2, ended={0, 1})
+    reading = Reading()
+    page = group.read(0)
+    page["entries"][1]["state"] = "newer"
+    news, pace = reading.take(page)
+    assert ([0], True) == ([member["index"] for member in news.ended], pace.done)
