@@ -137,8 +137,11 @@ class ApiStack(FunctionStack):
                     (resources.output(), resources.results()),
                     OBJECTS,
                 ),
-                # The progress of running jobs is in the heartbeats of their agents.
-                Grant(("dynamodb:GetItem",), (resources.table("agents"),)),
+                # Heartbeats have the progress of running jobs, and the labels that targets name.
+                Grant(
+                    ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"),
+                    (resources.table("agents"),),
+                ),
             ],
         )
 

@@ -53,6 +53,7 @@ from joblane.service.wake_up import send_wake_up
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
+    from joblane.service.targets import Targets
     from joblane.service.typed import TypedAdmission
 
 
@@ -111,6 +112,7 @@ def build(
         days=settings.retention.logs_days,
         clock=clock,
     )
+    agents = AgentStore(dynamodb, settings.agents_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _typed(dynamodb, settings.types_table))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
@@ -126,6 +128,20 @@ def build(
     keyed = KeyAdmission(jobs, rules, partial(send_wake_up, lanes), settings.retention)
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
+
+    @cache
+    def targets() -> "Targets":
+        # few jobs have a target, and the modules would be part of every cold start
+        from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
+        from joblane.service.group_expansion import Expansion  # noqa: PLC0415
+        from joblane.service.group_members import Members  # noqa: PLC0415
+        from joblane.service.targets import Targets  # noqa: PLC0415
+
+        groups = GroupStore(dynamodb, settings.jobs_table)
+        members = Members(groups, lanes, settings.retention, pool=pool)
+        expansion = Expansion(groups, members, settings.retention, app.now_ms)
+        return Targets(agents, expansion, random_bits, pool=pool)
+
     submitter = Submitter(
         jobs,
         payloads,
@@ -134,6 +150,7 @@ def build(
         admission=admission,
         keyed=keyed,
         limits=limits,
+        targets=targets,
         now_ms=app.now_ms,
         pool=pool,
         random_bits=random_bits,
@@ -142,7 +159,7 @@ def build(
         payloads,
         results,
         SettingsStore(dynamodb, settings.settings_table),
-        AgentStore(dynamodb, settings.agents_table),
+        agents,
     )
     job_routes(app, submitter, reader, views)
     operations = Operations(jobs, lanes, settings.retention, keyed)

@@ -68,7 +68,7 @@ ALLOWED = {
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("dynamodb:BatchWriteItem", "dynamodb:Query"), (OUTPUT,))
     | every(("s3:DeleteObject", "s3:GetObject"), (OBJECTS_OF_OUTPUT, RESULTS))
-    | {("dynamodb:GetItem", AGENTS)}
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
     "Admin": TRACES
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))

@@ -49,14 +49,14 @@ def test_a_group_and_its_roster_are_read_as_written(aws: Cloud):
     head = parent(aws, group, max_concurrency=7, max_failures=3)
     assert head == store(aws).get(JOB)
     agents = [f"web-{n}" for n in range(150)]
-    store(aws).put_roster(JOB, agents, 99)
+    store(aws).put_roster(group, agents, 99)
     assert (tuple(agents[:100]), tuple(agents[100:])) == (
-        store(aws).roster(JOB, 0),
-        store(aws).roster(JOB, 1),
+        store(aws).roster(group, 0),
+        store(aws).roster(group, 1),
     )
     assert [JOB] == [h.job_id for h in aws.jobs.page("acme", limit=10, before=None)[0]]
-    store(aws).delete_roster(JOB, 2)
-    assert () == store(aws).roster(JOB, 0)
+    store(aws).delete_roster(group)
+    assert () == store(aws).roster(group, 0)
 
 
 def test_a_member_is_in_no_list(aws: Cloud):

@@ -49,11 +49,15 @@ def _stop(state: str, why: str) -> Stop:
     return Stop(State.CANCELLED if state == State.CANCELLED else State.SKIPPED, why)
 
 
-def roster_key(group_id: str, page: int) -> Row:
-    """Primary key of the item with the agents of a page."""
-    return {"job_id": group_id, "sk": f"AGENTS#{page:04d}"}
+def roster_key(group: Group, page: int) -> Row:
+    """Primary key of the item with the agents of a page.
+
+    In the partition of the first member, whose id is random: two requests with the same
+    Idempotency-Key, which may find other agents, write two rosters.
+    """
+    return {"job_id": group.first, "sk": f"AGENTS#{page:04d}"}
 
 
-def roster_row(group_id: str, page: int, agents: Sequence[str], expires_at: int) -> Row:
+def roster_row(group: Group, page: int, agents: Sequence[str], expires_at: int) -> Row:
     """The item with the names of the agents of a page, in order; names have no spaces."""
-    return {**roster_key(group_id, page), "agents": " ".join(agents), "expires_at": expires_at}
+    return {**roster_key(group, page), "agents": " ".join(agents), "expires_at": expires_at}

@@ -24,23 +24,23 @@ class GroupChanged(Exception):
 class GroupStore(JobStore):
     """Reads and writes groups, beside jobs."""
 
-    def put_roster(self, group_id: str, agents: Sequence[str], expires_at: int) -> None:
-        """Write down the agents of a group that is to be put; the same ones again do no harm.
+    def put_roster(self, group: Group, agents: Sequence[str], expires_at: int) -> None:
+        """Write down the agents of a group that is to be put.
 
         One item for each page; a group in the table always has its roster.
         """
         for page, start in enumerate(range(0, len(agents), PAGE)):
             names = agents[start : start + PAGE]
-            self._table.put(roster_row(group_id, page, names, expires_at))
+            self._table.put(roster_row(group, page, names, expires_at))
 
-    def roster(self, group_id: str, page: int) -> tuple[str, ...]:
+    def roster(self, group: Group, page: int) -> tuple[str, ...]:
         """Read the agents of a page, in order; empty if the group was deleted."""
-        row = self._table.get(roster_key(group_id, page))
+        row = self._table.get(roster_key(group, page))
         return () if row is None else tuple(row["agents"].split(" "))
 
-    def delete_roster(self, group_id: str, pages: int) -> None:
+    def delete_roster(self, group: Group) -> None:
         """Delete the roster of a group."""
-        self._table.delete_many([roster_key(group_id, page) for page in range(pages)])
+        self._table.delete_many([roster_key(group, page) for page in range(group.pages)])
 
     def put_member(self, head: Head) -> bool:
         """Store the job of a member; False if it is there already. One write unit.

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from joblane.audit.records import Who
 from joblane.aws.group_items import group_value, read_group
 from joblane.aws.table import Item, Row, decoded, encoded
-from joblane.job.head import Head, PayloadObject
+from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
 from joblane.job.result import ResultObject
 from joblane.job.spec import TARGETING, Submission
@@ -105,6 +105,16 @@ def stored_spec(spec: Submission) -> str:
     refuse fields that they do not know.
     """
     return spec.model_dump_json(exclude_defaults=True, exclude={"concurrency", *TARGETING})
+
+
+def is_inline(head: Head) -> bool:
+    """Whether a new job has its submission in its head, and not in DATA or S3."""
+    if head.payload is not None:
+        return False
+    spec, beside = stored_spec(head.spec), trace_values(head.caller_trace)
+    beside |= concurrency_value(head.spec)
+    size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
+    return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
 
 def concurrency_value(spec: Submission) -> Row:

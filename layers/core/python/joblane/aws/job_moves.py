@@ -75,8 +75,18 @@ class JobMoves(JobTable):
         )
         return self._complete(row)
 
-    def move(self, head: Head, event: Event, step: Step, *, expires_at: int | None = None) -> Head:
+    def move(
+        self,
+        head: Head,
+        event: Event,
+        step: Step,
+        *,
+        expires_at: int | None = None,
+        to: Head | None = None,
+    ) -> Head:
         """Make a transition that `joblane.job.moves.plan` decided on `head`: one write.
+
+        `to` is `head` with what else changes, such as the agent that it is assigned to.
 
         Conditional on that head's state and epoch, so a decision is never applied to a job that
         has changed since:
@@ -88,7 +98,7 @@ class JobMoves(JobTable):
 
         Raises Refused with the job as it is.
         """
-        after = apply(head, event, step, expires_at)
+        after = apply(to or head, event, step, expires_at)
         sets, removes = change(head, after)
         shorter = len(after.timeline) <= len(head.timeline)
         steps, condition = [step], _as_seen(head)
@@ -172,12 +182,14 @@ class JobMoves(JobTable):
             self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
         return after
 
-    def rearm(self, head: Head, now_ms: int) -> None:
+    def rearm(self, head: Head, now_ms: int, *, at_ms: int | None = None) -> None:
         """Set when the requeue function handles a job next, after it has handled it.
 
-        Conditional on the `wake_at` that was handled; a refusal counts as success.
+        At `at_ms`, or when what is to come next is due (`rearmed`). Conditional on the `wake_at`
+        that was handled; a refusal counts as success.
         """
-        sets, removes = change(head, rearmed(head, now_ms))
+        after = rearmed(head, now_ms) if at_ms is None else replace(head, wake_at_ms=at_ms)
+        sets, removes = change(head, after)
         condition = Condition("#wake_at = :seen", {"seen": head.wake_at_ms or 0})
         try:
             self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)

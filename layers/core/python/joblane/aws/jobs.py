@@ -5,18 +5,11 @@ Submitted jobs are put here; `joblane.aws.job_claims` has the writes of agents, 
 """
 
 from joblane.aws.job_claims import JobClaims
-from joblane.aws.job_items import (
-    concurrency_value,
-    key,
-    stored_spec,
-    to_data,
-    to_row,
-    trace_values,
-)
+from joblane.aws.job_items import is_inline, key, stored_spec, to_data, to_row
 from joblane.aws.job_moves import JobMoves
 from joblane.aws.job_table import KeyBusy, Refused
 from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
-from joblane.job.head import DATA_DAYS, INLINE_SPEC_BYTES, Head
+from joblane.job.head import DATA_DAYS, Head
 
 __all__ = ["JobStore", "KeyBusy", "Refused"]
 
@@ -78,10 +71,7 @@ class JobStore(JobClaims, JobMoves):
 
     def _new_row(self, head: Head) -> Row:
         """The head's row; writes a long submission to DATA first."""
-        spec = stored_spec(head.spec)
-        beside = {**trace_values(head.caller_trace), **concurrency_value(head.spec)}
-        size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
-        inline = head.payload is None and size <= INLINE_SPEC_BYTES
+        spec, inline = stored_spec(head.spec), is_inline(head)
         if not inline:
             starts_ms = head.next_at_ms or head.timeline[0].at_ms
             self._table.put(to_data(head, spec, starts_ms // 1000 + DATA_DAYS * 86_400))

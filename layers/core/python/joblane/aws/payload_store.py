@@ -26,7 +26,7 @@ from botocore.exceptions import ClientError
 from joblane.aws.job_items import stored_spec
 from joblane.deployment.names import PAYLOADS
 from joblane.job.head import Head, PayloadObject, abridged
-from joblane.job.spec import Submission
+from joblane.job.spec import TARGETING, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,8 @@ class PayloadStore:
         if len(body) != stored.size or hashlib.sha256(body).hexdigest() != stored.sha256:
             raise PayloadLost(f"submit it again: not the object that was written, {where}")
         spec = Submission.model_validate_json(body)
-        spec = spec.model_copy(update={"concurrency": head.spec.concurrency})
+        beside = {name: getattr(head.spec, name) for name in ("concurrency", *TARGETING)}
+        spec = spec.model_copy(update=beside)
         return replace(head, spec=spec, payload=None)
 
     def delete(self, head: Head) -> None:

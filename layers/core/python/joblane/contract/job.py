@@ -82,6 +82,13 @@ class JobProgress(View):
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     condition: str | None
     """Condition that a blocked job waits for."""
+    assigned: str | None
+    """Name of the only agent that may run it; null for jobs of a lane."""
+    group: str | None
+    """Id of the group that it is a member of; null for most jobs."""
+    members: int | None
+    """Number of members of a group; null for a job, and for a group whose members are not chosen
+    yet."""
     key: KeyOfJob | None
     """The key that limits how many jobs run at once with it; null for most jobs."""
     slot: int | None
@@ -191,6 +198,9 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         result=None,
         condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
+        assigned=head.assigned,
+        group=None if head.member_of is None else head.member_of.group_id,
+        members=None if head.group is None else head.group.members,
         key=None if head.key is None else KeyOfJob(type=head.key.scope, id=head.key.hash),
         slot=head.slot,
         submitted_by=who_view(head.submitted_by),

@@ -25,6 +25,10 @@ and its `tracestate`). The rest of an ended job's head takes about 450 bytes
 (tests/unit/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
 submitted it, which leaves room for longer reasons."""
 
+TARGET_BYTES = 175
+"""What a job with a target, or a member of a group, has in its head beside the submission: the
+agent, the group, the trace of the group, the reply timeout (tests/unit/test_target_cost.py)."""
+
 DATA_DAYS = 400
 """Days after which the DATA item of a large submission expires, counted from its submission or
 `run_at`. A TTL set when the job ends would cost the item's whole size in write units; 400 is well

@@ -25,7 +25,7 @@ from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
 from joblane.job.secret_names import parse as parse_secret
 from joblane.key.policy import AnyConcurrency
-from joblane.target.match import ANY, TargetText, parse_target
+from joblane.target.match import ANY, Target, TargetText, parse_target
 
 MAX_BODY_BYTES = 3_000_000
 """Largest body of a request, a job's or a batch's.
@@ -186,9 +186,14 @@ HeartbeatTimeout = Annotated[float, Field(ge=1, le=MAX_TIMEOUT_S)]
 NetworkAccess = Literal["none", "egress", "host"]
 
 
+def parsed_target(target: str | None) -> Target | None:
+    """The target of a valid submission; None for any agent."""
+    return None if target is None else parse_target(target)
+
+
 def is_broadcast(target: str | None) -> bool:
     """Whether a job with this target becomes a group."""
-    parsed = None if target is None else parse_target(target)
+    parsed = parsed_target(target)
     return parsed is not None and parsed.broadcast
 
 

@@ -143,6 +143,8 @@ class Excess:
     current: int
     until_ms: int
     """Unix milliseconds; not before then may another job be accepted."""
+    jobs: int = 1
+    """Jobs that were to be accepted together."""
 
     def sentence(self) -> str:
         """What it is, for the tenant."""
@@ -150,17 +152,20 @@ class Excess:
             what = f"{self.current} MiB of output since midnight UTC"
         else:
             what = f"{self.current} jobs waiting"
+            if self.jobs > 1:
+                what += f", and this one would become {self.jobs}"
         return f"the tenant has {what}; the limit {self.limit} is {self.allowed}"
 
 
-def excess(limits: TenantLimits, figures: Figures, now_ms: int) -> Excess | None:
-    """Return the limit that forbids one more job; None if it is allowed."""
+def excess(limits: TenantLimits, figures: Figures, now_ms: int, jobs: int = 1) -> Excess | None:
+    """Return the limit that forbids so many more jobs; None if they are allowed."""
     output_mb = figures.output_mb(now_ms)
     if output_mb >= limits.output_mb_per_day:
         midnight_ms = (now_ms // _DAY_MS + 1) * _DAY_MS
         return Excess("output_mb_per_day", limits.output_mb_per_day, output_mb, midnight_ms)
-    if figures.waiting >= limits.jobs_waiting:
-        return Excess("jobs_waiting", limits.jobs_waiting, figures.waiting, now_ms + SOON_MS)
+    if figures.waiting + jobs > limits.jobs_waiting:
+        until_ms = now_ms + SOON_MS
+        return Excess("jobs_waiting", limits.jobs_waiting, figures.waiting, until_ms, jobs)
     return None
 
 

@@ -12,7 +12,7 @@ from joblane.contract.queues import QueueChoice
 from joblane.job.head import Head, submitted
 from joblane.job.retention import PAYLOAD_START_DAYS, Retention
 from joblane.job.secret_names import allowed, parse
-from joblane.job.spec import Submission
+from joblane.job.spec import Submission, is_broadcast
 from joblane.job.trace import TraceContext
 from joblane.queue.maxima import Maxima, excess
 from joblane.service.queue_router import QueueRouter
@@ -56,6 +56,9 @@ class Admission:
         queue = self.router.route(by, spec, now_ms)
         self._check_resources(queue, spec)
         spec = spec.model_copy(update={"queue": queue})
+        if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
+            retry = spec.retry.model_copy(update={"max_attempts": 1})
+            spec = spec.model_copy(update={"retry": retry})
         head = replace(
             submitted(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=resubmit_of,
@@ -96,6 +99,15 @@ class Admission:
         if foreign:
             detail = f"{foreign[0].field} {problem}"
             raise Problem(HTTPStatus.BAD_REQUEST, detail, foreign)
+
+
+def _sets_retry(spec: Submission, typed: "Typed | None") -> bool:
+    """Whether the submission or its type says how often to try.
+
+    Members of a group are tried once unless it does: docs/decisions/1434.
+    """
+    by_type = None if typed is None else typed.contract.defaults.retry
+    return "retry" in spec.model_fields_set or by_type is not None
 
 
 def _check_conditions(tenant: str, spec: Submission) -> None:

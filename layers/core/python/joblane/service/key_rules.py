@@ -28,11 +28,14 @@ class KeyRules:
 
         Raises Problem 400 for a policy that is unknown, for a pointer of it that leads to nothing
         in the submission, or to no string and no number, for such a pointer of a type into the
-        params, and for `concurrency` where the type has a key.
+        params, and for `concurrency` or `target` where the type has a key.
         """
         key = self._type_key(head)
         if key is not None and head.spec.concurrency is not None:
             raise wrong("concurrency", f"must be left out: the type {head.spec.type} has a key")
+        if key is not None and head.spec.target is not None:
+            has = f"the type {head.spec.type} has a key, whose slots any agent may use"
+            raise wrong("target", f"must be left out: {has}")
         match head.spec.concurrency:
             case None:
                 return None if key is None else _of_type(head, key)

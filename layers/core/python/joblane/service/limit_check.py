@@ -63,21 +63,27 @@ class LimitCheck:
         reached = excess(limits, known.expected, now_ms) if accepted < jobs else None
         if reached is None:
             return accepted, None
+        return accepted, self._refused(tenant, reached, jobs - accepted, now_ms)
+
+    def require(self, tenant: str, jobs: int = 1) -> None:
+        """Raise Problem 429 unless so many more jobs are accepted, all of them."""
+        limits, now_ms = self.limits.of(tenant), self.now_ms()
+        if room(limits, self._read(tenant, now_ms, READ_AGAIN_MS).expected, now_ms) < jobs:
+            known = self._read(tenant, now_ms, FRESH_MS).expected
+            if (reached := excess(limits, known, now_ms, jobs)) is not None:
+                raise self._refused(tenant, reached, jobs, now_ms)
+        self._read(tenant, now_ms, READ_AGAIN_MS).accepted += jobs
+
+    def _refused(self, tenant: str, reached: Excess, jobs: int, now_ms: int) -> Problem:
         self.log.warning(
             "submission refused",
             tenant=tenant,
             limit=reached.limit,
             allowed=reached.allowed,
             current=reached.current,
-            jobs=jobs - accepted,
+            jobs=jobs,
         )
-        return accepted, over_limit(reached, now_ms)
-
-    def require(self, tenant: str) -> None:
-        """Raise Problem 429 unless one more job is accepted."""
-        _, problem = self.admit(tenant)
-        if problem is not None:
-            raise problem
+        return over_limit(reached, now_ms)
 
     def _read(self, tenant: str, now_ms: int, oldest_ms: int) -> _Known:
         known = self._known.get(tenant)

@@ -45,12 +45,15 @@ class Operations:
     keyed: "KeyAdmission | None" = None
     """Admits jobs with a key that are restarted; None where no job is restarted."""
 
-    def move(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
-        """Make one transition. Raises NotAllowed, Refused when the job has changed, Gone."""
+    def move(self, head: Head, event: Event, why: str, now_ms: int, to: Head | None = None) -> Head:
+        """Make one transition; `to` is `head` with what else changes.
+
+        Raises NotAllowed, Refused when the job has changed, Gone.
+        """
         step = plan(head, event, now_ms, why)
         ends = step.state in ENDED
         expires_at = self.retention.expires_at(step.state, now_ms) if ends else None
-        return unless_gone(lambda: self.jobs.move(head, event, step, expires_at=expires_at))
+        return unless_gone(lambda: self.jobs.move(head, event, step, expires_at=expires_at, to=to))
 
     def decide(
         self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False

@@ -20,6 +20,9 @@ sent (`joblane.aws.payload_store`).
 A job with a key is admitted by its key (`joblane.service.key_admission`), a scheduled one when it
 is due. One that waits for a slot has no message.
 
+The agents of a job with a target are chosen now (`joblane.service.targets`), those of a scheduled
+one when it is due. A broadcast becomes a group; its members' rows are put before their messages.
+
 A request that carries an Idempotency-Key is done once (`joblane.aws.idempotency`).
 """
 
@@ -29,6 +32,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -37,18 +41,23 @@ from joblane.aws.jobs import JobStore, KeyBusy, Refused
 from joblane.aws.lanes import Lanes
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.contract.principal import Principal
-from joblane.contract.problems import Problem, parsed
+from joblane.contract.problems import Problem, parsed, wrong
 from joblane.formats.ids import block_of_ids, nth_id
 from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
+from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
-from joblane.job.spec import Batch, Submission
+from joblane.job.spec import Batch, Submission, is_broadcast
 from joblane.job.trace import TraceContext
 from joblane.service.admit import Admission
 from joblane.service.key_admission import KeyAdmission, Submitted, is_admitted_now
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
 from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
+from joblane.target.group import TooManyMembers
+
+if TYPE_CHECKING:
+    from joblane.service.targets import Targets
 
 PUTS_AT_ONCE = 8
 """Threads that store a batch: each waits some milliseconds for DynamoDB, a hundred times."""
@@ -68,6 +77,8 @@ class Submitter:
     admission: Admission
     keyed: KeyAdmission
     limits: LimitCheck
+    targets: "Callable[[], Targets]"
+    """Returns what chooses agents, which most requests do not need."""
     now_ms: Callable[[], int]
     """Returns Unix milliseconds."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
@@ -87,6 +98,8 @@ class Submitter:
 
         `trace` is the trace context of the request, for a submission without one of its own.
 
+        A request that has made a group and was interrupted goes on with it when it is repeated.
+
         Raises Problem 400 for a submission that is not allowed, 409 and 422 for `key`, 409 if the
         job's key is full, and 429 over a limit of the tenant; KeyBusy.
         """
@@ -99,24 +112,34 @@ class Submitter:
             if (found := known.get(claim.first_id)) is not None:
                 if isinstance(found, Problem):
                     raise found
-                return found, True
-        self.limits.require(by.tenant)
+                return self._continued(found), True
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
+        if _is_group_now(head):
+            return Submitted(self._broadcast(head, now_ms)), claim.repeated
+        self.limits.require(by.tenant)
         if is_admitted_now(head):
             return self._admit(head, key, now_ms), claim.repeated
+        (head,) = self._assigned([head], now_ms)
         head = self.payloads.keep(head)
         if (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.lanes, head, delay_s)
-        put = self.jobs.put_new if resubmit_of is None else self.jobs.put_resubmitted
-        return Submitted(put(head)), claim.repeated
+        return Submitted(self._put(head)), claim.repeated
 
     def resubmit(
         self, by: Principal, head: Head, key: IdempotencyKey | None
     ) -> tuple[Submitted, bool]:
         """Submit an ended job again under a new id, in the same trace; as `submit`.
 
-        Raises NotAllowed for a job that has not ended, or whose deadline has passed, and Gone.
+        Of a group it makes another one, whose agents are chosen now.
+
+        Raises NotAllowed for a job that has not ended, whose deadline has passed, or that is a
+        member of a group, and Gone.
         """
+        if head.member_of is not None:
+            raise NotAllowed(
+                f"the job is a member of group {head.member_of.group_id}: submit that one again, "
+                "or retry the job"
+            )
         if not head.ended:
             raise NotAllowed(f"a job that is {head.state} cannot be resubmitted: it has not ended")
         if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
@@ -161,7 +184,7 @@ class Submitter:
             self._kept(entry, key) if isinstance(entry, Head) else entry
             for entry in self._within_limits(by.tenant, admitted)
         ]
-        new = [entry for entry in admitted if isinstance(entry, Head)]
+        new = self._assigned([entry for entry in admitted if isinstance(entry, Head)], now_ms)
         plain = [head for head in new if not is_admitted_now(head)]
         delays = [(head, message_delay_s(head, now_ms)) for head in plain]
         refused = send_wake_ups(
@@ -224,11 +247,46 @@ class Submitter:
         head = self.admission.head(by, spec, job_id, now_ms, trace, resubmit_of=resubmit_of)
         return self.keyed.named(head)
 
+    def _assigned(self, heads: list[Head], now_ms: int) -> list[Head]:
+        """Assign the jobs among these that name their agent."""
+        if all(head.spec.target is None for head in heads):
+            return heads
+        return self.targets().assign(heads, now_ms)
+
+    def _put(self, head: Head) -> Head:
+        """Store one new job."""
+        again = head.resubmit_of is not None
+        return self.jobs.put_resubmitted(head) if again else self.jobs.put_new(head)
+
+    def _broadcast(self, head: Head, now_ms: int) -> Head:
+        """Make the group of a broadcast: its roster, then its job, then its members."""
+        targets = self.targets()
+        try:
+            choice = targets.choose(head, now_ms)
+        except TooManyMembers as problem:
+            raise wrong("target", str(problem)) from None
+        self.limits.require(head.tenant, max(1, len(choice.agents)))
+        head = self.payloads.keep(head)
+        if not choice.agents:
+            return self._put(targets.skipped(targets.nobody(head, now_ms), choice.reason, now_ms))
+        head = targets.processing(targets.group(head, choice.agents, now_ms), now_ms)
+        # Only the first of concurrent requests with the same Idempotency-Key puts its group; all go
+        # on with that one.
+        return targets.expand(self._put(head))
+
+    def _continued(self, found: Submitted) -> Submitted:
+        """Place the members that an interrupted request has not placed."""
+        if found.head.state is not State.PROCESSING:
+            return found
+        return replace(found, head=self.targets().expand(found.head))
+
     def _parsed(
         self, by: Principal, job: object, job_id: str, now_ms: int, trace: TraceContext | None
     ) -> Head | Problem:
         try:
             spec = parsed(Submission, json.dumps(job))
+            if is_broadcast(spec.target):
+                raise wrong("target", "must name one agent in a batch; submit a group by itself")
             return self._admitted(by, spec, job_id, now_ms, trace)
         except Problem as problem:
             return problem
@@ -307,6 +365,11 @@ class Submitter:
         reads it from the id.
         """
         return block_of_ids(now_ms, self.random_bits(80))
+
+
+def _is_group_now(head: Head) -> bool:
+    """Whether a new job becomes a group at once, and not when it is due."""
+    return head.state is State.PENDING and is_broadcast(head.spec.target)
 
 
 def _unavailable(detail: str) -> Problem:

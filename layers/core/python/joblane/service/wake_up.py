@@ -26,9 +26,11 @@ def message_delay_s(head: Head, now_ms: int) -> int | None:
     """Delay of a job's message in seconds; None for a job that gets no message now.
 
     A start more than `MAX_DELAY_S` from now is left to the index `wake`, and so is that of a
-    scheduled job with a key, which admits it when it is due.
+    scheduled job with a key, which admits it when it is due, or with a target, whose agents are
+    chosen then.
     """
-    if head.state not in _SENT or (head.state is State.SCHEDULED and head.key is not None):
+    decided_when_due = head.key is not None or head.spec.target is not None
+    if head.state not in _SENT or (head.state is State.SCHEDULED and decided_when_due):
         return None
     delay_s = max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000))
     return delay_s if delay_s <= MAX_DELAY_S else None

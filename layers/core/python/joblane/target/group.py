@@ -25,6 +25,10 @@ REPLY_TIMEOUT_S = 60.0
 """Seconds within which an agent must start a job that only it may run."""
 
 
+class TooManyMembers(Exception):
+    """More agents match than a group may have members; the text is for the submitter."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemberOf:
     """Which member of which group a job is."""

@@ -1,0 +1,65 @@
+"""Which agents a target selects now, and why it selects none. Pure.
+
+Reasons say nothing of agents that do not serve the job's queue: they may be another tenant's.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from joblane.formats.times import rfc3339
+from joblane.job.lease import Heartbeat
+from joblane.target.match import Target
+
+
+class Choice(NamedTuple):
+    """The agents that a target selects."""
+
+    agents: tuple[str, ...]
+    """Their names, in order."""
+    reason: str
+    """Why there is none: a sentence; empty if there are some."""
+
+
+def choose(agents: Iterable[Heartbeat], target: Target, queue: str, now_ms: int) -> Choice:
+    """Choose the agents of a broadcast among all that there are."""
+    serving = [row for row in agents if queue in row.queues and row.alive(now_ms)]
+    matching = [row for row in serving if target.matches(row.name, row.labels or {})]
+    chosen = sorted({row.name for row in matching if row.takes(queue, now_ms)})
+    if chosen:
+        return Choice(tuple(chosen), "")
+    return Choice((), f"no agent matches {target}: {_nobody(serving, matching, target, queue)}")
+
+
+def why_not(agent: Heartbeat | None, name: str, queue: str, now_ms: int) -> str | None:
+    """Why the agent of this name gets no jobs of a queue; None if it takes them."""
+    if agent is None or queue not in agent.queues:
+        return f"no agent {name} serves queue {queue}"
+    if not agent.beat_ms:
+        return f"agent {name} is gone: its instance has ended"
+    if not agent.alive(now_ms):
+        last = rfc3339(agent.beat_ms)
+        return f"agent {name} is gone: its lease is over, its last heartbeat was at {last}"
+    return None if agent.takes(queue, now_ms) else f"agent {name} {_takes_none(agent)}"
+
+
+def _takes_none(agent: Heartbeat) -> str:
+    if agent.mode is not None:
+        return f"is {agent.mode}"
+    return f"is of version {agent.version}, which knows no targets; upgrade it"
+
+
+def _nobody(serving: list[Heartbeat], matching: list[Heartbeat], target: Target, queue: str) -> str:
+    if not serving:
+        return f"no agent serves queue {queue}"
+    if target.label is not None and not matching:
+        key, value = target.label
+        has = "the one agent" if len(serving) == 1 else f"none of the {len(serving)} agents"
+        lacks = "does not have" if len(serving) == 1 else "has"
+        return f"{has} of queue {queue} {lacks} a label {key}={value} or {key}={value}.*"
+    counts = {
+        "cordoned": sum(row.mode == "cordoned" for row in matching),
+        "draining": sum(row.mode == "draining" for row in matching),
+        "of an earlier version": sum(row.mode is None for row in matching),
+    }
+    found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"of the agents of queue {queue} that would, {found}"
