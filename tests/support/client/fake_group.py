@@ -32,8 +32,13 @@ class FakeGroup:
         self.job = api.add(GROUP, target=target, members=len(agents), state="processing")
         self.pages: list[str] = []
         """Cursors of the pages that were read."""
+        self.submissions = False
         self.settle()
         api.more = self.answer
+
+    def take_submissions(self) -> None:
+        """Let submissions become this group."""
+        self.submissions = True
 
     def end(self, index: int, state: str = "completed", text: str = "", **fields: object) -> None:
         """Let a member end that has written `text`."""
@@ -59,6 +64,8 @@ class FakeGroup:
     def answer(self, request: Request) -> Fault | None:
         """Answer the routes of the group."""
         path = f"/v1/groups/{GROUP}"
+        if self.submissions and (request.method, request.path) == ("POST", "/v1/jobs"):
+            return ok(self.job.data, 202)
         if request.path == f"/v1/jobs/{GROUP}/logs":
             return problem(409, "Conflict", detail=f"{GROUP} is a group")
         if request.path in {f"{path}/cancel", f"{path}/retry"}:

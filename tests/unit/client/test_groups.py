@@ -12,23 +12,11 @@ from joblane import Client, Job, ResultError, job_type
 from joblane.client.cli.group_follower import OUTPUT_KB
 from tests.support.client.clients import Connect
 from tests.support.client.command import Joblane, Spawn, wait_until
-from tests.support.client.fake_api import CUT, FakeApi, FakeJob, Request, gateway, ok, problem
+from tests.support.client.fake_api import CUT, FakeApi, FakeJob, Request, gateway, problem
 from tests.support.client.fake_group import GROUP, FakeGroup
 
 PATH = f"/v1/groups/{GROUP}"
 RUN = ("run", "--target", "group:web", "--", "uptime")
-
-
-def submitted(api: FakeApi, group: FakeGroup) -> None:
-    """Let submissions become the group."""
-    before = group.answer
-
-    def answer(request: Request) -> object:
-        if (request.method, request.path) == ("POST", "/v1/jobs"):
-            return ok(group.job.data, 202)
-        return before(request)
-
-    api.more = answer  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +58,7 @@ def test_each_host_has_a_line_and_its_output_and_all_have_a_summary(
     api: FakeApi, joblane: Joblane
 ) -> None:
     group = FakeGroup(api, ["web-1", "web-2", "web-3"])
-    submitted(api, group)
+    group.take_submissions()
     group.end(0, text="up 3 days\n")
     group.end(1, "failed", text="one\ntwo", exit_code=3)
     group.end(2, "failed", reason="agent web-3 did not respond within 60 s", started_at=None)
@@ -89,7 +77,7 @@ def test_each_host_has_a_line_and_its_output_and_all_have_a_summary(
 
 def test_the_exit_code_is_0_if_all_completed(api: FakeApi, joblane: Joblane) -> None:
     group = FakeGroup(api, ["web-1", "web-2"])
-    submitted(api, group)
+    group.take_submissions()
     group.end(0)
     group.end(1)
     assert 0 == joblane(*RUN).code
@@ -97,7 +85,7 @@ def test_the_exit_code_is_0_if_all_completed(api: FakeApi, joblane: Joblane) -> 
 
 
 def test_nobody_that_matches_is_said_and_is_no_success(api: FakeApi, joblane: Joblane) -> None:
-    submitted(api, FakeGroup(api, []))
+    FakeGroup(api, []).take_submissions()
     ran = joblane(*RUN)
     assert (1, b"") == (ran.code, ran.stdout)
     assert f"joblane: group {GROUP} skipped: no agent matches\n" == ran.said
@@ -108,7 +96,7 @@ def test_a_host_that_writes_much_is_cut_and_said_where_the_rest_is(
     api: FakeApi, joblane: Joblane
 ) -> None:
     group = FakeGroup(api, ["web-1", "web-2"])
-    submitted(api, group)
+    group.take_submissions()
     group.end(0)
     for _ in range(OUTPUT_KB + 1):
         api.jobs["01JM0"].say("x" * 1023 + "\n")
@@ -119,9 +107,32 @@ def test_a_host_that_writes_much_is_cut_and_said_where_the_rest_is(
     assert ran.stdout.endswith(b"web-2 | here\n")
 
 
+def test_a_line_without_an_end_is_written_in_pieces(api: FakeApi, joblane: Joblane) -> None:
+    group = FakeGroup(api, ["web-1"])
+    group.end(0)
+    for _ in range(5):
+        api.jobs["01JM0"].say("x" * 30_000)
+    shown = joblane("logs", GROUP).stdout.splitlines()
+    assert [90_000, 60_000] == [len(line.removeprefix(b"web-1 | ")) for line in shown]
+
+
+def test_ten_thousand_hosts_are_a_hundred_requests(api: FakeApi, joblane: Joblane) -> None:
+    """Those that did not respond have no output to read."""
+    group = FakeGroup(api, [f"web-{n:05}" for n in range(10_000)])
+    group.take_submissions()
+    for member in group.members:
+        member |= {"state": "failed", "reason": "no response"}
+    group.settle()
+    ran = joblane(*RUN)
+    assert 1 == ran.code
+    assert 10_000 == ran.said.count(" failed, no response")
+    assert "0 of 10000 completed; 10000 failed; 10000 agents did not respond" in ran.said
+    assert 101 == len(api.requests)
+
+
 def test_members_are_shown_while_others_run(api: FakeApi, spawn: Spawn) -> None:
     group = FakeGroup(api, ["web-1", "web-2"])
-    submitted(api, group)
+    group.take_submissions()
     group.end(1, text="b\n")
     process = spawn(*RUN)
     assert process.stdout
@@ -135,7 +146,7 @@ def test_json_has_a_line_for_the_group_each_member_and_each_record(
     api: FakeApi, joblane: Joblane
 ) -> None:
     group = FakeGroup(api, ["web-1"])
-    submitted(api, group)
+    group.take_submissions()
     group.end(0, text="hello\n")
     lines = [json.loads(line) for line in joblane("run", "--json", *RUN[1:]).stdout.splitlines()]
     assert ["submitted", "member", "log", "ended"] == [next(iter(line)) for line in lines]
@@ -160,7 +171,7 @@ def test_an_outage_is_waited_out_and_no_member_is_shown_twice(
     api: FakeApi, joblane: Joblane
 ) -> None:
     group = FakeGroup(api, [f"web-{n:03}" for n in range(150)])
-    submitted(api, group)
+    group.take_submissions()
     for index in range(149):
         group.end(index)
     faults = iter([CUT, gateway(503, "Service Unavailable")])
@@ -182,7 +193,7 @@ def test_an_outage_is_waited_out_and_no_member_is_shown_twice(
 
 def test_ctrl_c_without_a_terminal_says_how_to_go_on(api: FakeApi, spawn: Spawn) -> None:
     group = FakeGroup(api, ["web-1"])
-    submitted(api, group)
+    group.take_submissions()
     process = spawn(*RUN)
     wait_until(lambda: bool(group.pages))
     process.send_signal(signal.SIGINT)
@@ -194,7 +205,7 @@ def test_ctrl_c_without_a_terminal_says_how_to_go_on(api: FakeApi, spawn: Spawn)
 
 def test_a_terminal_has_a_running_count_and_may_cancel(api: FakeApi, spawn: Spawn) -> None:
     group = FakeGroup(api, ["web-1", "web-2"])
-    submitted(api, group)
+    group.take_submissions()
     group.end(0, text="\x1b[2Jup\n")
     main, side = pty.openpty()
     process = spawn(*RUN, stdin=side, stdout=side, stderr=side, start_new_session=True)
@@ -309,7 +320,7 @@ def test_ls_shows_targets_and_members(api: FakeApi, joblane: Joblane) -> None:
 
 def test_the_sdk_follows_and_reads_groups(api: FakeApi, connect: Connect) -> None:
     group = FakeGroup(api, [f"web-{n:03}" for n in range(120)])
-    submitted(api, group)
+    group.take_submissions()
     with connect(api.url, "secret") as client:
         job = client.submit(["uptime"], target="_all", max_concurrency=2)
         assert ("_all", 2) == (

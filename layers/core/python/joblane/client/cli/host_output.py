@@ -8,6 +8,9 @@ from joblane.client.cli import terminal
 from joblane.client.cli.escapes import TerminalText
 from joblane.client.cli.formats import printable
 
+LONGEST_LINE = 65_536
+"""Bytes of a line that are kept until its end comes; a longer one is written as several."""
+
 
 class HostOutput:
     """Writes the output of one member: its stdout to stdout, everything else to stderr.
@@ -46,15 +49,19 @@ class _Stream:
     def __init__(self, *, escapes: bool) -> None:
         self._text = TerminalText() if escapes else None
         self._parts: list[bytes] = []
+        self._waiting = 0
 
     def lines(self, data: bytes) -> list[bytes]:
         *whole, rest = data.split(b"\n")
         found = []
         for line in whole:
             found.append(self._shown(b"".join([*self._parts, line, b"\n"])))
-            self._parts = []
+            self._parts, self._waiting = [], 0
         if rest:
             self._parts.append(rest)
+            self._waiting += len(rest)
+        if self._waiting > LONGEST_LINE:
+            found += self.rest()
         return found
 
     def rest(self) -> list[bytes]:
