@@ -1,16 +1,46 @@
 """Facts of an agent, end to end."""
 
+import json
 import os
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from joblane.aws.agent_facts import FactStore
+from joblane.aws.clients import Clients
+from joblane.deployment.names import table_name
+from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import output, submit, wait_for
 
-pytestmark = pytest.mark.usefixtures("agent")
+COMMANDS = """
+[facts.rack]
+command = ["echo", " r7 "]
+
+[facts.disk]
+command = ["printf", '{"gb": 30, "nvme": {"count": 1}}']
+
+[facts.secret]
+command = ["sh", "-c", 'echo "$AWS_SECRET_ACCESS_KEY$AWS_SESSION_TOKEN:$(id -u)"']
+
+[facts.broken]
+command = ["sh", "-c", "echo no such table >&2; exit 3"]
+
+[facts.slow]
+command = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
+timeout_s = 12
+"""
 
 
+def events(log: Path) -> list[dict[str, Any]]:
+    """What an agent has logged."""
+    lines = log.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+@pytest.mark.usefixtures("agent")
 def test_a_job_has_the_facts_of_the_agent_that_runs_it(http: Http):
     job_id = submit(
         http,
@@ -24,6 +54,7 @@ def test_a_job_has_the_facts_of_the_agent_that_runs_it(http: Http):
     assert "@fact.kernel" == job["command"][-1], "as it was submitted"
 
 
+@pytest.mark.usefixtures("agent")
 def test_a_job_that_names_a_fact_that_is_not_there_fails_and_names_it(http: Http):
     job = wait_for(http, submit(http, "echo", "@fact.rack"), "failed")
     assert "this agent has no fact rack" in job["reason"]
@@ -37,6 +68,7 @@ def test_a_secret_is_not_chosen_by_a_fact(http: Http):
     assert "secret_env.TOKEN" == answer.json()["errors"][0]["field"]
 
 
+@pytest.mark.usefixtures("agent")
 def test_the_api_shows_facts_to_the_platform(platform: Http):
     deadline = time.monotonic() + 15  # the agent may have just begun
     while not (facts := platform("GET", "/v1/agents/local").json()["facts"]):
@@ -48,3 +80,36 @@ def test_the_api_shows_facts_to_the_platform(platform: Http):
     page = platform("GET", "/v1/agents", params=asked).json()
     found = {agent["name"]: agent["facts"] for agent in page["entries"]}
     assert {"kernel": kernel} == found["local"]
+
+
+def test_commands_give_facts_and_no_job_waits_for_them(
+    quiet: Cloud, http: Http, platform: Http, clients: Clients, tmp_path: Path
+):
+    config = tmp_path / "agent.toml"
+    config.write_text(COMMANDS)
+    log = quiet.start_agent("teller", options=("--config", str(config))).log
+    rack = submit(http, "echo", "@fact.rack,@fact.disk.gb,@fact.disk.nvme.count", "@fact.secret")
+    broken = submit(http, "echo", "@fact.broken")  # waits until all have had their first turn
+    plain = submit(http, "echo", "@fact.kernel")
+    wait_for(http, plain, "completed")
+    assert "active" == http("GET", f"/v1/jobs/{broken}").json()["state"], "the slow one runs yet"
+    wait_for(http, rack, "completed")
+    assert ["r7,30,1 :1000"] == output(http, rack)["stdout"]
+    job = wait_for(http, broken, "failed")
+    assert "this agent has no fact broken" in job["reason"]
+
+    deadline = time.monotonic() + 15
+    while not (facts := platform("GET", "/v1/agents/teller").json()["facts"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert ("r7", 30, 1) == (facts["rack"], facts["disk.gb"], facts["disk.nvme.count"])
+    assert str(facts["facts_left_out"]).startswith("broken")
+    failed = [line for line in events(Path(log)) if line["event"] == "fact_command_failed"]
+    assert {
+        "broken": "exit code 3: no such table",
+        "slow": "it did not end within its timeout_s of 12",
+    } == {line["name"]: line["why"] for line in failed}
+
+    quiet.stop_agent("teller")
+    store = FactStore(clients.make("dynamodb"), table_name(DEPLOYMENT, "agents"))
+    assert {} == store.get("teller", 0), "deleted, not only expired"

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from joblane.aws.lanes import LaneQueue
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
+from joblane.target.facts import Facts
 from tests.support.agents import Parts
 from tests.support.attempts import output, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud
@@ -78,7 +80,13 @@ class Deployment:
         self.aws.clients.make("s3").put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=data)
         store_type(self.aws, entry=entry, **{"bundles": {ARCHITECTURE: digest}, **members})
 
-    def claim(self, params: dict[str, Any], version: int = 1, **fields: Any) -> Attempt:
+    def claim(
+        self,
+        params: dict[str, Any],
+        version: int = 1,
+        facts: Facts = MappingProxyType({}),
+        **fields: Any,
+    ) -> Attempt:
         """Submit and claim a job."""
         spec = submission(command=(), type="sync-tickets", params=params, **fields)
         head = replace(submitted(JOB, "acme", spec, 1), type_version=version)
@@ -86,6 +94,7 @@ class Deployment:
         lane.send(Message(job_id=JOB, tenant="acme"))
         self.aws.jobs.put_new(head)
         parts = Parts(self.aws.clients, self.launcher, bundles=self.cache)
+        parts.facts.host(facts)
         held = parts.receive()
         assert held is not None
         claimed = parts.claim(held)
@@ -128,6 +137,17 @@ def test_a_handler_with_native_code_runs_and_gives_its_typed_result(
     assert (State.COMPLETED, 0) == (head.state, head.exit_code), output(here.aws, head)
     assert {"total": 3, "native": '{"n":1}', "attempt": 1} == json.loads(head.result or "")
     assert ("stdout", "syncing acme\n") in output(here.aws, head)
+
+
+def test_params_have_the_facts_of_the_agent_and_the_job_has_them_as_submitted(
+    here: Deployment, shop: tuple[str, bytes]
+):
+    here.push(shop)
+    params = {"origin": "rack @fact.rack", "tickets": [1]}
+    head = here.run(params, facts={"rack": "r7"})
+    assert State.COMPLETED is head.state, output(here.aws, head)
+    assert ("stdout", "syncing rack r7\n") in output(here.aws, head)
+    assert params == head.spec.params
 
 
 def test_what_a_handler_raises_is_the_reason(here: Deployment, shop: tuple[str, bytes]):
