@@ -115,12 +115,12 @@ def _end(sandbox: Sandbox, until: float) -> Ending:
 
 def _failure(ending: Ending, spec: Spec) -> str | None:
     """Why a command that has ended gives no facts; None if it does."""
+    if ending.oom_killed:  # its init is killed with it
+        return f"it needed more than {MEMORY_MB} MB of memory"
     if ending.timed_out or ending.killed:
         return f"it did not end within its timeout_s of {spec.timeout_s:g}"
     if ending.error is not None:
         return f"it could not be run: {ending.error}"
-    if ending.oom_killed:
-        return f"it needed more than {MEMORY_MB} MB of memory"
     if ending.signal is not None:
         return f"signal {ending.signal} killed it"
     return None if ending.exit_code == 0 else f"exit code {ending.exit_code}"

@@ -84,6 +84,9 @@ def test_it_sees_no_file_of_the_agent(launcher: Launcher, tmp_path: Path) -> Non
 def test_its_limits_are_small(launcher: Launcher) -> None:
     filled = failure(launcher, f"head -c {command.TMP_MB + 1}M /dev/zero >/tmp/full")
     assert "No space left" in filled
+    if strongest() == "full":
+        large = failure(launcher, "head -c 100M /dev/zero | tail")
+        assert large.startswith(f"it needed more than {command.MEMORY_MB} MB of memory")
 
 
 def test_one_that_hangs_is_killed_with_all_that_it_started(launcher: Launcher) -> None:
