@@ -3,7 +3,9 @@
 Both are templates that the stack fills in.
 """
 
+import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +14,7 @@ from typing import Any
 
 from infra.assets import AGENT_PYTHON
 from infra.errors import AssetError
+from joblane.target.fact_command import FactCommand
 
 _TEMPLATES = Path(__file__).parent / "agent"
 AGENT_UNIT, JOBS_UNIT = "joblane-agent.service", "joblane-jobs.service"
@@ -45,6 +48,8 @@ class Installation:
     """The most memory of one job, in MiB; None: what the instance has for jobs."""
     labels: Mapping[str, str]
     """By which targets select the agent."""
+    facts: Mapping[str, FactCommand]
+    """Commands that give facts, by name."""
     release: str
     """Identifies the bundle's content: the same release is not installed twice."""
     bundle_url: str
@@ -66,6 +71,9 @@ class Installation:
             "PYTHON": AGENT_PYTHON,
             "REGION": self.region,
             "RELEASE": self.release,
+            # Words of commands must mean nothing to a shell, to systemd or to Systems Manager,
+            # which replaces what stands in two braces.
+            "SETTINGS": base64.b64encode(agent_file(self.facts).encode()).decode(),
             "UNITS": self.units,
         }
         for place, name in (("AGENT_UNIT", AGENT_UNIT), ("JOBS_UNIT", JOBS_UNIT)):
@@ -108,6 +116,7 @@ class Installation:
         return " ".join(
             (
                 f"--deployment {self.deployment} --fleet {self.fleet}",
+                f"--config {self.home}/agent.toml",
                 *(f"--queue {queue}" for queue in self.queues),
                 f"--threads {self.threads} --isolation full --cgroup {JOBS_CGROUP}",
                 *(f"--label={key}={value}" for key, value in sorted(self.labels.items())),
@@ -118,6 +127,23 @@ class Installation:
                 *([f"--max-memory-mb {self.max_memory_mb}"] if self.max_memory_mb else []),
             )
         )
+
+
+def agent_file(facts: Mapping[str, FactCommand]) -> str:
+    """Return the agent's configuration file, as TOML.
+
+    Strings are written as JSON: what differs in TOML, control characters, words do not contain.
+    """
+    lines = ["# Written by the installation of the agent, from joblane.toml."]
+    for name, fact in facts.items():
+        words = ", ".join(json.dumps(word, ensure_ascii=False) for word in fact.command)
+        lines += [
+            f'[facts."{name}"]',
+            f"command = [{words}]",
+            f"timeout_s = {fact.timeout_s}",
+            f"every_s = {fact.every_s}",
+        ]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)

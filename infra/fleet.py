@@ -57,6 +57,7 @@ class FleetStack(JoblaneStack):
             egress_mbps=fleet.egress_mbps,
             max_memory_mb=fleet.max.memory_mb,
             labels=fleet.labels,
+            facts=fleet.facts,
             release=asset.asset_hash,
             bundle_url=asset.s3_object_url,
             bundle_sha256=zipped.sha256,

@@ -58,23 +58,27 @@ if [ "$(readlink "$home/current" || true)" != "$release" ]; then
   changed=yes
 fi
 
-# put_unit NAME: writes standard input to that unit's file.
-put_unit() {
-  cat >"$units/$1.new"
-  if cmp -s "$units/$1.new" "$units/$1"; then
-    rm "$units/$1.new"
-  else
-    mv "$units/$1.new" "$units/$1"
-    systemctl daemon-reload
-    changed=yes
+# put FILE COMMAND...: writes standard input to the file, and runs the command if that changes it.
+put() {
+  cat >"$1.new"
+  if cmp -s "$1.new" "$1"; then
+    rm "$1.new"
+    return
   fi
+  mv "$1.new" "$1"
+  changed=yes
+  shift
+  "$@"
 }
-put_unit joblane-jobs.service <<'END'
+put "$units/joblane-jobs.service" systemctl daemon-reload <<'END'
 @JOBS_UNIT@
 END
-put_unit joblane-agent.service <<'END'
+put "$units/joblane-agent.service" systemctl daemon-reload <<'END'
 @AGENT_UNIT@
 END
+echo '@SETTINGS@' | base64 -d >"$home/agent.toml.given"
+put "$home/agent.toml" : <"$home/agent.toml.given"
+rm "$home/agent.toml.given"
 
 systemctl --quiet enable joblane-agent
 # An agent that was told to drain stays stopped until its release changes. A restart hands running

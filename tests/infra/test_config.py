@@ -170,6 +170,20 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "fleets.a.max.memory_mb: input should be greater than or equal to 512; it is 256",
         ),
         (
+            GOOD + "[fleets.a]\nqueues = ['default']\n[fleets.a.facts.kernel]\ncommand = ['x']\n",
+            (
+                "fleets.a.facts.kernel: kernel is a fact that the agent gives itself; "
+                "choose another name"
+            ),
+        ),
+        (
+            GOOD + "[fleets.a]\nqueues = ['default']\n[fleets.a.facts.b]\ncommand = []\n",
+            (
+                "fleets.a.facts.b.command: tuple should have at least 1 item after validation, "
+                "not 0; it is []"
+            ),
+        ),
+        (
             GOOD + "[fleets.a]\nqueues = ['default']\negress_mbps = 0\n",
             "fleets.a.egress_mbps: input should be greater than or equal to 1; it is 0",
         ),

@@ -210,7 +210,8 @@ def test_state_manager_upgrades_the_fleets_instances(production: Deployment) -> 
         (
             "ExecStart=/bin/sh -c 'exec /opt/joblane/bin/joblane agent "
             '--name \\"$(cat /var/lib/cloud/data/instance-id)\\" '
-            "--deployment joblane --fleet main --queue default --threads 8 --isolation full "
+            "--deployment joblane --fleet main --config /opt/joblane/agent.toml "
+            "--queue default --threads 8 --isolation full "
             "--cgroup /sys/fs/cgroup/system.slice/joblane-jobs.service --max-memory-mb 3072'"
         ),
         "s3://",

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import time
+import tomllib
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,17 +15,33 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
 from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
 from ec2_agent.command_line import make_parser
-from infra.agent_install import Boot, Installation, fill
+from ec2_agent.configuration import Configuration, read
+from infra.agent_install import Boot, Installation, agent_file, fill
 from infra.assets import archive
 from infra.errors import AssetError
 from joblane.aws.agents import AgentStore
 from joblane.aws.table import decoded, encoded
+from joblane.target.fact_command import FactCommand
 from joblane.target.match import parse_labels
+
+WORDS = st.text(
+    st.characters(exclude_categories=["Cs"]).filter(lambda c: c >= " " and c != "\x7f"),
+    min_size=1,
+    max_size=20,
+)
+FACT_COMMANDS = st.builds(
+    FactCommand,
+    command=st.lists(WORDS, min_size=1, max_size=4).map(tuple),
+    timeout_s=st.floats(0.1, 60),
+    every_s=st.floats(60, 86_400),
+)
 
 
 def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
@@ -39,6 +56,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "egress_mbps": None,
         "max_memory_mb": None,
         "labels": {},
+        "facts": {},
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",
         "bundle_sha256": hashlib.sha256().hexdigest(),  # of the stand-in's, which is empty
@@ -327,6 +345,36 @@ def test_an_agent_that_failed_is_started_and_one_that_was_told_to_leave_is_not(
     restart = "systemctl restart joblane-agent"
     assert restart not in install(tmp_path, script)
     assert restart == install(tmp_path, script, failed=True)[-1]
+
+
+FACTS = {
+    "rack": FactCommand(command=("cat", "/usr/local/share/rack")),
+    "odd.name": FactCommand(
+        command=("printf", "'\"\\$(id) `id` @HOME@ {{ ssm:x }} END %n \u2028\xe9"),
+        timeout_s=0.5,
+        every_s=86_400,
+    ),
+}
+
+
+def test_fact_commands_reach_the_agent_as_they_are_written(tmp_path: Path) -> None:
+    script = installation(tmp_path, "one", facts=FACTS).script()
+    install(tmp_path, script)
+    home = tmp_path / "opt"
+    assert FACTS == read(home / "agent.toml").facts
+    assert {"agent.toml", "bin", "current", "lock", "releases"} == {f.name for f in home.iterdir()}
+    service = sections(tmp_path / "joblane-agent.service")["Service"]
+    assert f"--config {home}/agent.toml" in service["ExecStart"]
+    assert "{{" not in "\n".join(script), "Systems Manager replaces what stands in two braces"
+    assert "restart" not in " ".join(install(tmp_path, script))
+    changed = installation(tmp_path, "one").script()
+    assert "systemctl restart joblane-agent" == install(tmp_path, changed)[-1]
+    assert {} == read(home / "agent.toml").facts
+
+
+@given(st.dictionaries(st.from_regex(r"\Ac[a-zA-Z0-9_.-]{0,62}\Z"), FACT_COMMANDS, max_size=5))
+def test_the_agents_file_holds_any_fact_commands(facts: dict[str, FactCommand]) -> None:
+    assert facts == Configuration.model_validate(tomllib.loads(agent_file(facts))).facts
 
 
 def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ class Instance:
             egress_mbps=None,
             labels={},
             max_memory_mb=None,
+            facts={},
             release=release,
             bundle_url="s3://bucket/bundle.zip",
             bundle_sha256=hashlib.sha256().hexdigest(),  # of an empty file

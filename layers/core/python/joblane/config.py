@@ -21,6 +21,7 @@ from joblane.key.policy import KeyTemplate
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
+from joblane.target.fact_command import FactCommands
 from joblane.target.match import Labels
 
 
@@ -146,6 +147,8 @@ class Fleet(Strict):
     """Labels of its agents, at most five, by which targets select them: `group = "web.dev"`."""
     max: Maxima = Maxima()
     """The most that one job may ask for here."""
+    facts: FactCommands = {}
+    """Commands that give facts of the instances; NAME is the fact's name."""
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
