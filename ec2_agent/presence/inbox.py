@@ -88,6 +88,7 @@ class Inbox:
         A command is deleted after it was passed on; the message of a job is `on_job`'s to settle.
         """
         gone = False
+        deletions: set[asyncio.Task[None]] = set()
         while True:
             try:
                 if gone:
@@ -95,7 +96,10 @@ class Inbox:
                     gone = False
                 received = await in_thread(lambda: queue.receive(MOST, POLL_S), "poll inbox")
                 for message in self._pass_on(received, on_command, on_job):
-                    await in_thread(partial(queue.delete, message.receipt), "delete command")
+                    # Beside the next poll: a targeted job must not wait for it.
+                    deletion = asyncio.create_task(_delete(queue, message))
+                    deletions.add(deletion)
+                    deletion.add_done_callback(deletions.discard)
             except AWS_ERRORS as error:
                 events.inbox_failed(error)
                 gone = gone or (
@@ -128,6 +132,14 @@ class Inbox:
             else:
                 on_command(command)
         return done
+
+
+async def _delete(queue: LaneQueue, message: Received) -> None:
+    """Delete a command; one that stays is passed on again, which changes nothing."""
+    try:
+        await in_thread(partial(queue.delete, message.receipt), "delete command")
+    except AWS_ERRORS as error:
+        events.inbox_failed(error)
 
 
 def _is_job(message: Received) -> bool:
