@@ -110,7 +110,12 @@ class UpkeepStack(FunctionStack):
                 Grant(("dynamodb:GetItem",), (resources.table("types"),)),
                 Grant(("dynamodb:Query",), (resources.index("jobs", "wake"),)),
                 Grant(
-                    ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
+                    (
+                        "dynamodb:GetItem",
+                        "dynamodb:BatchGetItem",
+                        "dynamodb:PutItem",
+                        "dynamodb:UpdateItem",
+                    ),
                     (resources.table("jobs"),),
                 ),
                 Grant(
@@ -142,7 +147,7 @@ class UpkeepStack(FunctionStack):
                     (resources.table("agents"),),
                 ),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("agents"),)),
-                Grant(("dynamodb:GetItem",), (resources.table("jobs"),)),
+                Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
                 Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
                 Grant(
                     ("sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"),

@@ -6,10 +6,12 @@ Frees the jobs of an agent whose EC2 instance has ended, and deletes inboxes tha
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from aws_lambda_powertools.logging import Logger
+from pydantic import Json
 
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
@@ -17,8 +19,11 @@ from joblane.aws.clients import Clients
 from joblane.aws.inboxes import Inboxes
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
+from joblane.job.retention import Retention
+from joblane.service.assigned import AssignedJobs
 from joblane.service.inbox_sweep import InboxSweep
 from joblane.service.instance_end import InstanceEnd
+from joblane.service.operations import Operations
 
 SWEEP = {"task": "sweep-inboxes"}
 """The event of the daily schedule."""
@@ -36,18 +41,27 @@ class Settings(Environment):
 
     jobs_table: str
     agents_table: str
+    retention: Json[Retention]
 
 
-def build(settings: Settings, clients: Clients) -> InstanceEnd:
-    """Compose what an instance's end needs, from the settings and the clients."""
+def build(
+    settings: Settings, clients: Clients, clock: Callable[[], float] = time.time
+) -> InstanceEnd:
+    """Compose what an instance's end needs: settings, clients and a clock in Unix seconds."""
     dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs")
+    agents = AgentStore(dynamodb, settings.agents_table)
+    jobs = JobStore(dynamodb, settings.jobs_table)
+    lanes = Lanes(sqs, settings.queue_url_prefix, settings.deployment)
+    operations = Operations(jobs, lanes, settings.retention)
     return InstanceEnd(
-        AgentStore(dynamodb, settings.agents_table),
+        agents,
         FactStore(dynamodb, settings.agents_table),
-        JobStore(dynamodb, settings.jobs_table),
-        Lanes(sqs, settings.queue_url_prefix, settings.deployment),
+        jobs,
+        lanes,
         Inboxes(sqs, settings.queue_url_prefix, settings.deployment),
+        AssignedJobs(jobs, agents, operations, settings.retention),
         Logger(),
+        clock,
     )
 
 

@@ -3,9 +3,10 @@
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
+import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
@@ -29,6 +30,8 @@ from joblane.service.running_shares import RunningShares
 from joblane.service.wake_up import send_wake_up
 
 if TYPE_CHECKING:
+    from joblane.service.due_targets import DueTargets
+    from joblane.service.group_watch import GroupWatch
     from joblane.service.key_admission import KeyAdmission
 
 
@@ -70,9 +73,10 @@ def build(
     clients: Clients,
     clock: Callable[[], float],
     pool: Callable[[int], Executor] = ThreadPoolExecutor,
+    random_bits: Callable[[int], int] = secrets.randbits,
 ) -> Requeue:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
-    dynamodb = clients.make("dynamodb")
+    dynamodb, logger = clients.make("dynamodb"), Logger()
     jobs = JobStore(dynamodb, settings.jobs_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     agents = AgentStore(dynamodb, settings.agents_table)
@@ -101,8 +105,46 @@ def build(
         keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
         return KeyAdmission(keyed_jobs, rules, send, settings.retention)
 
+    @cache
+    def targets() -> "DueTargets":
+        from joblane.service.due_targets import DueTargets  # noqa: PLC0415
+        from joblane.service.targets import Targets  # noqa: PLC0415
+
+        chosen = Targets(agents, groups().expansion, random_bits, pool=pool)
+        return DueTargets(chosen, operations)
+
+    @cache
+    def groups() -> "GroupWatch":
+        # groups are rare as well
+        from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
+        from joblane.service.group_expansion import Expansion  # noqa: PLC0415
+        from joblane.service.group_members import Members  # noqa: PLC0415
+        from joblane.service.group_watch import GroupWatch  # noqa: PLC0415
+
+        store = GroupStore(dynamodb, settings.jobs_table)
+        members = Members(store, lanes, settings.retention, pool=pool)
+        now_ms = partial(_milliseconds, clock)
+        settle = _unsettled
+        expansion = Expansion(store, members, settings.retention, now_ms)
+        return GroupWatch(store, agents, assigned, expansion, settle, pool=pool)
+
     assigned = AssignedJobs(jobs, agents, operations, settings.retention)
-    return Requeue(jobs, operations, assigned, keyed, shares.refresh, clock, Logger(), pool=pool)
+    return Requeue(
+        jobs,
+        operations,
+        assigned,
+        keyed,
+        targets,
+        groups,
+        shares.refresh,
+        clock,
+        logger,
+        pool=pool,
+    )
+
+
+def _milliseconds(clock: Callable[[], float]) -> int:
+    return int(clock() * 1000)
 
 
 @once
@@ -117,3 +159,7 @@ def main(_event: object, context: Context) -> dict[str, int]:
     done = requeue.run(lambda: context.get_remaining_time_in_millis() / 1000)
     report(deployment, done)
     return dict(done)
+
+
+def _unsettled(group_id: str, ended: "Collection[int]") -> None:
+    """Until `joblane.service.group_settlement` is there."""

@@ -160,6 +160,7 @@ def build(
         results,
         SettingsStore(dynamodb, settings.settings_table),
         agents,
+        clock,
     )
     job_routes(app, submitter, reader, views)
     operations = Operations(jobs, lanes, settings.retention, keyed)

@@ -123,7 +123,10 @@ ALLOWED = {
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | {("dynamodb:GetItem", TYPES)}
     | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))
-    | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(
+        ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+        (JOBS,),
+    )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
     "Deadletter": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Deadletter",))
@@ -137,7 +140,8 @@ ALLOWED = {
     "Instanceend": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instanceend",))
     | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
-    | {("dynamodb:BatchGetItem", AGENTS), ("dynamodb:GetItem", JOBS)}
+    | {("dynamodb:BatchGetItem", AGENTS)}
+    | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | {("sqs:ListQueues", "*")}
     | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"), INBOXES)
     | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),

@@ -1,6 +1,7 @@
 """Agents without a process: their heartbeats, their inboxes, and the messages in these."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from joblane.deployment.names import inbox_name
@@ -40,11 +41,13 @@ def every_message(aws: Cloud, *names: str) -> list[tuple[str, Any]]:
     """What is in the inboxes of these agents: the agent, and the body."""
     found = []
     sqs = aws.clients.make("sqs")
-    there = set(sqs.list_queues(QueueNamePrefix=inbox_name(NAME, "")).get("QueueUrls", []))
     for name in names:
-        while inbox(name) in there:
-            answer = sqs.receive_message(QueueUrl=inbox(name), MaxNumberOfMessages=10)
-            if not answer.get("Messages"):
-                break
-            found += [(name, json.loads(message["Body"])) for message in answer["Messages"]]
+        with suppress(sqs.exceptions.QueueDoesNotExist):
+            while received := sqs.receive_message(
+                QueueUrl=inbox(name),
+                MaxNumberOfMessages=10,
+                VisibilityTimeout=30,
+                WaitTimeSeconds=0,
+            ).get("Messages", []):
+                found += [(name, json.loads(message["Body"])) for message in received]
     return found

@@ -95,6 +95,7 @@ class _Response:
     """As much of an HTTP response as botocore looks at."""
 
     status_code: int
+    content: bytes = b""
 
 
 class _Direct:

@@ -1,6 +1,7 @@
 """EC2 says that an instance ended: its jobs are free at once, whatever crashes on the way."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from joblane.aws.lanes import LaneQueue
 from joblane.deployment.names import inbox_name
 from joblane.job.head import submitted
 from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import State
+from joblane.job.lifecycle import Outcome, State
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
 from tests.support.jobs import JOB, submission
@@ -81,6 +82,25 @@ def test_its_inbox_ends_with_it_also_when_its_agent_has_drained(aws: Cloud):
 
 def test_an_instance_without_an_agent_is_nothing_to_us(aws: Cloud):
     free(aws.clients, "i-other")
+
+
+def test_what_only_this_agent_may_run_fails_at_once(aws: Cloud):
+    now_ms = int(time.time() * 1000)
+    job = replace(submitted(JOB, "acme", submission(target=f"host:{DEAD}"), now_ms), assigned=DEAD)
+    aws.jobs.put_new(job)
+    aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
+    aws.jobs.claim(JOB, DEAD, now_ms)
+    free(aws.clients)
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.FAILED, Outcome.LOST, None) == (head.state, head.outcome, head.wake_at_ms)
+    assert (
+        f"agent {DEAD} was lost while it ran the job, and only it may run it; its instance has "
+        "ended" == head.reason
+    )
+    assert head.expires_at is not None
+    assert not taken_over(aws)
+    assert aws.agents.get(DEAD) is None
 
 
 class Killed(Exception):

@@ -375,3 +375,15 @@ def test_a_group_is_processing_from_its_first_entry_on(aws: Cloud, api: Api):
     beat(aws, "web-1", NOW_MS)
     _, job = api("POST", "/v1/jobs", {"command": ["a"], "target": "_all"})
     assert ["processing"] == [step["state"] for step in job["timeline"]]
+
+
+def test_a_reader_is_told_of_an_agent_that_did_not_reply_before_the_job_is_failed(aws: Cloud):
+    beat(aws, "web-1", NOW_MS)
+    _, job = api_at(aws)("POST", "/v1/jobs", {"command": ["a"], "target": "host:web-1"})
+    _, in_time = api_at(aws, NOW + 59)("GET", f"/v1/jobs/{job['id']}")
+    assert job["reason"] == in_time["reason"]
+    _, late = api_at(aws, NOW + 60)("GET", f"/v1/jobs/{job['id']}")
+    why = "agent web-1 did not respond within 60 s; the job fails within a minute"
+    assert ("pending", why) == (late["state"], late["reason"])
+    _, page = api_at(aws, NOW + 60)("GET", "/v1/jobs")
+    assert why == page["entries"][0]["reason"]

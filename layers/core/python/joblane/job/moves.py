@@ -51,6 +51,8 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
         raise NotAllowed(f"a job that is {head.state} cannot be {verb}{_instead(head)}")
     if event in OF_GROUPS and not is_broadcast(head.spec.target):
         raise NotAllowed(f"a job that is no group cannot be {verb}")
+    if event in _RESTARTS and is_broadcast(head.spec.target):
+        raise NotAllowed(f"a group without members cannot be {verb}; submit it again")
     if event in _RESTARTS:
         if not head.spec.restartable and head.attempt > 0:
             raise NotAllowed(
@@ -132,6 +134,10 @@ class Due(Enum):
     """It runs beyond its deadline: ask its agent to stop it."""
     WAKE = auto()
     """Its `run_at` is reached."""
+    CHOOSE = auto()
+    """Its `run_at` is reached, and the agents of its target are chosen now."""
+    WATCH = auto()
+    """It is a group: see what has become of its members."""
     SEND = auto()
     """It is pending, and its message may not have been sent."""
     REARM = auto()
@@ -144,10 +150,12 @@ def due(head: Head, now_ms: int) -> Due:
     """Decide what to do with a job that the index `wake` lists as due."""
     if head.wake_at_ms is None or head.wake_at_ms > now_ms:
         return Due.NOTHING
+    if head.state is State.PROCESSING:
+        return Due.WATCH
     if head.deadline_ms is not None and head.deadline_ms <= now_ms:
         return Due.TELL if head.state is State.ACTIVE else Due.EXPIRE
     if head.state is State.SCHEDULED:
-        return Due.WAKE
+        return Due.WAKE if head.spec.target is None else Due.CHOOSE
     if head.assigned is not None and not _awaits_message(head):
         return Due.JUDGE
     return Due.SEND if head.state is State.PENDING else Due.REARM

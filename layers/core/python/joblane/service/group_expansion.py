@@ -51,10 +51,11 @@ class Expansion:
         self.groups.put_roster(group, agents, now_ms // 1000 + days * 86_400)
         return replace(head, group=group, wake_at_ms=now_ms + SOON_MS)
 
-    def expand(self, head: Head, left_s: Callable[[], float]) -> Head:
+    def expand(self, head: Head, left_s: Callable[[], float], *, fresh: bool = False) -> Head:
         """Place the members that are begun and, without `max_concurrency`, begin all others.
 
-        Ends early if no time is left, or if the group was stopped. Returns the group as it was
+        Ends early if no time is left, or if the group was stopped. `fresh` says that nothing of
+        what is begun has been placed. Returns the group as it was
         written last; its `wake_at` says when requeue is to look at it. Raises ClientError and
         BotoCoreError.
         """
@@ -62,7 +63,8 @@ class Expansion:
             now_ms = self.now_ms()
             upto = min(group.begun, (group.placed // PAGE + 1) * PAGE)
             if group.placed < upto:
-                self.members.place(head, range(group.placed, upto), now_ms)
+                place = self.members.place if fresh else self.members.complete
+                place(head, range(group.placed, upto), now_ms)
             after = placed(group, upto)
             if after.placed == after.begun and left_s() > 0 and head.spec.max_concurrency is None:
                 after = begin_page(after)
@@ -77,9 +79,10 @@ class Expansion:
                 found = self.groups.get(head.job_id)
                 if found is None:
                     return head
-                head = found
+                head, fresh = found, False
                 continue
-            head = written
+            # Only members that were begun by this write are left then.
+            head, fresh = written, fresh or upto == group.begun
             if left_s() <= 0:
                 return head
         return head

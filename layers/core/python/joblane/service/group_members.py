@@ -71,6 +71,22 @@ class Members:
             for _ in pool.map(one, wanted):
                 pass
 
+    def complete(self, head: Head, indices: Iterable[int], now_ms: int) -> None:
+        """Place members of which some may have been placed before; as `place`.
+
+        Reads their rows, and places those that have none, or may have no message.
+        """
+        if head.group is None:
+            raise ValueError(f"job {head.job_id} is no group")
+        wanted = list(indices)
+        rows = self.groups.heads([head.group.id_of(index) for index in wanted], consistent=True)
+        done = {
+            row.member_of.index
+            for row in rows
+            if row.member_of is not None and not _may_lack_message(row, now_ms)
+        }
+        self.place(head, (index for index in wanted if index not in done), now_ms)
+
     def _one(self, job: Head, head: Head) -> None:
         stop = None if head.group is None else head.group.stop
         if stop is not None and stop.state is State.CANCELLED:
@@ -87,3 +103,8 @@ class Members:
             return
         self.groups.put_member(job)
         send_wake_up(self.lanes, job)
+
+
+def _may_lack_message(job: Head, now_ms: int) -> bool:
+    waits = job.state is State.PENDING and job.epoch == 0
+    return waits and job.reply_by_ms is not None and job.reply_by_ms > now_ms

@@ -12,18 +12,25 @@ is deleted when all are free, so a repetition after a crash at any point does wh
     delete the row  ------>  gone
     delete the facts  ---->  gone
     delete the inbox
+
+Jobs that only this agent may run fail at once. Those whose messages are in its inbox fail when it
+has not replied in time (`joblane.service.assigned`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.inboxes import Inboxes
-from joblane.aws.jobs import JobStore
+from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
+from joblane.service.assigned import AssignedJobs
 from joblane.service.log import Log
+from joblane.service.operations import Gone
 from joblane.service.wake_up import send_wake_up
 
 
@@ -36,7 +43,10 @@ class InstanceEnd:
     jobs: JobStore
     lanes: Lanes
     inboxes: Inboxes
+    assigned: AssignedJobs
     log: Log
+    clock: Callable[[], float]
+    """Returns Unix seconds."""
 
     def free(self, agent: str) -> None:
         """Free the jobs of an agent, and delete its facts and its inbox.
@@ -54,15 +64,22 @@ class InstanceEnd:
 
     def _free(self, agent: str, row: Heartbeat) -> None:
         self.agents.end_lease(agent)
-        freed = [job_id for job_id in row.jobs if self._wake(job_id, agent)]
+        ended = replace(row, beat_ms=0)
+        freed = [job_id for job_id in row.jobs if self._wake(job_id, ended)]
         self.agents.delete(agent)
         self.log.warning("instance ended", agent=agent, jobs_freed=freed)
 
-    def _wake(self, job_id: str, agent: str) -> bool:
+    def _wake(self, job_id: str, agent: Heartbeat) -> bool:
         """Send a message for a job that the agent still holds; False for any other."""
         head = self.jobs.get(job_id)
-        if head is None or head.state is not State.ACTIVE or head.agent != agent:
+        if head is None or head.state is not State.ACTIVE or head.agent != agent.name:
             return False
-        send_wake_up(self.lanes, head)
-        self.log.info("job freed", job_id=job_id, trace_id=head.trace_id, agent=agent)
-        return True
+        names = {"job_id": job_id, "trace_id": head.trace_id, "agent": agent.name}
+        if head.assigned is None:
+            send_wake_up(self.lanes, head)
+            self.log.info("job freed", **names)
+            return True
+        with suppress(Refused, Gone):  # the agent reported its end first
+            self.assigned.settle(head, agent, int(self.clock() * 1000))
+            self.log.info("job failed with its agent", **names)
+        return False

@@ -26,6 +26,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import NEEDS_ATTENTION, State
 from joblane.job.message import is_id
 from joblane.queue.settings import UNSET
+from joblane.target.judge import overdue
 
 EXAMINED_MAX = 500
 """Rows that one request examines: 63 read units at 1 KB each."""
@@ -102,6 +103,8 @@ class JobViews:
     results: ResultStore
     settings: SettingsStore
     agents: AgentStore
+    clock: Callable[[], float]
+    """Returns Unix seconds."""
 
     def whole(self, head: Head) -> Job:
         """Show a job with its whole submission, its result and its progress.
@@ -139,9 +142,13 @@ class JobViews:
         """
         waiting = {head.queue for head in heads if head.state in {State.PENDING, State.RETRY}}
         found = self.settings.get_all(waiting)
-        return [
-            explained(job_view(head, whole=whole), found.get(head.queue, UNSET)) for head in heads
-        ]
+        now_ms = int(self.clock() * 1000)
+        shown = []
+        for head in heads:
+            job = explained(job_view(head, whole=whole), found.get(head.queue, UNSET))
+            why = overdue(head, now_ms)
+            shown.append(job if why is None else job.model_copy(update={"reason": why}))
+        return shown
 
 
 def _has_index(query: ListJobs) -> bool:

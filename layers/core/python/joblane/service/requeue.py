@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from joblane.aws.job_groups import GroupChanged
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.jobs import JobStore, KeyBusy, Refused
 from joblane.job.head import Head, waits_in_lane
@@ -35,6 +36,8 @@ from joblane.service.operations import Gone, Operations
 from joblane.target.judge import Fate
 
 if TYPE_CHECKING:
+    from joblane.service.due_targets import DueTargets
+    from joblane.service.group_watch import GroupWatch
     from joblane.service.key_admission import KeyAdmission
 
 PAGE = 100
@@ -46,6 +49,9 @@ AT_ONCE = 8
 RESERVE_S = 5.0
 """No page is started with less time left than this; a page takes less."""
 
+GROUP_S = 10.0
+"""Seconds of one run that a group may take."""
+
 _ENDING = frozenset({Fate.NO_REPLY, Fate.LOST, Fate.EXPIRE})
 
 COUNTED = (
@@ -56,6 +62,7 @@ COUNTED = (
     "Expired",
     "StopRequested",
     "Rearmed",
+    "Watched",
     "Superseded",
     "Failed",
     "Unread",
@@ -63,8 +70,10 @@ COUNTED = (
 )
 """Names of the counts that a run returns.
 
-`Queued`: scheduled jobs that wait for a slot of their key now; `Skipped`: those whose key was full.
+`Queued`: scheduled jobs that wait for a slot of their key now; `Skipped`: those whose key was full,
+or whose target no agent matches.
 `Expired`: jobs past their deadline, and jobs that only one agent may run, which was silent or lost.
+`Watched`: groups whose members were looked at.
 `StopRequested`: agents asked to stop a job that is past its deadline. `Superseded`: jobs that an
 agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of time.
 `Shared`: queues whose `cluster_threads` were shared out again, and one for the `jobs_running` of
@@ -81,6 +90,10 @@ class Requeue:
     assigned: AssignedJobs
     keyed: "Callable[[], KeyAdmission]"
     """Returns what admits scheduled jobs with a key, which most runs do not need."""
+    targets: "Callable[[], DueTargets]"
+    """Returns what moves scheduled jobs with a target, which most runs do not need."""
+    groups: "Callable[[], GroupWatch]"
+    """Returns what watches groups, which most runs do not need."""
     share: Callable[[int], int]
     """Shares out limits at a Unix time in ms; returns how many changed."""
     clock: Callable[[], float]
@@ -115,16 +128,19 @@ class Requeue:
         with self.pool(AT_ONCE) as pool:
             while left_s() > RESERVE_S:
                 heads, after = self.jobs.due_page(shard, now_ms, limit=PAGE, after=after)
-                done.update(pool.map(partial(self._one, now_ms), heads))
+                done.update(pool.map(partial(self._one, now_ms, left_s), heads))
                 if after is None:
                     return True
         return False
 
-    def _one(self, now_ms: int, head: Head) -> str:
+    def _one(self, now_ms: int, left_s: Callable[[], float], head: Head) -> str:
         """Handle one job. Returns the name of its count."""
         try:
-            return self._do(head, due(head, now_ms), now_ms)
-        except (Gone, Refused, NotAllowed):
+            what = due(head, now_ms)
+            if what in (Due.CHOOSE, Due.WATCH):
+                return self._of_agents(head, what, now_ms, left_s)
+            return self._do(head, what, now_ms)
+        except (Gone, Refused, NotAllowed, GroupChanged):
             return "Superseded"
         except (BotoCoreError, ClientError, KeyBusy):
             self.log.exception(
@@ -164,6 +180,18 @@ class Requeue:
             case Due.JUDGE | Due.REARM:
                 return self._rearm(head, what, now_ms)
         return "Superseded"
+
+    def _of_agents(self, head: Head, what: Due, now_ms: int, left_s: Callable[[], float]) -> str:
+        """Choose the agents of a job, or watch a group, for `GROUP_S` at most."""
+        end_s = self.clock() + GROUP_S
+
+        def left() -> float:
+            return min(left_s() - RESERVE_S, end_s - self.clock())
+
+        if what is Due.CHOOSE:
+            return "Woken" if self.targets().wake(head, now_ms, left) else "Skipped"
+        self.groups().look(head, now_ms, left)
+        return "Watched"
 
     def _rearm(self, head: Head, what: Due, now_ms: int) -> str:
         """Set when a job is looked at next; first end one whose only agent is silent or lost."""

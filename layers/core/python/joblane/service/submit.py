@@ -270,15 +270,16 @@ class Submitter:
         if not choice.agents:
             return self._put(targets.skipped(targets.nobody(head, now_ms), choice.reason, now_ms))
         head = targets.processing(targets.group(head, choice.agents, now_ms), now_ms)
-        # Only the first of concurrent requests with the same Idempotency-Key puts its group; all go
+        stored = self._put(head)
+        # Of concurrent requests with the same Idempotency-Key the first puts its group, and all go
         # on with that one.
-        return targets.expand(self._put(head))
+        return targets.expand(stored, fresh=stored is head)
 
     def _continued(self, found: Submitted) -> Submitted:
         """Place the members that an interrupted request has not placed."""
         if found.head.state is not State.PROCESSING:
             return found
-        return replace(found, head=self.targets().expand(found.head))
+        return replace(found, head=self.targets().expand(found.head, fresh=False))
 
     def _parsed(
         self, by: Principal, job: object, job_id: str, now_ms: int, trace: TraceContext | None

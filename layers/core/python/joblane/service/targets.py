@@ -75,11 +75,11 @@ class Targets:
         step = Step(State.PROCESSING, now_ms, 0, why)
         return replace(head, state=step.state, timeline=(step,))
 
-    def expand(self, head: Head) -> Head:
-        """Place members of a group for as long as a request may."""
+    def expand(self, head: Head, *, fresh: bool) -> Head:
+        """Place members of a group for as long as a request may; `fresh` as for `Expansion`."""
         now_ms = self.expansion.now_ms
         end_ms = now_ms() + INLINE_S * 1000
-        return self.expansion.expand(head, lambda: (end_ms - now_ms()) / 1000)
+        return self.expansion.expand(head, lambda: (end_ms - now_ms()) / 1000, fresh=fresh)
 
     def nobody(self, head: Head, now_ms: int) -> Head:
         """Make the group of a broadcast that no agent matches; it is skipped by the caller."""

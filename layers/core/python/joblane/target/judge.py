@@ -51,6 +51,18 @@ def judge(head: Head, agent: Heartbeat | None, now_ms: int) -> Verdict:
     return _before_a_start(head, agent, now_ms) if head.state in _BEFORE_A_START else _WAIT
 
 
+def overdue(head: Head, now_ms: int) -> str | None:
+    """What a reader is told of a job that its agent has not claimed in time; None of any other.
+
+    A claim is refused by now, so the job is certain to fail; requeue writes it.
+    """
+    if head.state is not State.PENDING or head.reply_by_ms is None or head.reply_by_ms > now_ms:
+        return None
+    seconds = head.reply_timeout_ms / 1000
+    who = f"agent {head.assigned} did not respond within {seconds:g} s"
+    return f"{who}; the job fails within a minute"
+
+
 def _while_it_runs(head: Head, agent: Heartbeat | None, now_ms: int) -> Verdict:
     if agent is None or not agent.alive(now_ms):
         who = f"agent {head.assigned} was lost while it ran the job"
