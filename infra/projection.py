@@ -5,7 +5,7 @@ from constructs import Construct
 from infra.assets import Assets
 from infra.function import Function
 from infra.policies import Grant
-from infra.resources import LANES
+from infra.resources import INBOXES, LANES
 from infra.sequel import READING as ENDS
 from infra.sequel import RESERVED
 from infra.stream import HEADS, Pattern, Reading, StreamStack, stream_grants
@@ -89,16 +89,22 @@ class ProjectionStack(StreamStack):
             "sequel",
             tables=("jobs", "keys"),
             environment={},
-            declared={},
+            declared={"JOBLANE_RETENTION": self.config.retention.model_dump_json()},
             reserved=RESERVED,
             grants=[
                 *stream_grants(stream),
                 Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(
-                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"),
+                    (
+                        "dynamodb:BatchGetItem",
+                        "dynamodb:GetItem",
+                        "dynamodb:PutItem",
+                        "dynamodb:UpdateItem",
+                    ),
                     (resources.table("jobs"),),
                 ),
                 Grant(("sqs:SendMessage",), (resources.lanes(),), LANES),
+                Grant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )

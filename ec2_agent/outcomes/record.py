@@ -112,6 +112,8 @@ def transition_of(
     retry = settlement.state is State.RETRY
     blocked = settlement.state is State.BLOCKED
     completed = settlement.state is State.COMPLETED
+    member = head.member_of is not None
+    expires_at = retention.expires_at(settlement.state, at_ms, member=member)
     return Transition(
         step=Step(settlement.state, at_ms, number, settlement.reason, records=result.records),
         facts=AttemptFacts(
@@ -120,7 +122,7 @@ def transition_of(
             signal=ending.signal if ending else None,
             usage_json=_usage_json(ending.usage) if ending else None,
             next_at_ms=at_ms + int(settlement.delay_s * 1000) if retry else None,
-            expires_at=retention.expires_at(settlement.state, at_ms) if ended else None,
+            expires_at=expires_at if ended else None,
             output_bytes=result.output_bytes,
             result=ending.result if ending and completed else None,
             result_object=result.result_object if completed else None,

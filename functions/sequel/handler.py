@@ -4,19 +4,25 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 
 # isort: split
 import json
+import random
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
+from pydantic import Json
 
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore
+from joblane.aws.job_groups import GroupStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.deployment.names import alternate_name
+from joblane.job.retention import Retention
+from joblane.service.group_members import Members
+from joblane.service.group_settlement import Settlement
 from joblane.service.key_release import KeyRelease
+from joblane.service.operations import Operations
 from joblane.service.sequel import Sequel
 
 
@@ -25,6 +31,7 @@ class Settings(Environment):
 
     jobs_table: str
     keys_table: str
+    retention: Json[Retention]
 
 
 def build(
@@ -41,14 +48,19 @@ def build(
         sqs.send_message(QueueUrl=alternate, MessageBody=json.dumps(what))
 
     log = Logger()
-    keys = KeyRelease(
-        KeyStore(dynamodb, settings.keys_table),
-        JobStore(dynamodb, settings.jobs_table),
-        Lanes(sqs, settings.queue_url_prefix, settings.deployment),
+    jobs = GroupStore(dynamodb, settings.jobs_table)
+    lanes = Lanes(sqs, settings.queue_url_prefix, settings.deployment)
+    keys = KeyRelease(KeyStore(dynamodb, settings.keys_table), jobs, lanes, log, clock)
+    groups = Settlement(
+        jobs,
+        Members(jobs, lanes, settings.retention, pool=pool).place,
+        Operations(jobs, lanes, settings.retention).send,
+        settings.retention,
+        random.Random(),  # noqa: S311 - no secret
         log,
         clock,
     )
-    return Sequel(keys, put_aside=put_aside, log=log, pool=pool)
+    return Sequel(keys, groups, put_aside=put_aside, log=log, pool=pool)
 
 
 @once

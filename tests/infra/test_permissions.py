@@ -174,8 +174,16 @@ ALLOWED = {
     )
     | {("dynamodb:ListStreams", "*")}
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
-    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
-    | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
+    | every(
+        (
+            "dynamodb:BatchGetItem",
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+        ),
+        (JOBS,),
+    )
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
     "Agent": every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),

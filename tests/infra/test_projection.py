@@ -6,7 +6,7 @@ from typing import Any
 from infra.projection import MAX_AGE_S, patterns
 from infra.sequel import patterns as patterns_of_ends
 from joblane.aws.job_ends import read_end
-from joblane.job.lifecycle import NOT_RUNNING, OF_GROUPS, TABLE, State
+from joblane.job.lifecycle import ENDED, NOT_RUNNING, OF_GROUPS, TABLE, State
 from joblane.queue.activity import KINDS
 from joblane.queue.usage import OPEN_MINUTES
 from tests.infra.synthesis import Deployment
@@ -105,14 +105,15 @@ def test_an_operator_hears_when_it_falls_behind(production: Deployment) -> None:
 
 
 def record(
-    before: State | None, after: State | None, *, key: bool, sk: str = "JOB"
+    before: State | None, after: State | None, *, follows: str | None, sk: str = "JOB"
 ) -> dict[str, Any]:
     """A record of the stream."""
 
     def image(state: State) -> dict[str, Any]:
-        follows = {"follows": {"M": {"k": {"S": "command#0af1"}}}} if key else {}
+        named = {"k": "command#0af1", "g": "01J#7"}
+        of = {} if follows is None else {"follows": {"M": {follows: {"S": named[follows]}}}}
         base = {"job_id": {"S": "J"}, "tenant": {"S": "acme"}, "slot": {"N": "7"}}
-        return {**base, "state": {"S": state.value}, **follows}
+        return {**base, "state": {"S": state.value}, **of}
 
     images = {"OldImage": before, "NewImage": after}
     name = "INSERT" if before is None else "REMOVE" if after is None else "MODIFY"
@@ -136,26 +137,30 @@ def lets_pass(pattern: Any, value: Any) -> bool:
     )
 
 
-def test_sequel_is_called_for_ends_of_jobs_with_a_key_and_nothing_else() -> None:
+def test_sequel_is_called_for_ends_of_jobs_with_a_key_or_a_group_and_nothing_else() -> None:
     """What it reads of any record is what its filter lets pass."""
-    called = set()
+    called: set[tuple[State | None, State | None]] = set()
+    of_groups: set[tuple[State | None, State | None]] = set()
     for before in (None, *State):
         for after in (None, *State):
-            for key in (False, True):
+            for follows in (None, "k", "g"):
                 for sk in ("JOB", "DATA"):
-                    each = record(before, after, key=key, sk=sk)
+                    each = record(before, after, follows=follows, sk=sk)
                     passing = any(lets_pass(pattern, each) for pattern in patterns_of_ends())
-                    assert passing == (read_end(each) is not None), (before, after, key, sk)
+                    assert passing == (read_end(each) is not None), (before, after, follows, sk)
                     if passing:
-                        assert key
+                        assert follows is not None
                         assert sk == "JOB"
-                        called.add((before, after))
+                        (of_groups if follows == "g" else called).add((before, after))
     assert (State.WAITING, None) in called
     assert (State.ACTIVE, State.DEAD) in called
     assert (State.DEAD, State.DISMISSED) not in called
     assert (State.COMPLETED, None) not in called
     assert (State.PENDING, State.SKIPPED) not in called
     assert (State.ACTIVE, State.BLOCKED) not in called
+    assert {
+        (before, after) for before in set(State) - ENDED for after in (*ENDED, None)
+    } == of_groups
 
 
 def test_ends_are_handled_at_once_and_for_hours(production: Deployment) -> None:

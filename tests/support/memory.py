@@ -46,7 +46,7 @@ class Memory:
         """The input of each execution, by its name."""
         self._services: dict[str, Any] = {
             "dynamodb": Dynamo(self.tables, lambda _operation, make: make(False)),
-            "sqs": Sqs(self.queues, _Direct(), Faults(random.Random(1), 0.0)),
+            "sqs": Sqs(self.queues, Direct(), Faults(random.Random(1), 0.0)),
             "s3": _S3(),
             "stepfunctions": _StepFunctions(self.executions),
             "sns": _Sns(),
@@ -98,7 +98,7 @@ class _Response:
     content: bytes = b""
 
 
-class _Direct:
+class Direct:
     """A way to SQS on which nothing happens."""
 
     def call(self, make: Callable[[], T], *, writes: bool) -> T:  # noqa: ARG002 - see Way

@@ -1,14 +1,15 @@
-"""Adapter for the change stream of the `jobs` table: which records are ends of jobs with a key."""
+"""Adapter for the change stream of the `jobs` table: ends of jobs with a key, and of members."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from joblane.aws.job_items import HEAD, key_of
-from joblane.aws.table import decoded
+from joblane.aws.job_items import HEAD, key_of, member_of
+from joblane.aws.table import Row, decoded
 from joblane.job.lifecycle import ENDED, State
 from joblane.key.decide import End
 from joblane.key.segments import KeyName
 from joblane.key.state import FREES_SLOT
+from joblane.target.group import MemberOf
 
 
 class KeyedEnd(NamedTuple):
@@ -19,10 +20,10 @@ class KeyedEnd(NamedTuple):
     end: End
 
 
-def read_end(record: Mapping[str, Any]) -> KeyedEnd | None:
-    """Read a record of the stream; None if no slot of a key follows from it.
+def read_end(record: Mapping[str, Any]) -> KeyedEnd | MemberOf | None:
+    """Read a record of the stream: a job with a key, or a member of a group, has ended.
 
-    A job that is deleted before its end has ended too:
+    None if nothing follows from it. A job that is deleted before its end has ended too:
 
         API                          table                      sequel
                                      waiting, or pending
@@ -34,6 +35,9 @@ def read_end(record: Mapping[str, Any]) -> KeyedEnd | None:
     if stream["Keys"]["sk"]["S"] != HEAD:
         return None
     new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
+    member = member_of(new or old)
+    if member is not None:
+        return member if _ends(old, new) else None
     key = key_of(new or old)
     if key is None or not old or old["state"] in ENDED:
         return None
@@ -43,3 +47,8 @@ def read_end(record: Mapping[str, Any]) -> KeyedEnd | None:
     image = new or old
     end = End(image["job_id"], image.get("slot"), stale=after is State.STALE)
     return KeyedEnd(image["tenant"], key, end)
+
+
+def _ends(old: Row, new: Row) -> bool:
+    """Whether a member ended between two images of its row, or was deleted before its end."""
+    return bool(old) and old["state"] not in ENDED and (not new or new["state"] in ENDED)

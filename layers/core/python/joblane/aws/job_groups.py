@@ -4,15 +4,16 @@ A group is read, a decision is made on it (`joblane.target.group`), and the next
 if its version is still the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from joblane.aws.group_items import group_value, roster_key, roster_row
-from joblane.aws.job_items import change, to_row
+from joblane.aws.job_items import DATA, change, from_row, key, to_row
 from joblane.aws.job_table import Condition, Refused
 from joblane.aws.jobs import JobStore
-from joblane.aws.table import ConditionFailed, Item
+from joblane.aws.table import ConditionFailed, Row, TransactionRefused
 from joblane.job.head import Head
+from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
 from joblane.target.group import PAGE, Group
 
@@ -54,6 +55,22 @@ class GroupStore(JobStore):
             return False
         return True
 
+    def progress(self, group_id: str) -> Head | None:
+        """Read a group without its submission, of which only what belongs to its target is there.
+
+        One read, however long the submission is; None if it was deleted, or is no group.
+        """
+        row = self._table.get(key(group_id))
+        if row is None or "group" not in row:
+            return None
+        return from_row(row, {"spec": row.get("spec", _SOME_SPEC)})
+
+    def states(self, group: Group, indices: Iterable[int]) -> dict[int, State]:
+        """Read the states of members, strongly consistent; those without a row are left out."""
+        wanted = {group.id_of(index): index for index in indices}
+        rows = self._table.get_many([key(job_id) for job_id in wanted], consistent=True)
+        return {wanted[row["job_id"]]: State(row["state"]) for row in rows}
+
     def write_group(self, seen: Head, after: Head) -> None:
         """Write the next version of a group, with its step if `after` has one more.
 
@@ -70,8 +87,7 @@ class GroupStore(JobStore):
         if after.group is None:
             raise ValueError(f"job {after.job_id} is no group")
         value = group_value(after.group)
-        sets, removes = change(seen, after)
-        new = after.timeline[len(seen.timeline) :]
+        sets, removes = _changes(seen, after)
         try:
             self._update(
                 seen.job_id,
@@ -79,22 +95,61 @@ class GroupStore(JobStore):
                 lambda row: row.get("group") == value,
                 sets=sets,
                 removes=removes,
-                lines=[step.encode() for step in new],
             )
         except Refused as refused:
             raise GroupChanged from refused
 
-    def as_write_group(self, seen: Head, after: Head) -> Item:
-        """`write_group` as a part of a transaction, which is refused if the group has changed."""
-        sets, removes = change(seen, after)
-        new = after.timeline[len(seen.timeline) :]
-        return self._as_update(
-            seen.job_id,
-            _unchanged(seen),
-            sets=sets,
-            removes=removes,
-            lines=[step.encode() for step in new],
-        )
+    def write_group_with(self, seen: Head, after: Head, moves: Sequence[tuple[Head, Head]]) -> None:
+        """Write the next version of a group together with transitions of its members.
+
+            sequel                       table                      API
+            reads version 4
+            reads the members: ended
+                                         version 5, member 7
+                                         pending           <------  retry of member 7
+            page done if 4  -------->    refused
+
+        In one transaction, so a group never counts a member as ended that runs again. Raises
+        GroupChanged if the group or one of the members has changed since they were read.
+        """
+        sets, removes = _changes(seen, after)
+        group = self._as_update(seen.job_id, _unchanged(seen), sets=sets, removes=removes)
+        try:
+            self._table.transact([group, *(self.as_change(*move) for move in moves)])
+        except TransactionRefused as refusal:
+            if after.group is not None and refusal.row(0).get("group") == group_value(after.group):
+                return  # written before, and the answer was lost
+            raise GroupChanged from refusal
+
+    def delete_group(self, seen: Head) -> None:
+        """Delete a group's own items if it has not changed since `seen` was read.
+
+        Its members and its roster are deleted before. Raises GroupChanged.
+        """
+        condition = _unchanged(seen)
+        try:
+            gone = self._table.delete(key(seen.job_id), condition.text, **condition.values)
+        except ConditionFailed as failure:
+            if not failure.row:
+                return
+            raise GroupChanged from failure
+        if "spec" not in gone:
+            self._table.delete(key(seen.job_id, DATA))
+
+
+_SOME_SPEC = '{"command":["-"],"queue":"default"}'
+"""Stands for a submission that is not read."""
+
+
+def _changes(seen: Head, after: Head) -> tuple[Row, list[str]]:
+    """What to SET and what to REMOVE, the timeline included.
+
+    Whoever adds a line to the timeline of a group changes its version, too.
+    """
+    sets, removes = change(seen, after)
+    if after.timeline != seen.timeline:
+        sets["timeline"] = [step.encode() for step in after.timeline]
+    return sets, removes
 
 
 def with_group(head: Head, group: Group, step: Step | None = None) -> Head:

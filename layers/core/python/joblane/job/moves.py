@@ -16,8 +16,11 @@ from joblane.job.timeline import SAME_ATTEMPT, Step, folded
 
 _RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED})
 
-_SENT = frozenset({Event.RETRY, Event.REPLAY, Event.WAKE})
-"""Events after which a message has to be sent."""
+_SENT = frozenset({Event.RETRY, Event.REPLAY, Event.WAKE, Event.REOPEN})
+"""Events after which messages have to be sent: of the job, or of members of a group."""
+
+_OF_DEAD_LETTERS = frozenset({Event.REPLAY, Event.DISMISS})
+"""Operations of the dead-letter list, which has no members of groups."""
 
 _DONE: dict[Event, str] = {
     Event.CANCEL: "cancelled",
@@ -46,6 +49,11 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
         raise NotAllowed(
             f"the job is a group of {head.group.members} jobs, which cannot be {verb} as one job; "
             f"use the group's routes, /v1/groups/{head.job_id}"
+        )
+    if head.member_of is not None and event in _OF_DEAD_LETTERS:
+        raise NotAllowed(
+            f"the job is member {head.member_of.index} of group {head.member_of.group_id}, and "
+            f"cannot be {verb}; retry it, or the group's failed members"
         )
     if to is None or head.state is State.ACTIVE:
         raise NotAllowed(f"a job that is {head.state} cannot be {verb}{_instead(head)}")
@@ -99,7 +107,8 @@ def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -
         wake_at_ms=_wake_after(head, event, step),
         reply_by_ms=_reply_by(head, step),
     )
-    return after if event not in _RESTARTS else replace(after, cancel_requested=None, hidden=False)
+    again = event in _RESTARTS or event is Event.REOPEN
+    return replace(after, cancel_requested=None, hidden=False) if again else after
 
 
 def _reply_by(head: Head, step: Step) -> int | None:

@@ -38,14 +38,20 @@ class Retention(BaseModel):
     audit_days: Days = 400
     """Entries of the audit trail."""
 
-    def expires_at(self, state: State, now_ms: int) -> int:
-        """When the row of a job that ends in `state` now expires, in Unix seconds."""
+    def expires_at(self, state: State, now_ms: int, *, member: bool = False) -> int:
+        """When the row of a job that ends in `state` now expires, in Unix seconds.
+
+        A member of a group is kept at least as long as a group that ends now, whatever becomes of
+        it, so that no group is shown without the members that it counts.
+        """
         days = {
             State.COMPLETED: self.completed_days,
             State.FAILED: self.failed_days,
             State.PARTIAL_FAILURE: self.failed_days,
             State.DEAD: self.dead_days,
         }.get(state, self.other_days)
+        if member:
+            days = max(days, self.completed_days, self.failed_days, self.other_days)
         return now_ms // 1000 + days * 86_400
 
     @property

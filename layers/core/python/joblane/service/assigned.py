@@ -62,6 +62,8 @@ class AssignedJobs:
         state, reason = State.FAILED, verdict.reason
         if head.cancel_requested is not None:
             state, reason = State.CANCELLED, f"{head.cancel_requested}; {reason}"
-        facts = AttemptFacts(Outcome.LOST, expires_at=self.retention.expires_at(state, now_ms))
+        member = head.member_of is not None
+        expires_at = self.retention.expires_at(state, now_ms, member=member)
+        facts = AttemptFacts(Outcome.LOST, expires_at=expires_at)
         step = Step(state, now_ms, head.attempt, reason)
         unless_gone(lambda: self.jobs.settle(head, step, facts))

@@ -97,7 +97,7 @@ class Members:
                     state=State.CANCELLED,
                     timeline=(Step(State.CANCELLED, now_ms, 0, stop.why),),
                     reply_by_ms=None,
-                    expires_at=self.retention.expires_at(State.CANCELLED, now_ms),
+                    expires_at=self.retention.expires_at(State.CANCELLED, now_ms, member=True),
                 )
             )
             return

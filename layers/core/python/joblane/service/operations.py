@@ -51,9 +51,14 @@ class Operations:
         Raises NotAllowed, Refused when the job has changed, Gone.
         """
         step = plan(head, event, now_ms, why)
-        ends = step.state in ENDED
-        expires_at = self.retention.expires_at(step.state, now_ms) if ends else None
+        expires_at = self.expires_at(head, step.state, now_ms)
         return unless_gone(lambda: self.jobs.move(head, event, step, expires_at=expires_at, to=to))
+
+    def expires_at(self, head: Head, state: State, now_ms: int) -> int | None:
+        """When the row of a job that goes to `state` now expires; None if that is not its end."""
+        if state not in ENDED:
+            return None
+        return self.retention.expires_at(state, now_ms, member=head.member_of is not None)
 
     def decide(
         self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False

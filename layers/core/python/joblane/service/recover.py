@@ -274,7 +274,9 @@ class Recovery:
         waited = _span((now_ms - entry.first_ms) // 1000)
         reason = f"gave up after {waited} of waiting: {why}; condition {unscoped(row.condition)}"
         step = plan(head, Event.GIVE_UP, now_ms, reason)
-        expires_at = self.retention.expires_at(step.state, now_ms)
+        expires_at = self.retention.expires_at(
+            step.state, now_ms, member=head.member_of is not None
+        )
         try:
             self.jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
         except Refused:  # cancelled or expired meanwhile, or failed before

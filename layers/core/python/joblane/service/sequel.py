@@ -1,29 +1,46 @@
-"""What follows the end of a job with a key: its slot goes to the job that waits first.
+"""What follows the end of a job with a key, or of a member of a group.
 
-A batch of the stream becomes one release of each key in it (`joblane.service.key_release`). A batch
-that is delivered again changes nothing.
+A batch of the stream becomes one release of each key in it (`joblane.service.key_release`): its
+slot goes to the job that waits first. And it becomes one settlement of each group
+(`joblane.service.group_settlement`). A batch that is delivered again changes nothing.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.job_ends import read_end
+from joblane.aws.job_groups import GroupChanged
 from joblane.aws.keys import KeyChanged
 from joblane.key.decide import End
 from joblane.key.segments import KeyName
+from joblane.service.group_settlement import Settlement
 from joblane.service.key_release import KeyRelease
 from joblane.service.log import Log
+from joblane.target.group import MemberOf
 
 AT_ONCE = 8
-"""Keys that are handled at the same time; each waits for AWS most of the time."""
+"""Keys and groups that are handled at the same time; each waits for AWS most of the time."""
 
 Keyed = tuple[str, KeyName]
 """A tenant and the name of one of its keys."""
+
+_AGAIN = (BotoCoreError, ClientError, KeyChanged, GroupChanged)
+"""After these the batch is delivered again."""
+
+
+@dataclass
+class _Ends:
+    """What ended in a batch."""
+
+    by_key: defaultdict[Keyed, list[End]] = field(default_factory=lambda: defaultdict(list))
+    by_group: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """The numbers of the members."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +48,7 @@ class Sequel:
     """Handles batches of the stream."""
 
     keys: KeyRelease
+    groups: Settlement
     _: KW_ONLY
     put_aside: Callable[[Mapping[str, Any]], None]
     """Sends the description of what cannot be handled to an operator."""
@@ -41,19 +59,24 @@ class Sequel:
     def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Handle a batch of stream records; returns how many jobs got a slot.
 
-        A record or a key that cannot be handled is put aside, so that it does not block the stream.
-        Raises ClientError, BotoCoreError and KeyChanged, after all other keys of the batch, when a
-        table or a lane cannot be reached; Lambda then delivers the batch again.
+        A record, a key or a group that cannot be handled is put aside, so that it does not block
+        the stream. Raises ClientError, BotoCoreError, KeyChanged and GroupChanged, after all others
+        of the batch, when a table or a lane cannot be reached; Lambda then delivers the batch
+        again.
         """
+        ends = self._ends(records)
+        tasks: list[Callable[[], int | Exception]] = []
+        tasks += [partial(self._key, *entry) for entry in ends.by_key.items()]
+        tasks += [partial(self._group, *entry) for entry in ends.by_group.items()]
         with self.pool(AT_ONCE) as pool:
-            results = list(pool.map(self._one, self._ends(records).items()))
+            results = list(pool.map(lambda task: task(), tasks))
         for result in results:
             if isinstance(result, Exception):
                 raise result
         return sum(result for result in results if isinstance(result, int))
 
-    def _ends(self, records: Iterable[Mapping[str, Any]]) -> dict[Keyed, list[End]]:
-        found: defaultdict[Keyed, list[End]] = defaultdict(list)
+    def _ends(self, records: Iterable[Mapping[str, Any]]) -> _Ends:
+        found = _Ends()
         for record in records:
             try:
                 ended = read_end(record)
@@ -67,17 +90,19 @@ class Sequel:
                     sequence=stream.get("SequenceNumber"),
                 )
                 continue
-            if ended is not None:
-                found[ended.tenant, ended.key].append(ended.end)
+            if isinstance(ended, MemberOf):
+                found.by_group[ended.group_id].add(ended.index)
+            elif ended is not None:
+                found.by_key[ended.tenant, ended.key].append(ended.end)
         return found
 
-    def _one(self, ended: tuple[Keyed, list[End]]) -> int | Exception:
+    def _key(self, key: Keyed, ends: list[End]) -> int | Exception:
         """Handle the ends of one key. Returns how many jobs got a slot, or why to come again."""
-        (tenant, key), ends = ended
-        names = {"key": f"{tenant}#{key.encode()}", "jobs": [end.job_id for end in ends]}
+        tenant, name = key
+        names = {"key": f"{tenant}#{name.encode()}", "jobs": [end.job_id for end in ends]}
         try:
-            return self.keys.release(tenant, key, ends)
-        except (BotoCoreError, ClientError, KeyChanged) as error:
+            return self.keys.release(tenant, name, ends)
+        except _AGAIN as error:
             self.log.exception("jobs of a key ended, which will be handled again", **names)
             return error
         except Exception as error:
@@ -85,6 +110,20 @@ class Sequel:
             self.log.exception("ends of jobs put aside", **names)
             self._put_aside(f"a key cannot be handled: {type(error).__name__}", **names)
             return 0
+
+    def _group(self, group_id: str, members: set[int]) -> int | Exception:
+        """Handle the ends of members of one group. Returns why to come again, else 0."""
+        names = {"group": group_id, "members": sorted(members)}
+        try:
+            self.groups.settle(group_id, members)
+        except _AGAIN as error:
+            self.log.exception("members of a group ended, which will be handled again", **names)
+            return error
+        except Exception as error:
+            # One group must never block those of others.
+            self.log.exception("ends of members put aside", **names)
+            self._put_aside(f"a group cannot be handled: {type(error).__name__}", **names)
+        return 0
 
     def _put_aside(self, problem: str, **details: object) -> None:
         """Describe to an operator what cannot be handled, without the content of jobs."""

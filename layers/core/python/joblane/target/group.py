@@ -21,6 +21,9 @@ MOST_MEMBERS = 10_000
 MOST_AT_ONCE = 1000
 """Highest `max_concurrency`: the group's row holds the numbers of the members that are open."""
 
+MOST_RESTARTS = 25
+"""Members that are retried together: their rows and the group's row are one transaction."""
+
 REPLY_TIMEOUT_S = 60.0
 """Seconds within which an agent must start a job that only it may run."""
 
@@ -192,8 +195,9 @@ def roll(
     if stop is not None:
         again = ()
     room = max(0, max_concurrency - len(still))
-    restart, again = again[:room], again[room:]
-    room -= len(restart)
+    at_once = min(room, MOST_RESTARTS)
+    restart, again = again[:at_once], again[at_once:]
+    room = 0 if again else room - len(restart)
     upto = group.begun if stop is not None else min(group.begun + room, group.members)
     begin = tuple(range(group.begun, upto))
     values: dict[str, Any] = {
