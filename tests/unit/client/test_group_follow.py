@@ -135,6 +135,16 @@ def test_a_group_that_ends_before_it_has_members_is_all_there_is(state: str) -> 
     assert pace.done
 
 
+def test_a_member_whose_row_has_expired_has_ended() -> None:
+    group = Group(2, begun=2, ended={0})
+    page = group.read(0)
+    page["entries"][1]["state"] = None
+    reading = Reading()
+    news, _ = reading.take(page)
+    assert [0, 1] == [member["index"] for member in news.ended]
+    assert {0} == reading.over
+
+
 def test_a_member_in_a_state_that_is_not_known_does_not_keep_a_follower_for_ever() -> None:
     group = Group(2, begun=2, ended={0, 1})
     reading = Reading()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, cast
 
 from joblane.client.errors import AnswerError
+from joblane.job.lifecycle import ENDED
 
 
 class JobJson(TypedDict, total=False):
@@ -81,9 +82,9 @@ class MemberJson(TypedDict, total=False):
     """Its number in the group, from 0, in the order of the agents' names."""
     id: str | None
     """Id of its job; None before it has begun."""
-    state: str
-    """That of its job; `waiting` before it has begun, and `skipped` or `cancelled` if the group was
-    stopped before."""
+    state: str | None
+    """That of its job; `waiting` before it has begun, `skipped` or `cancelled` if the group was
+    stopped before, None if the row of its job has expired."""
     reason: str
     attempt: int
     exit_code: int | None
@@ -173,9 +174,15 @@ def group_page(answer: object) -> GroupPage:
     found = as_object(answer, "a group")
     found["group"] = job_json(found.get("group"))
     for row in rows(found):
-        if not isinstance(row.get("index"), int) or not isinstance(row.get("state"), str):
+        row.setdefault("state", None)
+        if not isinstance(row.get("index"), int) or not isinstance(row.get("state"), str | None):
             raise AnswerError("a member of the group cannot be read: it has no index or no state")
     return cast("GroupPage", found)
+
+
+def member_ended(member: MemberJson) -> bool:
+    """Whether a member has ended, or never begins."""
+    return member["state"] is None or member["state"] in ENDED
 
 
 def is_group(job: JobJson) -> bool:

@@ -7,7 +7,7 @@ pause. What is kept is a cursor for each page, and the members that were shown o
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from joblane.client.answers import GroupPage, JobJson, MemberJson
+from joblane.client.answers import GroupPage, JobJson, MemberJson, member_ended
 from joblane.client.calls import Call, Item, Stream
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime
 from joblane.job.lifecycle import ENDED
@@ -53,9 +53,7 @@ class Reading:
         new = self._new(self.at, page["entries"])
         if page.get("next") and self.at + 1 == len(self.cursors):
             self.cursors.append(page["next"])
-        if all(member["state"] in ENDED for member in page["entries"]) and (
-            page["entries"] or ended
-        ):
+        if all(map(member_ended, page["entries"])) and (page["entries"] or ended):
             self.over.add(self.at)
             self.shown.pop(self.at, None)
         following = None if self._none_begun(page) else self._first(self.at + 1)
@@ -67,13 +65,13 @@ class Reading:
 
     def _new(self, number: int, members: list[MemberJson]) -> list[MemberJson]:
         shown = self.shown.setdefault(number, set())
-        new = [each for each in members if each["state"] in ENDED and each["index"] not in shown]
+        new = [each for each in members if member_ended(each) and each["index"] not in shown]
         shown.update(each["index"] for each in new)
         return new
 
     def _none_begun(self, page: GroupPage) -> bool:
         """Whether no member of a page has begun: then none of a later page has."""
-        open_ = [member for member in page["entries"] if member["state"] not in ENDED]
+        open_ = [member for member in page["entries"] if not member_ended(member)]
         return (
             not self.last
             and bool(open_)

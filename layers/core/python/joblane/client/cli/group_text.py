@@ -8,7 +8,7 @@ from typing import Any
 from joblane.client.answers import MemberJson
 from joblane.client.cli.formats import duration, parse_time, plain
 from joblane.client.cli.tables import Screen, table
-from joblane.job.lifecycle import ENDED, State
+from joblane.job.lifecycle import State
 from joblane.target.states import sentence
 
 _KNOWN = frozenset(State)
@@ -43,7 +43,7 @@ def run_time(member: Mapping[str, Any], now: datetime) -> str:
 
 def member_line(member: MemberJson, now: datetime) -> str:
     """How a member ended, in a line."""
-    parts = [f"{plain(member.get('agent'))} {member['state']}"]
+    parts = [f"{plain(member.get('agent'))} {member['state'] or 'ended'}"]
     if member.get("exit_code") is not None:
         parts.append(f"exit code {plain(member.get('exit_code'))}")
     took = run_time(member, now)
@@ -69,9 +69,8 @@ class Count:
     def add(self, members: Iterable[MemberJson]) -> None:
         """Count members that have ended."""
         for member in members:
-            if member["state"] in ENDED:
-                self._states[member["state"]] += 1
-                self.silent += did_not_respond(member)
+            self._states[member["state"] or "of unknown end"] += 1
+            self.silent += did_not_respond(member)
 
     def text(self, members: int | None) -> str:
         """What has become of them so far, of so many."""
