@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -27,7 +27,6 @@ from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
 from joblane.aws.types import TypeStore
-from joblane.condition.policies import AnyPolicy
 from joblane.contract.principal import AnyAccess
 from joblane.contract.views import Login
 from joblane.deployment.names import LANES, Architecture
@@ -62,6 +61,9 @@ from joblane.service.type_keys import TypeKeys
 from joblane.service.types import Types
 from joblane.service.wake_up import send_wake_up
 
+if TYPE_CHECKING:
+    from joblane.condition.policies import AnyPolicy
+
 
 class Settings(Environment):
     """The function's environment."""
@@ -70,8 +72,8 @@ class Settings(Environment):
     agents_table: str
     jobs_table: str
     conditions_table: str
-    policies: Json[dict[str, AnyPolicy]]
-    """Policy of each kind of condition that does not have the default one."""
+    policies: str
+    """JSON: policy of each kind of condition that does not have the default one."""
     queues: Json[dict[str, tuple[str, ...]]]
     settings_table: str
     counters_table: str
@@ -138,7 +140,7 @@ def build(
     conditions = Conditions(
         Directory(dynamodb, settings.conditions_table),
         AppStore(dynamodb, settings.conditions_table),
-        settings.policies,
+        _policies(settings.policies),
         clock,
     )
     condition_routes(app, conditions)
@@ -162,6 +164,18 @@ def _compiled(schema: Mapping[str, Any]) -> Schema:
     from joblane.http.json_schema import JsonSchema  # noqa: PLC0415 - see there
 
     return JsonSchema(schema)
+
+
+def _policies(text: str) -> "Callable[[str], AnyPolicy]":
+    """Read the policies when the first one is asked for: only the list of conditions does."""
+
+    @cache
+    def policy_of(kind: str) -> "AnyPolicy":
+        from joblane.condition.policies import read_policies  # noqa: PLC0415
+
+        return read_policies(text)(kind)
+
+    return policy_of
 
 
 @once

@@ -7,8 +7,7 @@ import pytest
 
 from functions.admin.handler import Settings, build
 from joblane.aws.directory import COUNTED
-from joblane.condition.names import scoped
-from joblane.condition.policies import MOST_S
+from joblane.condition.names import MOST_S, scoped
 from joblane.condition.waiting import waiting_job
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from joblane.condition.names import (
     KINDS,
     MAX_NAME,
+    MOST_S,
     Address,
     Condition,
     default_condition,
@@ -19,15 +20,14 @@ from joblane.condition.names import (
 )
 from joblane.condition.policies import (
     DEFAULT_POLICY,
-    MOST_S,
     AnyPolicy,
-    ConditionName,
     Constant,
     DelayStep,
     Exponential,
     Policy,
     Stepwise,
 )
+from joblane.job.spec import ConditionName
 
 POLICIES: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
 

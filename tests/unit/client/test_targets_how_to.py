@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from joblane.client.cli.group_follower import OUTPUT_KB
-from joblane.target.group import REPLY_TIMEOUT_S
-from joblane.target.match import ALL, ANY, parse_target
+from joblane.target.match import ALL, ANY, REPLY_TIMEOUT_S, parse_target
 from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_group import GROUP, FakeGroup

@@ -4,9 +4,9 @@ import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from joblane.audit.records import Who
-from joblane.aws.group_items import group_value, read_group
 from joblane.aws.table import Item, Row, decoded, encoded
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
 from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
@@ -16,7 +16,9 @@ from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.job.trace import TraceContext, parse_trace
 from joblane.key.policy import parse_concurrency
 from joblane.key.segments import KeyName
-from joblane.target.group import MemberOf
+
+if TYPE_CHECKING:
+    from joblane.target.group import Group, MemberOf
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
@@ -80,7 +82,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "type_version": head.type_version,
         "assigned": head.assigned,
         "reply_by": head.reply_by_ms,
-        "group": None if head.group is None else group_value(head.group),
+        "group": _group_value(head.group),
         "spec_of": head.spec_of,
         **trace_values(head.caller_trace),
         **concurrency_value(head.spec),
@@ -192,7 +194,7 @@ def from_row(row: Row, data: Row) -> Head:
         queued_after=row.get("queued_after"),
         assigned=row.get("assigned"),
         reply_by_ms=row.get("reply_by"),
-        group=read_group(row["group"]) if "group" in row else None,
+        group=_group(row),
         member_of=member_of(row),
         spec_of=row.get("spec_of"),
     )
@@ -208,10 +210,32 @@ def tenant_of(row: Row) -> str:
     return str(row["tenant"] if "tenant" in row else row["of"])
 
 
-def member_of(row: Row) -> MemberOf | None:
+def member_of(row: Row) -> "MemberOf | None":
     """The group that a job's row is a member of."""
     found = row.get("follows", {}).get("g")
-    return None if found is None else MemberOf.decode(found)
+    if found is None:
+        return None
+    from joblane.target.group import MemberOf  # noqa: PLC0415 - most jobs are in no group
+
+    return MemberOf.decode(found)
+
+
+def _group_value(group: "Group | None") -> Row | None:
+    """The attribute of a group's job; None for others."""
+    if group is None:
+        return None
+    from joblane.aws.group_items import group_value  # noqa: PLC0415 - most jobs are no group
+
+    return group_value(group)
+
+
+def _group(row: Row) -> "Group | None":
+    """Inverse of `_group_value`."""
+    if "group" not in row:
+        return None
+    from joblane.aws.group_items import read_group  # noqa: PLC0415 - as above
+
+    return read_group(row["group"])
 
 
 def key_of(row: Row) -> KeyName | None:

@@ -12,6 +12,9 @@ MAX_NAME = 512
 """Characters of a condition's name, which is in every row of its list: the row must fit one write
 unit."""
 
+MOST_S = 48 * 3600
+"""Longest time that a job may wait for a condition, under any policy."""
+
 MAX_PORT = 65_535
 
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")

@@ -5,18 +5,13 @@ or a policy.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from joblane.condition.names import requested
-
-MOST_S = 48 * 3600
-"""Longest time that a job may wait for a condition, under any policy."""
-
-ConditionName = Annotated[str, AfterValidator(requested)]
-"""A condition's name as a field of a model."""
+from joblane.condition.names import MOST_S
 
 
 class Policy(BaseModel, ABC):
@@ -123,3 +118,14 @@ AnyPolicy = Annotated[Constant | Exponential | Stepwise, Field(discriminator="po
 """Every policy that joblane.toml can choose."""
 
 DEFAULT_POLICY = Stepwise()
+
+
+_BY_KIND: TypeAdapter[dict[str, AnyPolicy]] = TypeAdapter(
+    dict[str, AnyPolicy], config=ConfigDict(defer_build=True)
+)
+
+
+def read_policies(text: str) -> Callable[[str], AnyPolicy]:
+    """Read the policies of kinds of conditions, as JSON; gives that of a kind, or the default."""
+    by_kind = _BY_KIND.validate_json(text)
+    return lambda kind: by_kind.get(kind, DEFAULT_POLICY)

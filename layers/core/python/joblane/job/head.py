@@ -7,6 +7,7 @@ stored: the reason, the times and the agent of each step are in the timeline onl
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from joblane.audit.records import Who
 from joblane.deployment.names import Lane
@@ -17,7 +18,10 @@ from joblane.job.spec import LISTED_CHARS, Submission, json_bytes
 from joblane.job.timeline import Step, extended
 from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
-from joblane.target.group import REPLY_TIMEOUT_S, Group, MemberOf
+from joblane.target.match import REPLY_TIMEOUT_S
+
+if TYPE_CHECKING:  # most jobs are in no group
+    from joblane.target.group import Group, MemberOf
 
 INLINE_SPEC_BYTES = 340
 """Longest submission stored in the head, together with a trace context that came with it (66 bytes,
@@ -113,9 +117,9 @@ class Head:
     """Name of the only agent that may run it, to whose inbox its message goes; None for most."""
     reply_by_ms: int | None = None
     """When that agent must have claimed it; None once it has."""
-    group: Group | None = None
+    group: "Group | None" = None
     """The progress of a group; None for a job, and for a group whose members are not chosen yet."""
-    member_of: MemberOf | None = None
+    member_of: "MemberOf | None" = None
     """The group that it is a member of; None for most."""
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""

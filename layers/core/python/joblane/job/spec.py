@@ -19,7 +19,7 @@ from pydantic import (
     field_validator,
 )
 
-from joblane.condition.policies import ConditionName
+from joblane.condition.names import requested
 from joblane.deployment.names import Lane, Name
 from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
@@ -175,6 +175,7 @@ Cores = Annotated[
     StringConstraints(pattern=r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$"),
     AfterValidator(_cores),
 ]
+ConditionName = Annotated[str, AfterValidator(requested)]
 SecretReference = Annotated[str, AfterValidator(_reference)]
 """Such as `secretsmanager:joblane/main/db#password` or `ssm:/joblane/main/db-password`."""
 Moment = Annotated[str, AfterValidator(_moment)]
@@ -361,25 +362,18 @@ class Submission(JobFields):
             raise ValueError("not allowed with concurrency; a group has max_concurrency")
         return value
 
-    @field_validator("reply_timeout_s")
+    @field_validator("reply_timeout_s", "max_concurrency", "max_failures")
     @classmethod
-    def _reply_of_a_target(cls, value: float | None, info: ValidationInfo) -> float | None:
-        if value is not None and info.data.get("target", "invalid") is None:
-            raise ValueError("allowed with a target only")
-        return value
-
-    @field_validator("max_concurrency")
-    @classmethod
-    def _members_of_a_group(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _with_a_target(cls, value: float | None, info: ValidationInfo) -> float | None:
+        """What comes before may be invalid itself, and is missing here then."""
         target = info.data.get("target", "invalid")
-        if value is not None and not (target == "invalid" or is_broadcast(target)):
+        if value is None or target == "invalid":
+            return value
+        if info.field_name == "reply_timeout_s" and target is None:
+            raise ValueError("allowed with a target only")
+        if info.field_name == "max_concurrency" and not is_broadcast(target):
             raise ValueError("allowed with a target of several agents only: _all, or a label")
-        return value
-
-    @field_validator("max_failures")
-    @classmethod
-    def _stops_what_has_not_begun(cls, value: int | None, info: ValidationInfo) -> int | None:
-        if value is not None and info.data.get("max_concurrency", "invalid") is None:
+        if info.field_name == "max_failures" and info.data.get("max_concurrency", 1) is None:
             raise ValueError("allowed with max_concurrency only: without it all jobs begin at once")
         return value
 

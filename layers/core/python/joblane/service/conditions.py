@@ -1,15 +1,18 @@
 """List the conditions that jobs wait for, and declare applications up or down."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from joblane.aws.directory import AppStore, Directory, Listed
-from joblane.condition.names import parse, scoped, unscoped
-from joblane.condition.policies import DEFAULT_POLICY, MOST_S, AnyPolicy
+from joblane.condition.names import MOST_S, parse, scoped, unscoped
 from joblane.contract.conditions import AppView, ConditionView, Declaration
 from joblane.contract.problems import wrong
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
+
+if TYPE_CHECKING:
+    from joblane.condition.policies import AnyPolicy
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Conditions:
 
     directory: Directory
     apps: AppStore
-    policies: Mapping[str, AnyPolicy]
+    policy_of: "Callable[[str], AnyPolicy]"
+    """Gives the policy of a kind; a function, because few requests need one."""
     clock: Callable[[], float]
 
     def page(
@@ -45,7 +49,7 @@ class Conditions:
     def _view(self, entry: Listed) -> ConditionView:
         row = entry.row
         kind = row.condition.partition(":")[0]
-        policy = self.policies.get(kind, DEFAULT_POLICY)
+        policy = self.policy_of(kind)
         return ConditionView(
             name=unscoped(row.condition),
             kind=kind,

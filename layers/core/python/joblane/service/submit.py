@@ -54,7 +54,7 @@ from joblane.service.key_admission import KeyAdmission, Submitted, is_admitted_n
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
 from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
-from joblane.target.group import TooManyMembers
+from joblane.target.match import TooManyMembers
 
 if TYPE_CHECKING:
     from joblane.service.targets import Targets

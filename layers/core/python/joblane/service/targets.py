@@ -17,8 +17,8 @@ from joblane.job.spec import is_broadcast, parsed_target
 from joblane.job.timeline import Step
 from joblane.service.group_expansion import INLINE_S, Expansion
 from joblane.target.choose import Choice, choose, why_not
-from joblane.target.group import MOST_MEMBERS, Group, TooManyMembers
-from joblane.target.match import Target
+from joblane.target.group import MOST_MEMBERS, Group
+from joblane.target.match import Target, TooManyMembers
 
 READS_AT_ONCE = 16
 """Threads that read the agents, a partition each."""

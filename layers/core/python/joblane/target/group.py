@@ -24,13 +24,6 @@ MOST_AT_ONCE = 1000
 MOST_RESTARTS = 25
 """Members that are retried together: their rows and the group's row are one transaction."""
 
-REPLY_TIMEOUT_S = 60.0
-"""Seconds within which an agent must start a job that only it may run."""
-
-
-class TooManyMembers(Exception):
-    """More agents match than a group may have members; the text is for the submitter."""
-
 
 @dataclass(frozen=True, slots=True)
 class MemberOf:

@@ -23,11 +23,18 @@ MOST_LABELS = 5
 
 MOST_TARGET_CHARS = 320
 
+REPLY_TIMEOUT_S = 60.0
+"""Seconds within which an agent must start a job that only it may run."""
+
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,63}")
 _VALUE = re.compile(r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*")
 _MOST_VALUE_CHARS = 255
 
 _FORMS = "_any, _all, host:NAME, or KEY:VALUE of a label, such as group:web.dev"
+
+
+class TooManyMembers(Exception):
+    """More agents match than a group may have members; the text is for the submitter."""
 
 
 @dataclass(frozen=True, slots=True)
