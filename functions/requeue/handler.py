@@ -23,13 +23,13 @@ from joblane.aws.settings import SettingsStore
 from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
-from joblane.service.assigned import AssignedJobs
 from joblane.service.operations import Operations
 from joblane.service.requeue import COUNTED, Requeue
 from joblane.service.running_shares import RunningShares
 from joblane.service.wake_up import send_wake_up
 
 if TYPE_CHECKING:
+    from joblane.service.assigned import AssignedJobs
     from joblane.service.due_targets import DueTargets
     from joblane.service.group_watch import GroupWatch
     from joblane.service.key_admission import KeyAdmission
@@ -114,6 +114,12 @@ def build(
         return DueTargets(chosen, operations)
 
     @cache
+    def assigned() -> "AssignedJobs":
+        from joblane.service.assigned import AssignedJobs  # noqa: PLC0415 - as the others
+
+        return AssignedJobs(jobs, agents, operations, settings.retention)
+
+    @cache
     def groups() -> "GroupWatch":
         # groups are rare as well
         from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
@@ -126,9 +132,8 @@ def build(
         now_ms = partial(_milliseconds, clock)
         settle = _unsettled
         expansion = Expansion(store, members, settings.retention, now_ms)
-        return GroupWatch(store, agents, assigned, expansion, settle, pool=pool)
+        return GroupWatch(store, agents, assigned(), expansion, settle, pool=pool)
 
-    assigned = AssignedJobs(jobs, agents, operations, settings.retention)
     return Requeue(
         jobs,
         operations,

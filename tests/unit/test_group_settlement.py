@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from joblane.aws.job_groups import GroupChanged
+from joblane.aws.jobs import GroupChanged
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
 from joblane.service import group_settlement

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from joblane.aws.job_groups import GroupChanged, GroupStore, with_group
+from joblane.aws.job_groups import GroupStore, with_group
 from joblane.aws.job_stream import read_record
-from joblane.aws.jobs import Refused
+from joblane.aws.jobs import GroupChanged, Refused
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step

@@ -167,7 +167,7 @@ def test_members_not_claimed_in_time_fail_and_those_that_run_go_on(aws: Cloud):
     end(aws, aws.jobs.claim(second.job_id, "web-1", NOW_MS + 1_000), NOW_MS + 2_000)
     for number in range(3):
         beat(aws, f"web-{number}", NOW_MS + 60_000)
-    assert {"Watched": 1} == run(aws, NOW + 60)
+    assert {"Rearmed": 1} == run(aws, NOW + 60)
     first, second, third = members(aws, job_id)
     assert (State.ACTIVE, State.COMPLETED, State.FAILED) == (
         first.state,
@@ -178,7 +178,7 @@ def test_members_not_claimed_in_time_fail_and_those_that_run_go_on(aws: Cloud):
     assert NOW_MS + 360_000 == stored(aws, job_id).wake_at_ms
     assert {} == run(aws, NOW + 300)
     # The agent of the first one is lost.
-    assert {"Watched": 1} == run(aws, NOW + 361)
+    assert {"Rearmed": 1} == run(aws, NOW + 361)
     lost = stored(aws, running.job_id)
     assert (State.FAILED, Outcome.LOST) == (lost.state, lost.outcome)
     assert "agent web-0 was lost while it ran the job, and only it may" in lost.reason
@@ -191,7 +191,7 @@ def test_a_deadline_expires_members_that_wait_and_stops_those_that_run(aws: Clou
     assert NOW_MS + 20_000 == stored(aws, job_id).wake_at_ms
     first, second = members(aws, job_id)
     aws.jobs.claim(first.job_id, "web-0", NOW_MS + 1_000)
-    assert {"Watched": 1} == run(aws, NOW + 21)
+    assert {"Rearmed": 1} == run(aws, NOW + 21)
     first, second = members(aws, job_id)
     assert (State.ACTIVE, State.EXPIRED) == (first.state, second.state)
     assert "its deadline 2027-01-15T08:00:20.000Z passed" == first.cancel_requested
@@ -210,7 +210,7 @@ def test_members_placed_while_their_group_was_cancelled_are_cancelled(aws: Cloud
     head = stored(aws, job_id)
     stop = Stop(State.CANCELLED, "cancelled by ann")
     store.write_group(head, with_group(head, stopped(group_of(aws, job_id), stop)))
-    assert {"Watched": 1} == run(aws, NOW + 60)
+    assert {"Rearmed": 1} == run(aws, NOW + 60)
     first, second = members(aws, job_id)
     assert (State.CANCELLED, "cancelled by ann") == (first.state, first.reason)
     assert State.PENDING is second.state, "it had not begun; nobody looks at it"
@@ -223,7 +223,7 @@ def test_a_member_whose_row_has_expired_is_not_put_again(aws: Cloud):
     first, second = members(aws, job_id)
     aws.jobs.claim(second.job_id, "web-1", NOW_MS)
     aws.jobs.delete(first.job_id)
-    assert {"Watched": 1} == run(aws, NOW + 61)
+    assert {"Rearmed": 1} == run(aws, NOW + 61)
     assert [second.job_id] == [member.job_id for member in members(aws, job_id)]
 
 
@@ -243,7 +243,7 @@ def test_an_expansion_that_was_interrupted_goes_on(aws: Cloud):
     before = begin_page(replace(group, begun=PAGE, placed=PAGE))
     store.write_group(head, replace(with_group(head, before.next()), wake_at_ms=NOW_MS + 10_000))
     claimed = aws.jobs.claim(group.id_of(PAGE), names[PAGE], NOW_MS + 1_000)
-    assert {"Watched": 1} == run(aws, NOW + 30)
+    assert {"Rearmed": 1} == run(aws, NOW + 30)
     assert len(names) == len(members(aws, job_id))
     after = group_of(aws, job_id)
     assert (len(names), len(names)) == (after.begun, after.placed)
@@ -262,7 +262,7 @@ def test_a_run_that_has_no_time_left_leaves_the_group_due(aws: Cloud):
     watch.look(stored(aws, job_id), NOW_MS + 61_000, lambda: 0.0)
     assert {State.PENDING} == {member.state for member in members(aws, job_id)}
     assert NOW_MS + 71_000 == stored(aws, job_id).wake_at_ms
-    assert {"Watched": 1} == run(aws, NOW + 120)
+    assert {"Rearmed": 1} == run(aws, NOW + 120)
     assert {State.FAILED} == {member.state for member in members(aws, job_id)}
 
 
@@ -287,7 +287,7 @@ def test_a_watch_reads_each_member_once_and_the_agents_of_those_that_run(
     session.get_component("event_emitter").register(
         "provide-client-params.dynamodb.BatchGetItem", count
     )
-    assert {"Watched": 1} == run(aws, NOW + 60, clients=Clients(session))
+    assert {"Rearmed": 1} == run(aws, NOW + 60, clients=Clients(session))
     # The group itself, and its members: of those one page was not claimed, so that it is failed.
     assert 1 + 3 * PAGE == asked[DESCRIPTOR.jobs_table]
     assert 3 * PAGE == asked[DESCRIPTOR.agents_table]

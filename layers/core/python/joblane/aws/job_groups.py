@@ -9,17 +9,13 @@ from dataclasses import replace
 
 from joblane.aws.group_items import group_value, roster_key, roster_row
 from joblane.aws.job_items import DATA, change, from_row, key, to_row
-from joblane.aws.job_table import Condition, Refused
+from joblane.aws.job_table import Condition, GroupChanged, Refused
 from joblane.aws.jobs import JobStore
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
 from joblane.target.group import PAGE, Group
-
-
-class GroupChanged(Exception):
-    """The group has changed since it was read: read it again and decide anew."""
 
 
 class GroupStore(JobStore):

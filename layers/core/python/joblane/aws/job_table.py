@@ -29,6 +29,10 @@ class KeyBusy(Exception):
     """The key of a job has changed before every try to write both; the text is for the caller."""
 
 
+class GroupChanged(Exception):
+    """The group has changed since it was read: read it again and decide anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """When a write may happen, as `joblane.aws.table` writes it."""

@@ -24,9 +24,10 @@ class AssignedJobs:
     operations: Operations
     retention: Retention
 
-    def look(self, head: Head, now_ms: int) -> Fate:
-        """Read a job's agent, and do what follows; raises as `settle`."""
-        return self.settle(head, self.agents.get(head.assigned or ""), now_ms)
+    def ended(self, head: Head, now_ms: int) -> bool:
+        """Read a job's agent, and do what follows; whether that ended the job. As `settle`."""
+        agent = self.agents.get(head.assigned or "")
+        return self.settle(head, agent, now_ms) not in {Fate.WAIT, Fate.STOP}
 
     def settle(self, head: Head, agent: Heartbeat | None, now_ms: int) -> Fate:
         """Do what follows for a job from what is known of its agent; returns what that was.

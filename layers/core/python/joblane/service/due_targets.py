@@ -18,7 +18,7 @@ from joblane.job.head import Head, waits
 from joblane.job.lifecycle import Event
 from joblane.service.operations import Operations
 from joblane.service.targets import Targets, broadcasts
-from joblane.target.group import TooManyMembers
+from joblane.target.match import TooManyMembers
 
 _DUE = "its run_at has come; "
 

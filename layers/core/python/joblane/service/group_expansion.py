@@ -17,7 +17,8 @@ work on the same group; both then place the same members.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from joblane.aws.job_groups import GroupChanged, GroupStore, with_group
+from joblane.aws.job_groups import GroupStore, with_group
+from joblane.aws.jobs import GroupChanged
 from joblane.job.head import DATA_DAYS, Head
 from joblane.job.lifecycle import State
 from joblane.job.retention import Retention

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
-from joblane.aws.job_groups import GroupChanged, GroupStore
-from joblane.aws.jobs import Refused
+from joblane.aws.job_groups import GroupStore
+from joblane.aws.jobs import GroupChanged, Refused
 from joblane.job.head import Head, version
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed, apply, plan

@@ -28,7 +28,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from joblane.aws.job_groups import GroupChanged, GroupStore
+from joblane.aws.job_groups import GroupStore
+from joblane.aws.jobs import GroupChanged
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, Event, State
 from joblane.job.moves import NotAllowed, apply, plan

@@ -26,7 +26,6 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import NEEDS_ATTENTION, State
 from joblane.job.message import is_id
 from joblane.queue.settings import UNSET
-from joblane.target.judge import overdue
 
 EXAMINED_MAX = 500
 """Rows that one request examines: 63 read units at 1 KB each."""
@@ -146,9 +145,16 @@ class JobViews:
         shown = []
         for head in heads:
             job = explained(job_view(head, whole=whole), found.get(head.queue, UNSET))
-            why = overdue(head, now_ms)
+            why = None if head.reply_by_ms is None else _overdue(head, now_ms)
             shown.append(job if why is None else job.model_copy(update={"reason": why}))
         return shown
+
+
+def _overdue(head: Head, now_ms: int) -> str | None:
+    """Why a job that waits for its only agent is about to fail; None if it is not."""
+    from joblane.target.judge import overdue  # noqa: PLC0415 - most jobs are for any agent
+
+    return overdue(head, now_ms)
 
 
 def _has_index(query: ListJobs) -> bool:

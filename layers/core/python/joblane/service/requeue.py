@@ -24,18 +24,16 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from joblane.aws.job_groups import GroupChanged
 from joblane.aws.job_items import WAKE_SHARDS
-from joblane.aws.jobs import JobStore, KeyBusy, Refused
+from joblane.aws.jobs import GroupChanged, JobStore, KeyBusy, Refused
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import Due, NotAllowed, due
-from joblane.service.assigned import AssignedJobs
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
-from joblane.target.judge import Fate
 
 if TYPE_CHECKING:
+    from joblane.service.assigned import AssignedJobs
     from joblane.service.due_targets import DueTargets
     from joblane.service.group_watch import GroupWatch
     from joblane.service.key_admission import KeyAdmission
@@ -52,8 +50,6 @@ RESERVE_S = 5.0
 GROUP_S = 10.0
 """Seconds of one run that a group may take."""
 
-_ENDING = frozenset({Fate.NO_REPLY, Fate.LOST, Fate.EXPIRE})
-
 COUNTED = (
     "Woken",
     "Queued",
@@ -62,7 +58,6 @@ COUNTED = (
     "Expired",
     "StopRequested",
     "Rearmed",
-    "Watched",
     "Superseded",
     "Failed",
     "Unread",
@@ -73,7 +68,6 @@ COUNTED = (
 `Queued`: scheduled jobs that wait for a slot of their key now; `Skipped`: those whose key was full,
 or whose target no agent matches.
 `Expired`: jobs past their deadline, and jobs that only one agent may run, which was silent or lost.
-`Watched`: groups whose members were looked at.
 `StopRequested`: agents asked to stop a job that is past its deadline. `Superseded`: jobs that an
 agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of time.
 `Shared`: queues whose `cluster_threads` were shared out again, and one for the `jobs_running` of
@@ -87,7 +81,8 @@ class Requeue:
 
     jobs: JobStore
     operations: Operations
-    assigned: AssignedJobs
+    assigned: "Callable[[], AssignedJobs]"
+    """Returns what ends jobs whose only agent is silent or lost, which most runs do not need."""
     keyed: "Callable[[], KeyAdmission]"
     """Returns what admits scheduled jobs with a key, which most runs do not need."""
     targets: "Callable[[], DueTargets]"
@@ -191,11 +186,11 @@ class Requeue:
         if what is Due.CHOOSE:
             return "Woken" if self.targets().wake(head, now_ms, left) else "Skipped"
         self.groups().look(head, now_ms, left)
-        return "Watched"
+        return "Rearmed"
 
     def _rearm(self, head: Head, what: Due, now_ms: int) -> str:
         """Set when a job is looked at next; first end one whose only agent is silent or lost."""
-        if what is Due.JUDGE and self.assigned.look(head, now_ms) in _ENDING:
+        if what is Due.JUDGE and self.assigned().ended(head, now_ms):
             return "Expired"
         self.jobs.rearm(head, now_ms)
         return "Rearmed"

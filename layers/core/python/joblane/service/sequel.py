@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.job_ends import read_end
-from joblane.aws.job_groups import GroupChanged
+from joblane.aws.jobs import GroupChanged
 from joblane.aws.keys import KeyChanged
 from joblane.key.decide import End
 from joblane.key.segments import KeyName

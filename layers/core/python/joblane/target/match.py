@@ -26,8 +26,9 @@ MOST_TARGET_CHARS = 320
 REPLY_TIMEOUT_S = 60.0
 """Seconds within which an agent must start a job that only it may run."""
 
-_KEY = re.compile(r"[a-zA-Z0-9_-]{1,63}")
-_VALUE = re.compile(r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*")
+# Compiled when they are first used: few cold starts need them.
+_KEY = r"[a-zA-Z0-9_-]{1,63}"
+_VALUE = r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*"
 _MOST_VALUE_CHARS = 255
 
 _FORMS = "_any, _all, host:NAME, or KEY:VALUE of a label, such as group:web.dev"
@@ -92,9 +93,9 @@ def check_label(key: str, value: str) -> None:
     """Raise ValueError unless a label may have this key and this value."""
     if key == HOST:
         raise ValueError("must have another key than host, which stands for the agent's name")
-    if not _KEY.fullmatch(key):
+    if not re.fullmatch(_KEY, key):
         raise ValueError("must have a key of 1 to 63 of a-z, A-Z, 0-9, _ and -")
-    if len(value) > _MOST_VALUE_CHARS or not _VALUE.fullmatch(value):
+    if len(value) > _MOST_VALUE_CHARS or not re.fullmatch(_VALUE, value):
         raise ValueError(
             f"must have a value of segments with dots between them, such as web.dev: each of a-z, "
             f"A-Z, 0-9, _ and -, and at most {_MOST_VALUE_CHARS} characters in all"
