@@ -56,9 +56,8 @@ class Expansion:
         """Place the members that are begun and, without `max_concurrency`, begin all others.
 
         Ends early if no time is left, or if the group was stopped. `fresh` says that nothing of
-        what is begun has been placed. Returns the group as it was
-        written last; its `wake_at` says when requeue is to look at it. Raises ClientError and
-        BotoCoreError.
+        what is begun has been placed. Returns the group as it was written last; its `wake_at` says
+        when requeue is to look at it. Raises ClientError and BotoCoreError.
         """
         while (group := head.group) is not None and head.state is State.PROCESSING:
             now_ms = self.now_ms()
@@ -71,8 +70,11 @@ class Expansion:
                 after = begin_page(after)
             if after is group:
                 return head
-            soon_ms = now_ms + SOON_MS
-            wake_at_ms = soon_ms if unfinished(head, after) else next_reply_ms(head, now_ms)
+            wake_at_ms = head.wake_at_ms  # a change of it costs two write units more
+            if not unfinished(head, after):
+                wake_at_ms = next_reply_ms(head, now_ms)
+            elif wake_at_ms is None or wake_at_ms <= now_ms:
+                wake_at_ms = now_ms + SOON_MS
             written = replace(with_group(head, after), wake_at_ms=wake_at_ms)
             try:
                 self.groups.write_group(head, written)
