@@ -3,10 +3,11 @@
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
+import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
@@ -125,14 +126,23 @@ def build(
         from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
         from joblane.service.group_expansion import Expansion  # noqa: PLC0415
         from joblane.service.group_members import Members  # noqa: PLC0415
+        from joblane.service.group_settlement import Settlement  # noqa: PLC0415
         from joblane.service.group_watch import GroupWatch  # noqa: PLC0415
 
         store = GroupStore(dynamodb, settings.jobs_table)
         members = Members(store, lanes, settings.retention, pool=pool)
         now_ms = partial(_milliseconds, clock)
-        settle = _unsettled
         expansion = Expansion(store, members, settings.retention, now_ms)
-        return GroupWatch(store, agents, assigned(), expansion, settle, pool=pool)
+        settlement = Settlement(
+            store,
+            members.place,
+            operations.send,
+            settings.retention,
+            random.Random(),  # noqa: S311 - no secret
+            logger,
+            clock,
+        )
+        return GroupWatch(store, agents, assigned(), expansion, settlement.settle, pool=pool)
 
     return Requeue(
         jobs,
@@ -164,7 +174,3 @@ def main(_event: object, context: Context) -> dict[str, int]:
     done = requeue.run(lambda: context.get_remaining_time_in_millis() / 1000)
     report(deployment, done)
     return dict(done)
-
-
-def _unsettled(group_id: str, ended: "Collection[int]") -> None:
-    """Until `joblane.service.group_settlement` is there."""

@@ -22,7 +22,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from joblane.service import group_expansion, group_members
+from joblane.service import group_expansion, group_members, group_settlement
 from joblane.target import group
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.fleet import beat, inbox
@@ -44,7 +44,7 @@ PAGE = 2
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (group, job_groups, group_members, group_expansion):
+    for module in (group, job_groups, group_members, group_expansion, group_settlement):
         monkeypatch.setattr(module, "PAGE", PAGE)
 
 

@@ -288,8 +288,41 @@ def test_a_watch_reads_each_member_once_and_the_agents_of_those_that_run(
         "provide-client-params.dynamodb.BatchGetItem", count
     )
     assert {"Rearmed": 1} == run(aws, NOW + 60, clients=Clients(session))
-    # The group itself, and its members: of those one page was not claimed, so that it is failed.
-    assert 1 + 3 * PAGE == asked[DESCRIPTOR.jobs_table]
+    # The group itself, and its members. A page of them was not claimed: it is failed, and read once
+    # more to settle it, and the group is written and due later.
+    assert 1 + 3 * PAGE + PAGE == asked[DESCRIPTOR.jobs_table]
     assert 3 * PAGE == asked[DESCRIPTOR.agents_table]
-    assert PAGE + 1 == meter.calls["dynamodb.UpdateItem"]
-    assert 0 == meter.calls["dynamodb.GetItem"] == meter.calls["sqs.SendMessage"]
+    assert PAGE + 2 == meter.calls["dynamodb.UpdateItem"]
+    assert (1, 0) == (meter.calls["dynamodb.GetItem"], meter.calls["sqs.SendMessage"])
+    for name in names:
+        beat(aws, name, NOW_MS + 361_000)
+    asked.clear()
+    assert 1 == run(aws, NOW + 361, clients=Clients(session))["Rearmed"]
+    assert (1 + 2 * PAGE, 2 * PAGE) == (
+        asked[DESCRIPTOR.jobs_table],
+        asked[DESCRIPTOR.agents_table],
+    )
+
+
+def test_the_last_member_settles_its_group_also_without_the_stream(aws: Cloud):
+    for number in range(2):
+        beat(aws, f"web-{number}", NOW_MS)
+    job_id = submit(aws, target="_all")
+    first, second = members(aws, job_id)
+    end(aws, aws.jobs.claim(first.job_id, "web-0", NOW_MS + 1_000), NOW_MS + 2_000)
+    assert {"Rearmed": 1} == run(aws, NOW + 61)
+    head = stored(aws, job_id)
+    assert (State.PARTIAL_FAILURE, None) == (head.state, head.wake_at_ms)
+    assert "1 of 2 completed; 1 failed" == head.reason
+    assert State.FAILED is stored(aws, second.job_id).state
+
+
+def test_with_max_concurrency_the_next_members_begin_when_one_did_not_reply(aws: Cloud):
+    for number in range(3):
+        beat(aws, f"web-{number}", NOW_MS)
+    job_id = submit(aws, target="_all", max_concurrency=1)
+    for minute in (1, 2, 3):
+        assert {"Rearmed": 1} == run(aws, NOW + 61 * minute)
+    head = stored(aws, job_id)
+    assert (State.FAILED, "0 of 3 completed; 3 failed") == (head.state, head.reason)
+    assert 3 == len(every_message(aws, "web-0", "web-1", "web-2"))
