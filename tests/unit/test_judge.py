@@ -31,6 +31,7 @@ def job(state: State, reply_by: int | None = None, ago_ms: int = 0, **spec: obje
         (None, "it has left, or was never there"),
         (GONE, "its last heartbeat was at 1970-01-01T02:41:40"),
         (replace(ALIVE, beat_ms=0), "its instance has ended"),
+        (replace(ALIVE, beat_ms=NOW - 30_000), "its last heartbeat was at 1970-01-01T02:46:10"),
         (replace(ALIVE, mode="cordoned"), "it is cordoned"),
         (replace(ALIVE, trouble="the disk is full"), "it takes no jobs: the disk is full"),
         (replace(ALIVE, running=4), "all of its 4 slots are taken; a longer reply_timeout_s"),

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
-from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.job.lease import HEARTBEAT_S, LEASE_S, Heartbeat
 from joblane.job.lifecycle import State
 
 
@@ -91,8 +91,12 @@ def _late(head: Head, now_ms: int) -> bool:
     return head.deadline_ms is not None and head.deadline_ms <= now_ms
 
 
+SILENT_MS = 3 * HEARTBEAT_S * 1000
+"""After so long without a heartbeat the agent is silent, although its lease may not be over."""
+
+
 def _why_silent(agent: Heartbeat | None, now_ms: int) -> str:
-    if agent is None or not agent.alive(now_ms):
+    if agent is None or now_ms - agent.beat_ms >= SILENT_MS:
         return _last_seen(agent)
     if agent.mode is not None:
         return f"it is {agent.mode}"
