@@ -107,6 +107,7 @@ class ApiStack(FunctionStack):
                         "dynamodb:BatchGetItem",
                         "dynamodb:UpdateItem",
                         "dynamodb:DeleteItem",
+                        "dynamodb:BatchWriteItem",
                     ),
                     (resources.table("jobs"),),
                 ),

@@ -3,6 +3,7 @@
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
+import random
 import secrets
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from joblane.contract.principal import AnyAccess
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
+from joblane.http.group_routes import group_routes
 from joblane.http.job_routes import job_operation_routes, job_routes
 from joblane.http.log_routes import log_route
 from joblane.http.request_jobs import RequestJobs
@@ -53,6 +55,7 @@ from joblane.service.wake_up import send_wake_up
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
+    from joblane.service.groups import Groups
     from joblane.service.targets import Targets
     from joblane.service.typed import TypedAdmission
 
@@ -163,9 +166,12 @@ def build(
         clock,
     )
     job_routes(app, submitter, reader, views)
-    operations = Operations(jobs, lanes, settings.retention, keyed)
     deleter = JobDeleter(jobs, payloads, results, store, keys, trail, clock)
-    job_operation_routes(app, submitter, operations, deleter)
+    operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
+    table = settings.jobs_table
+    groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, table), pool))
+    job_operation_routes(app, submitter, operations, deleter, groups)
+    group_routes(app, groups, limits)
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
     output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.at_end)
@@ -181,6 +187,35 @@ def _typed(dynamodb: "DynamoDBClient", table: str) -> "TypedAdmission":
     from joblane.service.typed import TypedAdmission  # noqa: PLC0415
 
     return TypedAdmission(TypeStore(dynamodb, table), JsonSchema)
+
+
+def _groups(
+    app: Application,
+    operations: Operations,
+    deleter: JobDeleter,
+    table: "tuple[DynamoDBClient, str]",
+    pool: Callable[[int], Executor],
+) -> "Groups":
+    # Most requests concern no group.
+    from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
+    from joblane.service.group_cancel import GroupCancel  # noqa: PLC0415
+    from joblane.service.group_delete import GroupDeleter  # noqa: PLC0415
+    from joblane.service.group_members import Members  # noqa: PLC0415
+    from joblane.service.group_restart import GroupRestart  # noqa: PLC0415
+    from joblane.service.group_settlement import Settlement  # noqa: PLC0415
+    from joblane.service.group_view import GroupReader  # noqa: PLC0415
+    from joblane.service.groups import Groups  # noqa: PLC0415
+
+    found, lanes, retention = GroupStore(*table), operations.lanes, operations.retention
+    place = Members(found, lanes, retention, pool=pool).place
+    send, dice = operations.send, random.Random()  # noqa: S311 - no secret
+    settlement = Settlement(found, place, send, retention, dice, app.logger, app.clock)
+    return Groups(
+        GroupReader(found, app.jobs.find, app.now_ms),
+        GroupCancel(found, operations, place, settlement, dice, pool=pool),
+        GroupRestart(found, settlement, send, retention, jitter=dice),
+        GroupDeleter(found, deleter, pool=pool),
+    )
 
 
 @once

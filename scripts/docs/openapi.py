@@ -44,7 +44,7 @@ EXAMPLES: Json = yaml.safe_load((_HERE / "examples.yaml").read_text(encoding="ut
 
 _REF = "#/components/schemas/{model}"
 
-_PATTERNS = {"job_id": JOB_ID_PATTERN, "agent": AGENT_NAME_PATTERN}
+_PATTERNS = {"job_id": JOB_ID_PATTERN, "group": JOB_ID_PATTERN, "agent": AGENT_NAME_PATTERN}
 
 _BY_THE_GATEWAY_TOO = frozenset(
     {

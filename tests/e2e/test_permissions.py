@@ -75,6 +75,13 @@ SELDOM = {
         "Sequel dynamodb:BatchGetItem dynamodb:table/joblane-jobs",
         "Sequel dynamodb:GetItem dynamodb:table/joblane-jobs",
     ),
+    "only in a group with max_concurrency do members begin when others end": (
+        "Sequel dynamodb:PutItem dynamodb:table/joblane-jobs",
+        "Sequel sqs:SendMessage *inbox*",
+    ),
+    "only a group that is deleted has a roster to delete": (
+        "Submission dynamodb:BatchWriteItem dynamodb:table/joblane-jobs",
+    ),
 }
 """What some runs of the suite use and others do not; written in the same way."""
 

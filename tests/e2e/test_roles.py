@@ -229,6 +229,7 @@ def test_every_kind_of_parameter_is_known_to_belong_to_a_tenant_or_to_none():
     owned = {
         "job_id": "the test above",
         "condition": "tests/unit/test_condition_routes.py",
+        "group": "tests/unit/test_group_routes.py",
         "key": "tests/unit/test_key_routes.py",
         "scope": "tests/unit/test_key_routes.py",
         "type": "tests/unit/test_types_api.py",

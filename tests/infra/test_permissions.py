@@ -57,6 +57,7 @@ ALLOWED = {
             "dynamodb:BatchGetItem",
             "dynamodb:UpdateItem",
             "dynamodb:DeleteItem",
+            "dynamodb:BatchWriteItem",
         ),
         (JOBS,),
     )

@@ -105,7 +105,13 @@ def test_every_route_that_changes_something_names_its_action():
     ids=lambda route: route.key,
 )
 def test_every_action_is_in_the_trail_before_anything_is_looked_at(make: Make, route: Route):
-    names = {"job_id": JOB, "queue": "nowhere", "agent": "nobody", "condition": "http:up"} | KEY
+    names = {
+        "job_id": JOB,
+        "group": JOB,
+        "queue": "nowhere",
+        "agent": "nobody",
+        "condition": "http:up",
+    } | KEY
     names["type"] = "sleep"
     path = route.path.format(**names)
     headers = {"if-match": "*"}
@@ -190,7 +196,13 @@ def test_a_deletion_that_fails_leaves_one_submission_in_the_trail(
 def test_a_change_refused_for_the_role_is_in_the_trail_of_the_callers_tenant(
     make: Make, route: Route
 ):
-    names = {"job_id": JOB, "queue": "default", "agent": "nobody", "condition": "app:up"} | KEY
+    names = {
+        "job_id": JOB,
+        "group": JOB,
+        "queue": "default",
+        "agent": "nobody",
+        "condition": "app:up",
+    } | KEY
     names["type"] = "a"
     api = make(route.function, "client-people", {"cognito:groups": "[acme:reader]"})
     status, problem = api(route.method, route.path.format(**names), {"reason": 5})

@@ -15,6 +15,7 @@ from joblane.job.trace import Traced
 
 Action = Literal[
     "cancel",
+    "cancel-group",
     "clear",
     "cordon",
     "declare",
@@ -29,6 +30,7 @@ Action = Literal[
     "restart-failed",
     "resubmit",
     "retry",
+    "retry-group",
     "settings",
     "uncordon",
     "unhide",
@@ -81,7 +83,7 @@ class Record:
     who: Who | None
     """None for jobs from before this was stored."""
     target: tuple[tuple[str, str], ...] = ()
-    """Parameters of the path: `job_id`, `queue`, `agent`, `condition`, `type`."""
+    """Parameters of the path: `job_id`, `group`, `queue`, `agent`, `condition`, `type`."""
     reason: str | None = None
     asked_json: str | None = None
     """Parameters of the request besides the target; None for none, or too many."""
@@ -94,8 +96,9 @@ class Record:
 
     @property
     def job_id(self) -> str | None:
-        """The job that the action concerns, if it is one job."""
-        return dict(self.target).get("job_id")
+        """The job that the action concerns, if it is one job or one group."""
+        target = dict(self.target)
+        return target.get("job_id", target.get("group"))
 
     @property
     def at_ms(self) -> int:

@@ -212,7 +212,8 @@ class JobMoves(JobTable):
             gone = self._table.delete(key(job_id), holds, **values)
         except ConditionFailed as failure:
             raise self._refused(failure) from failure
-        data = (DATA,) if "spec" not in gone else ()
+        # A member of a group may have the submission of its group.
+        data = (DATA,) if "spec" not in gone and "spec_of" not in gone else ()
         dead_letter = (RAW,) if gone["state"] in {State.DEAD, State.DISMISSED} else ()
         for sk in (*data, *dead_letter):
             self._table.delete(key(job_id, sk))

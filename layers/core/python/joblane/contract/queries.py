@@ -77,6 +77,18 @@ class PageQuery(Query):
         return f"{type(self).__name__} {self.model_dump_json(exclude={'limit', 'next'})}"
 
 
+class MembersQuery(Query):
+    """Which members of a group to work on next."""
+
+    next: Place | None = None
+    """The `next` of the previous answer."""
+
+    @property
+    def bound(self) -> str:
+        """What a cursor of this list is bound to."""
+        return type(self).__name__
+
+
 class ListJobs(PageQuery):
     """Which jobs to list; all filters must match."""
 

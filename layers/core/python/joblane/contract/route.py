@@ -19,7 +19,7 @@ MAX_ACTION_BYTES: Final = 4096
 """Largest body of an action: a reason, some settings."""
 
 
-_OF_SUBMISSION: Final = ("/v1/jobs", "/v1/queues/explain")
+_OF_SUBMISSION: Final = ("/v1/jobs", "/v1/groups", "/v1/queues/explain")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
+from joblane.contract.groups import GroupCancelled, GroupPage, GroupRetried
 from joblane.contract.job import Cancelled, Job, Submitted
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
 from joblane.contract.queries import (
@@ -22,6 +23,7 @@ from joblane.contract.queries import (
     AuditQuery,
     ListJobs,
     LogQuery,
+    MembersQuery,
     PageQuery,
     WorkQuery,
 )
@@ -62,6 +64,7 @@ from joblane.job.spec import Batch, Submission
 _JOBS = "/v1/jobs"
 _JOB = "/v1/jobs/{job_id}"
 _DEAD = "/v1/dlq/{job_id}"
+_GROUP = "/v1/groups/{group}"
 _AGENT = "/v1/agents/{agent}"
 _QUEUE = "/v1/queues/{queue}"
 _KEYS = "/v1/keys/{scope}"
@@ -111,6 +114,22 @@ def _sweep(action: Action, summary: str, answer: type[BaseModel]) -> Route:
     )
 
 
+def _group(verb: str, action: Action, scope: Scope, summary: str, answer: type[BaseModel]) -> Route:
+    """A change of the members of a group."""
+    return Route(
+        "POST",
+        f"{_GROUP}/{verb}",
+        (scope,),
+        summary,
+        answer,
+        action=action,
+        body=Because,
+        query=MembersQuery,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=SWEEPS,
+    )
+
+
 ROUTES: Final = (
     Route(
         "POST",
@@ -144,6 +163,7 @@ ROUTES: Final = (
         "Read a job's output",
         LogPage,
         query=LogQuery,
+        errors=(HTTPStatus.CONFLICT,),
         rate=FOLLOWING,
         streams=True,
     ),
@@ -198,6 +218,23 @@ ROUTES: Final = (
         "Read the audit trail of a job, newest first",
         AuditPage,
         query=PageQuery,
+    ),
+    Route(
+        "GET", _GROUP, ("jobs.read",), "Show a group and its members", GroupPage, query=PageQuery
+    ),
+    _group(
+        "cancel",
+        "cancel-group",
+        "jobs.cancel",
+        "Cancel a group: what has not begun, then its members, a page at a time",
+        GroupCancelled,
+    ),
+    _group(
+        "retry",
+        "retry-group",
+        "jobs.submit",
+        "Retry the failed and dead members of a group, a page at a time",
+        GroupRetried,
     ),
     Route(
         "GET",

@@ -184,7 +184,9 @@ class LeftOut(View):
     """Why."""
 
 
-class _Work(View):
+class Sweep(View):
+    """What one request of a bulk operation did."""
+
     examined: int
     """Number of jobs that were examined."""
     refused: tuple[LeftOut, ...]
@@ -193,14 +195,14 @@ class _Work(View):
     """Cursor of the next page; null at the end."""
 
 
-class Requeued(_Work):
+class Requeued(Sweep):
     """Result of one page of a requeue."""
 
     requeued: int
     """Number of messages sent."""
 
 
-class Restarted(_Work):
+class Restarted(Sweep):
     """Result of one page of a restart."""
 
     restarted: int

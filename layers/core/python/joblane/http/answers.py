@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from joblane.contract.cursors import NotACursor, decode_cursor, encode_cursor
 from joblane.contract.problems import wrong
-from joblane.contract.queries import PageQuery
+from joblane.contract.queries import MembersQuery, PageQuery
 from joblane.job.head import Head, version
 
 JSON = "application/json"
@@ -42,12 +42,12 @@ def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | Non
     )
 
 
-def next_cursor(query: PageQuery, following: str | None) -> str | None:
+def next_cursor(query: PageQuery | MembersQuery, following: str | None) -> str | None:
     """Return the `next` field of a page; None on the last page."""
     return None if following is None else encode_cursor(following, query.bound)
 
 
-def page_start(query: PageQuery, is_key: Callable[[str], object]) -> str | None:
+def page_start(query: PageQuery | MembersQuery, is_key: Callable[[str], object]) -> str | None:
     """Return the key that a page starts after; Problem 400 for the cursor of another list."""
     if query.next is None:
         return None

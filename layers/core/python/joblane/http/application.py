@@ -169,7 +169,8 @@ class Application:
     def _record(self, action: Action | Literal["submit"], target: Mapping[str, object]) -> Record:
         """The request as the audit trail records it, without its body and parameters."""
         by = self.principal()
-        job = self.jobs.find(by.tenant, str(target["job_id"])) if "job_id" in target else None
+        job_id = target.get("job_id", target.get("group"))
+        job = None if job_id is None else self.jobs.find(by.tenant, str(job_id))
         return Record(
             record_id=self.trail.new_id(),
             tenant=by.tenant,

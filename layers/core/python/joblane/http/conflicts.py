@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
+from joblane.aws.job_table import GroupChanged
 from joblane.aws.jobs import KeyBusy, Refused
 from joblane.contract.problems import Problem
 from joblane.job.moves import NotAllowed
@@ -30,6 +31,12 @@ def conflicts(*, exact: bool = False) -> Iterator[None]:
         raise Problem(HTTPStatus.CONFLICT, str(refusal)) from None
     except KeyBusy as busy:
         raise key_busy(busy) from None
+    except GroupChanged:
+        raise Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "the group is being changed by other requests; try again",
+            retry_after_s=1,
+        ) from None
     except Gone:
         raise Problem(HTTPStatus.NOT_FOUND, "there is no such job") from None
     except Refused as refusal:

@@ -1,7 +1,7 @@
 """The routes of jobs: submit, read, and what a job's owner may do with it."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from pydantic import BaseModel
@@ -21,6 +21,11 @@ from joblane.service.key_admission import Submitted
 from joblane.service.operations import Operations
 from joblane.service.read import JobReader, JobViews
 from joblane.service.submit import Submitter
+
+if TYPE_CHECKING:  # most requests concern no group
+    from collections.abc import Callable
+
+    from joblane.service.groups import Groups
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 """With the answer to a request that had been done before."""
@@ -72,6 +77,7 @@ def job_operation_routes(
     submitter: Submitter,
     operations: Operations,
     deleter: JobDeleter,
+    groups: "Callable[[], Groups]",
 ) -> None:
     """Bind the routes with which a job's owner stops, restarts, hides or deletes it."""
 
@@ -80,7 +86,10 @@ def job_operation_routes(
         head = app.job(job_id)
         exact = app.matches(head)
         with conflicts(exact=exact):
-            deleter.delete(head, exact=exact)
+            if head.group is None:
+                deleter.delete(head, exact=exact)
+            else:
+                groups().deleter.delete(head)
         return Response(int(HTTPStatus.NO_CONTENT), body="")
 
     @app.route("POST /v1/jobs/{job_id}/cancel")
@@ -106,6 +115,12 @@ def job_operation_routes(
     @app.route("POST /v1/jobs/{job_id}/resubmit")
     def resubmit(job_id: str) -> Response[str]:
         head = app.job(job_id)
+        if head.member_of is not None:
+            group = head.member_of.group_id
+            raise Problem(
+                HTTPStatus.CONFLICT,
+                f"the job is a member of group {group}: retry it, or resubmit the group",
+            )
         with conflicts():
             key = app.idempotency_key()
             return _accepted(*submitter.resubmit(app.principal(), head, key))

@@ -1,6 +1,7 @@
 """Delete a job that is not running, with its output, its dead letter and what it has in S3."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -12,9 +13,11 @@ from joblane.aws.result_store import ResultStore
 from joblane.contract.problems import Problem
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
+from joblane.job.moves import NotAllowed
 from joblane.job.output import epoch_end, stream_name
+from joblane.job.spec import is_broadcast
 from joblane.service.audit_trail import Trail
-from joblane.service.operations import unless_gone
+from joblane.service.operations import Gone, unless_gone
 
 OUTPUT_CALLS = 10
 """Parts of a job's output that one request deletes, 1 MB of the table or less each. A partition of
@@ -39,19 +42,40 @@ class JobDeleter:
     def delete(self, head: Head, *, exact: bool) -> None:
         """Delete a job; its submitter stays in the audit trail.
 
-        `exact` deletes it only as `head` shows it. Raises Refused if it is running, and Gone if
-        it was deleted. Its output goes first: while there is any, the job is there, so that the
-        request can be repeated after a crash. Raises Problem 503 if the output is so large that the
-        request has to be repeated. Output that an agent without a lease ships later expires.
+        `exact` deletes it only as `head` shows it. Raises Refused if it is running, Gone if it was
+        deleted, and NotAllowed if it is a member of a group. Its output goes first: while there is
+        any, the job is there, so that the request can be repeated after a crash. Raises Problem 503
+        if the output is so large that the request has to be repeated. Output that an agent without
+        a lease ships later expires.
         """
+        if head.member_of is not None:
+            raise NotAllowed(
+                f"the job is a member of group {head.member_of.group_id}, and is deleted with it"
+            )
+        self.keep(head)
+        # A broadcast that becomes a group meanwhile has members by then.
+        seen = head if exact or is_broadcast(head.spec.target) else None
+        if head.state is not State.ACTIVE:
+            self._delete_output(head)
+        unless_gone(lambda: self.jobs.delete(head.job_id, seen))
+        self.payloads.delete(head)
+        self.results.delete(head)
+
+    def keep(self, head: Head) -> None:
+        """Keep what outlives a job: its submitter, and that its Idempotency-Key was used."""
         self.trail.keep_submission(head)
         if head.idempotency_row is not None and head.state is not State.ACTIVE:
             self.keys.note_deletion(head.idempotency_row, head.job_id, int(self.clock()))
-        if head.state is not State.ACTIVE:
-            self._delete_output(head)
-        unless_gone(lambda: self.jobs.delete(head.job_id, head if exact else None))
-        self.payloads.delete(head)
-        self.results.delete(head)
+
+    def remove(self, member: Head) -> None:
+        """Delete an ended member of a group, as it was read, with its output and its result.
+
+        One that is deleted already is no error. Raises Refused if it has changed, and Problem 503.
+        """
+        self._delete_output(member)
+        with suppress(Gone):
+            unless_gone(lambda: self.jobs.delete(member.job_id, member))
+        self.results.delete(member)
 
     def _delete_output(self, head: Head) -> None:
         calls, began = 0, self.clock()

@@ -100,7 +100,7 @@ class GroupWatch:
         else:
             whole = [set(_begun(group, page)) for page in pages]
             ends = {index for numbers in whole if numbers <= ended for index in numbers}
-        if ends:
+        if ends or group.again:  # a retry may have died before it let members go
             self.settle(head.job_id, ends)
 
     def _page(self, group: Group, now_ms: int, page: int) -> Seen:

@@ -14,6 +14,7 @@ from joblane.job.retention import Retention
 from joblane.service.wake_up import send_wake_up
 
 if TYPE_CHECKING:  # most functions restart no job
+    from joblane.service.group_restart import GroupRestart
     from joblane.service.key_admission import KeyAdmission
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class Operations:
     retention: Retention
     keyed: "KeyAdmission | None" = None
     """Admits jobs with a key that are restarted; None where no job is restarted."""
+    groups: "Callable[[], GroupRestart] | None" = None
+    """Returns what retries members of groups; None where they are not retried."""
 
     def move(self, head: Head, event: Event, why: str, now_ms: int, to: Head | None = None) -> Head:
         """Make one transition; `to` is `head` with what else changes.
@@ -92,6 +95,10 @@ class Operations:
 
         Raises NotAllowed for a job that has not ended, and Refused and Gone as `move`.
         """
+        if head.member_of is not None:
+            raise NotAllowed(
+                f"the job is a member of group {head.member_of.group_id}, and is in no list"
+            )
         if not head.ended:
             raise NotAllowed(f"a job that is {head.state} cannot be hidden: it has not ended")
         return unless_gone(lambda: self.jobs.set_hidden(head, hidden=hidden))
@@ -146,8 +153,14 @@ class Operations:
         A job with a key is admitted again in the transaction of the move (`KeyAdmission.restart`),
         and has no message while it waits for a slot.
 
-        Raises NotAllowed, Refused and Gone as `decide`, and KeyBusy.
+        A member of a group is retried together with its group (`GroupRestart.one`).
+
+        Raises NotAllowed, Refused and Gone as `decide`, KeyBusy, and GroupChanged.
         """
+        if head.member_of is not None and event is Event.RETRY:
+            if self.groups is None:
+                raise ValueError("members of groups are not retried here")
+            return self.groups().one(head, why, now_ms, exact=exact)
 
         def once(seen: Head) -> Head:
             if seen.key is None:

@@ -1,0 +1,59 @@
+"""Groups in the API: a broadcast with its members, and what is done with all of them."""
+
+from joblane.contract.job import Job
+from joblane.contract.models import View
+from joblane.contract.views import Sweep
+from joblane.job.lifecycle import Outcome, State
+
+
+class Member(View):
+    """A member of a group: one agent and the job that it was to run."""
+
+    agent: str
+    """Name of the agent, the only one that may run the job."""
+    index: int
+    """Its number, in the order of the agents' names; 0 for the first."""
+    id: str | None
+    """Id of its job; null if it has not begun."""
+    state: State | None
+    """State of its job. `waiting` if it has not begun yet; `skipped` or `cancelled` if it is not to
+    begin any more; null if the row of its job has expired."""
+    reason: str
+    """Why it waits or how it ended: a sentence."""
+    attempt: int
+    """Number of its present or last attempt; 0 before the first."""
+    exit_code: int | None
+    """Exit code of its last attempt."""
+    outcome: Outcome | None
+    """How its last attempt ended."""
+    started_at: str | None
+    """Start of its first attempt."""
+    ended_at: str | None
+    """Time when it ended."""
+
+
+class GroupPage(View):
+    """A group, and a page of its members."""
+
+    group: Job
+    """The job that was submitted, with the state of the group."""
+    entries: tuple[Member, ...]
+    """Members, in the order of their agents' names."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+
+
+class GroupCancelled(Sweep):
+    """What one request of cancelling a group did."""
+
+    cancelled: int
+    """Members that were cancelled, or whose agents were asked to stop them."""
+
+
+class GroupRetried(Sweep):
+    """What one request of retrying a group did."""
+
+    retried: int
+    """Members that were retried. In a group with `max_concurrency` they start as there is room."""

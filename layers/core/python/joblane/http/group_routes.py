@@ -1,0 +1,81 @@
+"""The routes of groups: show one with its members, cancel it, retry the members that failed."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.contract.groups import GroupCancelled, GroupPage, GroupRetried
+from joblane.contract.job import job_view
+from joblane.contract.queries import MembersQuery, PageQuery
+from joblane.contract.views import LeftOut
+from joblane.http.answers import next_cursor, page_start, success
+from joblane.http.application import Application
+from joblane.http.conflicts import conflicts
+from joblane.service.limit_check import LimitCheck
+
+if TYPE_CHECKING:  # most requests concern no group
+    from collections.abc import Callable
+
+    from joblane.service.group_cancel import Swept
+    from joblane.service.groups import Groups
+
+
+def group_routes(app: Application, groups: "Callable[[], Groups]", limits: LimitCheck) -> None:
+    """Bind the routes of groups; `groups` returns what reads and changes them."""
+
+    @app.route("GET /v1/groups/{group}")
+    def show(group: str) -> Response[str]:
+        query = app.parameters(PageQuery)
+        after = page_start(query, _is_number)
+        reader = groups().reader
+        head = reader.require(app.tenant(), group)
+        start = None if after is None else int(after)
+        entries, more = reader.members(head, limit=query.limit, after=start)
+        following = str(entries[-1].index) if more and entries else None
+        return success(
+            GroupPage(
+                group=job_view(head),
+                entries=tuple(entries),
+                limit=query.limit,
+                next=next_cursor(query, following),
+            )
+        )
+
+    @app.route("POST /v1/groups/{group}/cancel")
+    def cancel(group: str) -> Response[str]:
+        now_ms = app.now_ms()
+        head = groups().reader.require(app.tenant(), group)
+        why, page = app.asked("cancelled", now_ms), _page()
+        with conflicts():
+            swept = groups().cancel.cancel(head, why, now_ms, page=page)
+        return success(GroupCancelled(cancelled=swept.done, **_sweep(swept)))
+
+    @app.route("POST /v1/groups/{group}/retry")
+    def retry(group: str) -> Response[str]:
+        now_ms = app.now_ms()
+        head = groups().reader.require(app.tenant(), group)
+        why, page = app.asked("retried", now_ms), _page()
+        limits.require(app.tenant())
+        with conflicts():
+            swept = groups().retry(head, why, now_ms, page=page)
+        return success(GroupRetried(retried=swept.done, **_sweep(swept)))
+
+    def _page() -> int | None:
+        start = page_start(app.parameters(MembersQuery), _is_number)
+        return None if start is None else int(start)
+
+    def _sweep(swept: "Swept") -> dict[str, Any]:
+        following = None if swept.following is None else str(swept.following)
+        return {
+            "examined": swept.examined,
+            "refused": tuple(
+                LeftOut(id=job_id, detail=detail) for job_id, detail in swept.refused.items()
+            ),
+            "next": next_cursor(app.parameters(MembersQuery), following),
+        }
+
+
+def _is_number(text: str) -> bool:
+    """Whether a cursor holds the number of a member or of a page."""
+    return re.fullmatch(r"[0-9]{1,5}", text) is not None

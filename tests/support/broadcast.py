@@ -1,0 +1,103 @@
+"""A broadcast to agents in memory: the functions that submit, settle and change its group."""
+
+from typing import Any
+
+from functions.sequel import handler as sequel
+from functions.submission.handler import Settings, build
+from joblane.aws.clients import Clients
+from joblane.aws.job_groups import GroupStore
+from joblane.job.head import Head
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
+from joblane.target.group import Group
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT
+from tests.support.fleet import beat
+from tests.support.memory import Memory
+from tests.support.requests import Api
+from tests.support.stream import JobsStream
+
+NOW = 1_800_000_000.0
+NOW_MS = int(NOW * 1000)
+
+
+class Broadcast:
+    """A deployment in memory with agents `web-0`, `web-1`, ... and a group of all of them."""
+
+    def __init__(self, agents: int = 3, **fields: Any) -> None:
+        self.memory = Memory()
+        self.aws = self.memory.cloud()
+        self.stream = JobsStream(self.memory.tables)
+        self.now = NOW
+        self.api = self.api_by(self.aws.clients)
+        self.names = [f"web-{n:03}" for n in range(agents)]
+        for name in self.names:
+            beat(self.aws, name, NOW_MS)
+        body = {"command": ["a"], "target": "_all", **fields}
+        status, job = self.api("POST", "/v1/jobs", body)
+        assert 202 == status, job
+        self.id = str(job["id"])
+        self.path = f"/v1/groups/{self.id}"
+        self.store = GroupStore(self.aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+
+    def api_by(self, clients: Clients, client: str = "client-acme") -> Api:
+        """The function of jobs and groups, asked by this client."""
+        settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+        return Api(build(settings, clients, lambda: self.now), client)
+
+    @property
+    def head(self) -> Head:
+        """The group's job."""
+        head = self.aws.jobs.get(self.id)
+        assert head is not None
+        return head
+
+    def group(self) -> Group:
+        """The group."""
+        group = self.head.group
+        assert group is not None
+        return group
+
+    def member(self, index: int) -> Head:
+        """The job of a member."""
+        head = self.aws.jobs.get(self.group().id_of(index))
+        assert head is not None
+        return head
+
+    def end(self, index: int, state: State = State.COMPLETED) -> None:
+        """An agent runs a member to its end."""
+        self.claim(index)
+        head = self.member(index)
+        step = Step(state, int(self.now * 1000), head.attempt, "as the test wants", records=0)
+        facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999_999)
+        self.aws.jobs.settle(head, step, facts)
+
+    def claim(self, index: int) -> None:
+        """A member's agent starts it."""
+        self.aws.jobs.claim(self.member(index).job_id, self.names[index], int(self.now * 1000))
+
+    def deliver(self) -> None:
+        """The stream brings the function `sequel` what has changed."""
+        settings = sequel.Settings.model_validate(FUNCTION_ENVIRONMENT)
+        sequel.build(settings, self.aws.clients, lambda: self.now).handle(self.stream.take())
+
+    def sweep(self, verb: str) -> list[dict[str, Any]]:
+        """Ask until there is no further page."""
+        answers, query = [], dict[str, str]()
+        while True:
+            status, answer = self.api("POST", f"{self.path}/{verb}", query=query)
+            assert 200 == status, answer
+            answers.append(answer)
+            if answer["next"] is None:
+                return answers
+            query = {"next": answer["next"]}
+
+    def entries(self, **query: str) -> list[dict[str, Any]]:
+        """Members as they are shown."""
+        status, answer = self.api("GET", self.path, query=query)
+        assert 200 == status, answer
+        return list(answer["entries"])
+
+    def states(self) -> list[str]:
+        """The states of all members."""
+        return [entry["state"] for entry in self.entries(limit="100")]
