@@ -11,6 +11,7 @@ from ulid import ULID
 
 from joblane.aws.clients import Clients
 from joblane.aws.functions import CalledFunction
+from joblane.aws.inboxes import KEPT_S
 from joblane.deployment.names import dead_letter_name, inbox_name, lane_name, topic_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
@@ -240,16 +241,21 @@ def test_the_watch_of_instances_finds_no_fleet_here(cloud: Cloud, clients: Clien
     assert {} == called(clients, "instance_watch", {})
 
 
-def test_the_daily_sweep_deletes_inboxes_without_an_agent(cloud: Cloud, clients: Clients):
+def test_the_daily_sweep_deletes_inboxes_without_an_agent_and_updates_others(
+    cloud: Cloud, clients: Clients
+):
     cloud.stop_agents()
-    cloud.start_agent("sweep-live")
-    for name, kept_s in (("sweep-gone", 3600), ("sweep-lane", 1_209_600)):
+    kept = {"sweep-live": 3600, "sweep-gone": 3600, "sweep-lane": 1_209_600}
+    for name, kept_s in kept.items():
         clients.make("sqs").create_queue(
             QueueName=inbox_name(DEPLOYMENT, name),
             Attributes={"MessageRetentionPeriod": str(kept_s)},
         )
+    cloud.start_agent("sweep-live")  # it uses the inbox of an agent of an earlier version
     assert called(clients, "instance_end", {"task": "sweep-inboxes"}) is None
-    assert {"sweep-live", "sweep-lane"} == inboxes_of(
-        clients, "sweep-live", "sweep-gone", "sweep-lane"
-    )
+    assert {"sweep-live", "sweep-lane"} == inboxes_of(clients, *kept)
+    sqs = clients.make("sqs")
+    url = sqs.get_queue_url(QueueName=inbox_name(DEPLOYMENT, "sweep-live"))["QueueUrl"]
+    answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["MessageRetentionPeriod"])
+    assert {"MessageRetentionPeriod": str(KEPT_S)} == answer["Attributes"]
     cloud.stop_agents()
