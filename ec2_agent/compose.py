@@ -85,6 +85,7 @@ class Parts:
         memory = Memory(host.launcher.memory_mb, settings.max_memory_mb)
         self.gate = MemoryGate(settings.name, memory, aws.jobs, flight)
         self.slots = slots = Slots(self.claimer, journal, self.adoption, changed, memory)
+        self.claimer.own_jobs = slots.job_ids
         self.capacity = capacity = Capacity(
             settings.directory,
             settings.threads,

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ec2_agent.calls import in_thread
@@ -19,6 +20,7 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.keys import KeyStore
 from joblane.job.head import Head
+from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import NotOurs
 from joblane.service.condition_supervisor import ConditionSupervisor
@@ -42,6 +44,8 @@ class Claimer:
     """Unix seconds."""
     dice: random.Random
     """For the jitter of retries."""
+    own_jobs: Callable[[], Iterable[str]] | None = None
+    """Ids of this agent's jobs, one for each claim under way; see `Slots.job_ids`."""
 
     def __post_init__(self) -> None:
         self.claiming: list[str] = []
@@ -84,12 +88,7 @@ class Claimer:
         if head is None:
             disposal = dispose_missing(delivery.received.sent_ms, now_ms)
         else:
-            holder_name = head.agent
-            holder = (
-                await in_thread(lambda: self.agents.get(holder_name), "read holder")
-                if head.state is State.ACTIVE and holder_name is not None
-                else None
-            )
+            holder = await self._holder(head, now_ms)
             disposal = dispose_refused(head, holder, now_ms, self.settings.name)
         match disposal.action:
             case Action.DELETE:
@@ -101,6 +100,22 @@ class Claimer:
             case Action.JOIN if head is not None:
                 await self._join(delivery, head)
         return None
+
+    async def _holder(self, head: Head, now_ms: int) -> Heartbeat | None:
+        """Read the agent that a job is active on. If it is this one, say what it has by now.
+
+        The row may be ten seconds old, and lists the job if it was written during this very claim.
+        """
+        name = head.agent
+        if head.state is not State.ACTIVE or name is None:
+            return None
+        row = await in_thread(lambda: self.agents.get(name), "read holder")
+        if row is None or name != self.settings.name or self.own_jobs is None:
+            return row
+        jobs = list(self.own_jobs())
+        with suppress(ValueError):
+            jobs.remove(head.job_id)  # this claim, which lists it as well
+        return replace(row, beat_ms=max(row.beat_ms, now_ms), jobs=tuple(jobs))
 
     async def _take_over(self, delivery: Delivery, head: Head, disposal: Disposal) -> Head | None:
         """Settle the attempt of an agent that lost it, or claim the job for another attempt."""

@@ -19,6 +19,9 @@ CALM, BURST = 0.01, 0.25
 KEYED = 0.5
 """Share of the jobs that have a key."""
 
+TARGETED = 0.2
+"""Share of the jobs that have an agent as target."""
+
 SLOTS = (1, 2)
 """`max_active` of each key, and its last segment."""
 
@@ -82,7 +85,10 @@ class Life:
         }
         if dice.random() < 0.25:
             job["requires"] = dice.sample(CONDITIONS, dice.randint(1, 2))
-        if dice.random() < KEYED:
+        if dice.random() < TARGETED:
+            job["target"] = f"host:{dice.choice(self.names)}"
+            job["reply_timeout_s"] = dice.choice([60, 600])
+        elif dice.random() < KEYED:
             job["concurrency"] = self._concurrency()
         if dice.random() < 0.15:
             job["deadline"] = rfc3339(now_ms + dice.randint(30, 900) * 1000)

@@ -143,7 +143,11 @@ class Promises:
 
         Before its deadline a job that waits needs more than the row that will expire it.
         """
-        if head.wake_at_ms is None or head.state is State.ACTIVE:
+        if head.wake_at_ms is None:
+            return False
+        if head.assigned is not None:
+            return True  # then requeue looks whether its agent is there, again and again
+        if head.state is State.ACTIVE:
             return False
         if head.wake_at_ms == head.deadline_ms:
             return head.deadline_ms <= (self.world.clock.now + SKEW_S) * 1000

@@ -17,6 +17,8 @@ from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.memory import Memory
+from ec2_agent.lanes.targeted import TargetedJobs
+from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.judge import (
     AttemptResult,
@@ -41,6 +43,7 @@ from joblane.job.head import Head
 from joblane.job.lease import LEASE_S, Progress
 from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
 from joblane.job.message import Command
+from joblane.queue.tenant_shares import Allowance
 from tests.support.agents import DirectStore, settings
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
 from tests.support.loop import NO_DELAY, SimLoop
@@ -192,6 +195,11 @@ class SimAgent:
         self._freed = asyncio.Event()
         adoption = Adoption(Path("/nonexistent"), jobs)
         self._slots = Slots(self._claimer, self._journal, adoption, self._freed, Memory(None))
+        self._claimer.own_jobs = self._slots.job_ids
+        tenants = TenantGate(name, lambda _: Allowance(THREADS, THREADS), jobs, self.flight)
+        self._targeted = TargetedJobs(
+            tenants, jobs, self.flight, lambda _: "busy", lambda: world.clock.now
+        )
         self.lease = Lease(
             own,
             agents,
@@ -270,7 +278,7 @@ class SimAgent:
         if queues.last is None or not self._takes_jobs():
             return
         url, key = queues.last
-        if key in queues.entries[url] and "inbox" not in url:
+        if "inbox" not in url and key in queues.entries[url]:
             entry = queues.hand_out(url, key, self.world.clock.now + VISIBILITY_S)
             received = Received(entry.body, entry.receipt, entry.receives, int(entry.sent * 1000))
             self._admit(url, received)
@@ -289,8 +297,17 @@ class SimAgent:
                 self._admit(lane.url, received)
 
     def _admit(self, url: str, received: Received) -> None:
-        """Take a slot for a message, as Agent does."""
-        delivery = Delivery("default", url, url.replace("-lane-", "-dlq-"), received, self.clock())
+        """Take a slot for a message of a lane."""
+        dead_letter_url = url.replace("-lane-", "-dlq-")
+        self._start(Delivery("default", url, dead_letter_url, received, self.clock()))
+
+    def _resume(self) -> None:
+        """Start the targeted jobs that wait, as Agent does."""
+        while self._takes_jobs() and (delivery := self._targeted.next({"default": 1})) is not None:
+            self._start(delivery)
+
+    def _start(self, delivery: Delivery) -> None:
+        received = delivery.received
         self._slots.take("default", received.memory_mb)
         self.flight.add(delivery)
         self._spawn(self._serve(delivery))
@@ -320,12 +337,18 @@ class SimAgent:
         inbox = LaneQueue(self._sqs, self._inbox_url)
         with suppress(*AWS_ERRORS):
             for received in await in_thread(lambda: inbox.receive(10, 0), "inbox"):
+                if "tenant" in received.body:
+                    self._targeted.hold(
+                        Delivery("default", inbox.url, None, received, self.clock())
+                    )
+                    continue
                 command = Command.decode(received.body)
                 for attempt in self._slots.attempts:
                     if command.command == "cancel" and attempt.head.job_id == command.job_id:
                         attempt.request_stop(StopReason.COMMAND)
                 delete: Callable[[], None] = partial(inbox.delete, received.receipt)
                 await in_thread(delete, "delete command")
+        self._resume()
 
     def leave(self) -> None:
         """Drain: stop the jobs, deliver outcomes, give up the lease, exit."""
@@ -342,6 +365,7 @@ class SimAgent:
             await self._freed.wait()
         if await self._journal.flush(FLUSH_S):
             await self.lease.end()
+        await self._targeted.give_back()
         self.die()
 
     def die(self) -> None:

@@ -58,6 +58,12 @@ class Queues:
         if self.last is not None and self.last[0] == url:
             self.last = None
 
+    def of(self, url: str) -> dict[int, Entry]:
+        """Messages of a queue. Raises ClientError: there is no such queue."""
+        if url not in self.entries:
+            raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "ReceiveMessage")
+        return self.entries[url]
+
     def send(self, url: str, body: str, delay_s: float, attributes: dict[str, Any]) -> None:
         """Take a message in. Raises ClientError: there is no such queue."""
         if url not in self.entries:
@@ -72,7 +78,7 @@ class Queues:
     def visible(self, url: str) -> list[int]:
         """Ids of what could be received now."""
         now = self.clock()
-        return [key for key, entry in self.entries[url].items() if entry.visible_at <= now]
+        return [key for key, entry in self.of(url).items() if entry.visible_at <= now]
 
     def hand_out(self, url: str, key: int, visible_at: float) -> Entry:
         """Receive one message."""
@@ -125,7 +131,8 @@ class Sqs:
                 failed.append({"Id": entry["Id"]})
                 continue
             body, delay_s = entry["MessageBody"], entry["DelaySeconds"]
-            self._queues.send(request["QueueUrl"], body, delay_s, {})
+            attributes = entry.get("MessageAttributes", {})
+            self._queues.send(request["QueueUrl"], body, delay_s, attributes)
         return {"Failed": failed}
 
     def receive_message(self, **request: Any) -> Any:
@@ -146,6 +153,7 @@ class Sqs:
                 {
                     "Body": entry.body,
                     "ReceiptHandle": entry.receipt,
+                    "MessageAttributes": entry.attributes,
                     "Attributes": {
                         "ApproximateReceiveCount": str(entry.receives),
                         "SentTimestamp": str(int(entry.sent * 1000)),
@@ -160,7 +168,7 @@ class Sqs:
         self._network.call(lambda: self._delete(**request), writes=True)
 
     def _delete(self, **request: Any) -> None:
-        receipt, entries = request["ReceiptHandle"], self._queues.entries[request["QueueUrl"]]
+        receipt, entries = request["ReceiptHandle"], self._queues.of(request["QueueUrl"])
         key = int(receipt.partition("/")[0])
         if key in entries and (entries[key].receipt == receipt or self._faults.hit(10.0)):
             del entries[key]
@@ -184,7 +192,7 @@ class Sqs:
 
     def _hide(self, **request: Any) -> None:
         receipt = request["ReceiptHandle"]
-        entry = self._queues.entries[request["QueueUrl"]].get(int(receipt.partition("/")[0]))
+        entry = self._queues.of(request["QueueUrl"]).get(int(receipt.partition("/")[0]))
         if entry is not None and entry.receipt == receipt:
             entry.visible_at = self._queues.clock() + request["VisibilityTimeout"]
 

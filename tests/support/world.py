@@ -208,7 +208,7 @@ class World:
             dead_letter.Settings.model_validate(environment), make(), late()
         )
         self._instance_end = instance_end.build(
-            instance_end.Settings.model_validate(environment), make()
+            instance_end.Settings.model_validate(environment), make(), late()
         )
         settings = recover.Settings.model_validate(
             {**recovery.ENVIRONMENT, "JOBLANE_POLICIES": json.dumps(POLICIES)}
@@ -243,6 +243,8 @@ class World:
         if running != [by]:
             names, head = [agent.name for agent in running], self.jobs.get(job_id)
             raise AssertionError(f"{job_id} runs on {names}: {head and told(head)}")
+        assigned = next(job.head.assigned for job in by.running if job.head.job_id == job_id)
+        assert assigned in {None, by.name}, f"{job_id} runs on {by.name}, and is {assigned}'s"
         self._hold_limit(by)
 
     def _hold_limit(self, by: SimAgent) -> None:

@@ -185,6 +185,47 @@ def test_a_message_is_kept_whenever_the_refusal_for_a_backoff_is_read(aws: Cloud
     assert (Action.GIVE_BACK, max(1, 1 - late_s)) == (disposal.action, disposal.hide_s)
 
 
+def test_a_message_of_another_agents_job_is_deleted_whatever_its_state(aws: Cloud):
+    head = submitted(JOB, "acme", submission(), 1_000)
+    aws.jobs.put_new(replace(head, assigned="agent-9"))
+    send(aws)
+    assert claim(aws) is None
+    assert ((0, 0), State.PENDING) == (state(aws), stored(aws).state)
+    beat(aws, "agent-9", NOW - LEASE_S)
+    aws.jobs.claim(JOB, "agent-9", int((NOW - LEASE_S) * 1000))
+    send(aws)
+    assert claim(aws) is None  # though its agent is lost
+    assert ((0, 0), State.ACTIVE) == (state(aws), stored(aws).state)
+
+
+def test_a_job_that_was_not_claimed_in_time_is_left_to_fail(aws: Cloud):
+    head = submitted(JOB, "acme", submission(), 1_000)
+    aws.jobs.put_new(replace(head, assigned="agent-1", reply_by_ms=int(NOW * 1000)))
+    send(aws)
+    assert claim(aws) is None
+    assert ((0, 0), State.PENDING) == (state(aws), stored(aws).state)
+
+
+@pytest.mark.parametrize(("runs", "restarted"), [(True, False), (False, False), (False, True)])
+def test_an_agent_knows_itself_whether_it_runs_its_job(aws: Cloud, runs: bool, restarted: bool):  # noqa: FBT001
+    """Its row lists the job when a heartbeat was written during this very claim."""
+    head = submitted(JOB, "acme", submission(), 1_000)
+    aws.jobs.put_new(replace(head, assigned="agent-1"))
+    aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
+    now = NOW + 100
+    beat(aws, "agent-1", now, since=NOW + 50 if restarted else 0, jobs=(JOB,))
+    send(aws)
+    parts = Parts(aws.clients, clock=lambda: now)
+    parts.claimer.own_jobs = lambda: [JOB] * (2 if runs else 1)
+    held = parts.receive()
+    assert held is not None
+    claimed = parts.claim(held)
+    assert runs is (claimed is None)
+    assert (0, 1) == state(aws)
+    if claimed is not None:
+        assert (2, "agent-1") == (claimed.epoch, claimed.agent)
+
+
 def lose(aws: Cloud, **fields: object) -> None:
     put(aws, **fields)
     send(aws)

@@ -123,6 +123,14 @@ def test_what_a_due_row_asks_for(
     assert expected is due(head, 10)
 
 
+def test_a_running_job_of_one_agent_is_judged_at_its_deadline():
+    """That agent may be lost, and nobody else could ever end the job."""
+    head = submitted(JOB, "acme", submission(deadline=rfc3339(10)), 1)
+    late = replace(head, wake_at_ms=10, assigned="agent-1")
+    assert Due.JUDGE is due(replace(late, state=State.ACTIVE), 10)
+    assert Due.EXPIRE is due(replace(late, state=State.PENDING), 10)
+
+
 def test_what_was_dealt_with_waits_for_its_deadline_or_for_nothing():
     head = job(State.PENDING, deadline=rfc3339(5_000))
     assert 5_000 == rearmed(head, 4_999).wake_at_ms

@@ -162,12 +162,19 @@ def due(head: Head, now_ms: int) -> Due:
     if head.state is State.PROCESSING:
         return Due.WATCH
     if head.deadline_ms is not None and head.deadline_ms <= now_ms:
-        return Due.TELL if head.state is State.ACTIVE else Due.EXPIRE
+        return _at_deadline(head)
     if head.state is State.SCHEDULED:
         return Due.WAKE if head.spec.target is None else Due.CHOOSE
     if head.assigned is not None and not _awaits_message(head):
         return Due.JUDGE
     return Due.SEND if head.state is State.PENDING else Due.REARM
+
+
+def _at_deadline(head: Head) -> Due:
+    """An agent that was lost cannot be told, and what only it may run would never end."""
+    if head.state is not State.ACTIVE:
+        return Due.EXPIRE
+    return Due.TELL if head.assigned is None else Due.JUDGE
 
 
 def _awaits_message(head: Head) -> bool:
