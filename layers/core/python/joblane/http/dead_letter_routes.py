@@ -12,7 +12,12 @@ from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
-from joblane.service.bulk import BulkOperations, BulkResult, is_restart_cursor
+from joblane.service.bulk import (
+    BulkOperations,
+    BulkResult,
+    is_requeue_cursor,
+    is_restart_cursor,
+)
 from joblane.service.operations import Operations
 from joblane.service.read import JobReader
 
@@ -52,7 +57,7 @@ def bulk_routes(app: Application, bulk: BulkOperations) -> None:
     @app.route("POST /v1/queues/{queue}/requeue")
     def requeue(queue: str) -> Response[str]:
         query = app.parameters(WorkQuery)
-        before = page_start(query, is_id)
+        before = page_start(query, is_requeue_cursor)
         selection = bulk.selection(app.tenant(), queue, query.type)
         result = bulk.requeue(selection, app.now_ms(), limit=query.limit, before=before)
         return success(_answer("requeued", result, query))

@@ -3,7 +3,8 @@
 A call costs what its page costs, however many jobs there are; its result says where to continue.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -74,18 +75,45 @@ class BulkOperations:
 
         For all whose messages may be lost, with their queues or otherwise. No row is changed, so
         it is safe at any time: an agent deletes an extra message, or keeps it until its job, which
-        runs or waits for its backoff, has ended or is free.
+        runs or waits for its backoff, has ended or is free. A page ends with a group, whose members
+        are the next pages.
         """
+        job_id, _, number = (before or "").partition(":")
+        if number:
+            return self._requeue_members(selection, job_id, int(number), now_ms, limit)
         heads, following = self.jobs.page(selection.tenant, limit=limit, before=before)
+        for count, head in enumerate(heads, 1):
+            if head.state is State.PROCESSING and selection.holds(head):
+                heads, following = heads[:count], f"{head.job_id}:0"
+                break
+        return self._send(
+            [head for head in heads if selection.holds(head)], now_ms, heads, following
+        )
+
+    def _requeue_members(
+        self, selection: Selection, group_id: str, start: int, now_ms: int, limit: int
+    ) -> BulkResult:
+        """Send messages for members of a group, from the number `start` on."""
+        head = self.jobs.get(group_id)
+        if head is None or head.group is None or head.tenant != selection.tenant:
+            return BulkResult(0, 0, {}, group_id)
+        end = min(start + limit, head.group.begun)
+        numbers = range(start, end)
+        members = self.jobs.heads([head.group.id_of(number) for number in numbers])
+        following = f"{group_id}:{end}" if end < head.group.begun else group_id
+        return self._send(members, now_ms, members, following)
+
+    def _send(
+        self, chosen: Sequence[Head], now_ms: int, examined: Sequence[Head], following: str | None
+    ) -> BulkResult:
         due = [
             (head, delay_s)
-            for head in heads
-            if selection.holds(head)
+            for head in chosen
             if (delay_s := renewal_delay_s(head, now_ms)) is not None
         ]
         refused = send_wake_ups(self.lanes, due)
         return BulkResult(
-            examined=len(heads),
+            examined=len(examined),
             done=len(due) - len(refused),
             refused=dict.fromkeys(sorted(refused), "SQS did not accept its message; try again"),
             following=following,
@@ -117,6 +145,12 @@ class BulkOperations:
         if following is None and state is not _RESTARTED[-1]:
             following = f"{_RESTARTED[_RESTARTED.index(state) + 1]}:"
         return BulkResult(len(heads), done, refused, following)
+
+
+def is_requeue_cursor(text: str) -> bool:
+    """Whether a text is a `following` of `requeue`."""
+    job_id, _, number = text.partition(":")
+    return is_id(job_id) and (number == "" or re.fullmatch(r"[0-9]{1,5}", number) is not None)
 
 
 def is_restart_cursor(text: str) -> bool:
