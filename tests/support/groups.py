@@ -46,6 +46,8 @@ class GroupWorld:
         """Calls until the process is killed; 0 for never."""
         self.calls: Counter[str] = Counter()
         """Reads and writes of the process, by operation; of a batch, its items."""
+        self.meddle: Callable[[], object] = lambda: None
+        """What others do between two calls of the process."""
         tables = Tables()
         self.stream = JobsStream(tables)
         calm: Any = Dynamo(tables, lambda _operation, make: make(False))
@@ -76,7 +78,11 @@ class GroupWorld:
         )
 
     def _call(self, operation: str, make: Callable[[bool], Any]) -> Any:
-        """A call of the process to DynamoDB."""
+        """A call of the process to DynamoDB; before it, others may do something."""
+        meddle, left = self.meddle, self.left
+        self.meddle, self.left = (lambda: None), 0
+        meddle()
+        self.meddle, self.left = meddle, left
         answer = make(False)
         self.calls[operation] += 1
         if operation == "batch_get_item":
@@ -161,6 +167,12 @@ class GroupWorld:
         group = self.head.group
         assert group is not None
         return group
+
+    def member(self, index: int) -> Head:
+        """The job of a member."""
+        head = self.rows.get(self.group.id_of(index))
+        assert head is not None
+        return head
 
     def state(self) -> State:
         """The group's state."""

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from joblane.aws.job_table import GroupChanged
 from joblane.job.lifecycle import ENDED, State
+from joblane.job.moves import NotAllowed
 from joblane.service import group_restart, group_settlement
 from joblane.target.group import Stop, stopped
 from joblane.target.states import GROUP_STATES
@@ -35,6 +38,12 @@ class Drill:
         self.at = GroupWorld(seed)
         self.late: list[Record] = []
         """Records that the stream has not finished with."""
+        self.at.meddle = self.meddle
+
+    def meddle(self) -> None:
+        """Something else happens between two calls of a process."""
+        if self.dice.random() < 0.04:
+            self.dice.choice([self.end, self.deliver, self.retry, self.look, self.stop])()
 
     def point(self) -> int:
         """After how many calls the next process dies; mostly never."""
@@ -57,14 +66,16 @@ class Drill:
 
     def expand(self) -> None:
         """A request, or requeue, places members."""
-        self.at.killed(self.at.expand, self.point())
+        with suppress(GroupChanged):
+            self.at.killed(self.at.expand, self.point())
 
     def retry(self) -> None:
         """Somebody retries a member."""
         failed = [index for index, state in self.at.states().items() if state in FAILED]
         if failed:
             index = self.dice.choice(failed)
-            self.at.killed(lambda: self.at.retry(index), self.point())
+            with suppress(NotAllowed):  # somebody else was first
+                self.at.killed(lambda: self.at.retry(index), self.point())
 
     def look(self) -> None:
         """Requeue looks at the group."""
@@ -87,8 +98,9 @@ class Drill:
 
     def finish(self) -> None:
         """Run everything to its end, as if nobody had died."""
+        self.at.meddle = lambda: None
         while self.at.head.state is State.PROCESSING or self.at.open():
-            self.at.expand()
+            self.expand()
             self.at.look()
             for index in self.at.open():
                 self.at.end(index, self.dice.choice(ENDS))

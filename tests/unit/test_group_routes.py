@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from functions.admin import handler as admin
+from functions.requeue import handler as requeue
 from joblane.aws.job_groups import with_group
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service import group_delete
+from joblane.service.group_progress import progressed
+from joblane.target.group import retried
 from joblane.target.member import member_job
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, OneEach
 from tests.support.broadcast import NOW, NOW_MS, Broadcast
@@ -388,3 +391,18 @@ def test_whoever_is_killed_after_any_call_finishes_with_the_next_request(
             sent = {int(name[-1]) for name, _ in every_message(at.aws, *at.names)}
             assert {0, 1} == due | sent, f"after call {point}"
     assert point > 4
+
+
+def test_requeue_goes_on_with_a_retry_that_died_before_it_let_members_go():
+    at = Broadcast(2, max_concurrency=1)
+    at.end(0, State.FAILED)
+    at.deliver()
+    at.end(1)
+    at.deliver()
+    head = at.head
+    group = retried(at.group(), [0], rolling=True)
+    at.store.write_group(head, progressed(head, group, NOW_MS, DESCRIPTOR.retention, "retried"))
+    assert (State.FAILED, State.PROCESSING) == (at.member(0).state, at.head.state)
+    settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    requeue.build(settings, at.aws.clients, lambda: NOW + 60).run(lambda: 60.0)
+    assert (State.PENDING, ()) == (at.member(0).state, at.group().again)

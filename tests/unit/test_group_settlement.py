@@ -1,5 +1,7 @@
 """What follows from the ends of members of a group: in any order, twice, and after crashes."""
 
+import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -197,3 +199,69 @@ def test_a_page_of_members_is_retried_in_transactions():
     assert (50, {}) == at.restarts.members(JOB, range(100), "retried", NOW_MS)
     assert (State.PROCESSING, [0]) == (at.state(), at.group.open_pages)
     assert (0, {}) == at.restarts.members(JOB, range(100), "retried", NOW_MS)
+
+
+# --- crashes, and what it costs
+
+
+def rolling_at_an_end() -> GroupWorld:
+    """A rolling group of which a member has ended and another one is to be retried."""
+    at = GroupWorld()
+    at.begin_all(6, max_concurrency=2)
+    at.end(0, State.FAILED)
+    at.deliver()
+    at.retry(0)
+    at.end(1)
+    at.end(2)
+    return at
+
+
+@pytest.mark.parametrize("again", ["delivered again", "looked at"])
+def test_whoever_is_killed_after_any_call_leaves_nothing_behind(again: str):
+    expected = rolling_at_an_end()
+    expected.deliver()
+    for point in range(1, 99):
+        at = rolling_at_an_end()
+        records = at.stream.take()
+        if not at.killed(partial(at.deliver, records), point):
+            break
+        if again == "delivered again":
+            at.deliver(records)
+        else:
+            at.expand()
+            at.look()
+        assert expected.open() == at.open(), f"after call {point}"
+        assert expected.group.open == at.group.open, f"after call {point}"
+        due = {n for n in at.open() if at.member(n).wake_at_ms is not None}
+        assert set(at.open()) <= due | set(at.take_sent()), f"no message after call {point}"
+    assert point > 8
+
+
+def test_what_it_costs_to_settle_a_thousand_members_that_end_one_by_one():
+    """A twelfth of the reads of members that it takes to read a page at each end.
+
+    While `k` of a page's 100 members are open, a member that is read is open with a chance of
+    k/100, so that an end costs about 100/k reads, and the first look of 4.
+    """
+    at = GroupWorld(seed=14)
+    at.begin_all(1000)
+    order = list(range(1000))
+    random.Random(14).shuffle(order)
+    at.calls.clear()
+    for index in order:
+        at.end(index)
+        at.deliver()
+    assert State.COMPLETED is at.state()
+    # Of the group one read an end, and one write a page.
+    expected = {"get_item": 1000, "batch_get_item": 1328, "items": 8408, "update_item": 10}
+    assert expected == at.calls
+
+
+def test_ends_of_one_batch_are_settled_together():
+    at = GroupWorld(seed=14)
+    at.begin_all(1000)
+    for index in range(1000):
+        at.end(index)
+    at.calls.clear()
+    at.deliver()
+    assert {"get_item": 1, "batch_get_item": 50, "items": 1000, "update_item": 1} == at.calls
