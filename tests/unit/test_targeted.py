@@ -464,6 +464,8 @@ def test_after_eleven_hours_a_message_of_the_inbox_is_received_again_and_not_sen
         flight.add(delivery)
         await flight.extend()
         assert [] == list(flight._held)  # noqa: SLF001 - visible when its two minutes are over
+        lengths = world.inbox.lengths()
+        assert (0, 1, 0) == (lengths.visible, lengths.in_flight, lengths.delayed)
         await flight.delete(delivery)
 
     asyncio.run(work())
