@@ -55,7 +55,7 @@ def test_a_running_job_ends_with_its_agents_lease():
         assert "agent web-1 was lost while it ran the job, and only it may run it" in verdict.reason
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.RETRY])
+@pytest.mark.parametrize("state", [State.PENDING, State.RETRY, State.BLOCKED])
 def test_an_agent_that_left_has_the_time_of_a_lease_to_come_back(state: State):
     assert Fate.WAIT is judge(job(state, ago_ms=LEASE_S * 1000 - 1), None, NOW).fate
     assert Fate.WAIT is judge(job(state, ago_ms=LEASE_S * 1000), ALIVE, NOW).fate

@@ -123,6 +123,14 @@ def test_what_a_due_row_asks_for(
     assert expected is due(head, 10)
 
 
+def test_a_job_whose_message_was_sent_after_its_time_to_reply_is_looked_at_again():
+    """Its agent's claim is refused by then, and its message deleted."""
+    head = replace(submitted(JOB, "acme", submission(), 1), assigned="agent-1", reply_by_ms=60_000)
+    assert 60_000 == rearmed(head, 59_999).wake_at_ms
+    late = rearmed(head, 60_000)
+    assert Due.JUDGE is due(late, late.wake_at_ms or 0)
+
+
 def test_a_running_job_of_one_agent_is_judged_at_its_deadline():
     """That agent may be lost, and nobody else could ever end the job."""
     head = submitted(JOB, "acme", submission(deadline=rfc3339(10)), 1)

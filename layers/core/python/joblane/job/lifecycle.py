@@ -140,6 +140,7 @@ TABLE: Mapping[tuple[State, Event], State] = {
     (State.DEAD, Event.DISMISS): State.DISMISSED,
     (State.PENDING, Event.NO_REPLY): State.FAILED,
     (State.RETRY, Event.NO_REPLY): State.FAILED,
+    (State.BLOCKED, Event.NO_REPLY): State.FAILED,
     (State.SCHEDULED, Event.CHOOSE): State.PROCESSING,
     (State.SCHEDULED, Event.CHOOSE_NONE): State.FAILED,
     (State.PROCESSING, Event.ALL_COMPLETED): State.COMPLETED,

@@ -224,12 +224,12 @@ def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | 
 def rearmed(head: Head, now_ms: int) -> Head:
     """The job with its next `wake_at`: the first of what is to come, none if nothing is.
 
-    That is its deadline, the time by which its only agent must have claimed it, and, while that
-    agent has it, the time after which the agent's lease may be over. Members of a group are looked
-    at with their group.
+    That is its deadline, the time by which its only agent must have claimed it (at once, if its
+    message was sent so late), and, while that agent has it, the time after which the agent's lease
+    may be over. Members of a group are looked at with their group.
     """
     times = [head.deadline_ms]
     if head.assigned is not None and head.member_of is None and not head.ended:
-        times.append(head.reply_by_ms or now_ms + LEASE_S * 1000)
+        times.append(max(head.reply_by_ms or now_ms + LEASE_S * 1000, now_ms + 1))
     later = [at_ms for at_ms in times if at_ms is not None and at_ms > now_ms]
     return replace(head, wake_at_ms=min(later, default=None))

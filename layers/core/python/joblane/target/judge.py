@@ -37,7 +37,7 @@ class Verdict:
 
 
 _WAIT = Verdict(Fate.WAIT)
-_BEFORE_A_START = frozenset({State.PENDING, State.RETRY})
+_BEFORE_A_START = frozenset({State.PENDING, State.RETRY, State.BLOCKED})
 
 
 def judge(head: Head, agent: Heartbeat | None, now_ms: int) -> Verdict:
