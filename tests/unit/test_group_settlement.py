@@ -10,6 +10,9 @@ from joblane.aws.jobs import GroupChanged
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
 from joblane.service import group_settlement
+from joblane.service.group_progress import progressed
+from joblane.target.group import retried
+from tests.support.aws import DESCRIPTOR
 from tests.support.groups import FIRST, NOW_MS, GroupWorld
 from tests.support.jobs import JOB
 
@@ -185,6 +188,21 @@ def test_more_members_are_retried_than_fit_into_a_transaction():
     at.take_sent()
     assert (60, {}) == at.restarts.members(JOB, range(60), "retried", NOW_MS)
     assert (60, 60) == (len(at.open()), len(at.take_sent()))
+
+
+def test_members_that_wait_for_a_retry_are_let_go_however_many_transactions_it_takes():
+    """More than `TRIES` of them: only a write that is refused counts as a try."""
+    at = GroupWorld()
+    at.begin_all(330, max_concurrency=330)
+    for index in range(330):
+        at.end(index, State.FAILED)
+    at.deliver()
+    head = at.head
+    group = retried(at.group, range(330), rolling=True)
+    at.rows.write_group(head, progressed(head, group, NOW_MS, DESCRIPTOR.retention, "retried"))
+    at.take_sent()
+    at.settlement.settle(JOB)
+    assert (330, (), list(range(330))) == (len(at.open()), at.again(), at.take_sent())
 
 
 def test_a_page_of_members_is_retried_in_transactions():

@@ -79,17 +79,20 @@ class Settlement:
         the group's state, None if it is deleted. Raises GroupChanged if the group changed on every
         try, ClientError and BotoCoreError.
         """
-        for attempt in range(TRIES):
-            time.sleep(random.uniform(0, PAUSE_S * attempt))  # noqa: S311 - no secret
+        refused = 0
+        while refused < TRIES:
+            time.sleep(random.uniform(0, PAUSE_S * refused))  # noqa: S311 - no secret
             seen = self.groups.progress(group_id)
             if seen is None or seen.group is None:
                 return None
             try:
                 after, more = self._step(seen, seen.group, ended)
             except GroupChanged:
+                refused += 1
                 continue
             if not more:
                 return after.state
+            ended = ()  # they are taken out
         raise GroupChanged
 
     def _step(self, seen: Head, group: Group, ended: Collection[int]) -> tuple[Head, bool]:
