@@ -15,7 +15,9 @@ in 36 worlds: a repeated end that lets nobody go, a release that does not ask wh
 (`test_key_model.py` searches these in every order). It found,
 in the product: one agent claiming a job twice in a millisecond, an entry dropped of a job that had
 blocked again, a row with nothing but a heartbeat of an agent that had drained, a message deleted
-because its job's backoff ended while the refusal of its claim was on its way.
+because its job's backoff ended while the refusal of its claim was on its way. With a target:
+a job past its deadline whose lost agent was told to stop for ever, one whose message was sent after
+its time to reply, and one that was blocked and whose agent died before it was in a list.
 """
 
 import logging
