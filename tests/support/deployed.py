@@ -88,18 +88,19 @@ def send_again(clients: Clients, job_ids: Iterable[str], queue: str = "default")
 
 
 def unfinished(clients: Clients) -> dict[str, list[str]]:
-    """Ids of the jobs that have not ended, by tenant."""
+    """Ids of the jobs that have not ended, by tenant; members of groups have it as `of`."""
     pages = clients.make("dynamodb").get_paginator("scan")
     rows = pages.paginate(
         TableName=table_name(DEPLOYMENT, "jobs"),
-        ProjectionExpression="job_id, tenant, #state",
+        ProjectionExpression="job_id, tenant, #of, #state",
         FilterExpression="attribute_exists(#state)",
-        ExpressionAttributeNames={"#state": "state"},
+        ExpressionAttributeNames={"#state": "state", "#of": "of"},
     ).search("Items[]")
     found: dict[str, list[str]] = {}
     for row in rows:
         if row["state"]["S"] not in ENDED:
-            found.setdefault(row["tenant"]["S"], []).append(row["job_id"]["S"])
+            tenant = row["tenant"] if "tenant" in row else row["of"]
+            found.setdefault(tenant["S"], []).append(row["job_id"]["S"])
     return found
 
 
