@@ -8,10 +8,11 @@ from joblane.aws.job_groups import GroupStore, with_group
 from joblane.aws.job_stream import read_record
 from joblane.aws.jobs import GroupChanged, Refused
 from joblane.job.head import Head, submitted
-from joblane.job.lifecycle import State
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import apply, plan
 from joblane.job.timeline import Step
-from joblane.target.group import Group, MemberOf, Stop, page_done, roll
-from tests.support.aws import Cloud
+from joblane.target.group import Group, MemberOf, Stop, page_done, retried, roll
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 
 FIRST = "01ARZ3NDEKTSV4RRFFQ69G5000"
@@ -130,3 +131,43 @@ def test_the_counters_count_members_and_no_groups():
     assert ("acme", "submitted", 1) == (change.tenant, change.kind, change.waiting)
     group = {**row, "state": {"S": "processing"}, "group": {"M": {}}}
     assert read_record(record(group)) is None
+
+
+def test_a_member_is_moved_together_with_its_group_or_not_at_all(aws: Cloud):
+    head, groups = parent(aws, page_done(GROUP, 0, {State.DEAD: 100})), store(aws)
+    group = head.group or GROUP
+    for index in (1, 2):
+        groups.put_member(replace(member(head, index), state=State.FAILED, epoch=1))
+    moves = []
+    for job in groups.heads([GROUP.id_of(1), GROUP.id_of(2)]):
+        step = plan(job, Event.RETRY, 2_000, "retried")
+        moves.append((job, apply(job, Event.RETRY, step)))
+    after = with_group(head, retried(group, [1, 2], rolling=False))
+    groups.write_group_with(head, after, moves)
+    groups.write_group_with(head, after, moves)  # the answer was lost
+    assert {1: State.PENDING, 2: State.PENDING} == groups.states(group, [1, 2, 3])
+    assert [0, 1] == ((groups.progress(JOB) or head).group or group).open_pages
+    with pytest.raises(GroupChanged):
+        groups.write_group_with(head, with_group(head, group.next(begun=150)), moves)
+    now = groups.get(JOB) or head
+    with pytest.raises(GroupChanged):  # a member has changed
+        groups.write_group_with(now, with_group(now, (now.group or group).next(placed=9)), moves)
+    assert now == groups.get(JOB)
+
+
+def test_a_group_is_read_without_its_submission_and_written_all_the_same(aws: Cloud):
+    head, groups = parent(aws, max_concurrency=3, env={"LONG": 900 * "x"}), store(aws)
+    seen = groups.progress(JOB)
+    assert seen is not None
+    assert (3, head.group) == (seen.spec.max_concurrency, seen.group)
+    groups.write_group(seen, with_group(seen, (seen.group or GROUP).next(placed=7)))
+    after = groups.get(JOB)
+    assert after is not None
+    assert (head.spec, 7) == (after.spec, (after.group or GROUP).placed)
+    with pytest.raises(GroupChanged):
+        groups.delete_group(head)
+    groups.delete_group(after)
+    groups.delete_group(after)
+    assert groups.progress(JOB) is None
+    table = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.jobs_table)
+    assert [] == table["Items"]
