@@ -27,6 +27,7 @@ from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
 from joblane.aws.types import TypeStore
+from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.contract.principal import AnyAccess
 from joblane.contract.views import Login
 from joblane.deployment.names import LANES, Architecture
@@ -107,7 +108,7 @@ def build(
     affected = AffectedTenants(settings.access.tenants, settings.queues, agents, jobs)
     reader, logger = JobReader(jobs, clock), Logger()
     found = RequestJobs(reader.find, logger)
-    app = Application(settings.access, logger, trail, clock, found, affected)
+    app = Application(OPERATOR_ROUTES, settings.access, logger, trail, clock, found, affected)
     trail_route(app, trail)
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)

@@ -26,6 +26,7 @@ from joblane.aws.payload_store import PayloadStore
 from joblane.aws.result_store import ResultStore
 from joblane.aws.settings import SettingsStore
 from joblane.aws.usage import UsageStore
+from joblane.contract.job_routes import JOB_ROUTES
 from joblane.contract.principal import AnyAccess
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
@@ -102,7 +103,9 @@ def build(
     trail = Trail(AuditStore(dynamodb, settings.audit_table), settings.retention.audit_days, clock)
     jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
     reader, logger = JobReader(jobs, clock), Logger()
-    app = Application(settings.access, logger, trail, clock, RequestJobs(reader.find, logger))
+    app = Application(
+        JOB_ROUTES, settings.access, logger, trail, clock, RequestJobs(reader.find, logger)
+    )
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
     s3 = cache(lambda: clients.make("s3"))
     payloads = PayloadStore(s3, settings.bucket)

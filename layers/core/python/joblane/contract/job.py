@@ -1,7 +1,7 @@
 """A job in the API: its fields, its progress, and the end of its output."""
 
 import json
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ConfigDict
 
@@ -140,26 +140,6 @@ class Job(JobFields, JobProgress):
     """What runs: as submitted, or the command of a built-in type; empty for other types."""
 
 
-Admitted = Literal["accepted", "coalesced", "replaced"]
-
-
-class Submitted(Job):
-    """The answer to a submission."""
-
-    admission: Admitted
-    """`accepted`: this is the new job. `replaced`: it is, and it took the place of another one.
-    `coalesced`: no job was made, because the key is full; this job of the key stands for it."""
-    replaced: str | None
-    """Id of the job that it replaced, which is skipped."""
-
-
-class Cancelled(Job):
-    """A job after a request to cancel it."""
-
-    note: str
-    """What happens next, in a sentence."""
-
-
 class LogEnd(View):
     """The end of a job's output in a stream of events."""
 
@@ -169,11 +149,6 @@ class LogEnd(View):
     """Its reason."""
     exit_code: int | None
     """Exit code of the last attempt."""
-
-
-def submitted_view(head: Head, admission: Admitted, replaced: str | None) -> Submitted:
-    """The API's answer for a submission."""
-    return Submitted(**dict(job_view(head)), admission=admission, replaced=replaced)
 
 
 def job_view(head: Head, *, whole: bool = False) -> Job:

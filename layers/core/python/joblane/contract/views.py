@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from joblane.contract.job import Job, Submitted
+from joblane.contract.job import Job
 from joblane.contract.models import View
 from joblane.contract.problems import FieldProblem
 from joblane.job.lease import AgentState
@@ -65,43 +65,6 @@ class LogPage(View):
     """The job's state when the page was made."""
     complete: bool
     """Whether the output ends with this page."""
-
-
-class Accepted(View):
-    """Entry of a batch that became a job, or was coalesced with one."""
-
-    status: Literal[200, 202]
-    """202; 200 for an entry that was coalesced."""
-    job: Submitted
-    """The new job, or the one that stands for the entry."""
-
-
-class NotAccepted(View):
-    """Entry of a batch that did not become a job."""
-
-    status: Literal[400, 409, 413, 429, 503]
-    """The status that a single submission would have."""
-    detail: str
-    """What is wrong."""
-    errors: tuple[FieldProblem, ...]
-    """The fields that were refused."""
-    reason: KeyRefusal | None = None
-    """Of a key that is full: as in the answer to a single submission."""
-    active: int | None = None
-    """Of a key that is full: jobs with a slot."""
-    queued: int | None = None
-    """Of a key that is full: jobs that wait for one."""
-    limit: str | int | None = None
-    """Of a key that is full: most jobs of both. Of 429: the key of joblane.toml."""
-    key: tuple[str | int | float, ...] | None = None
-    """Of a key that is full: its segments."""
-
-
-class BatchAnswer(View):
-    """The result of each entry of a batch, in its order."""
-
-    entries: tuple[Accepted | NotAccepted, ...]
-    """One entry for each submission, in order."""
 
 
 class AgentView(View):

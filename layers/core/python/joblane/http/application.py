@@ -22,7 +22,6 @@ from joblane.contract.principal import Access, NotAdmitted, Principal, with_list
 from joblane.contract.problems import Problem, invalid, parsed, wrong
 from joblane.contract.queries import NoQuery, Query
 from joblane.contract.route import MAX_ACTION_BYTES, Route
-from joblane.contract.routes import BY_KEY
 from joblane.contract.strict_json import NotStrict, check, printable
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
@@ -59,6 +58,8 @@ No CORS header is sent, so no script of another origin can read an answer.
 class Application:
     """A Powertools resolver with problem+json, request ids and one log line a request."""
 
+    routes: Iterable[Route]
+    """Those that may be bound; each has its scopes."""
     access: Access
     """Identifies the bearer of a token."""
     logger: Logger
@@ -106,12 +107,14 @@ class Application:
     def route(
         self, key: str
     ) -> Callable[[Callable[Params, Response[str]]], Callable[Params, Response[str]]]:
-        """Bind a handler to a route of `joblane.contract.routes`, such as `GET /v1/jobs/{job_id}`.
+        """Bind a handler to one of the routes, such as `GET /v1/jobs/{job_id}`.
 
         The request's parameters are validated before the handler is called and are available from
         `parameters`. Raises KeyError for a route that is not in the table: it would have no scope.
         """
-        route = BY_KEY[key]
+        route = next((route for route in self.routes if route.key == key), None)
+        if route is None:
+            raise KeyError(key)
         path = route.path.replace("{", "<").replace("}", ">")
 
         def bind(handler: Callable[Params, Response[str]]) -> Callable[Params, Response[str]]:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from pydantic import BaseModel
 
-from joblane.contract.job import Cancelled, job_view, submitted_view
+from joblane.contract.job import job_view
 from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs
-from joblane.contract.views import NotAccepted
+from joblane.contract.submissions import Cancelled, NotAccepted, submitted_view
 from joblane.http.answers import etag, listing, page_start, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts

@@ -1,0 +1,174 @@
+"""Routes of jobs and groups, behind the function `submission`."""
+
+from http import HTTPStatus
+from typing import Final
+
+from pydantic import BaseModel
+
+from joblane.audit.records import Action
+from joblane.contract.access import Scope
+from joblane.contract.audit import AuditPage, Because
+from joblane.contract.groups import GroupCancelled, GroupPage, GroupRetried
+from joblane.contract.job import Job
+from joblane.contract.queries import (
+    ListJobs,
+    LogQuery,
+    MembersQuery,
+    PageQuery,
+)
+from joblane.contract.queues import (
+    QueueChoice,
+)
+from joblane.contract.route import FOLLOWING, SWEEPS, Route
+from joblane.contract.route_kinds import change
+from joblane.contract.submissions import BatchAnswer, Cancelled, Submitted
+from joblane.contract.views import JobPage, LogPage
+from joblane.job.spec import Batch, Submission
+
+_JOBS = "/v1/jobs"
+_JOB = "/v1/jobs/{job_id}"
+_DEAD = "/v1/dlq/{job_id}"
+_GROUP = "/v1/groups/{group}"
+_AGENT = "/v1/agents/{agent}"
+_QUEUE = "/v1/queues/{queue}"
+_KEYS = "/v1/keys/{scope}"
+
+_TYPE = "/v1/types/{type}"
+
+_READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
+
+
+def _of_group(
+    verb: str, action: Action, scope: Scope, summary: str, answer: type[BaseModel]
+) -> Route:
+    """A change of the members of a group."""
+    return Route(
+        "POST",
+        f"{_GROUP}/{verb}",
+        (scope,),
+        summary,
+        answer,
+        action=action,
+        body=Because,
+        query=MembersQuery,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=SWEEPS,
+    )
+
+
+JOB_ROUTES: Final = (
+    Route(
+        "POST",
+        _JOBS,
+        ("jobs.submit",),
+        "Submit a job",
+        Submitted,
+        body=Submission,
+        idempotent=True,
+        traced=True,
+        status=HTTPStatus.ACCEPTED,
+        coalesces=True,
+    ),
+    Route(
+        "POST",
+        "/v1/jobs/batch",
+        ("jobs.submit",),
+        "Submit up to 100 jobs",
+        BatchAnswer,
+        body=Batch,
+        idempotent=True,
+        traced=True,
+        rate=SWEEPS,
+    ),
+    Route("GET", _JOBS, ("jobs.read",), "List jobs, newest first", JobPage, query=ListJobs),
+    Route("GET", _JOB, ("jobs.read",), "Show a job", Job),
+    Route(
+        "GET",
+        f"{_JOB}/logs",
+        ("jobs.read",),
+        "Read a job's output",
+        LogPage,
+        query=LogQuery,
+        errors=(HTTPStatus.CONFLICT,),
+        rate=FOLLOWING,
+        streams=True,
+    ),
+    Route(
+        "DELETE",
+        _JOB,
+        ("jobs.cancel",),
+        "Delete a job",
+        None,
+        action="delete",
+        body=Because,
+        status=HTTPStatus.NO_CONTENT,
+        errors=(HTTPStatus.CONFLICT,),
+        conditional=True,
+    ),
+    change(
+        _JOB, "cancel", "jobs.cancel", "Cancel a job; a running job is stopped", answer=Cancelled
+    ),
+    change(_JOB, "retry", "jobs.submit", "Retry a failed or dead job"),
+    Route(
+        "POST",
+        f"{_JOB}/resubmit",
+        ("jobs.submit",),
+        "Resubmit an ended job under a new id",
+        Submitted,
+        action="resubmit",
+        body=Because,
+        idempotent=True,
+        status=HTTPStatus.ACCEPTED,
+        coalesces=True,
+    ),
+    change(
+        _JOB,
+        "hide",
+        "jobs.cancel",
+        "Hide an ended job from lists",
+        status=HTTPStatus.OK,
+        conditional=False,
+    ),
+    change(
+        _JOB,
+        "unhide",
+        "jobs.cancel",
+        "Show a hidden job in lists again",
+        status=HTTPStatus.OK,
+        conditional=False,
+    ),
+    Route(
+        "GET",
+        f"{_JOB}/audit",
+        ("jobs.read",),
+        "Read the audit trail of a job, newest first",
+        AuditPage,
+        query=PageQuery,
+    ),
+    Route(
+        "GET", _GROUP, ("jobs.read",), "Show a group and its members", GroupPage, query=PageQuery
+    ),
+    _of_group(
+        "cancel",
+        "cancel-group",
+        "jobs.cancel",
+        "Cancel a group: what has not begun, then its members, a page at a time",
+        GroupCancelled,
+    ),
+    _of_group(
+        "retry",
+        "retry-group",
+        "jobs.submit",
+        "Retry the failed and dead members of a group, a page at a time",
+        GroupRetried,
+    ),
+    Route(
+        "POST",
+        "/v1/queues/explain",
+        ("jobs.submit",),
+        "Explain which queue would take a job; nothing is submitted",
+        QueueChoice,
+        body=Submission,
+        reads=True,
+    ),
+)

@@ -1,0 +1,220 @@
+"""Routes for operators: agents, queues, types, keys, conditions, dead jobs; behind `admin`."""
+
+from http import HTTPStatus
+from typing import Final
+
+from pydantic import BaseModel
+
+from joblane.audit.records import Action
+from joblane.contract.access import Scope
+from joblane.contract.audit import AuditPage, Because
+from joblane.contract.conditions import AppView, ConditionPage, Declaration
+from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
+from joblane.contract.queries import (
+    AgentsQuery,
+    AuditQuery,
+    PageQuery,
+    WorkQuery,
+)
+from joblane.contract.queues import (
+    QueuePage,
+    QueueView,
+    SettingsInput,
+    SettingsView,
+)
+from joblane.contract.route import SWEEPS, Route
+from joblane.contract.route_kinds import change
+from joblane.contract.types import (
+    LONG_FIELDS,
+    MAX_DEFINITION_BYTES,
+    BundleInput,
+    BundleUpload,
+    Pushed,
+    PushQuery,
+    TypeInput,
+    TypePage,
+    TypeView,
+)
+from joblane.contract.views import (
+    AgentAsked,
+    AgentDetail,
+    AgentPage,
+    Contract,
+    Health,
+    JobPage,
+    Login,
+    Requeued,
+    Restarted,
+)
+
+_JOBS = "/v1/jobs"
+_JOB = "/v1/jobs/{job_id}"
+_DEAD = "/v1/dlq/{job_id}"
+_GROUP = "/v1/groups/{group}"
+_AGENT = "/v1/agents/{agent}"
+_QUEUE = "/v1/queues/{queue}"
+_KEYS = "/v1/keys/{scope}"
+
+_TYPE = "/v1/types/{type}"
+
+_READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
+
+
+def _sweep(action: Action, summary: str, answer: type[BaseModel]) -> Route:
+    """A change of many jobs of a queue."""
+    return Route(
+        "POST",
+        f"{_QUEUE}/{action}",
+        ("admin.mutate",),
+        summary,
+        answer,
+        action=action,
+        body=Because,
+        query=WorkQuery,
+        rate=SWEEPS,
+    )
+
+
+OPERATOR_ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/audit",
+        ("admin.read", "platform.read"),
+        "Read the audit trail, newest first",
+        AuditPage,
+        query=AuditQuery,
+    ),
+    Route(
+        "GET", "/v1/dlq", ("admin.read",), "List dead jobs, newest first", JobPage, query=PageQuery
+    ),
+    change(_DEAD, "replay", "admin.mutate", "Replay a dead job"),
+    change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
+    _sweep("requeue", "Send messages of open jobs again, a page at a time", Requeued),
+    _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted),
+    Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=AgentsQuery),
+    Route("GET", _AGENT, ("platform.read",), "Show an agent and its running jobs", AgentDetail),
+    Route(
+        "GET",
+        "/v1/conditions",
+        ("admin.read",),
+        "List conditions that jobs wait for",
+        ConditionPage,
+        query=PageQuery,
+    ),
+    Route(
+        "PUT",
+        "/v1/conditions/{condition}",
+        ("admin.mutate", "platform.mutate"),
+        "Declare an application up or down",
+        AppView,
+        action="declare",
+        body=Declaration,
+    ),
+    Route(
+        "GET",
+        _KEYS,
+        ("jobs.read",),
+        "List the keys of a type that jobs have or wait for",
+        KeyPage,
+        query=KeyQuery,
+    ),
+    Route(
+        "GET",
+        f"{_KEYS}/{{key}}",
+        ("jobs.read",),
+        "Show a key, its jobs and those that wait",
+        KeyDetail,
+    ),
+    Route(
+        "DELETE",
+        f"{_KEYS}/{{key}}/queued",
+        ("admin.mutate",),
+        "Cancel the jobs that wait for a key, a page at a time",
+        Cleared,
+        action="clear",
+        body=Because,
+        rate=SWEEPS,
+    ),
+    change(
+        _AGENT,
+        "drain",
+        "platform.mutate",
+        "Drain an agent",
+        answer=AgentAsked,
+        conditional=False,
+    ),
+    change(
+        _AGENT,
+        "cordon",
+        "platform.mutate",
+        "Cordon an agent: it takes no more jobs, and stays",
+        answer=AgentAsked,
+        conditional=False,
+    ),
+    change(
+        _AGENT,
+        "uncordon",
+        "platform.mutate",
+        "Undo a cordon: the agent takes jobs again",
+        answer=AgentAsked,
+        conditional=False,
+    ),
+    Route(
+        "GET",
+        "/v1/queues",
+        _READ_QUEUES,
+        "Show the statistics of all queues",
+        QueuePage,
+        rate=SWEEPS,
+    ),
+    Route("GET", _QUEUE, _READ_QUEUES, "Show queue statistics", QueueView),
+    Route("GET", f"{_QUEUE}/settings", _READ_QUEUES, "Show queue settings", SettingsView),
+    Route(
+        "PUT",
+        f"{_QUEUE}/settings",
+        ("admin.mutate", "platform.mutate"),
+        "Change queue settings",
+        SettingsView,
+        action="settings",
+        body=SettingsInput,
+        errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+    ),
+    Route("GET", "/v1/types", ("jobs.read",), "List job types", TypePage),
+    Route("GET", _TYPE, ("jobs.read",), "Show a job type with its schemas", TypeView),
+    Route(
+        "PUT",
+        _TYPE,
+        ("admin.mutate",),
+        "Push a job type",
+        Pushed,
+        action="push-type",
+        body=TypeInput,
+        largest_body=MAX_DEFINITION_BYTES,
+        unrecorded=LONG_FIELDS,
+        query=PushQuery,
+        errors=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        "DELETE",
+        _TYPE,
+        ("admin.mutate",),
+        "Remove a job type; jobs that were accepted run",
+        None,
+        action="remove-type",
+        body=Because,
+        status=HTTPStatus.NO_CONTENT,
+        errors=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        "POST",
+        "/v1/bundles",
+        ("admin.mutate",),
+        "Prepare the upload of a bundle",
+        BundleUpload,
+        action="upload-bundle",
+        body=BundleInput,
+    ),
+    Route("GET", "/v1/openapi.json", (), "Read the OpenAPI document", Contract),
+    Route("GET", "/v1/health", (), "Check that the API is up", Health),
+    Route("GET", "/v1/login", (), "Show where to log in, and as which client", Login),
+)

@@ -1,0 +1,70 @@
+"""Answers to submissions, one or many, and to a request to cancel."""
+
+from typing import Literal
+
+from joblane.contract.job import Job, job_view
+from joblane.contract.models import View
+from joblane.contract.problems import FieldProblem
+from joblane.contract.views import KeyRefusal
+from joblane.job.head import Head
+
+Admitted = Literal["accepted", "coalesced", "replaced"]
+
+
+class Submitted(Job):
+    """The answer to a submission."""
+
+    admission: Admitted
+    """`accepted`: this is the new job. `replaced`: it is, and it took the place of another one.
+    `coalesced`: no job was made, because the key is full; this job of the key stands for it."""
+    replaced: str | None
+    """Id of the job that it replaced, which is skipped."""
+
+
+class Cancelled(Job):
+    """A job after a request to cancel it."""
+
+    note: str
+    """What happens next, in a sentence."""
+
+
+class Accepted(View):
+    """Entry of a batch that became a job, or was coalesced with one."""
+
+    status: Literal[200, 202]
+    """202; 200 for an entry that was coalesced."""
+    job: Submitted
+    """The new job, or the one that stands for the entry."""
+
+
+class NotAccepted(View):
+    """Entry of a batch that did not become a job."""
+
+    status: Literal[400, 409, 413, 429, 503]
+    """The status that a single submission would have."""
+    detail: str
+    """What is wrong."""
+    errors: tuple[FieldProblem, ...]
+    """The fields that were refused."""
+    reason: KeyRefusal | None = None
+    """Of a key that is full: as in the answer to a single submission."""
+    active: int | None = None
+    """Of a key that is full: jobs with a slot."""
+    queued: int | None = None
+    """Of a key that is full: jobs that wait for one."""
+    limit: str | int | None = None
+    """Of a key that is full: most jobs of both. Of 429: the key of joblane.toml."""
+    key: tuple[str | int | float, ...] | None = None
+    """Of a key that is full: its segments."""
+
+
+class BatchAnswer(View):
+    """The result of each entry of a batch, in its order."""
+
+    entries: tuple[Accepted | NotAccepted, ...]
+    """One entry for each submission, in order."""
+
+
+def submitted_view(head: Head, admission: Admitted, replaced: str | None) -> Submitted:
+    """The API's answer for a submission."""
+    return Submitted(**dict(job_view(head)), admission=admission, replaced=replaced)
