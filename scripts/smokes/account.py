@@ -21,7 +21,7 @@ from scripts.local.processes import Process
 from scripts.smokes import jobs
 from scripts.smokes.leftovers import KINDS, leftovers, remove
 from scripts.smokes.runner import Failure
-from scripts.smokes.site import Load, Site, wait_until
+from scripts.smokes.site import LABEL, Load, Site, wait_until
 
 RESERVED = 216
 """Concurrency of an account from which Joblane can reserve its own: docs/how-to/deploy.md."""
@@ -83,6 +83,9 @@ queues = ["default"]
 instance_types = ["c7g.large", "c6g.large"]
 min_size = 2
 max_size = 2
+
+[fleets.main.labels]
+{label} = "{label}"
 """
 
 
@@ -198,7 +201,9 @@ class AccountSite(Site):
         limits = self.aws("lambda").get_account_settings()["AccountLimit"]
         reserved = limits["ConcurrentExecutions"] >= RESERVED
         config.write_text(
-            CONFIG.format(name=self.name, reserved=str(reserved).lower(), threads=self._threads),
+            CONFIG.format(
+                name=self.name, reserved=str(reserved).lower(), threads=self._threads, label=LABEL
+            ),
             encoding="utf-8",
         )
         words = [str(ROOT / "scripts" / "cdk"), command, "--all", "-c", f"config={config}"]

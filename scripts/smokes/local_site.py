@@ -17,10 +17,12 @@ from scripts.local.emulator import ACCOUNT, REGION
 from scripts.local.processes import end_leftovers, end_shims
 from scripts.smokes.leftovers import remove
 from scripts.smokes.runner import Failure
-from scripts.smokes.site import Load, Site
+from scripts.smokes.site import LABEL, Load, Site
 from tests.support.permissions import made
 
 AGENTS = ("smoke-a", "smoke-b")
+
+LABEL_OPTIONS = ("--label", f"{LABEL}={LABEL}")
 
 WAIT_SCALE = "stepfunctions._SFN_WAIT_SCALE"
 QUICK = 0.05
@@ -67,7 +69,7 @@ class LocalSite(Site):
         self._quick.callback(self._scale_waits, 1.0)
         self.cloud.stop_agents()  # of others: these two serve the queue
         for name in AGENTS:
-            self.cloud.start_agent(name, threads=4)
+            self.cloud.start_agent(name, threads=4, options=LABEL_OPTIONS)
 
     def remove(self) -> None:
         """End the agents; delete everything from the local AWS, and end it, if it is ours."""
@@ -105,12 +107,12 @@ class LocalSite(Site):
         event = {"detail": {"instance-id": agent, "state": "terminated"}}
         # The call reads the answer: until then nobody closes its connection.
         CalledFunction(lambda: self.aws("lambda"), f"{DEPLOYMENT}-instance_end")(event)
-        self.cloud.start_agent(agent, threads=4)  # as the fleet does
+        self.cloud.start_agent(agent, threads=4, options=LABEL_OPTIONS)  # as the fleet does
 
     def upgrade(self, agent: str) -> None:
         """Restart an agent as its unit does: it hands its jobs over to the next process."""
         self.cloud.kill_agent(agent, signal.SIGHUP)
-        self.cloud.start_agent(agent, threads=4)
+        self.cloud.start_agent(agent, threads=4, options=LABEL_OPTIONS)
 
     def refusals(self) -> list[str]:
         """Return the calls of roles that the local AWS refused."""

@@ -18,6 +18,9 @@ POLL_S = 0.2
 TOKEN_S = 1800
 """How long a token is used; it lasts for an hour."""
 
+LABEL = "smoke"
+"""Key and value of the label that the agents of the smoke test have."""
+
 
 @dataclass(frozen=True)
 class Load:

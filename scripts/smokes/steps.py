@@ -1,7 +1,7 @@
 """The table of steps, in their order."""
 
 from joblane.deployment.names import topic_name
-from scripts.smokes import access, account, faults, jobs, load, typed
+from scripts.smokes import access, account, faults, jobs, load, targets, typed
 from scripts.smokes.runner import Failure, Step
 from scripts.smokes.site import Site
 
@@ -91,6 +91,12 @@ STEPS = (
         "a function is pushed with its dependencies, and its job gives its result",
         typed.job_type,
         JOB,
+    ),
+    Step(
+        "broadcast",
+        "a job runs on every agent with that agent's facts, and a group has its result",
+        targets.broadcast,
+        "`joblane get ID` shows each agent, `joblane agents` who is alive; then the log of sequel",
     ),
     Step("batch", "a batch of 100 jobs is accepted, and each of them ends", jobs.batch, JOB),
     Step("events", "events of the output go on after a lost connection", jobs.stream, JOB),
