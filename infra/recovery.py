@@ -14,7 +14,7 @@ from infra.assets import Assets
 from infra.function import Function, FunctionStack
 from infra.policies import Grant, acknowledge, give, log_group
 from infra.recovery_machine import definition
-from infra.resources import LANES
+from infra.resources import INBOXES, LANES
 from joblane.config import Config
 from joblane.deployment.names import recovery_name, recovery_rule_name
 
@@ -86,6 +86,8 @@ class RecoveryStack(FunctionStack):
                 ),
                 Grant(("dynamodb:Query",), (resources.table("agents"),)),
                 Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
+                # Of a job that only one agent may run.
+                Grant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
                 Grant(("states:StartExecution",), (resources.recovery_machine(),)),
                 Grant(("lambda:InvokeFunction",), (tester.function.function_arn,)),
             ],

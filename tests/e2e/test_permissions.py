@@ -57,6 +57,7 @@ SELDOM = {
     "only what waits for hours, or was lost, is found by the walk over due jobs": (
         "Requeue dynamodb:BatchGetItem dynamodb:table/joblane-jobs",
         "Requeue dynamodb:GetItem dynamodb:table/joblane-jobs",
+        "Requeue dynamodb:GetItem dynamodb:table/joblane-agents",
         "Requeue dynamodb:Query dynamodb:table/joblane-agents",
         "Requeue dynamodb:UpdateItem *",
         "Requeue sqs:SendMessage *",

@@ -225,12 +225,13 @@ def wait_until(done: Any, timeout_s: float = 30) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("target", [None, "host:requires"])
 @pytest.mark.usefixtures("hurry")
 def test_a_real_job_does_not_start_before_what_it_requires_is_there(
-    cloud: Cloud, http: Http, service: Service
+    cloud: Cloud, http: Http, service: Service, target: str | None
 ):
     cloud.start_agent("requires")
-    job_id = submit(http, "echo", "at last", requires=[service.condition])
+    job_id = submit(http, "echo", "at last", requires=[service.condition], target=target)
     job = wait_for(http, job_id, "blocked")
     assert service.condition in job["reason"]
     service.well = True

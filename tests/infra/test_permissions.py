@@ -111,7 +111,7 @@ ALLOWED = {
     )
     | {("dynamodb:Query", AGENTS), ("states:StartExecution", MACHINE)}
     | {("lambda:InvokeFunction", "the function Tester")}
-    | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
     "Tester": set(),
     "Machine": TRACES
     | {("lambda:InvokeFunction", "the function Recovery")}
