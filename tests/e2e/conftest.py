@@ -25,17 +25,23 @@ TENANTS = (TENANT, "other", "small", "limited")
 
 FIRST = (
     "openapi",
+    "smoke",
     "faults",
+    "groups",
     "partial_outage",
-    "resources",
     "races",
     "login",
     "clock",
     "jobs",
-    "smoke",
+    "roles",
+    "resources",
+    "secrets",
+    "targeted_jobs",
+    "recovery",
+    "cordon",
 )
-"""Files that take long, and as many that do not: each process begins with one of both. And one
-more that takes long, for the process that is free first."""
+"""Files that take long, and as many that do not: each process begins with one of both. And more
+that take long, for the processes that are free first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,7 @@ from scripts.smokes import access
 from scripts.smokes.account import CONFIG, AccountSite, trail
 from scripts.smokes.command import price
 from scripts.smokes.runner import Failure, Smoke, Step
-from scripts.smokes.site import Load, Site
+from scripts.smokes.site import LABEL, Load, Site
 from scripts.smokes.steps import REMOVAL, STEPS
 from tests.unit.test_costs import RESOURCES
 
@@ -308,7 +308,9 @@ def test_the_page_lists_the_steps_in_their_order():
 
 def test_the_deployment_of_a_run_is_valid_and_costs_less_than_a_dollar(tmp_path: Path):
     file = tmp_path / "joblane.toml"
-    file.write_text(CONFIG.format(name="smoke-012abc", reserved="true", threads=8))
+    values = {"name": "smoke-012abc", "reserved": "true", "threads": 8, "label": LABEL}
+    file.write_text(CONFIG.format(**values))
     config = load_config(file)
+    assert {LABEL: LABEL} == config.fleets["main"].labels
     assert {"reader", "developer", "operator", "admin"} <= {*config.tenants["main"].machines}
     assert 0.05 < price(config, RESOURCES, 3600) < 1.0
