@@ -10,15 +10,8 @@ from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
 from joblane.contract.groups import GroupCancelled, GroupPage, GroupRetried
 from joblane.contract.job import Job
-from joblane.contract.queries import (
-    ListJobs,
-    LogQuery,
-    MembersQuery,
-    PageQuery,
-)
-from joblane.contract.queues import (
-    QueueChoice,
-)
+from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery
+from joblane.contract.queues import QueueChoice
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.route_kinds import change
 from joblane.contract.submissions import BatchAnswer, Cancelled, Submitted
@@ -27,15 +20,7 @@ from joblane.job.spec import Batch, Submission
 
 _JOBS = "/v1/jobs"
 _JOB = "/v1/jobs/{job_id}"
-_DEAD = "/v1/dlq/{job_id}"
 _GROUP = "/v1/groups/{group}"
-_AGENT = "/v1/agents/{agent}"
-_QUEUE = "/v1/queues/{queue}"
-_KEYS = "/v1/keys/{scope}"
-
-_TYPE = "/v1/types/{type}"
-
-_READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
 
 
 def _of_group(

@@ -10,18 +10,8 @@ from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
-from joblane.contract.queries import (
-    AgentsQuery,
-    AuditQuery,
-    PageQuery,
-    WorkQuery,
-)
-from joblane.contract.queues import (
-    QueuePage,
-    QueueView,
-    SettingsInput,
-    SettingsView,
-)
+from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, WorkQuery
+from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import SWEEPS, Route
 from joblane.contract.route_kinds import change
 from joblane.contract.types import (
@@ -47,14 +37,10 @@ from joblane.contract.views import (
     Restarted,
 )
 
-_JOBS = "/v1/jobs"
-_JOB = "/v1/jobs/{job_id}"
 _DEAD = "/v1/dlq/{job_id}"
-_GROUP = "/v1/groups/{group}"
 _AGENT = "/v1/agents/{agent}"
 _QUEUE = "/v1/queues/{queue}"
 _KEYS = "/v1/keys/{scope}"
-
 _TYPE = "/v1/types/{type}"
 
 _READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")

@@ -1,4 +1,4 @@
-"""Kinds of routes that are alike."""
+"""The kind of route that both tables have: a change that the state may refuse."""
 
 from http import HTTPStatus
 

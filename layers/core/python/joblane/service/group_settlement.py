@@ -81,7 +81,8 @@ class Settlement:
         """
         refused = 0
         while refused < TRIES:
-            time.sleep(random.uniform(0, PAUSE_S * refused))  # noqa: S311 - no secret
+            if refused:
+                time.sleep(self.dice.uniform(0, PAUSE_S * refused))
             seen = self.groups.progress(group_id)
             if seen is None or seen.group is None:
                 return None
