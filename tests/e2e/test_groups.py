@@ -236,13 +236,14 @@ def test_a_group_is_cancelled_with_all_its_jobs(http: Http, joblane: Run):
 
 @pytest.mark.usefixtures("agents")
 def test_a_group_is_deleted_when_its_jobs_have_ended_and_not_before(http: Http, joblane: Run):
-    group = submit(joblane, "--target", "group:web", "--", "sh", "-c", "echo a; sleep 2")
+    group = submit(joblane, "--target", "group:web", "--", "sh", "-c", "echo a; sleep 600")
     members = [member["id"] for member in shown(joblane, group)["by"].values()]
     refused = joblane("delete", group)
     assert 64 == refused.returncode
     assert b"409" in refused.stderr
     assert 64 == joblane("delete", members[0]).returncode  # with its group only
-    assert 0 == joblane("wait", group).returncode
+    assert 0 == joblane("cancel", group).returncode
+    assert 1 == joblane("wait", group).returncode
     assert 0 == joblane("delete", group).returncode
     for job_id in (group, *members):
         assert 404 == http("GET", f"/v1/jobs/{job_id}").status_code
