@@ -21,6 +21,7 @@ from infra.resources import INBOXES, LANES, OBJECTS
 from joblane.config import Config
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
+from joblane.deployment.limits import LIMITS
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
@@ -56,6 +57,7 @@ class ApiStack(FunctionStack):
         functions: dict[FunctionName, Function] = {
             "submission": self._submission(),
             "admin": self._admin(),
+            "status": self._status(),
         }
         api = apigatewayv2.HttpApi(
             self,
@@ -232,6 +234,25 @@ class ApiStack(FunctionStack):
                     (resources.lanes(), resources.dead_letters()),
                     LANES,
                 ),
+            ],
+        )
+
+    def _status(self) -> Function:
+        """It changes nothing, so that whoever finds a fault in it can change nothing either."""
+        config, resources = self.config, self.resources
+        return Function(
+            self,
+            "status",
+            tables=("agents", "counters"),
+            environment=self._ids(),
+            declared={
+                "JOBLANE_QUEUES": self._queues(),
+                "JOBLANE_LIMITS": config.limits_by_tenant.compact(*LIMITS),
+                "JOBLANE_ACCESS": self._gate.access,
+            },
+            grants=[
+                Grant(("dynamodb:Query",), (resources.table("agents"),)),
+                Grant(("dynamodb:GetItem",), (resources.table("counters"),)),
             ],
         )
 

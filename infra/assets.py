@@ -24,6 +24,7 @@ Architecture = Literal["arm64", "x86_64"]
 FUNCTIONS = (
     "submission",
     "admin",
+    "status",
     "requeue",
     "dead_letter",
     "recovery",

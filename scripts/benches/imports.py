@@ -78,6 +78,7 @@ for name in ("ACCESS", "QUEUES", "TENANTS", "TENANT_QUEUES", "THREADS", "MAXIMA"
 FUNCTIONS = {
     "submission": ("dynamodb", "sqs"),
     "admin": ("dynamodb", "sqs"),
+    "status": ("dynamodb",),
     "recovery": ("dynamodb", "sqs", "stepfunctions", "lambda"),
     "requeue": ("dynamodb", "sqs"),
     "dead_letter": ("dynamodb", "sqs", "sns"),

@@ -14,6 +14,7 @@ CFN_LINT = str(Path(sys.executable).parent / "cfn-lint")
 STACK_OF = {
     "Submission": "api",
     "Admin": "api",
+    "Status": "api",
     "Recovery": "recovery",
     "Tester": "recovery",
     "Machine": "recovery",

@@ -174,7 +174,7 @@ def test_the_resource_server_declares_every_scope(production: Deployment):
     assert list(SCOPES) == [scope["ScopeName"] for scope in server["Scopes"]]
 
 
-@pytest.mark.parametrize("function", ["submission", "admin"])
+@pytest.mark.parametrize("function", ["submission", "admin", "status"])
 def test_functions_know_the_bearers_of_tokens(machines: Deployment, function: str):
     known = access(machines, function)
     assert isinstance(known, PoolAccess)

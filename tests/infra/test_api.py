@@ -109,7 +109,7 @@ def test_functions_run_as_configured(production: Deployment, laptop: Deployment)
         (laptop, "python3.11", "x86_64"),
     ):
         functions = deployment.properties("AWS::Lambda::Function", "api")
-        assert {"joblane-submission", "joblane-admin"} == {
+        assert {"joblane-submission", "joblane-admin", "joblane-status"} == {
             function["FunctionName"] for function in functions
         }
         for function in functions:
@@ -146,33 +146,30 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         function["FunctionName"]: function["Environment"]["Variables"]
         for function in laptop.properties("AWS::Lambda::Function", "api")
     }
-    shared = {
+    every = {
+        "JOBLANE_AGENTS_TABLE",
+        "JOBLANE_COUNTERS_TABLE",
         "JOBLANE_DEPLOYMENT",
-        "JOBLANE_JOBS_TABLE",
-        "JOBLANE_QUEUE_URL_PREFIX",
-        "JOBLANE_SETTINGS_TABLE",
-        "JOBLANE_AUDIT_TABLE",
         "JOBLANE_IDS",
+        "JOBLANE_QUEUE_URL_PREFIX",
         "POWERTOOLS_SERVICE_NAME",
         "PYDANTIC_DISABLE_PLUGINS",
     }
+    shared = every | {"JOBLANE_JOBS_TABLE", "JOBLANE_SETTINGS_TABLE", "JOBLANE_AUDIT_TABLE"}
 
     assert {
+        "joblane-status": every,
         "joblane-submission": shared
         | {
-            "JOBLANE_AGENTS_TABLE",
             "JOBLANE_BUCKET",
-            "JOBLANE_COUNTERS_TABLE",
             "JOBLANE_KEYS_TABLE",
             "JOBLANE_OUTPUT_TABLE",
             "JOBLANE_TYPES_TABLE",
         },
         "joblane-admin": shared
         | {
-            "JOBLANE_AGENTS_TABLE",
             "JOBLANE_BUCKET",
             "JOBLANE_CONDITIONS_TABLE",
-            "JOBLANE_COUNTERS_TABLE",
             "JOBLANE_KEYS_TABLE",
             "JOBLANE_LOGIN",
             "JOBLANE_TYPES_TABLE",
@@ -184,6 +181,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     assert both | {"JOBLANE_ARCHITECTURES", "JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
     assert {"default": [], "bulk": []} == submission["JOBLANE_QUEUES"] == admin["JOBLANE_QUEUES"]
+    assert {"JOBLANE_ACCESS", "JOBLANE_LIMITS", "JOBLANE_QUEUES"} == set(laptop.declared("status"))
 
 
 def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:

@@ -97,6 +97,9 @@ ALLOWED = {
     )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
+    "Status": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Status",))
+    | {("dynamodb:Query", AGENTS), ("dynamodb:GetItem", COUNTERS)},
     "Recovery": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
     | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))

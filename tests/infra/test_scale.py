@@ -166,7 +166,7 @@ def test_functions_read_what_is_too_large_for_their_environment(
             patch.setenv(name, value)
         settings = module.Settings.read(str(large.bundle(function) / "handler.py"))
     assert DEPLOYMENT == settings.deployment
-    if function in ("submission", "admin"):
+    if function in ("submission", "admin", "status"):
         assert {*QUEUES, "own"} == set(settings.queues)
         assert MACHINES == len(settings.access.machines)
         assert not any("<" in client for client in settings.access.machines)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from functions.admin import handler as admin
+from functions.status import handler as status
 from functions.submission import handler as submission
 from joblane.contract.problems import field_problems
 from joblane.contract.route import Route
@@ -59,6 +60,9 @@ def _apis(aws: Cloud) -> dict[str, Api]:
     made = {
         "admin": admin.build(
             admin.Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time
+        ),
+        "status": status.build(
+            status.Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time
         ),
         "submission": submission.build(
             submission.Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time

@@ -4,11 +4,12 @@ import re
 import time
 from collections import Counter
 from http import HTTPStatus
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from functions.admin import handler as admin
+from functions.status import handler as status
 from functions.submission import handler as submission
 from joblane.contract.access import ALL_ROLES, PLATFORM_SCOPES, ROLES, SCOPES, AnyRole
 from joblane.contract.route import FunctionName, Route
@@ -19,12 +20,10 @@ from tests.support.requests import Api
 
 
 def application(function: FunctionName, aws: Cloud) -> Application:
-    if function == "admin":
-        settings = admin.Settings.model_validate(FUNCTION_ENVIRONMENT)
-        return admin.build(settings, aws.clients, time.time)
-    return submission.build(
-        submission.Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time
-    )
+    module: Any = {"admin": admin, "status": status, "submission": submission}[function]
+    settings = module.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    built: Application = module.build(settings, aws.clients, time.time)
+    return built
 
 
 @pytest.mark.parametrize("function", get_args(FunctionName))

@@ -94,6 +94,22 @@ class AgentStore(Store):
         """Read all agents as `every`, the partitions side by side."""
         return [row for rows in pool.map(self._in_shard, range(SHARDS)) for row in rows]
 
+    def sample(self, per_shard: int, pool: Executor) -> tuple[list[Heartbeat], bool]:
+        """Read up to `per_shard` agents of each partition, side by side, eventually consistent.
+
+        The second value says whether there are more. The first `per_shard` names of a partition are
+        read, so two samples of the same agents are the same.
+        """
+
+        def some(shard: int) -> list[Row]:
+            values = {"shard": f"{shard:02d}"}
+            rows, _ = self._table.query("#shard = :shard", values, Limit=per_shard + 1)
+            return rows
+
+        shards = list(pool.map(some, range(SHARDS)))
+        found = [_heartbeat(row) for rows in shards for row in rows[:per_shard]]
+        return found, any(len(rows) > per_shard for rows in shards)
+
     def _in_shard(self, shard: int) -> list[Heartbeat]:
         values = {"shard": f"{shard:02d}"}
         rows = self._table.query_all("#shard = :shard", values, ConsistentRead=True)

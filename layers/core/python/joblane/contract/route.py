@@ -12,7 +12,7 @@ from joblane.contract.queries import NoQuery, Query
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
-FunctionName = Literal["submission", "admin"]
+FunctionName = Literal["submission", "admin", "status"]
 
 
 MAX_ACTION_BYTES: Final = 4096
@@ -20,6 +20,8 @@ MAX_ACTION_BYTES: Final = 4096
 
 
 _OF_SUBMISSION: Final = ("/v1/jobs", "/v1/groups", "/v1/queues/explain")
+
+_OF_STATUS: Final = frozenset({"/v1/summary"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,13 @@ class Route:
 
     @property
     def function(self) -> FunctionName:
-        """The function behind it: `submission` has the jobs, `admin` all other paths."""
+        """The function behind it.
+
+        `status` has what is read often and changes nothing, `submission` the jobs, and `admin` all
+        other paths.
+        """
+        if self.path in _OF_STATUS:
+            return "status"
         return "submission" if self.path.startswith(_OF_SUBMISSION) else "admin"
 
     @property

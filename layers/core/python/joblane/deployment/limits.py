@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,8 @@ from joblane.deployment.names import Name
 Limit = Literal[
     "jobs_running", "jobs_waiting", "recovery_executions", "output_mb_per_job", "output_mb_per_day"
 ]
+
+LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
 
 Jobs = Annotated[int, Field(ge=1, le=100_000_000)]
 Executions = Annotated[int, Field(ge=1, le=10_000)]

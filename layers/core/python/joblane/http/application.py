@@ -63,7 +63,8 @@ class Application:
     access: Access
     """Identifies the bearer of a token."""
     logger: Logger
-    trail: Trail
+    trail: Trail | None
+    """None for a function whose routes change nothing."""
     clock: Callable[[], float]
     """Returns Unix seconds."""
     jobs: RequestJobs
@@ -76,6 +77,8 @@ class Application:
     """Parameters of the current request."""
 
     def __post_init__(self) -> None:
+        if self.trail is None and any(route.changes or route.action for route in self.routes):
+            raise ValueError("routes that change something need an audit trail")
         self.resolver.exception_handler(Exception)(self._defect)
         self.resolver.exception_handler(Problem)(self._answer)
         self.resolver.exception_handler([ClientError, BotoCoreError])(self._aws_trouble)
@@ -96,6 +99,13 @@ class Application:
             subject=self.claims(event).get("sub"),
         )
         return answer
+
+    @property
+    def _kept_trail(self) -> Trail:
+        """The audit trail of a function whose routes change something."""
+        if self.trail is None:
+            raise ValueError("this function has no audit trail")
+        return self.trail
 
     @staticmethod
     def claims(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -152,7 +162,7 @@ class Application:
         )
         records = [record, *self._for_tenants(record)]
         for each in records:
-            self.trail.begin(each)
+            self._kept_trail.begin(each)
         try:
             return call()
         except Problem as problem:
@@ -175,7 +185,7 @@ class Application:
         job_id = target.get("job_id", target.get("group"))
         job = None if job_id is None else self.jobs.find(by.tenant, str(job_id))
         return Record(
-            record_id=self.trail.new_id(),
+            record_id=self._kept_trail.new_id(),
             tenant=by.tenant,
             action=action,
             who=by.who,
@@ -188,7 +198,7 @@ class Application:
     def _refused(self, records: Iterable[Record], status: HTTPStatus, detail: str) -> None:
         for record in records:
             try:
-                self.trail.refuse(record, status, detail)
+                self._kept_trail.refuse(record, status, detail)
             except (ClientError, BotoCoreError) as error:
                 self._log_trouble(error)  # the record itself stands
 
@@ -210,7 +220,7 @@ class Application:
         if route.changes:
             try:
                 record = self._record(route.action or "submit", target)
-                self.trail.begin(record)
+                self._kept_trail.begin(record)
             except (ClientError, BotoCoreError) as error:
                 self._log_trouble(error)  # nothing is done, so the refusal need not wait
             else:

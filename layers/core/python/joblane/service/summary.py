@@ -1,0 +1,101 @@
+"""Summarize a deployment for a caller: agents, limits, links and prices."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
+
+from joblane.aws.agents import SHARDS, AgentStore
+from joblane.aws.usage import UsageStore
+from joblane.contract.access import SCOPES
+from joblane.contract.principal import Principal
+from joblane.contract.status import (
+    AgentCounts,
+    Caller,
+    LimitView,
+    LinkView,
+    PriceView,
+    Summary,
+)
+from joblane.deployment.limits import LIMITS, Limit, Limits
+from joblane.deployment.names import PLATFORM
+from joblane.formats.times import rfc3339
+from joblane.job.lease import Heartbeat
+from joblane.queue.access import open_queues
+from joblane.queue.usage import Account
+
+PER_SHARD = 25
+"""Agents of each of the 16 partitions that are read: 400 in all, however many there are."""
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """Summarizes the deployment, in 16 reads of agents and one of the tenant's figures."""
+
+    queues: Mapping[str, Iterable[str]]
+    """Tenants that may use each queue; none listed means all."""
+    limits: Limits
+    agents: AgentStore
+    usage: UsageStore
+    now_ms: Callable[[], int]
+    """Returns Unix milliseconds."""
+    _: KW_ONLY
+    links: tuple[LinkView, ...]
+    prices: Mapping[str, PriceView]
+    """By queue."""
+    version: str
+    deployment: str
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
+
+    def of(self, who: Principal) -> Summary:
+        """Summarize what the caller may see."""
+        now_ms = self.now_ms()
+        tenant = None if who.tenant == PLATFORM else who.tenant
+        queues = frozenset(open_queues(self.queues, who.tenant))
+        with self.pool(SHARDS) as pool:
+            agents, more = self.agents.sample(PER_SHARD, pool)
+        account = None if tenant is None else self.usage.account(tenant)[0]
+        return Summary(
+            caller=Caller(
+                kind=who.kind,
+                name=who.name,
+                tenant=tenant,
+                role=who.role,
+                scopes=tuple(scope for scope in SCOPES if scope in who.scopes),
+            ),
+            now=rfc3339(now_ms),
+            jobs=None,
+            limits=() if tenant is None else tuple(self._limits(tenant, account, now_ms)),
+            agents=count_agents(
+                (row for row in agents if queues & {*row.queues}), now_ms, more=more
+            ),
+            links=self.links,
+            prices={queue: price for queue, price in self.prices.items() if queue in queues},
+            version=self.version,
+            deployment=self.deployment,
+        )
+
+    def _limits(self, tenant: str, account: Account | None, now_ms: int) -> Iterable[LimitView]:
+        known: dict[Limit, int] = {}
+        if account is not None:
+            known["jobs_waiting"] = account.present.waiting
+            known["output_mb_per_day"] = account.present.output_mb(now_ms)
+        limits = self.limits.of(tenant)
+        for limit in LIMITS:
+            allowed: int = getattr(limits, limit)
+            yield LimitView(limit=limit, allowed=allowed, current=known.get(limit))
+
+
+def count_agents(agents: Iterable[Heartbeat], now_ms: int, *, more: bool) -> AgentCounts:
+    """Count agents and their slots; `more` says that there are agents which are not among them."""
+    alive = [row for row in agents if row.alive(now_ms)]
+    taking = [row for row in alive if row.mode is None and row.trouble is None]
+    return AgentCounts(
+        alive=len(alive),
+        slots=sum(row.threads for row in alive),
+        running=sum(row.running for row in alive),
+        free=sum(max(0, row.threads - row.running) for row in taking),
+        troubled=sum(row.trouble is not None for row in alive),
+        cordoned=sum(row.mode is not None for row in alive),
+        more=more,
+    )
