@@ -1,0 +1,56 @@
+/** Reading lists of the API that come in pages. */
+
+import { call } from './api.js';
+import { usePoll } from './poll.js';
+
+/** Most entries that the API answers at once. */
+export const PAGE = 100;
+
+/**
+ * @template R
+ * @typedef {object} List
+ * @property {R[]} entries
+ * @property {string | null} next  Cursor of what follows; null at the end.
+ */
+
+/**
+ * Read up to `most` entries of a list, page by page.
+ * @template R
+ * @param {string} where
+ * @param {Record<string, any>} query
+ * @param {number} most
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<List<R>>}
+ */
+export async function readList(where, query, most, signal) {
+  /** @type {R[]} */
+  const entries = [];
+  /** @type {string | null} */
+  let next = null;
+  do {
+    /** @type {List<R>} */
+    const page = await call('GET', where, {
+      query: { ...query, limit: Math.min(PAGE, most - entries.length), next },
+      ...(signal ? { signal } : {}),
+    });
+    entries.push(...page.entries);
+    next = page.next;
+  } while (next && entries.length < most);
+  return { entries, next };
+}
+
+/**
+ * Show up to `most` entries of a list, and read it again every `everyMs` for each page of it.
+ * @template R
+ * @param {string} where
+ * @param {Record<string, any>} query
+ * @param {{ most?: number, everyMs?: number }} [options]
+ * @returns {import('./poll.js').Polled<List<R>>}
+ */
+export function useList(where, query, { most = PAGE, everyMs = 5000 } = {}) {
+  return usePoll(
+    (signal) => readList(where, query, most, signal),
+    everyMs * Math.ceil(most / PAGE),
+    [where, JSON.stringify(query), most],
+  );
+}

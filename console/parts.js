@@ -1,0 +1,183 @@
+/** Parts of pages: badges, times, tables, messages. */
+
+import { ApiError } from './api.js';
+import { useKeys } from './keys.js';
+import { clock, duration, now, relative, utc, zone } from './time.js';
+import { html, useEffect, useRef, useState, useStore } from './view.js';
+
+/** @typedef {import('./view.js').Children} Children */
+
+/** A sign for each state, so that none is told by its colour alone. @type {Record<string, string>} */
+const SIGNS = {
+  scheduled: '◔', waiting: '⋯', pending: '○', active: '●', retry: '↻', blocked: '▲', completed: '✓',
+  failed: '✕', dead: '✖', cancelled: '–', expired: '◌', skipped: '»', stale: '?', dismissed: '·',
+  processing: '●', partial_failure: '◐', ready: '✓', cordoning: '◐', cordoned: '–', draining: '↘', gone: '✕',
+};
+
+/** The state of a job, a group or an agent. @param {{ state: string }} props */
+export function Badge({ state }) {
+  return html`<span class=${`badge is-${state}`}><span aria-hidden="true">${SIGNS[state] ?? '•'}</span> ${state.replaceAll('_', ' ')}</span>`;
+}
+
+/**
+ * A time: how long ago, with the clock of the reader's zone and of UTC beside it.
+ * @param {{ at: string | null | undefined, full?: boolean }} props  `full` shows the clock itself.
+ */
+export function Time({ at, full = false }) {
+  const inUtc = useStore(utc);
+  const nowMs = useStore(now);
+  if (!at) return html`<span class="none">–</span>`;
+  const title = `${clock(at, false)} ${zone(false)} · ${clock(at, true)} UTC`;
+  return html`<time datetime=${at} title=${title}>${full ? clock(at, inUtc) : relative(at, nowMs)}</time>`;
+}
+
+/** Time from one moment to another, or until now. @param {{ from: string | null, to?: string | null }} props */
+export function Span({ from, to = null }) {
+  const nowMs = useStore(now);
+  if (!from) return html`<span class="none">–</span>`;
+  return html`<span>${duration(((to ? Date.parse(to) : nowMs) - Date.parse(from)) / 1000)}</span>`;
+}
+
+/** Text in a fixed-width font that can be copied. @param {{ text: string, short?: number }} props */
+export function Id({ text, short = 0 }) {
+  return html`<code class="id" title=${text}>${short && text.length > short ? `${text.slice(0, short)}…` : text}</code>`;
+}
+
+/** A button that copies text. @param {{ text: string, what: string }} props */
+export function Copy({ text, what }) {
+  const [done, set] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text).catch(() => undefined);
+    set(true);
+    setTimeout(() => set(false), 1500);
+  };
+  return html`<button type="button" class="quiet" aria-label=${`Copy ${what}`} onClick=${copy}>${done ? 'Copied' : 'Copy'}</button>`;
+}
+
+/**
+ * The head of a page: title, what belongs to it, and its actions.
+ * @param {{ title: string, children?: Children, about?: Children }} props  `children` are the actions.
+ */
+export function Head({ title, children, about }) {
+  useEffect(() => {
+    document.title = `${title} · Joblane`;
+  }, [title]);
+  return html`<header class="head">
+    <div><h1 tabindex="-1">${title}</h1>${about && html`<p class="about">${about}</p>`}</div>
+    <div class="actions">${children}</div>
+  </header>`;
+}
+
+/** A section with a heading. @param {{ title: string, children?: Children, actions?: Children, className?: string }} props */
+export function Section({ title, children, actions, className = '' }) {
+  return html`<section class=${`panel ${className}`}>
+    <div class="panel-head"><h2>${title}</h2>${actions && html`<div class="actions">${actions}</div>`}</div>
+    ${children}
+  </section>`;
+}
+
+/** What to say in place of an empty list: what to do first. @param {{ children?: Children }} props */
+export function Empty({ children }) {
+  return html`<div class="empty">${children}</div>`;
+}
+
+/** A request that failed: what happened, and the id of the request. @param {{ error: Error | null, retry?: () => void }} props */
+export function Failure({ error, retry }) {
+  if (!error) return null;
+  const api = error instanceof ApiError ? error : null;
+  return html`<div class="failure" role="alert">
+    <p>${error.message}</p>
+    ${api && api.errors.length > 0 && html`<ul>${api.errors.map((each) => html`<li><code>${each.field}</code> ${each.problem}</li>`)}</ul>`}
+    ${api?.requestId && html`<p class="about">Request <code>${api.requestId}</code></p>`}
+    ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
+  </div>`;
+}
+
+/** Something to wait for. @param {{ what?: string }} props */
+export function Loading({ what = 'Loading…' }) {
+  return html`<p class="loading" role="status">${what}</p>`;
+}
+
+/**
+ * Names and values. Entries whose value is null, undefined or '' are left out.
+ * @param {{ entries: [string, unknown][] }} props
+ */
+export function Facts({ entries }) {
+  const shown = entries.filter(([, value]) => value !== null && value !== undefined && value !== '');
+  return html`<dl class="facts">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** A figure with its name. @param {{ name: string, value: Children, to?: string, tone?: '' | 'bad' | 'warn' | 'good', note?: Children }} props */
+export function Figure({ name, value, to, tone = '', note }) {
+  const inner = html`<span class="figure-name">${name}</span><strong>${value}</strong>${note && html`<span class="about">${note}</span>`}`;
+  return to ? html`<a class=${`figure ${tone}`} href=${to}>${inner}</a>` : html`<div class=${`figure ${tone}`}>${inner}</div>`;
+}
+
+/** How full something is. @param {{ value: number, most: number, label: string }} props */
+export function Meter({ value, most, label }) {
+  const share = most > 0 ? Math.min(1, value / most) : 0;
+  return html`<span class="meter"><meter min="0" max="1" high="0.9" value=${share} aria-label=${label}></meter> ${value} of ${most}</span>`;
+}
+
+/**
+ * A column of a table.
+ * @template R
+ * @typedef {object} Column
+ * @property {string} name  Its heading.
+ * @property {(row: R) => unknown} cell
+ * @property {string} [className]  `number` for figures, `wide` for what takes the room that is left, `minor` for what a narrow screen leaves out.
+ */
+
+/**
+ * A table of rows with keyboard: j and k move the focus from row to row, Enter opens, x selects.
+ * @template R
+ * @param {object} props
+ * @param {string} props.caption  What the table lists, for screen readers.
+ * @param {Column<R>[]} props.columns  The first cell of a row is its link if `to` is given.
+ * @param {readonly R[]} props.rows
+ * @param {(row: R) => string} props.id
+ * @param {(row: R) => string} [props.to]  Address of the row's own page.
+ * @param {Set<string>} [props.selected]  Ids of the selected rows; with `onSelect`.
+ * @param {(ids: Set<string>) => void} [props.onSelect]
+ */
+export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
+  const body = useRef(/** @type {HTMLTableSectionElement | null} */ (null));
+  const lines = () => /** @type {HTMLElement[]} */ ([...(body.current?.children ?? [])]);
+  const at = () => lines().findIndex((line) => line.contains(document.activeElement));
+  /** @param {number} step */
+  const move = (step) => {
+    const all = lines();
+    const next = all[Math.max(0, Math.min(all.length - 1, at() + step))];
+    /** @type {HTMLElement | null | undefined} */ (next?.querySelector('a, button, input'))?.focus();
+    next?.scrollIntoView({ block: 'nearest' });
+  };
+  /** @param {string} one */
+  const toggle = (one) => {
+    const next = new Set(selected);
+    if (!next.delete(one)) next.add(one);
+    onSelect?.(next);
+  };
+  useKeys([
+    { keys: 'j', what: 'Next row', run: () => move(1) },
+    { keys: 'k', what: 'Previous row', run: () => move(-1) },
+    ...(onSelect ? [{ keys: 'x', what: 'Select the row', run: () => {
+      const row = rows[at()];
+      if (row) toggle(id(row));
+    } }] : []),
+  ]);
+  const all = rows.length > 0 && rows.every((row) => selected?.has(id(row)));
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
+    <caption class="hidden">${caption}</caption>
+    <thead><tr>
+      ${onSelect && html`<th class="select"><input type="checkbox" aria-label="Select all rows" checked=${all}
+        onChange=${() => onSelect(new Set(all ? [] : rows.map(id)))} /></th>`}
+      ${columns.map((column) => html`<th scope="col" class=${column.className ?? ''}>${column.name}</th>`)}
+    </tr></thead>
+    <tbody ref=${body}>${rows.map((row) => html`<tr key=${id(row)} class=${selected?.has(id(row)) ? 'selected' : ''}>
+      ${onSelect && html`<td class="select"><input type="checkbox" tabindex="-1" aria-label=${`Select ${id(row)}`}
+        checked=${selected?.has(id(row)) ?? false} onChange=${() => toggle(id(row))} /></td>`}
+      ${columns.map((column, n) => html`<td class=${column.className ?? ''}>
+        ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
+    </tr>`)}</tbody>
+  </table></div>`;
+}

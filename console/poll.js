@@ -1,0 +1,100 @@
+/** Reading again and again: only while the tab is visible, more rarely while the API fails. */
+
+import { ApiError } from './api.js';
+import { useCallback, useEffect, useRef, useState } from './view.js';
+
+const MOST_MS = 30_000;
+
+/**
+ * @template T
+ * @typedef {object} Polled
+ * @property {T | null} data  The last answer; kept while later requests fail.
+ * @property {Error | null} error  Why the last request failed; null if it succeeded.
+ * @property {number} at  When `data` came (Unix milliseconds).
+ * @property {() => void} refresh  Reads now.
+ */
+
+/**
+ * Milliseconds until the next request.
+ * @param {number} everyMs
+ * @param {number} failures  Requests that failed in a row.
+ * @param {Error | null} error  The last one's error.
+ */
+export function delayMs(everyMs, failures, error) {
+  if (!failures) return everyMs;
+  const asked = error instanceof ApiError ? error.retryAfterS * 1000 : 0;
+  return Math.max(asked, Math.min(MOST_MS, Math.max(1000, everyMs) * 2 ** Math.min(failures, 6)));
+}
+
+/**
+ * Read at once, then every `everyMs` milliseconds while the tab is visible; once if that is 0.
+ *
+ * Starts anew, without data, when one of `deps` changes.
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} read
+ * @param {number} everyMs
+ * @param {unknown[]} deps
+ * @returns {Polled<T>}
+ */
+export function usePoll(read, everyMs, deps) {
+  const [state, set] = useState(/** @type {{ data: T | null, error: Error | null, at: number }} */ ({ data: null, error: null, at: 0 }));
+  const turn = useRef(/** @type {() => void} */ (() => {}));
+  const reader = useRef(read);
+  reader.current = read;
+  const interval = useRef(everyMs);
+  interval.current = everyMs;
+
+  useEffect(() => {
+    const controller = new AbortController();
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
+    let failures = 0;
+    let busy = false;
+    set({ data: null, error: null, at: 0 });
+
+    async function next() {
+      clearTimeout(timer);
+      if (busy || document.hidden || controller.signal.aborted) return;
+      busy = true;
+      /** @type {Error | null} */
+      let error = null;
+      try {
+        const data = await reader.current(controller.signal);
+        if (controller.signal.aborted) return;
+        failures = 0;
+        set({ data, error: null, at: Date.now() });
+      } catch (caught) {
+        if (controller.signal.aborted) return;
+        failures += 1;
+        error = caught instanceof Error ? caught : new Error(String(caught));
+        set((before) => ({ ...before, error }));
+      }
+      busy = false;
+      const again = failures > 0 ? isWorthAnother(error) : interval.current > 0;
+      if (again) timer = setTimeout(next, delayMs(interval.current, failures, error));
+    }
+
+    turn.current = next;
+    const wake = () => void next();
+    document.addEventListener('visibilitychange', wake);
+    addEventListener('online', wake);
+    void next();
+    return () => {
+      controller.abort();
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', wake);
+      removeEventListener('online', wake);
+    };
+  }, deps);
+
+  const refresh = useCallback(() => turn.current(), []);
+  return { ...state, refresh };
+}
+
+/**
+ * Whether a request that failed may succeed later: what is missing or forbidden stays so.
+ * @param {Error | null} error
+ */
+function isWorthAnother(error) {
+  return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;
+}
