@@ -11,7 +11,7 @@ import { canAny, readSummary, SUMMARY_MS, summary } from './session.js';
 import { clock, toggleUtc, utc, zone } from './time.js';
 import { html, render, useEffect, useRef, useState, useStore } from './view.js';
 
-/** @typedef {import('./types').Scope} Scope */
+/** @typedef {import('./session.js').Scope} Scope */
 
 /**
  * @typedef {object} Entry

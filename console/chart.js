@@ -22,10 +22,10 @@ import uPlot from './vendor/uplot.js';
  */
 export function Chart({ title, at, series, unit = '', height = 180 }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
-  const plot = useRef(/** @type {any} */ (null));
+  const plot = useRef(/** @type {uPlot | null} */ (null));
   const inUtc = useStore(utc);
   const scheme = useScheme();
-  const data = useMemo(() => [at, ...series.map((each) => each.values)], [at, series]);
+  const data = useMemo(() => /** @type {uPlot.AlignedData} */ ([at, ...series.map((each) => each.values)]), [at, series]);
   const shape = JSON.stringify([series.map((each) => [each.name, each.colour, each.dash]), unit, height, inUtc, scheme]);
   useEffect(() => {
     const target = place.current;
