@@ -66,7 +66,7 @@ def overdue(head: Head, now_ms: int) -> str | None:
 def _while_it_runs(head: Head, agent: Heartbeat | None, now_ms: int) -> Verdict:
     if agent is None or not agent.alive(now_ms):
         who = f"agent {head.assigned} was lost while it ran the job"
-        return Verdict(Fate.LOST, f"{who}, and only it may run it; {_last_seen(agent)}")
+        return Verdict(Fate.LOST, f"{who}, and only it may run it; {last_seen(agent)}")
     if _late(head, now_ms) and head.cancel_requested is None:
         return Verdict(Fate.STOP, f"its deadline {head.spec.deadline} passed")
     return _WAIT
@@ -78,12 +78,12 @@ def _before_a_start(head: Head, agent: Heartbeat | None, now_ms: int) -> Verdict
             return _WAIT
         seconds = head.reply_timeout_ms / 1000
         who = f"agent {head.assigned} did not respond within {seconds:g} s"
-        return Verdict(Fate.NO_REPLY, f"{who}: {_why_silent(agent, now_ms)}")
+        return Verdict(Fate.NO_REPLY, f"{who}: {why_silent(agent, now_ms)}")
     # It ran here before, and its agent has had the time of a lease to come back.
     gone = agent is None or not agent.alive(now_ms)
     if gone and head.timeline[-1].at_ms + LEASE_S * 1000 <= now_ms:
         who = f"agent {head.assigned} left before the job's next attempt"
-        return Verdict(Fate.NO_REPLY, f"{who}, and only it may run it; {_last_seen(agent)}")
+        return Verdict(Fate.NO_REPLY, f"{who}, and only it may run it; {last_seen(agent)}")
     return _WAIT
 
 
@@ -95,9 +95,10 @@ SILENT_MS = 3 * HEARTBEAT_S * 1000
 """After so long without a heartbeat the agent is silent, although its lease may not be over."""
 
 
-def _why_silent(agent: Heartbeat | None, now_ms: int) -> str:
+def why_silent(agent: Heartbeat | None, now_ms: int) -> str:
+    """What is known of an agent that has not claimed its job."""
     if agent is None or now_ms - agent.beat_ms >= SILENT_MS:
-        return _last_seen(agent)
+        return last_seen(agent)
     if agent.mode is not None:
         return f"it is {agent.mode}"
     if agent.trouble is not None:
@@ -107,7 +108,8 @@ def _why_silent(agent: Heartbeat | None, now_ms: int) -> str:
     return "it is alive, and has not claimed the job"
 
 
-def _last_seen(agent: Heartbeat | None) -> str:
+def last_seen(agent: Heartbeat | None) -> str:
+    """When an agent was there last."""
     if agent is None:
         return "it has left, or was never there"
     if not agent.beat_ms:

@@ -1,0 +1,293 @@
+"""Why no agent starts a job that waits in a lane, as far as the agents' heartbeats say it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from joblane.formats.times import rfc3339
+from joblane.job.lease import Heartbeat
+from joblane.target.judge import SILENT_MS
+from joblane.why.capacity import Capacity, Obstacle
+from joblane.why.reason import Fact, Reason
+from joblane.why.situation import Agents, Queue, Situation
+from joblane.why.words import at, some, span, without_ids
+
+LIST_AGENTS = "joblane agents ls"
+
+_TAKES_NONE = "takes no jobs"
+"""Begins the `trouble` of an agent that takes no jobs; others take them (ec2_agent/presence)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether the agents could start the job now."""
+
+    reasons: tuple[Reason, ...]
+    """Why they cannot, the one that decides first; else what is wrong with some of them."""
+    free: int
+    """Slots that are free for jobs of the queue, as of the heartbeats; 0 if nothing can start."""
+    facts: dict[str, Fact]
+    """Facts about the agents that were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The agents of the queue, sorted by how they are."""
+
+    alive: list[Heartbeat]
+    unavailable: list[Heartbeat]
+    """Cordoned or draining."""
+    silent: list[Heartbeat]
+    troubled: list[Heartbeat]
+    ready: list[Heartbeat]
+
+
+def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
+    """Say whether the agents of the queue can start the job, and why not."""
+    seen = _sorted(s, agents)
+    facts: dict[str, Fact] = {
+        "alive": len(seen.alive),
+        "more": agents.more,
+        "age_s": _age_s(seen.alive, s.now_ms),
+    }
+    if not seen.alive:
+        return Readiness((_nobody(s, agents, facts),), 0, facts)
+    found = _unready(s, seen, facts)
+    if not seen.ready:
+        return Readiness(tuple(found), 0, facts)
+    capacity = Capacity(s.head.tenant, queue, agents, s.limits)
+    free = sum(map(capacity.room, seen.ready))
+    if free:
+        return Readiness(tuple(found), free, facts)
+    return Readiness((*_full(s, capacity, seen.ready, facts), *found), 0, facts)
+
+
+def _sorted(s: Situation, agents: Agents) -> _Seen:
+    now_ms = s.now_ms
+    serving = [row for row in agents.rows if s.head.queue in row.queues]
+    alive = [row for row in serving if row.alive(now_ms)]
+    unavailable = [row for row in alive if row.mode is not None]
+    rest = [row for row in alive if row.mode is None]
+    silent = [row for row in rest if is_silent(row, now_ms)]
+    rest = [row for row in rest if row not in silent]
+    troubled = [row for row in rest if takes_none(row)]
+    ready = [row for row in rest if not takes_none(row)]
+    return _Seen(alive, unavailable, silent, troubled, ready)
+
+
+def is_silent(row: Heartbeat, now_ms: int) -> bool:
+    """Whether an agent has missed heartbeats, although its lease may not be over."""
+    return now_ms - row.beat_ms >= SILENT_MS
+
+
+def takes_none(row: Heartbeat) -> bool:
+    """Whether an agent says that it takes no jobs."""
+    return row.trouble is not None and row.trouble.startswith(_TAKES_NONE)
+
+
+def _age_s(rows: Sequence[Heartbeat], now_ms: int) -> float | None:
+    """Age of the oldest heartbeat that was used."""
+    return max(((now_ms - row.beat_ms) / 1000 for row in rows), default=None)
+
+
+def _nobody(s: Situation, agents: Agents, facts: dict[str, Fact]) -> Reason:
+    queue = s.head.queue
+    gone = [row for row in agents.rows if queue in row.queues]
+    last = max(gone, key=lambda row: row.beat_ms, default=None)
+    others = sum(row.alive(s.now_ms) for row in agents.rows)
+    if agents.more:
+        text = (
+            f"none of the {len(agents.rows)} agents that were read serves queue {queue} and is "
+            "alive; there are more, which were not read"
+        )
+    else:
+        text = f"no agent that serves queue {queue} is alive"
+        if others:
+            text += f"; {some(others, 'agent')} of other queues {_is(others)}"
+    if last is not None:
+        text += f"; the last heartbeat was that of {last.name}, {_beat(last, s.now_ms)}"
+    return Reason(
+        "no_agents",
+        f"{text}: start an agent that serves it",
+        {
+            "queue": queue,
+            "last_agent": None if last is None else last.name,
+            "last_seen_at": None if last is None or not last.beat_ms else rfc3339(last.beat_ms),
+            "others_alive": others,
+            **facts,
+        },
+        (LIST_AGENTS,),
+    )
+
+
+def _beat(row: Heartbeat, now_ms: int) -> str:
+    return at(row.beat_ms, now_ms) if row.beat_ms else "whose instance has ended"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _unready(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> list[Reason]:
+    """What is wrong with agents that are alive and would not start the job, if free or not."""
+    found = []
+    queue, all_ = s.head.queue, len(seen.alive)
+    if seen.troubled:
+        row = seen.troubled[0]
+        trouble = without_ids(row.trouble or "")
+        found.append(
+            Reason(
+                "agents_in_trouble",
+                f"{len(seen.troubled)} of the {some(all_, 'live agent')} of queue {queue} "
+                f"{_take(len(seen.troubled))} no jobs; {row.name} says: {trouble}",
+                {
+                    "queue": queue,
+                    "troubled": len(seen.troubled),
+                    "agent": row.name,
+                    "trouble": trouble,
+                    **facts,
+                },
+                (f"joblane agents get {row.name}",),
+            )
+        )
+    if seen.silent:
+        row = max(seen.silent, key=lambda row: row.beat_ms)
+        found.append(
+            Reason(
+                "agents_silent",
+                f"{len(seen.silent)} of the {some(all_, 'live agent')} of queue {queue} "
+                f"{_have(len(seen.silent))} sent no heartbeat for {span(SILENT_MS / 1000)} or "
+                f"longer, {row.name} since {at(row.beat_ms, s.now_ms)}: the instance may be gone",
+                {
+                    "queue": queue,
+                    "silent": len(seen.silent),
+                    "agent": row.name,
+                    "last_seen_at": rfc3339(row.beat_ms),
+                    **facts,
+                },
+                (LIST_AGENTS,),
+            )
+        )
+    if seen.unavailable:
+        cordoned = [row.name for row in seen.unavailable if row.mode == "cordoned"]
+        draining = len(seen.unavailable) - len(cordoned)
+        parts = [f"{len(cordoned)} cordoned"] if cordoned else []
+        parts += [f"{draining} draining"] if draining else []
+        found.append(
+            Reason(
+                "agents_unavailable",
+                f"of the {some(all_, 'live agent')} of queue {queue} "
+                f"{' and '.join(parts)} {_take(len(seen.unavailable))} nothing new",
+                {
+                    "queue": queue,
+                    "cordoned": len(cordoned),
+                    "draining": draining,
+                    "agent": seen.unavailable[0].name,
+                    **facts,
+                },
+                (f"joblane agents uncordon {cordoned[0]}",) if cordoned else (LIST_AGENTS,),
+            )
+        )
+    return found
+
+
+def _take(count: int) -> str:
+    return "takes" if count == 1 else "take"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _full(
+    s: Situation, capacity: Capacity, ready: Sequence[Heartbeat], facts: dict[str, Fact]
+) -> list[Reason]:
+    """Why agents that would take jobs take none of this queue.
+
+    A limit that stops an agent with a free slot decides; where all slots are taken, they do.
+    """
+    obstacles = {row.name: capacity.obstacle(row) for row in ready}
+    by = {kind: [row for row in ready if obstacles[row.name] is kind] for kind in Obstacle}
+    makers = {
+        Obstacle.SHARE: _cluster_limit,
+        Obstacle.THREADS: _thread_limit,
+        Obstacle.TENANT: _running_limit,
+    }
+    found = [make(s, capacity, by[kind], facts) for kind, make in makers.items() if by[kind]]
+    if full := by[Obstacle.SLOTS]:
+        slots = sum(row.threads for row in full)
+        read = " that were read" if capacity.agents.more else ""
+        others = "" if len(full) == len(ready) else "other "
+        word = "agent" if len(full) == 1 else "agents"
+        found.append(
+            Reason(
+                "no_free_slot",
+                f"all {some(slots, 'slot')} of {len(full)} {others}{word}{read} are taken, as of "
+                f"heartbeats of up to {span(_age_s(full, s.now_ms) or 0)} ago: it starts when a "
+                "job ends, or another agent comes",
+                {
+                    "queue": s.head.queue,
+                    "agents": len(full),
+                    "slots": slots,
+                    "running": sum(row.running for row in full),
+                    **facts,
+                },
+                (f"joblane queues show {s.head.queue}",),
+            )
+        )
+    return found
+
+
+def _reached(rows: Sequence[Heartbeat], running: int) -> str:
+    return f"{some(len(rows), 'agent')} with free slots {_have(len(rows))} {running} running"
+
+
+def _running_limit(
+    s: Situation, capacity: Capacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
+) -> Reason:
+    limit = 0 if s.limits is None else s.limits.jobs_running
+    running = sum(capacity.counted(row).of_tenant for row in rows)
+    return Reason(
+        "running_limit",
+        f"tenant {s.head.tenant} may run {some(limit, 'job')} at once (jobs_running), shared out "
+        f"among the agents, and {_reached(rows, running)}, which is their share: it starts when "
+        "one of the tenant's jobs ends",
+        {"limit": limit, "agents": len(rows), "running": running, **facts},
+        ("joblane ls --state active",),
+    )
+
+
+def _cluster_limit(
+    s: Situation, capacity: Capacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
+) -> Reason:
+    name, settings = s.head.queue, capacity.queue.settings
+    running = sum(capacity.counted(row).of_queue for row in rows)
+    most = settings.cluster_threads or 0
+    return Reason(
+        "cluster_limit",
+        f"the agents together may run {some(most, 'job')} of queue {name} at once "
+        f"(cluster_threads), shared out among them, and {_reached(rows, running)}, which is their "
+        "share",
+        {
+            "queue": name,
+            "cluster_threads": most,
+            "agents": len(rows),
+            "running": running,
+            "each": 0 if settings.shares is None else settings.shares.each,
+            **facts,
+        },
+        (f"joblane queues set {name} --cluster-threads N",),
+    )
+
+
+def _thread_limit(
+    s: Situation, capacity: Capacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
+) -> Reason:
+    name, most = s.head.queue, capacity.threads
+    running = sum(capacity.counted(row).of_queue for row in rows)
+    return Reason(
+        "thread_limit",
+        f"an agent may run {some(most, 'job')} of queue {name} at once (threads), and "
+        f"{_reached(rows, running)}",
+        {"queue": name, "threads": most, "agents": len(rows), "running": running, **facts},
+        (f"joblane queues set {name} --threads N",),
+    )

@@ -1,0 +1,77 @@
+"""Whether an agent could start one more job of a queue and a tenant, and what keeps it from it."""
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from joblane.job.lease import Heartbeat
+from joblane.why.situation import Agents, Counted, Limits, Queue
+
+_NONE = Counted(0, 0)
+
+
+class Obstacle(Enum):
+    """What keeps an agent from starting another job."""
+
+    SLOTS = auto()
+    THREADS = auto()
+    SHARE = auto()
+    """Of the queue's `cluster_threads`."""
+    TENANT = auto()
+    """Its share of the tenant's `jobs_running`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The limits that agents apply to the jobs of one queue and one tenant."""
+
+    tenant: str
+    queue: Queue
+    agents: Agents
+    limits: Limits | None
+
+    @property
+    def threads(self) -> int:
+        """Most jobs of the queue that an agent runs at once."""
+        own = self.queue.settings.threads
+        return self.queue.threads if own is None else own
+
+    def counted(self, row: Heartbeat) -> Counted:
+        """The jobs of an agent; none if they were not counted, since no limit asks for it."""
+        return (self.agents.counted or {}).get(row.name, _NONE)
+
+    def obstacle(self, row: Heartbeat) -> Obstacle | None:
+        """What keeps an agent that takes jobs from starting another one; None: nothing."""
+        if row.running >= row.threads:
+            return Obstacle.SLOTS
+        cap = self._cap(row)
+        if self.counted(row).of_queue >= cap:
+            return Obstacle.THREADS if cap == self.threads else Obstacle.SHARE
+        if self.counted(row).of_tenant >= self._share(row):
+            return Obstacle.TENANT
+        return None
+
+    def room(self, row: Heartbeat) -> int:
+        """How many more jobs an agent may start."""
+        return max(
+            0,
+            min(
+                row.threads - row.running,
+                self._cap(row) - self.counted(row).of_queue,
+                self._share(row) - self.counted(row).of_tenant,
+            ),
+        )
+
+    def counts_jobs(self, row: Heartbeat) -> bool:
+        """Whether a limit below its free slots applies, so that its jobs must be counted."""
+        return row.running < row.threads and row.threads > min(self._cap(row), self._share(row))
+
+    def _cap(self, row: Heartbeat) -> int:
+        """As the agent applies it while the queue is not paused: a pause is a reason of its own."""
+        settings = replace(self.queue.settings, run_jobs=True)
+        return settings.cap(self.queue.threads, row.name, row.counted_since_ms)
+
+    def _share(self, row: Heartbeat) -> int:
+        if self.limits is None:
+            return row.threads
+        most = self.limits.jobs_running
+        return self.limits.shares.of(self.tenant, most, row.name, row.counted_since_ms).share
