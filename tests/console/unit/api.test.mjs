@@ -1,0 +1,22 @@
+// Paths of requests, and what an error says.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { ApiError, path } from '../../../console/api.js';
+
+test('values in a path are encoded', () => {
+  assert.equal(path`v1/jobs/${'01J'}/logs`, 'v1/jobs/01J/logs');
+  assert.equal(path`v1/agents/${'a/b?c#d'}`, 'v1/agents/a%2Fb%3Fc%23d');
+  assert.equal(path`v1/health`, 'v1/health');
+  assert.equal(path`v1/keys/${'command'}/${'x y'}`, 'v1/keys/command/x%20y');
+});
+
+test('an error says what the API says', () => {
+  const problem = { title: 'Bad Request', detail: 'the queue is unknown', instance: 'req-1', errors: [{ field: 'queue', problem: 'is unknown' }] };
+  const error = new ApiError(400, problem);
+  assert.equal(error.message, 'the queue is unknown');
+  assert.equal(error.requestId, 'req-1');
+  assert.deepEqual(error.errors, problem.errors);
+  assert.equal(new ApiError(403, { message: 'Forbidden' }).message, 'Forbidden');
+  assert.equal(new ApiError(502, {}).message, 'status 502');
+});
