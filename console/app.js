@@ -5,7 +5,7 @@ import { begin, login, logOut, start } from './auth.js';
 import { Dialogs } from './dialogs.js';
 import { enabled, shortcuts, toggleShortcuts, useKeys } from './keys.js';
 import { Failure, Loading } from './parts.js';
-import { usePoll } from './poll.js';
+import { troubles, usePoll } from './poll.js';
 import { go, href, route } from './router.js';
 import { canAny, readSummary, SUMMARY_MS, summary } from './session.js';
 import { clock, toggleUtc, utc, zone } from './time.js';
@@ -156,11 +156,13 @@ function Reader({ openHelp }) {
 /** What the reader must know on every page. @param {{ ended: boolean }} props */
 function Notices({ ended }) {
   const { lostAt } = useStore(connection);
+  const [trouble] = useStore(troubles);
   const inUtc = useStore(utc);
   return html`<div role="status" aria-live="polite">
     ${ended && html`<div class="notice warn"><p>Your login has ended. The page shows what was read until then.</p>
       <button type="button" class="primary" onClick=${begin}>Log in again</button></div>`}
-    ${lostAt !== null && html`<div class="notice warn"><p>No connection to the API since ${clock(lostAt, inUtc)}. The page goes on by itself when it is back.</p></div>`}
+    ${lostAt !== null && html`<div class="notice warn"><p>No connection to the API since ${clock(lostAt, inUtc)}. The page shows what it read until then, and goes on by itself.</p></div>`}
+    ${!ended && lostAt === null && trouble && html`<div class="notice warn"><p>A part of this page is as of ${clock(trouble.since, inUtc)}; reading it again fails: ${trouble.error.message}</p></div>`}
   </div>`;
 }
 

@@ -6,6 +6,9 @@ import { usePoll } from './poll.js';
 /** Most entries that the API answers at once. */
 export const PAGE = 100;
 
+/** Requests for one reading, beyond those that full pages would take. */
+const SPARSE = 4;
+
 /**
  * @template R
  * @typedef {object} List
@@ -14,7 +17,9 @@ export const PAGE = 100;
  */
 
 /**
- * Read up to `most` entries of a list, page by page.
+ * Read up to `most` entries of a list, page by page; from `query.next` on if it is there.
+ *
+ * A filter that few entries match has pages without any: it stops after some, with a cursor.
  * @template R
  * @param {string} where
  * @param {Record<string, any>} query
@@ -26,7 +31,8 @@ export async function readList(where, query, most, signal) {
   /** @type {R[]} */
   const entries = [];
   /** @type {string | null} */
-  let next = null;
+  let next = query.next ?? null;
+  let requests = 0;
   do {
     /** @type {List<R>} */
     const page = await call('GET', where, {
@@ -35,7 +41,8 @@ export async function readList(where, query, most, signal) {
     });
     entries.push(...page.entries);
     next = page.next;
-  } while (next && entries.length < most);
+    requests += 1;
+  } while (next && entries.length < most && requests < Math.ceil(most / PAGE) + SPARSE);
   return { entries, next };
 }
 

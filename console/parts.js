@@ -2,8 +2,9 @@
 
 import { ApiError } from './api.js';
 import { useKeys } from './keys.js';
+import { href } from './router.js';
 import { clock, duration, now, relative, utc, zone } from './time.js';
-import { html, useEffect, useRef, useState, useStore } from './view.js';
+import { html, usePicked, useEffect, useRef, useState, useStore } from './view.js';
 
 /** @typedef {import('./view.js').Children} Children */
 
@@ -25,17 +26,16 @@ export function Badge({ state }) {
  */
 export function Time({ at, full = false }) {
   const inUtc = useStore(utc);
-  const nowMs = useStore(now);
+  const text = usePicked(now, (nowMs) => (!at ? '' : full ? clock(at, inUtc) : relative(at, nowMs)));
   if (!at) return html`<span class="none">–</span>`;
   const title = `${clock(at, false)} ${zone(false)} · ${clock(at, true)} UTC`;
-  return html`<time datetime=${at} title=${title}>${full ? clock(at, inUtc) : relative(at, nowMs)}</time>`;
+  return html`<time datetime=${at} title=${title}>${text}</time>`;
 }
 
 /** Time from one moment to another, or until now. @param {{ from: string | null, to?: string | null }} props */
 export function Span({ from, to = null }) {
-  const nowMs = useStore(now);
-  if (!from) return html`<span class="none">–</span>`;
-  return html`<span>${duration(((to ? Date.parse(to) : nowMs) - Date.parse(from)) / 1000)}</span>`;
+  const text = usePicked(now, (nowMs) => (from ? duration(((to ? Date.parse(to) : nowMs) - Date.parse(from)) / 1000) : ''));
+  return from ? html`<span>${text}</span>` : html`<span class="none">–</span>`;
 }
 
 /** Text in a fixed-width font that can be copied. @param {{ text: string, short?: number }} props */
@@ -180,4 +180,21 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
         ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
     </tr>`)}</tbody>
   </table></div>`;
+}
+
+/**
+ * The way to further entries of a list whose cursor is in the page's address.
+ * @param {{ route: import('./router.js').Route, next: string | null | undefined, what: string }} props  `what`: such as `entries`.
+ */
+export function Pager({ route, next, what }) {
+  const later = route.query.has('next');
+  if (!next && !later) return null;
+  const first = new URLSearchParams(route.query);
+  first.delete('next');
+  const following = new URLSearchParams(first);
+  if (next) following.set('next', next);
+  return html`<nav class="pager" aria-label="Pages of the list">
+    ${later && html`<a class="button" href=${href(route.path, first)}>First ${what}</a>`}
+    ${next && html`<a class="button" href=${href(route.path, following)}>More ${what}</a>`}
+  </nav>`;
 }

@@ -1,9 +1,18 @@
 /** Reading again and again: only while the tab is visible, more rarely while the API fails. */
 
-import { ApiError } from './api.js';
-import { useCallback, useEffect, useRef, useState } from './view.js';
+import { ApiError, connection } from './api.js';
+import { Store, useCallback, useEffect, useRef, useState } from './view.js';
 
 const MOST_MS = 30_000;
+
+/**
+ * @typedef {object} Trouble
+ * @property {number} since  When the reading began to fail (Unix milliseconds).
+ * @property {Error} error  Its last error.
+ */
+
+/** Readings that fail while the page shows what they had read before. @type {Store<Trouble[]>} */
+export const troubles = new Store(/** @type {Trouble[]} */ ([]));
 
 /**
  * @template T
@@ -11,7 +20,7 @@ const MOST_MS = 30_000;
  * @property {T | null} data  The last answer; kept while later requests fail.
  * @property {Error | null} error  Why the last request failed; null if it succeeded.
  * @property {number} at  When `data` came (Unix milliseconds).
- * @property {() => void} refresh  Reads now.
+ * @property {() => void} refresh  Reads now, and once more if a request is on its way: its answer may be older than what was done.
  */
 
 /**
@@ -50,18 +59,37 @@ export function usePoll(read, everyMs, deps) {
     let timer;
     let failures = 0;
     let busy = false;
+    let asked = false;
+    let hasData = false;
+    /** @type {Trouble | null} */
+    let trouble = null;
     set({ data: null, error: null, at: 0 });
+
+    /** @param {Error | null} error */
+    function tell(error) {
+      const present = error && hasData ? { since: trouble?.since ?? Date.now(), error } : null;
+      if (!trouble && !present) return;
+      const others = troubles.value.filter((one) => one !== trouble);
+      troubles.set(present ? [...others, present] : others);
+      trouble = present;
+    }
 
     async function next() {
       clearTimeout(timer);
-      if (busy || document.hidden || controller.signal.aborted) return;
+      if (document.hidden || controller.signal.aborted) return;
+      if (busy) {
+        asked = true;
+        return;
+      }
       busy = true;
+      asked = false;
       /** @type {Error | null} */
       let error = null;
       try {
         const data = await reader.current(controller.signal);
         if (controller.signal.aborted) return;
         failures = 0;
+        hasData = true;
         set({ data, error: null, at: Date.now() });
       } catch (caught) {
         if (controller.signal.aborted) return;
@@ -70,18 +98,32 @@ export function usePoll(read, everyMs, deps) {
         set((before) => ({ ...before, error }));
       }
       busy = false;
+      tell(error);
+      if (asked) {
+        void next();
+        return;
+      }
       const again = failures > 0 ? isWorthAnother(error) : interval.current > 0;
       if (again) timer = setTimeout(next, delayMs(interval.current, failures, error));
     }
 
     turn.current = next;
-    const wake = () => void next();
+    // Once the tab is visible again, and once another reading has reached the API again.
+    const wake = () => {
+      if (!busy && (interval.current > 0 || failures > 0 || !hasData)) void next();
+    };
+    const reached = () => {
+      if (connection.value.lostAt === null && failures > 0) wake();
+    };
     document.addEventListener('visibilitychange', wake);
     addEventListener('online', wake);
+    connection.listeners.add(reached);
     void next();
     return () => {
       controller.abort();
       clearTimeout(timer);
+      tell(null);
+      connection.listeners.delete(reached);
       document.removeEventListener('visibilitychange', wake);
       removeEventListener('online', wake);
     };

@@ -1,7 +1,7 @@
 /** Views: `html` templates over Preact, its hooks, and values that several components share. */
 
 import htm from './vendor/htm.js';
-import { useEffect, useState } from './vendor/hooks.js';
+import { useEffect, useRef, useState } from './vendor/hooks.js';
 import { h } from './vendor/preact.js';
 
 export { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/hooks.js';
@@ -39,15 +39,36 @@ export class Store {
  * @returns {T}
  */
 export function useStore(store) {
-  const [value, set] = useState(store.value);
+  return usePicked(store, same);
+}
+
+/**
+ * What `pick` makes of a store's value; the component is drawn again only when that changes.
+ * @template T
+ * @template P
+ * @param {Store<T>} store
+ * @param {(value: T) => P} pick
+ * @returns {P}
+ */
+export function usePicked(store, pick) {
+  const [, draw] = useState({});
+  const value = pick(store.value);
+  const shown = useRef({ value, pick });
+  shown.current = { value, pick };
   useEffect(() => {
-    set(store.value);
-    /** @param {T} next */
-    const listener = (next) => set(() => next);
+    const listener = () => {
+      if (shown.current.pick(store.value) !== shown.current.value) draw({});
+    };
     store.listeners.add(listener);
+    listener(); // it may have changed since it was drawn
     return () => {
       store.listeners.delete(listener);
     };
   }, [store]);
+  return value;
+}
+
+/** @template T @param {T} value */
+function same(value) {
   return value;
 }
