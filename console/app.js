@@ -28,7 +28,7 @@ const MENU = [
   { name: 'groups', title: 'Groups', key: 'g', scopes: ['jobs.read'] },
   { name: 'queues', title: 'Queues', key: 'q', scopes: ['jobs.read', 'platform.read'] },
   { name: 'dead', title: 'Dead letters', key: 'd', scopes: ['admin.read'] },
-  { name: 'conditions', title: 'Conditions', key: 'c', scopes: ['admin.read'] },
+  { name: 'conditions', title: 'Conditions', key: 'c', scopes: ['admin.read', 'platform.mutate'] },
   { name: 'keys', title: 'Keys', key: 'k', scopes: ['jobs.read'] },
   { name: 'types', title: 'Job types', key: 't', scopes: ['jobs.read'] },
   { name: 'agents', title: 'Agents', key: 'a', scopes: ['platform.read'] },

@@ -1,7 +1,145 @@
-/** Placeholder. */
-import { Head } from '../parts.js';
-import { html } from '../view.js';
+/** The audit trail: who did what, to what, why, and what came of it. */
 
-export default function Page() {
-  return html`<${Head} title="audit" />`;
+import { useList } from '../lists.js';
+import { Copy, Empty, Failure, Head, Id, Loading, Pager, Table, Time } from '../parts.js';
+import { go, href } from '../router.js';
+import { can, summary } from '../session.js';
+import { clock, utc, zone } from '../time.js';
+import { html, useStore } from '../view.js';
+
+/** @typedef {import('../types').AuditEntry} Entry */
+/** @typedef {import('../router.js').Route} Route */
+
+/** What each action is, as a past participle. @type {Record<Entry['action'], string>} */
+const ACTIONS = {
+  cancel: 'job cancelled',
+  'cancel-group': 'group cancelled',
+  clear: 'queue of a key cancelled',
+  cordon: 'agent cordoned',
+  declare: 'application declared',
+  delete: 'job deleted',
+  dismiss: 'dead job dismissed',
+  drain: 'agent drained',
+  hide: 'job hidden',
+  'push-type': 'job type pushed',
+  'remove-type': 'job type removed',
+  replay: 'dead job replayed',
+  requeue: 'messages sent again',
+  'restart-failed': 'failed jobs restarted',
+  resubmit: 'job submitted again',
+  retry: 'job retried',
+  'retry-group': 'group retried',
+  settings: 'queue settings changed',
+  submit: 'job submitted',
+  uncordon: 'cordon undone',
+  unhide: 'job shown again',
+  'upload-bundle': 'bundle uploaded',
+};
+
+/** Spans of time to choose from. @type {[string, number][]} */
+const SPANS = [['Last hour', 3_600_000], ['24 hours', 86_400_000], ['7 days', 604_800_000]];
+
+/** @param {{ route: Route }} props */
+export default function Page({ route }) {
+  const tenant = useStore(summary)?.caller.tenant;
+  return html`
+    <${Head} title="Audit trail" about=${`Changes ${tenant ? `in the tenant ${tenant}` : 'by the role platform'}, newest first. Entries are never changed.`} />
+    <${Filters} route=${route} />
+    <${Entries} route=${route} />`;
+}
+
+/** @param {{ route: Route }} props */
+function Filters({ route }) {
+  const inUtc = useStore(utc);
+  const { query } = route;
+  /** @param {Record<string, string | null>} changes */
+  const set = (changes) => {
+    const next = new URLSearchParams(query);
+    next.delete('next');
+    for (const [name, value] of Object.entries(changes)) {
+      if (value) next.set(name, value);
+      else next.delete(name);
+    }
+    go(href(['audit'], next));
+  };
+  const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
+  const moment = (/** @type {string} */ name) => html`<input type="datetime-local" step="1" value=${local(query.get(name), inUtc)}
+    onChange=${(/** @type {Event} */ event) => set({ [name]: instant(value(event), inUtc) })} />`;
+  return html`<div class="bar">
+    <label>Action<select value=${query.get('action') ?? ''} onChange=${(/** @type {Event} */ event) => set({ action: value(event) })}>
+      <option value="">All</option>
+      ${Object.entries(ACTIONS).filter(([action]) => action !== 'submit').map(([action, text]) => html`<option value=${action} selected=${query.get('action') === action}>${action}: ${text}</option>`)}
+    </select></label>
+    <label>From (${zone(inUtc)})${moment('since')}</label>
+    <label>Until${moment('until')}</label>
+    <div class="chips">
+      ${SPANS.map(([name, ms]) => html`<button type="button" onClick=${() => set({ since: new Date(Date.now() - ms).toISOString(), until: null })}>${name}</button>`)}
+      ${[...query.keys()].length > 0 && html`<button type="button" onClick=${() => go(href(['audit']))}>Show all</button>`}
+    </div>
+  </div>`;
+}
+
+/** @param {{ route: Route }} props */
+function Entries({ route }) {
+  const { query } = route;
+  const filters = { action: query.get('action'), since: query.get('since'), until: query.get('until'), next: query.get('next') };
+  const { data, error, refresh } = useList('v1/audit', filters, { most: 50, everyMs: 15_000 });
+  if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
+  const rows = /** @type {Entry[]} */ (data.entries);
+  return html`<section class="panel">
+    ${!rows.length && html`<${Empty}>${[...query.keys()].length
+      ? html`<p>No entry matches.</p><p><a href=${href(['audit'])}>Show all</a></p>`
+      : html`<p>Nobody has changed anything yet.</p><p>Cancelling a job, pausing a queue or draining an agent makes an entry here.</p>`}<//>`}
+    ${rows.length > 0 && html`<${Table} caption="Entries of the audit trail" rows=${rows} id=${(/** @type {Entry} */ entry) => entry.id} columns=${[
+      { name: 'When', cell: (/** @type {Entry} */ entry) => html`<${Time} at=${entry.at} full />` },
+      { name: 'Who', cell: (/** @type {Entry} */ entry) => who(entry) },
+      { name: 'What', cell: (/** @type {Entry} */ entry) => html`${ACTIONS[entry.action] ?? entry.action}${entry.asked && html`<${Asked} asked=${entry.asked} />`}` },
+      { name: 'To what', cell: (/** @type {Entry} */ entry) => Object.entries(entry.target).map(([kind, name]) => html`<div>${target(kind, name)}</div>`) },
+      { name: 'Outcome', cell: (/** @type {Entry} */ entry) => (entry.refused
+        ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused, ${entry.refused.status}</strong><div class="about">${entry.refused.detail}</div>`
+        : html`<span class="good"><span aria-hidden="true">✓</span> done</span>`) },
+      { name: 'Reason', className: 'wide', cell: (/** @type {Entry} */ entry) => entry.reason ?? html`<span class="none">–</span>` },
+      { name: 'Request', className: 'minor', cell: (/** @type {Entry} */ entry) => entry.request_id && html`<${Id} text=${entry.request_id} short=${8} /> <${Copy} text=${entry.request_id} what="the request id" />` },
+    ]} />`}
+    <${Pager} route=${route} next=${data.next} what="entries" />
+  </section>`;
+}
+
+/** @param {Entry} entry */
+function who(entry) {
+  if (!entry.by) return html`<span class="none">not recorded</span>`;
+  const about = [entry.by.kind === 'machine' ? 'machine' : '', entry.by_platform ? 'role platform' : ''].filter(Boolean).join(', ');
+  return html`<span title=${`Subject ${entry.by.subject}`}>${entry.by.name}</span>${about && html`<div class="about">${about}</div>`}`;
+}
+
+/** The object of an action, as a link where the reader may see it. @param {string} kind @param {string} name */
+function target(kind, name) {
+  const jobs = can('jobs.read');
+  /** @type {Record<string, string | false>} */
+  const pages = {
+    job_id: jobs && href(['jobs', name]),
+    group: jobs && href(['groups', name]),
+    queue: href(['queues', name]),
+    agent: can('platform.read') && href(['agents', name]),
+    condition: can('admin.read') && href(['conditions']),
+    type: jobs && href(['types', name]),
+  };
+  const text = kind === 'job_id' || kind === 'group' ? html`<${Id} text=${name} />` : name;
+  return html`<span class="about">${kind === 'job_id' ? 'job' : kind.replaceAll('_', ' ')}</span> ${pages[kind] ? html`<a href=${pages[kind]}>${text}</a>` : text}`;
+}
+
+/** Other parameters of the request. @param {{ asked: Record<string, unknown> }} props */
+function Asked({ asked }) {
+  return html`<div class="about">${Object.entries(asked).map(([name, value]) => html`<div><code>${name}</code> ${typeof value === 'string' ? value : JSON.stringify(value)}</div>`)}</div>`;
+}
+
+/** A moment as a field of date and time shows it. @param {string | null} at @param {boolean} inUtc */
+function local(at, inUtc) {
+  return at && !Number.isNaN(Date.parse(at)) ? clock(at, inUtc).replace(' ', 'T') : '';
+}
+
+/** Inverse of `local`. @param {string} text @param {boolean} inUtc */
+function instant(text, inUtc) {
+  const date = new Date(inUtc ? `${text}Z` : text);
+  return Number.isNaN(date.getTime()) ? null : date.toISOString();
 }

@@ -1,7 +1,113 @@
-/** Placeholder. */
-import { Head } from '../parts.js';
-import { html } from '../view.js';
+/** Conditions that jobs wait for, and declarations that an application is up or down. */
 
-export default function Page() {
-  return html`<${Head} title="conditions" />`;
+import { call, path } from '../api.js';
+import { confirm, perform } from '../dialogs.js';
+import { useList } from '../lists.js';
+import { Empty, Failure, Head, Loading, Pager, Section, Table, Time } from '../parts.js';
+import { href } from '../router.js';
+import { can, canAny, summary } from '../session.js';
+import { html, useState, useStore } from '../view.js';
+
+/** @typedef {import('../types').ConditionView} Condition */
+/** @typedef {import('../types').AppView} App */
+
+/** What a condition of each kind waits for. @type {Record<string, string>} */
+const KINDS = {
+  app: 'application',
+  capacity: 'free slots of a fleet',
+  http: 'address that answers',
+  quota: 'free slots for the tenant',
+  tcp: 'port that accepts connections',
+};
+
+/** @param {{ route: import('../router.js').Route }} props */
+export default function Page({ route }) {
+  const tenant = useStore(summary)?.caller.tenant;
+  return html`
+    <${Head} title="Conditions" about=${tenant ? `What jobs of ${tenant} wait for outside Joblane. Each condition is tested again and again; its jobs go on by themselves when it holds.` : 'The state of applications for all tenants.'} />
+    ${can('admin.read') && html`<${Blocking} route=${route} />`}
+    ${canAny('admin.mutate', 'platform.mutate') && html`<${Declare} />`}`;
+}
+
+/** @param {{ route: import('../router.js').Route }} props */
+function Blocking({ route }) {
+  const { data, error, refresh } = useList('v1/conditions', { next: route.query.get('next') }, { most: 50 });
+  if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
+  const rows = /** @type {Condition[]} */ (data.entries);
+  if (!rows.length && !route.query.has('next')) {
+    return html`<section class="panel"><${Empty}>
+      <p>No job is blocked by a condition.</p>
+      <p>A job that exits with code 75, or names conditions in its <code>requires</code>, waits here until they hold.</p>
+    <//></section>`;
+  }
+  return html`<${Section} title="Jobs wait for" actions=${html`<a href=${href(['jobs'], { state: 'blocked' })}>All blocked jobs</a>`}>
+    <${Table} caption="Conditions that jobs wait for" rows=${rows} id=${(/** @type {Condition} */ each) => each.name}
+      columns=${[
+        { name: 'Condition', cell: (/** @type {Condition} */ each) => html`<strong>${each.name}</strong><div class="about">${KINDS[each.kind] ?? each.kind}</div>` },
+        { name: 'Jobs', className: 'number', cell: (/** @type {Condition} */ each) => html`<a href=${href(['jobs'], { state: 'blocked' })}>${each.waiting}${each.more ? '+' : ''}<span class="hidden"> blocked jobs</span></a>` },
+        { name: 'Since', cell: (/** @type {Condition} */ each) => html`<${Time} at=${each.since_at} />` },
+        { name: 'Last test', className: 'wide', cell: (/** @type {Condition} */ each) => html`${each.reason || 'not tested yet'}<div class="about">${each.tests === 1 ? '1 test' : `${each.tests} tests`} without a release</div>` },
+        { name: 'Next test', cell: (/** @type {Condition} */ each) => (each.next_test_at ? html`<${Time} at=${each.next_test_at} />` : 'about to start') },
+        { name: 'Gives up', className: 'minor', cell: (/** @type {Condition} */ each) => html`<${Time} at=${each.gives_up_at} /><div class="about">policy ${each.policy}</div>` },
+        ...(can('admin.mutate') ? [{ name: 'Actions', cell: (/** @type {Condition} */ each) => each.kind === 'app' && html`<div class="actions">
+          <button type="button" onClick=${() => declare(each.name, 'up', refresh)}>Declare up</button>
+          <button type="button" onClick=${() => declare(each.name, 'down', refresh)}>Declare down</button></div>` }] : []),
+      ]} />
+    <${Pager} route=${route} next=${data.next} what="conditions" />
+  <//>`;
+}
+
+/** A form for an application that no job waits for yet. */
+function Declare() {
+  const [name, setName] = useState('');
+  const [done, setDone] = useState(/** @type {App[]} */ ([]));
+  const everywhere = can('platform.mutate');
+  /** @param {SubmitEvent} event */
+  const submit = async (event) => {
+    event.preventDefault();
+    const state = /** @type {HTMLButtonElement | null} */ (event.submitter)?.value === 'up' ? 'up' : 'down';
+    const app = await declare(`app:${name.trim().replace(/^app:/, '')}`, state, () => undefined);
+    if (app) setDone([app, ...done.filter((each) => each.name !== app.name)]);
+  };
+  return html`<${Section} title="Declare an application">
+    <form onSubmit=${submit}>
+      <p class="about">While an application is down, jobs that require it do not start${everywhere ? ', of any tenant' : ''}. A declaration ends by itself after 48 hours.</p>
+      <div class="bar">
+        <label>Application<input type="text" required pattern="(app:)?[a-zA-Z0-9][a-zA-Z0-9_.\\-]*" maxlength="68" placeholder="billing" spellcheck=${false} autocapitalize="none"
+          title="Letters, digits, dots, hyphens and underscores" value=${name} onInput=${(/** @type {InputEvent} */ event) => setName(/** @type {HTMLInputElement} */ (event.target).value)} /></label>
+        <button type="submit" value="down">Declare down</button>
+        <button type="submit" value="up">Declare up</button>
+      </div>
+    </form>
+    ${done.length > 0 && html`<${Table} caption="Declared just now" rows=${done} id=${(/** @type {App} */ app) => app.name} columns=${[
+      { name: 'Declared just now', cell: (/** @type {App} */ app) => html`<strong>${app.name}</strong>` },
+      { name: 'State', cell: (/** @type {App} */ app) => (app.state === 'down' ? '▼ down' : '▲ up') },
+      { name: 'Reason', className: 'wide', cell: (/** @type {App} */ app) => app.reason },
+      { name: 'Until', cell: (/** @type {App} */ app) => (app.until_at ? html`<${Time} at=${app.until_at} full />` : '–') },
+    ]} />`}
+  <//>`;
+}
+
+/**
+ * Ask, then declare an application up or down.
+ * @param {string} name  Such as `app:billing`.
+ * @param {'up' | 'down'} state
+ * @param {() => void} refresh
+ * @returns {Promise<App | null>}
+ */
+async function declare(name, state, refresh) {
+  const whose = can('platform.mutate') ? 'of all tenants' : 'of your tenant';
+  const answer = await confirm({
+    title: `Declare ${name} ${state}?`,
+    text: state === 'down'
+      ? `Jobs ${whose} that require it do not start, and jobs that wait for it stay blocked. It ends by itself after 48 hours.`
+      : `Jobs ${whose} that wait for it start again, some with each test.`,
+    action: `Declare ${state}`,
+    reason: true,
+  });
+  if (!answer) return null;
+  const app = await perform(`${name} is declared ${state}`, () =>
+    /** @type {Promise<App>} */ (call('PUT', path`v1/conditions/${name}`, { body: { state, reason: answer.reason ?? '' } })));
+  refresh();
+  return app;
 }
