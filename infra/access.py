@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from aws_cdk import CfnOutput, Duration, RemovalPolicy
 from aws_cdk import aws_cognito as cognito
@@ -52,6 +53,8 @@ class Gate:
     """Ids of clients, which are CDK tokens, by names of constant length."""
     login: str
     """JSON of the response of `GET /v1/login`."""
+    connect: str
+    """Origins that the console sends its login requests to, separated by spaces."""
 
     def scopes(self, route: Route) -> list[str] | None:
         """Return the scopes of which the authorizer requires one for a route."""
@@ -80,12 +83,16 @@ def issuer_gate(config: Config, issuer: Issuer) -> Gate:
         access=json.dumps(access),
         ids={},
         login=_login(issuer.issuer, issuer.client_id, scopes, issuer.audience[0]),
+        connect=" ".join(dict.fromkeys((_origin(issuer.issuer), *issuer.token_origins))),
     )
 
 
-def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
-    """Create the clients of the user pool in `stack`, each with an output; accept their tokens."""
-    people = _people(stack, identity).user_pool_client_id
+def pool_gate(stack: JoblaneStack, identity: IdentityStack, console: str) -> Gate:
+    """Create the clients of the user pool in `stack`, each with an output; accept their tokens.
+
+    `console` is the address of the console, where logins there end.
+    """
+    people = _people(stack, identity, console).user_pool_client_id
     CfnOutput(stack, "LoginClientId", value=people, description="Public client for people")
     machines: dict[str, tuple[str, AnyRole, str]] = {}
     ids = {PEOPLE: people}
@@ -101,7 +108,8 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
             value=client,
             description=f"Machine {machine}{of}, role {role}",
         ).override_logical_id(client_output(tenant, machine))
-    issuer = f"https://cognito-idp.{stack.region}.{stack.url_suffix}/{identity.pool.user_pool_id}"
+    host = f"https://cognito-idp.{stack.region}.{stack.url_suffix}"
+    issuer = f"{host}/{identity.pool.user_pool_id}"
     access = {
         "kind": "pool",
         "tenants": sorted(stack.config.tenants),
@@ -116,6 +124,7 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack) -> Gate:
         access=json.dumps(access),
         ids=ids,
         login=_login(issuer, people, scopes, None),
+        connect=f"{host} {identity.login_url}",
     )
 
 
@@ -137,7 +146,7 @@ def _declared(config: Config) -> Iterator[tuple[str, str, AnyRole]]:
         yield PLATFORM, machine, PLATFORM
 
 
-def _people(stack: JoblaneStack, identity: IdentityStack) -> cognito.UserPoolClient:
+def _people(stack: JoblaneStack, identity: IdentityStack, console: str) -> cognito.UserPoolClient:
     """Create the client for people: public, so PKCE protects the exchange of the code.
 
     It may request every scope, since Cognito gives scopes to clients and not to people; what a
@@ -159,7 +168,8 @@ def _people(stack: JoblaneStack, identity: IdentityStack) -> cognito.UserPoolCli
         supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
         o_auth=cognito.OAuthSettings(
             flows=cognito.OAuthFlows(authorization_code_grant=True),
-            callback_urls=list(LOGIN_CALLBACKS),
+            callback_urls=[*LOGIN_CALLBACKS, console],
+            logout_urls=[console],
             scopes=[cognito.OAuthScope.OPENID, *_scopes(SCOPES)],
         ),
     )
@@ -192,6 +202,11 @@ def _machine(
 
 def _scopes(scopes: Iterable[Scope]) -> list[cognito.OAuthScope]:
     return [cognito.OAuthScope.custom(f"{API_AUDIENCE}/{scope}") for scope in scopes]
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _login(issuer: str, client: str | None, scopes: Sequence[str], audience: str | None) -> str:

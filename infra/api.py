@@ -12,6 +12,7 @@ from constructs import Construct
 
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
+from infra.console import Console
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.identity import IdentityStack
@@ -19,6 +20,7 @@ from infra.policies import Grant, acknowledge, log_group
 from infra.recovery import policies
 from infra.resources import INBOXES, LANES, OBJECTS
 from joblane.config import Config
+from joblane.contract.access import CONSOLE_PATH
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
 from joblane.deployment.limits import LIMITS
@@ -48,17 +50,6 @@ class ApiStack(FunctionStack):
     ) -> None:
         """Create it; without an `identity`, the configuration has an issuer in [access]."""
         super().__init__(scope, config, assets, "api", "the HTTP API")
-        if identity is not None:
-            self._gate = pool_gate(self, identity)
-        elif config.access is not None:
-            self._gate = issuer_gate(config, config.access)
-        else:
-            raise ValueError("without [access] there must be a user pool")
-        functions: dict[FunctionName, Function] = {
-            "submission": self._submission(),
-            "admin": self._admin(),
-            "status": self._status(),
-        }
         api = apigatewayv2.HttpApi(
             self,
             "Api",
@@ -68,14 +59,27 @@ class ApiStack(FunctionStack):
             # The execute-api endpoint, which asks for no certificate.
             disable_execute_api_endpoint=True if config.domain else None,
         )
+        url = f"https://{api.api_id}.execute-api.{self.region}.{self.url_suffix}"
+        if config.domain is not None:
+            url = f"https://{config.domain.name}"
+        if identity is not None:
+            self._gate = pool_gate(self, identity, f"{url}{CONSOLE_PATH}")
+        elif config.access is not None:
+            self._gate = issuer_gate(config, config.access)
+        else:
+            raise ValueError("without [access] there must be a user pool")
+        functions: dict[FunctionName, Function] = {
+            "submission": self._submission(),
+            "admin": self._admin(),
+            "status": self._status(),
+        }
         stage = self._stage(api)
         self._routes(api, functions, stage)
-        outputs = {"ApiUrl": stage.url, "ApiId": api.api_id}
+        Console(self, assets, api, self._gate.connect)
+        outputs = {"ApiUrl": f"{url}/", "ApiId": api.api_id}
         if identity is not None:
             outputs["UserPoolId"] = identity.pool.user_pool_id
             outputs["TokenUrl"] = identity.token_url
-        if config.domain is not None:
-            outputs["ApiUrl"] = f"https://{config.domain.name}/"
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
 

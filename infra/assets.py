@@ -34,7 +34,7 @@ FUNCTIONS = (
     "projector",
     "sequel",
 )
-"""Folders of `functions/` that become Lambda functions."""
+"""Folders of `functions/` that become Lambda functions with the layer; `console` has none."""
 
 AGENT_PYTHON = "3.12"
 """Python version of the agent: one that Amazon Linux 2023 packages beside its own 3.9."""
@@ -59,7 +59,9 @@ class Assets:
     """Folders that the stacks upload; tests use empty ones."""
 
     functions: Path
-    """Holds a folder for each of FUNCTIONS."""
+    """Holds a folder for each of FUNCTIONS, and `console`."""
+    console: Path
+    """The files of the console."""
     layer: Path
     """Holds `python/`, as a Lambda layer must."""
     agents: Mapping[Architecture, Path]
@@ -72,7 +74,7 @@ def build_assets(root: Path, config: Config) -> Assets:
     Raises AssetError when a folder or uv is missing, or when uv cannot fetch the wheels.
     """
     functions = root / "functions"
-    for name in FUNCTIONS:
+    for name in (*FUNCTIONS, "console"):
         if not (functions / name / "handler.py").is_file():
             raise AssetError(
                 [f"functions/{name}/handler.py: missing; the function {name} cannot be deployed"]
@@ -97,7 +99,7 @@ def build_assets(root: Path, config: Config) -> Assets:
         )
         for architecture in sorted({fleet.architecture for fleet in config.fleets.values()})
     }
-    return Assets(functions=functions, layer=layer, agents=agents)
+    return Assets(functions=functions, console=root / "console", layer=layer, agents=agents)
 
 
 def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the call

@@ -75,5 +75,7 @@ class IdentityStack(JoblaneStack):
                 domain_prefix=f"{config.name}-{Aws.ACCOUNT_ID}"
             ),
         )
-        self.token_url = f"{domain.base_url()}/oauth2/token"
+        self.login_url = domain.base_url()
+        """Origin of the login page and of the token endpoint."""
+        self.token_url = f"{self.login_url}/oauth2/token"
         """The token endpoint, for client credentials."""

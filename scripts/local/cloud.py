@@ -21,7 +21,7 @@ import httpx
 from infra.outputs import client_output
 from joblane.aws.lanes import LaneQueue
 from joblane.config import DEFAULT_MACHINE
-from joblane.contract.access import API_AUDIENCE, Scope
+from joblane.contract.access import API_AUDIENCE, CONSOLE_PATH, Scope
 from joblane.deployment.names import PLATFORM, lane_name
 from joblane.job.message import Message
 from scripts.local.agent import (
@@ -33,7 +33,7 @@ from scripts.local.agent import (
     environment,
     wait_until_listed,
 )
-from scripts.local.deploy import deploy
+from scripts.local.deploy import api_url, deploy
 from scripts.local.emulator import LONGEST_POLL_S, MiniStack, bind, start_ministack
 from scripts.local.errors import LocalError
 from scripts.local.processes import KILL_TIMEOUT_S, Process, end_leftovers
@@ -66,11 +66,13 @@ class Cloud:
 
     @property
     def url(self) -> str:
-        """URL of the API (`JOBLANE_URL`), without a trailing slash.
+        """URL of the API (`JOBLANE_URL`), without a trailing slash."""
+        return api_url(self.ministack, self.outputs)
 
-        The stage's name, `$default`, is left out: it would have to be quoted in a shell.
-        """
-        return f"{self.endpoint}/_aws/execute-api/{self.outputs['ApiId']}"
+    @property
+    def console(self) -> str:
+        """URL of the console."""
+        return f"{self.url}{CONSOLE_PATH}"
 
     def environment(
         self, tenant: str = TENANT, *, machine: str = DEFAULT_MACHINE

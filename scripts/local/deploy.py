@@ -11,7 +11,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import boto3
 
 from infra.assets import digest
+from joblane.contract.access import CONSOLE_PATH, LOGIN_CALLBACKS
 from scripts.local.emulator import ACCOUNT, REGION, ROOT, MiniStack
 from scripts.local.errors import LocalError
 from scripts.local.processes import Process
@@ -31,7 +32,10 @@ CDK_TIMEOUT_S = 300.0
 STOP_GRACE_S = 2.0
 
 BUILD = ROOT / ".build"
-SOURCES = ("infra", "functions", "layers", "ec2_agent", "scripts/local", "app.py", "cdk.json")
+SOURCES = (
+    *("infra", "functions", "console", "layers", "ec2_agent"),
+    *("scripts/local", "app.py", "cdk.json"),
+)
 LOCKED = ("pyproject.toml", "uv.lock", "package-lock.json")
 
 AGENT_ROLE = "joblane-agent"
@@ -61,8 +65,16 @@ def deploy(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
             pass
         set_what_was_dropped(ministack, assembly)
     values: dict[str, str] = json.loads(outputs.read_text(encoding="utf-8"))["joblane-api"]
-    set_where_to_log_in(ministack, values["UserPoolId"])
+    set_where_to_log_in(ministack, values)
     return values
+
+
+def api_url(ministack: MiniStack, outputs: Mapping[str, str]) -> str:
+    """Return the URL of the API, without a trailing slash.
+
+    The stage's name, `$default`, is left out: it would have to be quoted in a shell.
+    """
+    return f"{ministack.endpoint}/_aws/execute-api/{outputs['ApiId']}"
 
 
 def local_config(machine: str) -> str:
@@ -141,8 +153,13 @@ def set_what_was_dropped(ministack: MiniStack, assembly: Path) -> None:
             )
 
 
-def set_where_to_log_in(ministack: MiniStack, pool: str) -> None:
-    """Configure the admin function with the address of MiniStack's user pool."""
+def set_where_to_log_in(ministack: MiniStack, outputs: Mapping[str, str]) -> None:
+    """Configure the addresses of MiniStack's user pool and of the console. Idempotent.
+
+    The admin function says where to log in. The people's client may send browsers back to the
+    console, whose page finds the user pool at its own origin here.
+    """
+    pool = outputs["UserPoolId"]
     functions = boto3.client("lambda", **ministack.root())
     name = "joblane-admin"
     variables = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
@@ -150,6 +167,17 @@ def set_where_to_log_in(ministack: MiniStack, pool: str) -> None:
     login["openid_configuration"] = f"{ministack.endpoint}/{pool}/.well-known/openid-configuration"
     variables["JOBLANE_LOGIN"] = json.dumps(login)
     functions.update_function_configuration(FunctionName=name, Environment={"Variables": variables})
+    functions.update_function_configuration(
+        FunctionName="joblane-console", Environment={"Variables": {"JOBLANE_CONNECT": ""}}
+    )
+    console = f"{api_url(ministack, outputs)}{CONSOLE_PATH}"
+    # MiniStack keeps what a change does not name; AWS would set it to its default.
+    boto3.client("cognito-idp", **ministack.root()).update_user_pool_client(
+        UserPoolId=pool,
+        ClientId=outputs["LoginClientId"],
+        CallbackURLs=[*LOGIN_CALLBACKS, console],
+        LogoutURLs=[console],
+    )
 
 
 def _declared_ttls(assembly: Path) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,12 @@ from joblane.deployment.names import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 
+CONSOLE = {
+    "index.html": '<head><script type="module" src="app.js"></script></head>\n',
+    "app.js": "export {};\n",
+}
+"""A console of the least that it needs."""
+
 Template = dict[str, Any]
 Resource = dict[str, Any]
 
@@ -84,7 +90,7 @@ def new_app(folder: Path) -> App:
 
 def empty_assets(folder: Path) -> Assets:
     """Folders that look like the real ones to the stacks."""
-    for name in FUNCTIONS:
+    for name in (*FUNCTIONS, "console"):
         (folder / "functions" / name).mkdir(parents=True)
         (folder / "functions" / name / "handler.py").write_text(
             "def main(event, context): ...\n", encoding="utf-8"
@@ -92,8 +98,12 @@ def empty_assets(folder: Path) -> Assets:
     for name in ("layer/python", "agent/lib"):
         (folder / name).mkdir(parents=True)
         (folder / name / "nothing.py").write_text("", encoding="utf-8")
+    (folder / "console").mkdir()
+    for name, content in CONSOLE.items():
+        (folder / "console" / name).write_text(content, encoding="utf-8")
     return Assets(
         functions=folder / "functions",
+        console=folder / "console",
         layer=folder / "layer",
         agents={"arm64": folder / "agent", "x86_64": folder / "agent"},
     )

@@ -15,6 +15,7 @@ STACK_OF = {
     "Submission": "api",
     "Admin": "api",
     "Status": "api",
+    "Console": "api",
     "Recovery": "recovery",
     "Tester": "recovery",
     "Machine": "recovery",

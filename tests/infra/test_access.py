@@ -144,7 +144,9 @@ def test_people_log_in_by_code_without_a_secret_and_come_back_to_their_own_machi
     client = clients(machines)["joblane-people"]
     assert client["GenerateSecret"] is False
     assert client["AllowedOAuthFlows"] == ["code"]
-    assert client["CallbackURLs"] == list(LOGIN_CALLBACKS)
+    console = "https://jobs.acme.example/console"
+    assert client["CallbackURLs"] == [*LOGIN_CALLBACKS, console]
+    assert client["LogoutURLs"] == [console]
     assert client["AllowedOAuthScopes"] == ["openid", *EVERY]
     assert client["SupportedIdentityProviders"] == ["COGNITO"]
     assert (60, 7 * 24 * 60) == (client["AccessTokenValidity"], client["RefreshTokenValidity"])

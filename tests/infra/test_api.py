@@ -8,6 +8,8 @@ from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment
 
+CONSOLE = ("GET /console", "GET /console/{path+}")
+
 
 def admitted(route: Route) -> list[str]:
     """Scopes of which a token needs one at the gateway; changes are refused by the function."""
@@ -25,7 +27,7 @@ def test_every_route_but_two_asks_for_a_token_with_its_scope(production: Deploym
         if route.scopes
         else ("NONE", None, None)
         for route in ROUTES
-    } == {
+    } | dict.fromkeys(CONSOLE, ("NONE", None, None)) == {
         route["RouteKey"]: (
             route["AuthorizationType"],
             route.get("AuthorizationScopes"),
@@ -48,7 +50,9 @@ def test_each_route_reaches_its_function(production: Deployment) -> None:
     assert {
         route["RouteKey"]: behind(route)
         for route in production.properties("AWS::ApiGatewayV2::Route")
-    } == {route.key: f"joblane-{route.function}" for route in ROUTES}
+    } == {route.key: f"joblane-{route.function}" for route in ROUTES} | dict.fromkeys(
+        CONSOLE, "joblane-console"
+    )
 
 
 EXCEPTIONS = {
@@ -108,11 +112,13 @@ def test_functions_run_as_configured(production: Deployment, laptop: Deployment)
         (production, "python3.13", "arm64"),
         (laptop, "python3.11", "x86_64"),
     ):
-        functions = deployment.properties("AWS::Lambda::Function", "api")
-        assert {"joblane-submission", "joblane-admin", "joblane-status"} == {
-            function["FunctionName"] for function in functions
+        functions = {
+            function["FunctionName"]: function
+            for function in deployment.properties("AWS::Lambda::Function", "api")
         }
-        for function in functions:
+        del functions["joblane-console"]  # tests/infra/test_console.py
+        assert {"joblane-submission", "joblane-admin", "joblane-status"} == set(functions)
+        for function in functions.values():
             assert (runtime, [architecture], "handler.main", 29, 512, 1) == (
                 function["Runtime"],
                 function["Architectures"],
@@ -131,7 +137,8 @@ def test_functions_run_as_configured(production: Deployment, laptop: Deployment)
 def test_functions_log_to_groups_of_their_own_with_retention(production: Deployment) -> None:
     groups = production.resources("AWS::Logs::LogGroup")
     for function in production.properties("AWS::Lambda::Function"):
-        if function["FunctionName"].endswith("-tester"):  # it may not even log: decision 0921
+        # They may not even log: decisions 0921 and 1502.
+        if function["FunctionName"].endswith(("-tester", "-console")):
             assert "LoggingConfig" not in function
             continue
         group = groups[function["LoggingConfig"]["LogGroup"]["Ref"]]["Properties"]
@@ -145,6 +152,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     environments = {
         function["FunctionName"]: function["Environment"]["Variables"]
         for function in laptop.properties("AWS::Lambda::Function", "api")
+        if function["FunctionName"] != "joblane-console"
     }
     every = {
         "JOBLANE_AGENTS_TABLE",

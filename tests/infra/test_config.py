@@ -130,7 +130,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             GOOD + ISSUER + "scope = 'jobs.read'",
             (
                 "access.scope: unknown key; allowed here: audience, client_id, issuer, role_claim, "
-                "tenant_claim"
+                "tenant_claim, token_origins"
             ),
         ),
         (

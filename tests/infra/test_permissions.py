@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from infra.console import PATHS
 from joblane.contract.routes import ROUTES
 from tests.infra.synthesis import Deployment
 from tests.infra.templates import as_list, statements
@@ -116,6 +117,7 @@ ALLOWED = {
     | {("lambda:InvokeFunction", "the function Tester")}
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
     "Tester": set(),
+    "Console": set(),
     "Machine": TRACES
     | {("lambda:InvokeFunction", "the function Recovery")}
     | every(LOG_DELIVERY, ("*",))
@@ -378,7 +380,7 @@ def test_only_its_rule_may_call_the_recovery_function_unasked(production: Deploy
 
 def test_only_its_api_may_call_a_function(production: Deployment) -> None:
     permissions = production.properties("AWS::Lambda::Permission", "api")
-    assert len(permissions) == len(ROUTES)
+    assert len(permissions) == len(ROUTES) + len(PATHS)
     for permission in permissions:
         assert permission["Principal"] == "apigateway.amazonaws.com"
         assert "execute-api" in str(permission["SourceArn"])

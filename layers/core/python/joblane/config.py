@@ -67,6 +67,10 @@ class Platform(Strict):
     """Machines with this role; each gets a client in the user pool."""
 
 
+Origin = Annotated[str, Field(pattern=r"^https://[a-z0-9.-]+(:[0-9]+)?$")]
+"""Scheme, host and, if it is not the usual one, port."""
+
+
 class Issuer(Strict):
     """An OpenID Connect issuer whose tokens are accepted instead of those of a user pool."""
 
@@ -81,6 +85,10 @@ class Issuer(Strict):
     ...) decide what a caller may do, and nobody has the role platform."""
     client_id: str | None = None
     """Public client that people log in with; without it people cannot log in."""
+    token_origins: tuple[Origin, ...] = ()
+    """Origins of the issuer's discovery document and token endpoint where they are others than the
+    issuer's: browsers let the console send requests to these only. For Google:
+    `["https://oauth2.googleapis.com"]`."""
 
 
 class Domain(Strict):

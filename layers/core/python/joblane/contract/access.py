@@ -80,7 +80,10 @@ LOGIN_PORTS: Final = (8456, 18456, 28456)
 registered addresses, and Cognito compares ports too."""
 
 LOGIN_CALLBACKS: Final = tuple(f"http://localhost:{port}/callback" for port in LOGIN_PORTS)
-"""Redirect addresses that must be registered with the issuer."""
+"""Redirect addresses that must be registered with the issuer, and below the API CONSOLE_PATH."""
+
+CONSOLE_PATH: Final = "/console"
+"""Path of the page below the address of the API; no slash follows, since issuers compare all."""
 
 
 def roles_for(scopes: Collection[Scope]) -> str:

@@ -1,0 +1,142 @@
+"""The console's files as its function answers them.
+
+index.html is served at `/console`, without a slash at the end, and all others below
+`/console/<version>/`, where <version> is a hash of all of them. So the names in index.html get
+that prefix here, relative ones, since the local deployment serves the API below a path.
+"""
+
+import gzip
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from infra.errors import AssetError
+
+INDEX = "index.html"
+
+ENTRY = "app.js"
+"""The module that index.html starts with."""
+
+TYPES: Mapping[str, str] = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".md": "text/plain; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""Media types by the ends of names; other files of the folder are not deployed. The one `.md` has
+the licences of the libraries."""
+
+_IMPORT = re.compile(
+    r"""^\s*(?:import\s*|(?:import|export)\b[^'"();]*?\bfrom\s*)['"](?P<name>\.[^'"]+)['"]""",
+    re.MULTILINE,
+)
+_NAMED = re.compile(r'(?P<attribute>\b(?:href|src)=")(?P<name>[^":#?]+)"')
+
+
+def read_console(folder: Path) -> dict[str, bytes]:
+    """Read the files that are deployed, by their names in the folder.
+
+    Raises AssetError without an index.html.
+    """
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix in TYPES
+    }
+    if INDEX not in files:
+        raise AssetError([f"{folder.name}/{INDEX}: missing; the console cannot be deployed"])
+    return files
+
+
+def first_modules(files: Mapping[str, bytes]) -> list[str]:
+    """Return the modules that ENTRY needs before it runs, itself first.
+
+    Those that it imports statically, and that they import. Raises AssetError for one that is
+    missing, which a browser would say only when somebody opens the page.
+    """
+    found: list[str] = []
+
+    def follow(name: str, importer: str) -> None:
+        if name in found:
+            return
+        if name not in files:
+            raise AssetError([f"console/{importer}: names {name}, which is not there"])
+        found.append(name)
+        for imported in imports(files[name].decode("utf-8")):
+            follow(posixpath.normpath(posixpath.join(posixpath.dirname(name), imported)), name)
+
+    follow(ENTRY, INDEX)
+    return found
+
+
+def imports(module: str) -> Iterator[str]:
+    """Yield the specifiers of a module's static imports, in their order."""
+    return (found["name"] for found in _IMPORT.finditer(module))
+
+
+def render_index(files: Mapping[str, bytes], version: str) -> bytes:
+    """Return index.html with the paths of this version, and a preload for each first module.
+
+    Without the preloads a browser finds the modules one import after the other. Raises AssetError
+    for a name that is not in the folder.
+    """
+    prefix = f"console/{version}"
+
+    def replaced(found: re.Match[str]) -> str:
+        if found["name"] not in files:
+            raise AssetError([f"console/{INDEX}: names {found['name']}, which is not there"])
+        return f'{found["attribute"]}{prefix}/{found["name"]}"'
+
+    page = _NAMED.sub(replaced, files[INDEX].decode("utf-8"))
+    before, end, after = page.partition("</head>")
+    if not end:
+        raise AssetError([f"console/{INDEX}: has no </head>, where the preloads belong"])
+    preloads = "".join(
+        f'  <link rel="modulepreload" href="{prefix}/{name}">\n  '
+        for name in first_modules(files)
+        if name != ENTRY
+    )
+    return f"{before}{preloads}{end}{after}".encode()
+
+
+def write_console(folder: Path, into: Path) -> None:
+    """Write `files/` and `console.json` of the function's bundle into a folder.
+
+    A file has a compressed copy beside it if that is smaller. Raises AssetError.
+    """
+    files = read_console(folder)
+    version = _version(files)
+    answers = {**files, INDEX: render_index(files, version)}
+    about = {}
+    for name, content in answers.items():
+        place = into / "files" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        compressed = compress(content)
+        smaller = len(compressed) < len(content)
+        if smaller:
+            place.with_name(f"{place.name}.gz").write_bytes(compressed)
+        about[name] = {
+            "type": TYPES[place.suffix],
+            "sha256": hashlib.sha256(content).hexdigest()[:32],
+            "gzip": smaller,
+        }
+    bundle = {"version": version, "files": about}
+    (into / "console.json").write_text(json.dumps(bundle, sort_keys=True), encoding="utf-8")
+
+
+def compress(content: bytes) -> bytes:
+    """Compress as the answers are; the same content gives the same bytes."""
+    return gzip.compress(content, compresslevel=9, mtime=0)
+
+
+def _version(files: Mapping[str, bytes]) -> str:
+    found = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        found.update(f"{name}\0{len(content)}\0".encode())
+        found.update(content)
+    return found.hexdigest()[:16]

@@ -1,0 +1,146 @@
+"""The bundle of the console: names, versions, preloads, compressed copies; and its budget."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.console_files import (
+    compress,
+    first_modules,
+    imports,
+    read_console,
+    render_index,
+    write_console,
+)
+from infra.errors import AssetError
+
+ROOT = Path(__file__).parents[2]
+CONSOLE = ROOT / "console"
+
+BUDGET_BYTES = 100_000
+"""Of all files together, compressed: what a browser has when every page was opened once."""
+
+FIRST_REQUESTS = 20
+"""Of the page, its style sheet, its icon and its modules, before a person has chosen anything."""
+
+INDEX = b"""<head>
+    <link rel="icon" href="icon.svg" type="image/svg+xml">
+    <script type="module" src="app.js"></script>
+  </head>
+"""
+FILES = {
+    "app.js": b"import './pages/a.js';\nimport {\n  b,\n} from './b.js';\nimport('./late.js');",
+    "b.js": b"export * from './pages/a.js';\n/** @typedef {import('./types').Job} Job */\n",
+    "icon.svg": b"<svg/>",
+    "index.html": INDEX,
+    "late.js": b"",
+    "pages/a.js": b"import { b } from '../b.js';\nexport const from = './nowhere.js';\n",
+}
+
+
+def test_all_files_are_within_the_budget():
+    sizes = {name: len(compress(content)) for name, content in read_console(CONSOLE).items()}
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:5]
+    said = ", ".join(f"{name} {sizes[name]}" for name in largest)
+    print(f"{sum(sizes.values())} bytes compressed in {len(sizes)} files; {said}")
+    assert sum(sizes.values()) < BUDGET_BYTES, said
+
+
+def test_the_first_view_needs_few_requests():
+    page = render_index(read_console(CONSOLE), "v").decode()
+    named = re.findall(r'\b(?:href|src)="(console/v/[^"]+)"', page)
+    assert len(named) == len(set(named))
+    print(f"{1 + len(named)} requests")
+    assert 1 + len(named) <= FIRST_REQUESTS, named
+
+
+def test_index_has_no_script_or_style_of_its_own_and_names_nothing_elsewhere():
+    page = (CONSOLE / "index.html").read_text("utf-8")
+    assert [] == re.findall(r"<style|\sstyle=|\son\w+=|//[a-z]", page)
+    for script in re.findall(r"<script[^>]*>.*?</script>", page, flags=re.DOTALL):
+        assert re.fullmatch(r'<script type="module" src="[^"]+"></script>', script)
+
+
+def test_modules_import_files_of_the_console_only():
+    for path in CONSOLE.rglob("*.js"):
+        text = path.read_text("utf-8")
+        bare = re.findall(r"""(?m)^\s*import\b[^'"();]*?['"]([^.'"][^'"]*)['"]""", text)
+        assert [] == bare, path.name
+        for name in (*imports(text), *re.findall(r"""\bimport\(\s*['"](\./[^'"]+)['"]""", text)):
+            if name.endswith(".js"):
+                assert (path.parent / name).is_file(), f"{path.name}: {name}"
+
+
+def test_first_modules_are_those_of_static_imports():
+    assert ["app.js", "pages/a.js", "b.js"] == first_modules(FILES)
+
+
+def test_index_names_files_of_its_version_and_preloads_modules():
+    page = render_index(FILES, "0123").decode()
+    assert [
+        "console/0123/icon.svg",
+        "console/0123/app.js",
+        "console/0123/pages/a.js",
+        "console/0123/b.js",
+    ] == re.findall(r'\b(?:href|src)="([^"]+)"', page)
+    assert 2 == page.count('<link rel="modulepreload"')
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({**FILES, "b.js": b"import './gone.js';"}, "console/b.js: names gone.js"),
+        ({**FILES, "index.html": b'<head><img src="no.svg"></head>'}, "index.html: names no.svg"),
+        ({**FILES, "index.html": b"<p>"}, "has no </head>"),
+    ],
+)
+def test_a_name_of_nothing_is_refused(files: dict[str, bytes], said: str):
+    with pytest.raises(AssetError, match=re.escape(said)):
+        render_index(files, "v")
+
+
+def test_a_folder_without_index_is_refused(tmp_path: Path):
+    with pytest.raises(AssetError, match=r"index\.html: missing"):
+        read_console(tmp_path)
+
+
+def bundle(source: Path, into: Path) -> dict[str, dict[str, dict[str, object]]]:
+    write_console(source, into)
+    about: dict[str, dict[str, dict[str, object]]] = json.loads((into / "console.json").read_text())
+    return about
+
+
+def test_types_and_other_files_of_developers_are_not_deployed(tmp_path: Path):
+    names = set(bundle(CONSOLE, tmp_path)["files"])
+    assert {"index.html", "app.js", "vendor/preact.js", "vendor/README.md"} <= names
+    assert {".css", ".html", ".js", ".md", ".svg"} == {Path(name).suffix for name in names}
+    assert not [name for name in names if name.endswith(".d.ts")]
+
+
+def test_a_change_of_any_file_changes_the_paths_of_all(tmp_path: Path):
+    source = tmp_path / "console"
+    for name, content in FILES.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(content)
+    first = bundle(source, tmp_path / "1")
+    assert first == bundle(source, tmp_path / "2")
+    (source / "late.js").write_bytes(b"export {};")
+    second = bundle(source, tmp_path / "3")
+    assert first["version"] != second["version"]
+    tags = [each["files"]["index.html"]["sha256"] for each in (first, second)]
+    assert tags[0] != tags[1]
+    assert first["files"]["app.js"] == second["files"]["app.js"]
+
+
+def test_compressed_copies_have_the_same_content(tmp_path: Path):
+    about = bundle(CONSOLE, tmp_path)
+    for name, each in about["files"].items():
+        place = tmp_path / "files" / name
+        copy = place.with_name(f"{place.name}.gz")
+        assert each["gzip"] == copy.exists()
+        if copy.exists():
+            assert place.read_bytes() == gzip.decompress(copy.read_bytes())
+            assert copy.stat().st_size < place.stat().st_size
