@@ -1,0 +1,73 @@
+// Actions on many jobs: pages until the end, errors of single jobs, waiting when asked to, stopping.
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+
+import { ApiError } from '../../../console/api.js';
+import { sweepEach, sweepPages } from '../../../console/sweep.js';
+
+const running = () => new AbortController().signal;
+
+test('pages are asked for until there is no next one, and added up', async () => {
+  const asked = [];
+  const pages = {
+    first: { examined: 100, restarted: 98, refused: [{ id: 'a', detail: 'ended' }, { id: 'b', detail: 'ended' }], next: 'c1' },
+    c1: { examined: 20, restarted: 20, refused: [], next: null },
+  };
+  const reports = [];
+  await sweepPages(async (next) => { asked.push(next); return pages[next ?? 'first']; }, 'restarted', (progress) => reports.push(progress), running());
+  assert.deepEqual(asked, [null, 'c1']);
+  assert.deepEqual(reports.map((one) => [one.examined, one.done, one.refused.length]), [[100, 98, 2], [120, 118, 2]]);
+});
+
+test('a stopped action asks for no further page', async () => {
+  const controller = new AbortController();
+  let pages = 0;
+  await sweepPages(async () => { pages += 1; return { examined: 1, requeued: 1, refused: [], next: 'more' }; }, 'requeued', () => controller.abort(), controller.signal);
+  assert.equal(pages, 1);
+});
+
+test('a page that is refused for now is asked for again after the time the API names', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  let tries = 0;
+  const done = sweepPages(async () => {
+    tries += 1;
+    if (tries === 1) throw new ApiError(429, {}, 7);
+    return { examined: 1, requeued: 1, refused: [], next: null };
+  }, 'requeued', () => {}, running());
+  await new Promise((resolve) => setImmediate(resolve));
+  mock.timers.tick(6999);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(tries, 1);
+  mock.timers.tick(1);
+  await done;
+  mock.timers.reset();
+  assert.equal(tries, 2);
+});
+
+test('a refused page ends the action at once', async () => {
+  let tries = 0;
+  await assert.rejects(sweepPages(async () => { tries += 1; throw new ApiError(403, { detail: 'no' }); }, 'x', () => {}, running()), /no/);
+  assert.equal(tries, 1);
+});
+
+test('one job that is refused does not stop the others', async () => {
+  const ids = Array.from({ length: 25 }, (_, n) => `job${n}`);
+  let last = null;
+  let atOnce = 0;
+  let most = 0;
+  await sweepEach(ids, async (id) => {
+    atOnce += 1;
+    most = Math.max(most, atOnce);
+    await new Promise((resolve) => setImmediate(resolve));
+    atOnce -= 1;
+    if (id === 'job3') throw new ApiError(409, { detail: 'it is not dead' });
+  }, (progress) => { last = progress; }, running());
+  assert.equal(last.done, 24);
+  assert.equal(last.examined, 25);
+  assert.deepEqual(last.refused, [{ id: 'job3', detail: 'it is not dead' }]);
+  assert.equal(most, 4);
+});
+
+test('an ended login stops an action on single jobs', async () => {
+  await assert.rejects(sweepEach(['a', 'b'], async () => { throw new ApiError(401, { detail: 'login' }); }, () => {}, running()), /login/);
+});
