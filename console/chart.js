@@ -4,6 +4,13 @@ import { clock, utc } from './time.js';
 import { html, useEffect, useMemo, useRef, useState, useStore } from './view.js';
 import uPlot from './vendor/uplot.js';
 
+/** How the axis of time is written, by the distance of its ticks: in 24 hours, with the day where one begins. */
+const TIMES = [
+  [86_400, '{YYYY}-{MM}-{DD}', null, null, null, null, null, null, 0],
+  [60, '{HH}:{mm}', null, null, '{HH}:{mm}\n{YYYY}-{MM}-{DD}', null, null, null, 1],
+  [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
+];
+
 /**
  * @typedef {object} Series
  * @property {string} name
@@ -40,7 +47,7 @@ export function Chart({ title, at, series, unit = '', height = 180 }) {
       cursor: { drag: { x: false, y: false } },
       tzDate: (/** @type {number} */ seconds) => (inUtc ? uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000)),
       scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 1) * 1.08)] } },
-      axes: [axis, { ...axis, size: 54, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => `${tick}${unit}`) }],
+      axes: [{ ...axis, values: TIMES }, { ...axis, size: 54, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => `${tick}${unit}`) }],
       series: [{}, ...series.map((each) => ({ label: each.name, stroke: colour(each.colour), width: 1.6, ...(each.dash ? { dash: each.dash } : {}), points: { show: false } }))],
     }, data, target);
     const watch = new ResizeObserver(() => plot.current?.setSize({ width: Math.max(200, target.clientWidth), height }));
