@@ -106,6 +106,7 @@ class Parts:
             slots.abandon_all,
             slots.renew_all,
             standing,
+            slots.tenants,
         )
         self.limits = QueueLimits(settings, aws.settings, changed.set, standing.since_ms)
         self.tenants = TenantGate(settings.name, self.limits.of_tenant, aws.jobs, flight)

@@ -113,6 +113,11 @@ class Slots:
             *(found.job_id for found in self._adoption.found),
         ]
 
+    def tenants(self) -> dict[str, str]:
+        """In whose list the jobs of attempts are, for its heartbeat (`Heartbeat.tenants`)."""
+        heads = [attempt.head for attempt in self.attempts]
+        return {head.job_id: head.tenant if head.member_of is None else "" for head in heads}
+
     def progress(self) -> list[JobProgress]:
         """What the running jobs reported last, for its heartbeat."""
         return [

@@ -11,7 +11,7 @@ cannot reach AWS must therefore have killed its jobs before that, by the boot cl
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -54,6 +54,8 @@ class Lease:
     """Called after every successful heartbeat with the time up to which jobs may run."""
     standing: Standing
     """Whether it takes new jobs."""
+    tenants: Callable[[], Mapping[str, str]] = dict
+    """In whose list jobs are (`Heartbeat.tenants`), of those of which it is known."""
 
     def __post_init__(self) -> None:
         self._renewed = self.monotonic()
@@ -121,7 +123,9 @@ class Lease:
 
     async def _write(self) -> None:
         sent = self.monotonic()
-        jobs = tuple(self.running())
+        of_jobs = self.tenants()
+        # Those of one tenant in a row, which takes the least room, and the unknown ones last.
+        jobs = sorted(self.running(), key=lambda job: (job not in of_jobs, of_jobs.get(job, "")))
         beat_ms = int(self.clock() * 1000)
         row = Heartbeat(
             name=self.settings.name,
@@ -129,7 +133,8 @@ class Lease:
             beat_ms=beat_ms,
             threads=self.settings.threads,
             running=len(jobs),
-            jobs=jobs,
+            jobs=tuple(jobs),
+            tenants=tuple(of_jobs[job] for job in jobs if job in of_jobs),
             queues=tuple(self.settings.descriptor.queues),
             isolation=self.settings.isolation,
             version=__version__,

@@ -50,6 +50,7 @@ from joblane.service.operations import Operations
 from joblane.service.output import JobOutput, WaitWindow
 from joblane.service.queue_router import QueueRouter
 from joblane.service.read import JobReader, JobViews
+from joblane.service.search import JobSearch
 from joblane.service.submit import Submitter
 from joblane.service.wake_up import send_wake_up
 
@@ -168,7 +169,7 @@ def build(
         agents,
         clock,
     )
-    job_routes(app, submitter, reader, views)
+    job_routes(app, submitter, JobSearch(jobs, agents, clock, pool), views)
     deleter = JobDeleter(jobs, payloads, results, store, keys, trail, clock)
     operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
     table = settings.jobs_table

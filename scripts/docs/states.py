@@ -5,6 +5,7 @@ import random
 from joblane.job.lifecycle import (
     CLAIMABLE,
     ENDED,
+    INDEXED,
     NEEDS_ATTENTION,
     OPERATORS,
     TABLE,
@@ -51,7 +52,8 @@ def groups() -> str:
     named = (
         ("An agent may claim a job that is", CLAIMABLE),
         ("Ended; only an operator moves such a job on", ENDED),
-        ("Need an operator's attention (sparse index `attention`)", NEEDS_ATTENTION),
+        ("Need an operator's attention", NEEDS_ATTENTION),
+        ("In the sparse index `attention`, so that lists of them read no other jobs", INDEXED),
     )
     return "\n".join(
         f"* {name}: {', '.join(state for state in State if state in states)}."

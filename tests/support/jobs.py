@@ -1,7 +1,12 @@
 """Jobs for tests."""
 
 import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from joblane.aws.job_items import HEAD, attention, member_of, tenant_of
+from joblane.aws.table import decoded
+from joblane.job.lifecycle import INDEXED, State
 from joblane.job.spec import Submission
 
 JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -12,3 +17,17 @@ def submission(**fields: object) -> Submission:
     return Submission.model_validate_json(
         json.dumps({"command": ["true"], "queue": "default", **fields})
     )
+
+
+def check_index(items: Iterable[Mapping[str, Any]]) -> None:
+    """Jobs are in the index `attention` exactly while their states belong there.
+
+    `items` are those of the jobs table, as DynamoDB has them.
+    """
+    for item in items:
+        row = decoded(item)
+        if row["sk"] == HEAD:
+            state = State(row["state"])
+            listed = state in INDEXED and member_of(row) is None
+            expected = attention(tenant_of(row), state) if listed else None
+            assert expected == row.get("attention"), (row["job_id"], row["timeline"])

@@ -28,13 +28,15 @@ class Meter:
     reads: int = 0
     bytes_read: int = 0
     """Bytes of DynamoDB's responses to reads, as sent over the wire."""
+    rows_read: int = 0
+    """Items in these responses, entries of indexes included."""
     _lock: Lock = field(default_factory=Lock)
 
     def reset(self) -> None:
         """Forget what was counted."""
         with self._lock:
             self.calls.clear()
-            self.write_units = self.reads = self.bytes_read = 0
+            self.write_units = self.reads = self.bytes_read = self.rows_read = 0
 
     def attach(self, session: botocore.session.Session, spare: Any) -> None:
         """Count every call of a session; `spare` is a DynamoDB client of another session."""
@@ -103,9 +105,12 @@ class Meter:
             with self._lock:
                 self.write_units += units + len(_entries(before) ^ _entries(after))
 
-    def _read(self, http_response: Any, **_: Any) -> None:
+    def _read(self, http_response: Any, parsed: dict[str, Any], **_: Any) -> None:
+        batches = parsed.get("Responses", {}).values()
+        rows = len(parsed.get("Items", ())) + ("Item" in parsed) + sum(map(len, batches))
         with self._lock:
             self.reads += 1
+            self.rows_read += rows
             self.bytes_read += len(http_response.content)
 
 

@@ -9,6 +9,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from joblane.job.message import Message, NotOurs
 from tests.support.aws import DESCRIPTOR
+from tests.support.jobs import check_index
 from tests.support.network import LATE_S
 from tests.support.world import SKEW_S, World, told
 
@@ -54,6 +55,7 @@ class Promises:
                     assert head.condition in waits_for, f"{head.job_id} is in no list"
         self._running(heads)
         self._slots(heads)
+        check_index(self.world.tables.rows[DESCRIPTOR.jobs_table].values())
         self.seen = heads
         self.looked += 1
 

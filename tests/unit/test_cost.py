@@ -13,9 +13,10 @@ from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
+from joblane.formats.times import rfc3339
 from joblane.job.head import INLINE_SPEC_BYTES, submitted
-from joblane.job.lifecycle import Outcome, State
-from joblane.job.moves import AttemptFacts
+from joblane.job.lifecycle import Event, Outcome, State
+from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.key.decide import End
 from joblane.service.key_release import KeyRelease
@@ -158,13 +159,16 @@ def keyed(**concurrency: object) -> dict[str, object]:
 def test_the_admission_of_a_job_with_a_key_costs_five_write_units_and_one_read(
     meter: Meter, api: Api
 ):
-    """And one more the first time in a day: the row of the key enters its index."""
+    """And one more the first time in a day: the row of the key enters its index.
+
+    One that waits pays one more, for its entry in the index `attention`.
+    """
     api("POST", "/v1/jobs", keyed(max_queued=3))
     assert (6, 1) == (meter.write_units, meter.reads)
     meter.reset()
     assert "waiting" == api("POST", "/v1/jobs", keyed(max_queued=3))[1]["state"]
     assert {"dynamodb.GetItem": 1, "dynamodb.TransactWriteItems": 1} == meter.calls
-    assert 5 == meter.write_units
+    assert 5 + 1 == meter.write_units
 
 
 def test_a_job_that_a_key_refuses_costs_no_write(meter: Meter, api: Api):
@@ -178,7 +182,7 @@ def test_a_job_that_a_key_refuses_costs_no_write(meter: Meter, api: Api):
     assert 0 == meter.write_units
 
 
-def test_a_job_with_a_key_costs_eight_write_units_and_nine_if_it_waited(
+def test_a_job_with_a_key_costs_eight_write_units_and_eleven_if_it_waited(
     meter: Meter, metered: Clients, api: Api, run_one: RunOne
 ):
     dynamodb = metered.make("dynamodb")
@@ -206,12 +210,32 @@ def test_a_job_with_a_key_costs_eight_write_units_and_nine_if_it_waited(
         step = Step(State.COMPLETED, head.timeline[-1].at_ms, 1, "exit code 0")
         jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, exit_code=0))
         released(job["id"])
-    assert 8 + 9 == meter.write_units
+    assert 8 + 11 == meter.write_units
 
 
 def test_a_deadline_costs_its_row_in_the_index(meter: Meter, run_one: RunOne):
     run_one({"command": ["true"], "deadline": "2100-01-01T00:00:00Z"})
     assert (4 + 2, 0) == (meter.write_units, meter.reads)
+
+
+def test_a_scheduled_job_costs_its_rows_in_two_indexes(meter: Meter, metered: Clients, api: Api):
+    """In `wake` and `attention`: put, and deleted when it starts or is woken."""
+    jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
+    at_ms = int((time.time() + 60) * 1000)
+    for woken, units in [(False, 4 + 5), (True, 4 + 8)]:
+        meter.reset()
+        body = {"command": ["true"], "run_at": rfc3339(at_ms)}
+        _, job = api("POST", "/v1/jobs", body)
+        assert ("scheduled", 2 + 2) == (job["state"], meter.write_units)
+        if woken:  # by the requeue function; the others have a message that is delayed
+            head = jobs.get(job["id"])
+            assert head is not None
+            step = plan(head, Event.WAKE, at_ms + 1, "its run_at has come")
+            jobs.rearm(jobs.move(head, Event.WAKE, step), at_ms + 2)
+        head = jobs.claim(job["id"], "i-0123456789abcdef0", at_ms + 3)
+        step = Step(State.COMPLETED, head.timeline[-1].at_ms, 1, "exit code 0")
+        jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, exit_code=0))
+        assert units == meter.write_units
 
 
 def test_the_longest_submission_that_stays_in_the_head_costs_no_more(

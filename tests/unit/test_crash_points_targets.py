@@ -26,6 +26,7 @@ from joblane.service import group_expansion, group_members, group_settlement
 from joblane.target import group
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.fleet import beat, inbox
+from tests.support.jobs import check_index
 from tests.support.requests import Api
 from tests.unit.test_crash_points_functions import (
     HUGE,
@@ -155,6 +156,7 @@ def sent_to(deployment: Deployment, agent: str) -> set[str]:
 def check_groups(deployment: Deployment, *, done: bool) -> None:
     """Members are on the roster, each once; with `done` all of them are there and were sent."""
     found = deployment.heads()
+    check_index(deployment.memory.tables.rows[DESCRIPTOR.jobs_table].values())
     members = [head for head in found if head.member_of is not None]
     assert {1} >= set(Counter(head.member_of for head in members).values())
     parents = {head.job_id: head for head in found if head.group is not None}

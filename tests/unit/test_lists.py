@@ -16,7 +16,7 @@ from joblane.job.head import submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from joblane.service.read import EXAMINED_MAX
+from joblane.service.search import EXAMINED_MAX
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.jobs import submission
 from tests.support.meter import Meter

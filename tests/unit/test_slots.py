@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,9 @@ from joblane.job.head import Head, submitted
 from joblane.job.lease import Progress
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.settings import QueueSettings
+from joblane.target.group import MemberOf
 from tests.support.agents import Parts, settings
-from tests.support.aws import NAME, Cloud
+from tests.support.aws import DESCRIPTOR, NAME, Cloud
 from tests.support.jobs import JOB, submission
 
 
@@ -61,7 +63,7 @@ class Host:
     """The real parts around an agent's slots."""
 
     def __init__(self, aws: Cloud, directory: Path) -> None:
-        parts = Parts(aws.clients)
+        self.parts = parts = Parts(aws.clients)
         self.now = 1000.0
         self.changed = asyncio.Event()
         own = settings()
@@ -89,6 +91,7 @@ class Host:
             slots.abandon_all,
             slots.renew_all,
             self.standing,
+            slots.tenants,
         )
         location = StateLocation(Files(directory), own.name, "agents")
         self.state = StateSupervisor(location, StateSettings())
@@ -141,3 +144,22 @@ def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Hos
         assert (1240.0, True) == (attempt.until, attempt.abandoned)
     host.slots.release("default", DEFAULT_MEMORY_MB)
     assert ([], JobCounts(0, 0)) == (host.slots.job_ids(), host.slots.counts())
+
+
+def test_a_heartbeat_says_in_whose_list_each_job_is(aws: Cloud, host: Host):
+    def attempt(number: int, tenant: str, group: str | None = None) -> Attempt:
+        head = submitted(f"{JOB[:-1]}{number}", tenant, submission(), 0)
+        return Attempt(replace(head, member_of=MemberOf(group, 0) if group else None))
+
+    running = [attempt(1, "beta"), attempt(2, "acme"), attempt(3, "acme", JOB), attempt(4, "acme")]
+    host.parts.claimer.claiming.append(JOB)
+    with ExitStack() as stack:
+        for each in running:
+            stack.enter_context(host.slots.running(each))
+        asyncio.run(host.lease.begin())
+    row = aws.agents.get(settings().name)
+    assert row is not None
+    assert ("", "acme", "acme", "beta") == row.tenants
+    assert [f"{JOB[:-1]}{number}" for number in (3, 2, 4, 1)] + [JOB] == list(row.jobs)
+    item = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.agents_table)["Items"][0]
+    assert {"S": ":1 acme:2 beta:1"} == item["tenants"]

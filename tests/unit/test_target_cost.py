@@ -105,8 +105,9 @@ def test_a_member_costs_three_write_units_and_three_sqs_requests(
     status, job = api("POST", "/v1/jobs", {"command": ["uptime"], "target": "_all"})
     assert (202, 1000) == (status, job["members"])
     # Put, and one write of the group for each page. A row of the roster has 3 KB; the group's entry
-    # in its tenant's list and in the index `wake` cost a unit each, and one that changes two.
-    roster, group = 10 * 3, (1 + 2) + 9 * 1 + (1 + 2)
+    # in its tenant's list and in the indexes `wake` and `attention` cost a unit each, and one that
+    # changes two.
+    roster, group = 10 * 3, (1 + 3) + 9 * 1 + (1 + 2)
     assert roster + group + 1000 == meter.write_units
     assert {
         "dynamodb.Query": SHARDS,

@@ -173,12 +173,21 @@ def test_filters_are_sent_as_the_api_takes_them(api: FakeApi, joblane: Joblane) 
     assert 0 == ran.code, ran.said
     sent = {"limit": "20", "state": "dead", "type": "sleep", "queue": "q", "label": "a=b"}
     assert sent == api.requests[-1].query
-    joblane("ls", "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--hidden")
+    joblane(
+        "ls",
+        "--since",
+        "2026-01-01T00:00:00Z",
+        "--until",
+        "2026-01-02T00:00:00Z",
+        "--hidden",
+        "--groups",
+    )
     assert {
         "limit": "20",
         "since": "2026-01-01T00:00:00Z",
         "until": "2026-01-02T00:00:00Z",
         "hidden": "true",
+        "groups": "true",
     } == api.requests[-1].query
 
 

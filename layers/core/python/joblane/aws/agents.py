@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.job.lease import LEASE_S, Heartbeat, JobProgress
@@ -110,6 +111,25 @@ class AgentStore(Store):
         found = [_heartbeat(row) for rows in shards for row in rows[:per_shard]]
         return found, any(len(rows) > per_shard for rows in shards)
 
+    def jobs_of(self, tenant: str, pool: Executor) -> list[str]:
+        """Ids of jobs of which agents said last that they have them, in any order.
+
+        All jobs of the tenant but members of groups; of agents that do not say whose their jobs
+        are, all. Reads all agents, the partitions side by side, eventually consistent.
+        """
+
+        def in_shard(shard: int) -> list[str]:
+            names, values = "#jobs, #tenants", {"shard": f"{shard:02d}"}
+            rows = self._table.query_all("#shard = :shard", values, ProjectionExpression=names)
+            return [
+                job_id
+                for row in rows
+                for job_id, owner in zip_longest(row["jobs"], _tenants(row))
+                if owner in {tenant, None}
+            ]
+
+        return [job_id for ids in pool.map(in_shard, range(SHARDS)) for job_id in ids]
+
     def _in_shard(self, shard: int) -> list[Heartbeat]:
         values = {"shard": f"{shard:02d}"}
         rows = self._table.query_all("#shard = :shard", values, ConsistentRead=True)
@@ -144,6 +164,7 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "isolation": row.isolation,
         "version": row.version,
         "jobs": row.jobs,
+        "tenants": _runs(row.tenants) or None,
         "trouble": row.trouble,
         "progress": [entry.encode() for entry in row.progress] or None,
         "labels": None if row.labels is None else dict(row.labels),
@@ -161,6 +182,17 @@ def _key(name: str) -> Row:
     return {"shard": _shard(name), "agent": name}
 
 
+def _runs(tenants: Sequence[str]) -> str:
+    """Encode the tenants of jobs, of which many in a row are the same: `acme:12 beta:1 :3`."""
+    return " ".join(f"{tenant}:{len(list(run))}" for tenant, run in groupby(tenants))
+
+
+def _tenants(row: Row) -> tuple[str, ...]:
+    """Inverse of `_runs`; none of an agent of an earlier version."""
+    runs = (run.split(":") for run in row.get("tenants", "").split())
+    return tuple(tenant for tenant, count in runs for _ in range(int(count)))
+
+
 def _heartbeat(row: Row) -> Heartbeat:
     return Heartbeat(
         name=row["agent"],
@@ -172,6 +204,7 @@ def _heartbeat(row: Row) -> Heartbeat:
         isolation=row["isolation"],
         version=row["version"],
         jobs=tuple(row["jobs"]),
+        tenants=_tenants(row),
         trouble=row.get("trouble"),
         lease_s=row.get("lease", LEASE_S),  # an older agent's row has none
         progress=tuple(map(JobProgress.decode, row.get("progress", ()))),

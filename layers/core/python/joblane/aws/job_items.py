@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decoded, encoded
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
-from joblane.job.lifecycle import NEEDS_ATTENTION, Outcome, State
+from joblane.job.lifecycle import INDEXED, Outcome, State
 from joblane.job.result import ResultObject
 from joblane.job.spec import TARGETING, Submission
 from joblane.job.timeline import SAME_ATTEMPT, Step
@@ -45,7 +45,7 @@ def wake_shard(job_id: str) -> str:
 
 def to_row(head: Head, spec: str | None = None) -> Row:
     """The whole item; `spec` is the submission's JSON unless DATA has it."""
-    waits = head.state in NEEDS_ATTENTION and head.member_of is None
+    listed = head.state in INDEXED and head.member_of is None
     who = head.submitted_by
     known = {
         # A member of a group is not in its tenant's list: the index has no item for it.
@@ -67,7 +67,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "deadline": head.deadline_ms,
         "wake": None if head.wake_at_ms is None else wake_shard(head.job_id),
         "wake_at": head.wake_at_ms,
-        "attention": attention(head.tenant, head.state) if waits else None,
+        "attention": attention(head.tenant, head.state) if listed else None,
         "hidden": head.hidden or None,
         "once": head.idempotency_row,
         "resubmit_of": head.resubmit_of,

@@ -37,7 +37,7 @@ class JobMoves(JobTable):
                 "#state = :blocked AND #condition = :condition",
                 {"blocked": State.BLOCKED, "condition": condition},
             ),
-            removes=("attention", "condition", "waits_for"),
+            removes=("condition", "waits_for"),
         )
         return self._complete(row)
 
@@ -137,7 +137,7 @@ class JobMoves(JobTable):
             job_id,
             condition,
             sets={"state": State.SKIPPED, "expires_at": expires_at},
-            removes=("wake", "wake_at", "waits_for", "next_at"),
+            removes=("attention", "wake", "wake_at", "waits_for", "next_at"),
             lines=[replace(step, state=State.SKIPPED, attempt=SAME_ATTEMPT).encode()],
         )
 

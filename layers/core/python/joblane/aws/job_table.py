@@ -16,6 +16,9 @@ from joblane.job.timeline import Step, folded
 
 _FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
 
+IdPage = tuple[list[str], str | None]
+"""Ids of jobs, newest first, and the id to continue below; None at the end."""
+
 
 class Refused(Exception):
     """A conditional write was refused; `head` is the current job, None if there is none."""
@@ -89,27 +92,42 @@ class JobTable(Store):
         open_jobs = [row for row in rows if State(row["state"]) not in ENDED]
         return {row["job_id"]: not _not_started(row) for row in open_jobs}
 
-    def page(
-        self, tenant: str, *, limit: int, before: str | None, since: str | None = None
-    ) -> tuple[list[Head], str | None]:
+    def page(self, tenant: str, *, limit: int, before: str | None) -> tuple[list[Head], str | None]:
         """Read a tenant's jobs, newest first: at most `limit`, with ids below `before`.
 
-        `since` is the least id that is wanted. Two requests a page (keys, then a batch of
-        heads) however long the table is. Returns the id to continue from, or None at the end.
+        Two requests a page (keys, then a batch of heads) however long the table is. Returns the id
+        to continue from, or None at the end.
         """
-        ids, following = self._ids("by_tenant", ("tenant", tenant), limit, before, since)
+        ids, following = self.newest_ids(tenant, limit=limit, before=before)
         return self.heads(ids), following
 
     def attention_page(
-        self, tenant: str, state: State, *, limit: int, before: str | None, since: str | None = None
+        self, tenant: str, state: State, *, limit: int, before: str | None
     ) -> tuple[list[Head], str | None]:
-        """Read a tenant's jobs in one of the states that need attention, newest first.
+        """Read a tenant's jobs in one of the states of the index `attention`, newest first.
 
         As `page`. The index lags by moments: a job that has just moved on is left out.
         """
-        partition = ("attention", attention(tenant, state))
-        ids, following = self._ids("attention", partition, limit, before, since)
+        ids, following = self.attention_ids(tenant, state, limit=limit, before=before)
         return [head for head in self.heads(ids) if head.state is state], following
+
+    def newest_ids(
+        self, tenant: str, *, limit: int, before: str | None, since: str | None = None
+    ) -> IdPage:
+        """Read ids of a tenant's jobs, newest first, with one request.
+
+        At most `limit`, below `before` and from `since` on, which is the least id that is wanted.
+        """
+        return self._ids("by_tenant", ("tenant", tenant), limit, before, since)
+
+    def attention_ids(
+        self, tenant: str, state: State, *, limit: int, before: str | None, since: str | None = None
+    ) -> IdPage:
+        """Read ids of a tenant's jobs in one of the states of the index, as `newest_ids`.
+
+        The job of an id may be in another state by now.
+        """
+        return self._ids("attention", ("attention", attention(tenant, state)), limit, before, since)
 
     def due_page(
         self, shard: str, now_ms: int, *, limit: int, after: Row | None
@@ -136,7 +154,7 @@ class JobTable(Store):
         limit: int,
         before: str | None,
         since: str | None,
-    ) -> tuple[list[str], str | None]:
+    ) -> IdPage:
         """Read a page of an index, newest first; `partition` is its attribute and the value."""
         newest = _LAST_ID if before is None else before_id(before)
         oldest = since or _FIRST_ID
@@ -171,11 +189,16 @@ class JobTable(Store):
         With `instead` the steps replace the timeline; the condition must exclude that another
         writer has added a line.
 
+        Unless `sets` has the next entry of the index `attention`, the job leaves that index. It
+        may be in it although `removes` does not say so: a function of an earlier version, which
+        does not know that the index has scheduled jobs, has moved it.
+
         Timelines written before they were folded may fill their item, so that no line can be
         added; such a one is folded first.
         """
         lines = [step.encode() for step in steps]
         sets = {**(sets or {}), "state": steps[-1].state}
+        removes = sorted({*removes, "attention"} - sets.keys())
         if instead:
             sets["timeline"] = lines
         write = partial(

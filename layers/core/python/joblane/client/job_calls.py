@@ -55,6 +55,8 @@ class Filters(TypedDict, total=False):
     """Submitted before this time."""
     hidden: bool
     """Include hidden jobs."""
+    groups: bool
+    """Only groups: jobs that have a job for each agent of their target."""
 
 
 class SubmissionFields(TypedDict, total=False):
@@ -183,10 +185,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
         A page with filters may be short, even empty, and still have a `next`.
         """
-        given = {name: value for name, value in filters.items() if value is not None}
-        hidden = given.pop("hidden", False)
-        params = {**given, "hidden": "true"} if hidden else given
-        return _page("/v1/jobs", limit, cursor, cast("Params", params))
+        return _page("/v1/jobs", limit, cursor, _params(filters))
 
     @ApiCall
     def wait(
@@ -325,6 +324,16 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     def _action(self, path: str, reason: str | None) -> Call[J]:
         return self._handle(job_json((yield from act("POST", path, reason=reason))))
+
+
+def _params(filters: Filters) -> Params:
+    """Parameters of a request; a filter that is off is left out."""
+    given = {
+        name: "true" if value is True else value
+        for name, value in filters.items()
+        if value is not None and value is not False
+    }
+    return cast("Params", given)
 
 
 def _page(path: str, limit: int, cursor: str | None, filters: Params) -> Call[JobPage]:

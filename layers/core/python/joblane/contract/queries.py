@@ -13,7 +13,7 @@ from joblane.audit.records import Action
 from joblane.deployment.names import Name
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
-from joblane.job.spec import LOG_PAGE_MAX, JobName, Moment, TypeName
+from joblane.job.spec import LOG_PAGE_MAX, JobName, Moment, TypeName, is_broadcast
 from joblane.target.facts import MAX_NAME, NAME_PATTERN
 
 PAGE_DEFAULT = 10
@@ -108,17 +108,21 @@ class ListJobs(PageQuery):
     """Jobs submitted before this time."""
     hidden: Truth = False
     """Whether to include hidden jobs."""
+    groups: Truth = False
+    """Whether to list groups only: jobs that have a job for each agent of their target."""
 
     @property
     def narrows(self) -> bool:
         """Whether it filters by something other than state and time."""
-        return bool(self.label) or not self.type is self.name is self.queue is None
+        named = not self.type is self.name is self.queue is None
+        return named or self.groups or bool(self.label)
 
     def matches(self, head: Head) -> bool:
         """Whether a job passes all filters but those of time."""
         labels = [label.split("=") for label in self.label]
         return (
             (self.hidden or not head.hidden)
+            and (not self.groups or is_broadcast(head.spec.target))
             and (not self.state or head.state in self.state)
             and self.type in {None, head.spec.type}
             and self.name in {None, head.spec.name}

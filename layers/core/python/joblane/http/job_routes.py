@@ -19,7 +19,8 @@ from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 from joblane.service.delete import JobDeleter
 from joblane.service.key_admission import Submitted
 from joblane.service.operations import Operations
-from joblane.service.read import JobReader, JobViews
+from joblane.service.read import JobViews
+from joblane.service.search import JobSearch
 from joblane.service.submit import Submitter
 
 if TYPE_CHECKING:  # most requests concern no group
@@ -31,7 +32,7 @@ REPLAYED = {"Idempotency-Replayed": "true"}
 """With the answer to a request that had been done before."""
 
 
-def job_routes(app: Application, submitter: Submitter, reader: JobReader, views: JobViews) -> None:
+def job_routes(app: Application, submitter: Submitter, search: JobSearch, views: JobViews) -> None:
     """Bind the routes that submit and read jobs."""
 
     @app.route("POST /v1/jobs")
@@ -63,7 +64,7 @@ def job_routes(app: Application, submitter: Submitter, reader: JobReader, views:
         tenant = app.tenant()
         if query.queue is not None:
             submitter.admission.router.require(tenant, query.queue)
-        heads, following = reader.search(tenant, query, before)
+        heads, following = search.page(tenant, query, before)
         return listing(views.listed(heads), query, following)
 
     @app.route("GET /v1/jobs/{job_id}")

@@ -101,6 +101,9 @@ class Heartbeat:
     """Why it takes nothing new; None if it takes jobs."""
     uncordoned_ms: int | None = None
     """When this process was uncordoned last; None if it was not."""
+    tenants: tuple[str, ...] = ()
+    """In whose list each of `jobs` is: a tenant, or empty for members of groups, which are in no
+    list. Shorter than `jobs` if it is not known of the last ones."""
 
     def progress_of(self, job_id: str, epoch: int) -> Progress | None:
         """What this attempt of a job reported last, as of the heartbeat."""

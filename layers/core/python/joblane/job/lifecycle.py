@@ -199,7 +199,11 @@ CLAIMABLE: frozenset[State] = frozenset(s for s, event in TABLE if event is Even
 NEEDS_ATTENTION: frozenset[State] = frozenset(
     {State.FAILED, State.DEAD, State.BLOCKED, State.STALE, State.PARTIAL_FAILURE}
 )
-"""States listed for operators; the index `attention` holds exactly these jobs."""
+"""States of jobs that an operator should look at."""
+
+INDEXED: frozenset[State] = NEEDS_ATTENTION | {State.SCHEDULED, State.WAITING, State.PROCESSING}
+"""States whose jobs are in the index `attention`, so that a list of them reads no others. Jobs that
+run as soon as an agent has room are in none of them and pay nothing for it (decision 1511)."""
 
 EXIT_BLOCKED = 75
 """EX_TEMPFAIL of sysexits.h: the job cannot run now, because a condition does not hold."""

@@ -1,11 +1,4 @@
-"""Read a tenant's jobs: one, a page that filters select, the dead ones, and their views.
-
-Filters have no index, because each would cost every job a write unit or two. States that need
-attention have one; everything else is searched among the newest jobs, at most `EXAMINED_MAX` rows
-a request, and an answer that found fewer jobs than were asked for says where to continue. So a
-page costs at most 5 queries of keys and 5 batches of heads, however many jobs there are and
-however few match.
-"""
+"""Read a tenant's jobs: one, the dead ones, and their views; `joblane.service.search` has lists."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,19 +11,12 @@ from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.result_store import ResultStore
 from joblane.aws.settings import SettingsStore
 from joblane.contract.job import Job, Progress, job_view
-from joblane.contract.queries import ListJobs
 from joblane.contract.queues import explained
-from joblane.formats.ids import first_id
-from joblane.formats.times import rfc3339, unix_ms
+from joblane.formats.times import rfc3339
 from joblane.job.head import Head
-from joblane.job.lifecycle import NEEDS_ATTENTION, State
+from joblane.job.lifecycle import State
 from joblane.job.message import is_id
 from joblane.queue.settings import UNSET
-
-EXAMINED_MAX = 500
-"""Rows that one request examines: 63 read units at 1 KB each."""
-
-_PAGE = 100  # heads of one BatchGetItem
 
 
 @dataclass(frozen=True)
@@ -45,47 +31,6 @@ class JobReader:
         head = self.jobs.get(job_id) if is_id(job_id) else None
         visible = head is not None and head.visible_to(tenant, self.clock())
         return head if visible else None
-
-    def search(
-        self, tenant: str, query: ListJobs, before: str | None
-    ) -> tuple[list[Head], str | None]:
-        """Read the newest jobs that `query` selects, older than the id `before`.
-
-        Also returns the id to continue from; None at the end.
-        """
-        page, now_s = self._source(tenant, query), self.clock()
-        if query.until is not None:
-            end = first_id(unix_ms(query.until))
-            before = end if before is None else min(before, end)
-        found: list[Head] = []
-        left = EXAMINED_MAX
-        size = query.limit if _takes_all(query) else _PAGE
-        while left > 0:
-            heads, following = page(min(size, left), before)
-            left -= size
-            room = query.limit - len(found)
-            matching = [
-                head for head in heads if head.visible_to(tenant, now_s) and query.matches(head)
-            ]
-            found += matching[:room]
-            if len(matching) > room:
-                return found, found[-1].job_id
-            if following is None or len(found) == query.limit:
-                return found, following
-            before, size = following, _PAGE
-        return found, before
-
-    def _source(
-        self, tenant: str, query: ListJobs
-    ) -> Callable[[int, str | None], tuple[list[Head], str | None]]:
-        """The narrowest index, as a function that reads a number of rows older than an id."""
-        since = None if query.since is None else first_id(unix_ms(query.since))
-        if _has_index(query):
-            (state,) = query.state
-            return lambda limit, before: self.jobs.attention_page(
-                tenant, state, limit=limit, before=before, since=since
-            )
-        return lambda limit, before: self.jobs.page(tenant, limit=limit, before=before, since=since)
 
     def dead(self, tenant: str, limit: int, before: str | None) -> tuple[list[Head], str | None]:
         """Read a page of dead jobs, newest first."""
@@ -155,13 +100,3 @@ def _overdue(head: Head, now_ms: int) -> str | None:
     from joblane.target.judge import overdue  # noqa: PLC0415 - most jobs are for any agent
 
     return overdue(head, now_ms)
-
-
-def _has_index(query: ListJobs) -> bool:
-    """Whether an index has the jobs of its state: of a single one that needs attention."""
-    return len(query.state) == 1 and query.state[0] in NEEDS_ATTENTION
-
-
-def _takes_all(query: ListJobs) -> bool:
-    """Whether nearly every row matches, so that a small first page is enough."""
-    return (not query.state or _has_index(query)) and not query.narrows

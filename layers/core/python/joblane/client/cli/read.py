@@ -44,12 +44,16 @@ def ls(  # noqa: PLR0913 - the filters of the API
         str | None, typer.Option(metavar="TIME", help="Only jobs submitted before this time.")
     ] = None,
     hidden: Annotated[bool, typer.Option("--hidden", help="Include hidden jobs.")] = False,
+    groups_only: Annotated[
+        bool, typer.Option("--groups", help="Only groups: jobs for several agents.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """List jobs, newest first; all filters must match.
 
     Times are RFC 3339 in UTC, such as 2026-11-21T02:00:00Z. A filter that matches few jobs reads
-    many, 500 per request; Ctrl-C stops it.
+    many, 500 per request; Ctrl-C stops it. The states active, blocked, dead, failed,
+    partial_failure, processing, scheduled, stale and waiting are found directly.
     """
     entries: list[Any] = []
     client = connect(ctx)
@@ -65,6 +69,7 @@ def ls(  # noqa: PLR0913 - the filters of the API
             since=since,
             until=until,
             hidden=hidden,
+            groups=groups_only,
         )
         entries += page["entries"]
         after = page.get("next")
