@@ -1,7 +1,115 @@
-/** Placeholder. */
-import { Head } from '../parts.js';
-import { html } from '../view.js';
+/** One job: where it stands and why, its timeline, its output, and what may be done with it. */
 
-export default function Page() {
-  return html`<${Head} title="job" />`;
+import { call, path } from '../api.js';
+import { hasEnded, isGroup } from '../job-actions.js';
+import { Badge, Copy, Facts, Failure, Head, Id, Loading, Section, Span, Time } from '../parts.js';
+import { usePoll } from '../poll.js';
+import { href } from '../router.js';
+import { html, useRef } from '../view.js';
+import { Actions } from './job-buttons.js';
+import { Audit, Links, Related, Specification, Usage } from './job-parts.js';
+import { Output } from './job-log.js';
+import { Timeline } from './job-timeline.js';
+
+/** @typedef {import('../types').Job} Job */
+
+const MOVING_MS = 3000;
+const ENDED_MS = 15_000;
+
+/** What a job is called: its name, its type, or what it runs. @param {Job} job */
+export function titleOf(job) {
+  const text = job.name ?? job.type ?? job.command.join(' ');
+  return text.length > 90 ? `${text.slice(0, 90)}…` : text || job.id;
+}
+
+/** @param {{ route: import('../router.js').Route }} props */
+export default function Page({ route }) {
+  const id = route.path[1] ?? '';
+  return html`<${JobPage} key=${id} id=${id} />`;
+}
+
+/** @param {{ id: string }} props */
+function JobPage({ id }) {
+  const every = useRef(MOVING_MS);
+  const { data, error, refresh } = usePoll(
+    (signal) => /** @type {Promise<Job>} */ (call('GET', path`v1/jobs/${id}`, { signal })), every.current, [id]);
+  if (!data) {
+    return html`<${Head} title=${`Job ${id}`} />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+  }
+  const job = data;
+  const ended = hasEnded(job);
+  const group = isGroup(job);
+  every.current = ended ? ENDED_MS : MOVING_MS;
+  return html`
+    <${Head} title=${titleOf(job)} about=${html`<${Badge} state=${job.state} /> ${job.hidden && html`<span>hidden · </span>`}<${Id} text=${job.id} /><${Copy} text=${job.id} what="the id" />`}>
+      <${Actions} job=${job} refresh=${refresh} />
+    <//>
+    ${error && html`<${Failure} error=${error} retry=${refresh} />`}
+    <${Why} job=${job} />
+    ${group && html`<div class="notice"><p>This is a group of ${job.members ?? 'some'} jobs, one for each agent.</p>
+      <a class="button" href=${href(['groups', job.id])}>Show its members</a></div>`}
+    <div class="grid top">
+      <${Timeline} job=${job} />
+      <div class="stack">
+        <${Overview} job=${job} />
+        <${Usage} job=${job} />
+        <${Links} job=${job} />
+      </div>
+    </div>
+    ${!group && html`<${Output} job=${job} ended=${ended} />`}
+    ${job.result !== null && html`<${Section} title="Result" actions=${html`<${Copy} text=${JSON.stringify(job.result, null, 2)} what="the result" />`}>
+      <pre class="code" tabindex="0">${JSON.stringify(job.result, null, 2)}</pre><//>`}
+    <${Specification} job=${job} />
+    <${Related} job=${job} />
+    <${Audit} id=${job.id} state=${job.state} />`;
+}
+
+/**
+ * The answer of `GET /v1/jobs/{id}/why`.
+ * @typedef {{ summary: string, reasons: { code: string, text: string, commands?: string[] }[] }} WhyAnswer
+ */
+
+/** Why it waits, runs or has ended. @param {{ job: Job }} props */
+function Why({ job }) {
+  const { data } = usePoll(
+    (signal) => /** @type {Promise<WhyAnswer>} */ (call('GET', path`v1/jobs/${job.id}/why`, { signal })),
+    hasEnded(job) ? 0 : 10_000, [job.id, job.state, job.attempt, job.cancel_requested]);
+  const bad = ['failed', 'dead', 'stale', 'expired'].includes(job.state) ? 'bad' : '';
+  const commands = [...new Set(data?.reasons.flatMap((reason) => reason.commands ?? []))];
+  return html`<section class=${`panel why ${bad}`} aria-labelledby="why">
+    <h2 id="why">Why</h2>
+    <p role="status">${data?.summary ?? job.reason}</p>
+    ${data && data.reasons.length > 1 && html`<ol>${data.reasons.map((reason) => html`<li key=${reason.code}>${reason.text}</li>`)}</ol>`}
+    ${job.cancel_requested !== null && !data && html`<p>It was asked to stop: ${job.cancel_requested}</p>`}
+    ${job.progress && html`<${Done} job=${job} />`}
+    ${commands.length > 0 && html`<details><summary>Commands</summary><ul class="commands">${commands.map((command) => html`<li><code>${command}</code></li>`)}</ul></details>`}
+  </section>`;
+}
+
+/** What the running attempt has reported. @param {{ job: Job }} props */
+function Done({ job }) {
+  const { percent, message, at } = job.progress ?? { percent: null, message: null, at: null };
+  return html`<p class="done">${percent !== null && html`<progress max="100" value=${percent} aria-label="Progress"></progress> ${Math.round(percent)} % `}
+    ${message} <span class="about">(<${Time} at=${at} />)</span></p>`;
+}
+
+/** @param {{ job: Job }} props */
+function Overview({ job }) {
+  const ended = hasEnded(job);
+  return html`<${Section} title="Now">
+    <${Facts} entries=${[
+      ['Attempt', job.attempt ? `${job.attempt} of ${job.retry.max_attempts}` : `none yet, at most ${job.retry.max_attempts}`],
+      ['Queue', html`<a href=${href(['queues', job.queue])}>${job.queue}</a> <span class="about">priority ${job.priority}</span>`],
+      ['Agent', job.agent ?? job.assigned],
+      ['Exit code', job.exit_code],
+      ['Signal', job.signal],
+      ['Outcome', job.outcome?.replaceAll('_', ' ')],
+      ['Next attempt', job.next_at && !ended && html`<${Time} at=${job.next_at} />`],
+      ['Submitted', html`<${Time} at=${job.created_at} />`],
+      ['Started', job.started_at && html`<${Time} at=${job.started_at} />`],
+      ['Ended', job.ended_at && html`<${Time} at=${job.ended_at} />`],
+      ['From submission to end', html`<${Span} from=${job.created_at} to=${job.ended_at} />`],
+      ['Submitted by', job.submitted_by?.name],
+    ]} />
+  <//>`;
 }

@@ -1,0 +1,54 @@
+/** What may be done with a job: by its state, as the API's table has it, and by the caller's scopes. */
+
+/** @typedef {import('./types').Job} Job */
+/** @typedef {import('./session.js').Scope} Scope */
+
+/** @typedef {'cancel' | 'retry' | 'replay' | 'dismiss' | 'resubmit' | 'again' | 'hide' | 'unhide' | 'delete'} Action */
+
+/** States in which a job has ended. */
+export const ENDED = ['completed', 'failed', 'dead', 'cancelled', 'expired', 'skipped', 'stale', 'dismissed', 'partial_failure'];
+
+/** States from which `cancel` leads on. */
+export const CANCELLABLE = ['scheduled', 'waiting', 'pending', 'active', 'retry', 'blocked', 'processing'];
+
+/** States from which `retry` leads on. */
+export const RETRIABLE = ['failed', 'dead'];
+
+/** All states, those that move first. */
+export const STATES = ['active', 'pending', 'retry', 'scheduled', 'waiting', 'blocked', 'processing', 'failed', 'dead', 'stale', 'partial_failure',
+  'completed', 'cancelled', 'expired', 'skipped', 'dismissed'];
+
+/** Whether it has ended. @param {{ state: string }} job */
+export function hasEnded(job) {
+  return ENDED.includes(job.state);
+}
+
+/** Whether it is a group of jobs. @param {Job} job */
+export function isGroup(job) {
+  return job.members !== null || job.state === 'processing' || job.state === 'partial_failure';
+}
+
+/**
+ * The actions that the API would take now.
+ * @param {Job} job
+ * @param {(scope: Scope) => boolean} can
+ * @returns {Action[]}
+ */
+export function actionsOf(job, can) {
+  const ended = hasEnded(job);
+  const member = job.group !== null;
+  const past = job.deadline !== null && Date.parse(job.deadline) <= Date.now();
+  /** @type {[Action, Scope, boolean][]} */
+  const table = [
+    ['cancel', 'jobs.cancel', CANCELLABLE.includes(job.state) && job.cancel_requested === null],
+    ['retry', 'jobs.submit', RETRIABLE.includes(job.state) || job.state === 'partial_failure'],
+    ['replay', 'admin.mutate', job.state === 'dead' && !member],
+    ['dismiss', 'admin.mutate', job.state === 'dead' && !member],
+    ['resubmit', 'jobs.submit', ended && !member && !past],
+    ['again', 'jobs.submit', true],
+    ['hide', 'jobs.cancel', ended && !member && !job.hidden],
+    ['unhide', 'jobs.cancel', ended && !member && job.hidden],
+    ['delete', 'jobs.cancel', !member && job.state !== 'active' && job.state !== 'processing'],
+  ];
+  return table.filter(([, scope, allowed]) => allowed && can(scope)).map(([action]) => action);
+}

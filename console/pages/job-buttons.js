@@ -1,0 +1,92 @@
+/** The actions on one job as buttons: only those that the caller and the state allow. */
+
+import { call, path } from '../api.js';
+import { confirm, perform } from '../dialogs.js';
+import { actionsOf, isGroup } from '../job-actions.js';
+import { useKeys } from '../keys.js';
+import { go, href } from '../router.js';
+import { can } from '../session.js';
+import { html } from '../view.js';
+
+/** @typedef {import('../types').Job} Job */
+/** @typedef {import('../job-actions.js').Action} Action */
+
+/**
+ * @typedef {object} Doing
+ * @property {string} label  Of the button.
+ * @property {string} title  The question before it.
+ * @property {string} text  What follows from it.
+ * @property {string} done  What is said after it.
+ * @property {boolean} [danger]
+ */
+
+/** @type {Record<Exclude<Action, 'again'>, Doing>} */
+const DOING = {
+  cancel: { label: 'Cancel', title: 'Cancel the job?', text: 'If it runs, its agent stops it: SIGTERM first, SIGKILL after the grace period.', done: 'Cancellation requested', danger: true },
+  retry: { label: 'Retry', title: 'Retry the job?', text: 'It starts again under the same id, with its attempts counted from zero.', done: 'The job starts again' },
+  replay: { label: 'Replay', title: 'Replay the dead job?', text: 'It leaves the dead-letter list and starts again under the same id.', done: 'The job starts again' },
+  dismiss: { label: 'Dismiss', title: 'Dismiss the dead job?', text: 'It leaves the dead-letter list and does not run again.', done: 'Job dismissed', danger: true },
+  resubmit: { label: 'Resubmit', title: 'Submit the job again?', text: 'A new job with the same fields is made; both link to each other.', done: 'Submitted again' },
+  hide: { label: 'Hide', title: 'Hide the job?', text: 'Lists leave it out. Nothing else changes.', done: 'Job hidden' },
+  unhide: { label: 'Unhide', title: 'Show the job in lists again?', text: '', done: 'Job is in lists again' },
+  delete: { label: 'Delete', title: 'Delete the job?', text: 'The job and its output are deleted for good. Its submission stays in the audit trail.', done: 'Job deleted', danger: true },
+};
+
+/**
+ * Send the request of an action.
+ * @param {Exclude<Action, 'again'>} action
+ * @param {Job} job
+ * @param {string | null} reason
+ * @param {string} [key]  Idempotency-Key of a resubmission.
+ */
+function send(action, job, reason, key = '') {
+  const body = { reason };
+  if (action === 'delete') return call('DELETE', path`v1/jobs/${job.id}`, { body });
+  if (action === 'replay' || action === 'dismiss') return call('POST', path`v1/dlq/${job.id}/${action}`, { body });
+  if (isGroup(job) && (action === 'cancel' || action === 'retry')) return members(action, job.id, reason);
+  return call('POST', path`v1/jobs/${job.id}/${action}`, { body, headers: key ? { 'Idempotency-Key': key } : {} });
+}
+
+/**
+ * Cancel or retry the members of a group, page by page.
+ * @param {'cancel' | 'retry'} action
+ * @param {string} id
+ * @param {string | null} reason
+ */
+export async function members(action, id, reason) {
+  let next = null;
+  do {
+    /** @type {{ next: string | null }} */
+    const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body: { reason } });
+    next = answer.next;
+  } while (next);
+}
+
+/** @param {{ job: Job, refresh: () => void }} props */
+export function Actions({ job, refresh }) {
+  const allowed = actionsOf(job, can);
+  /** @param {Exclude<Action, 'again'>} action */
+  const act = async (action) => {
+    const doing = DOING[action];
+    const text = isGroup(job) && action !== 'resubmit' ? `${doing.text} This holds for its members.` : doing.text;
+    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true });
+    if (!answer) return;
+    const key = action === 'resubmit' ? crypto.randomUUID() : '';
+    const result = await perform(doing.done, async () => (await send(action, job, answer.reason, key)) ?? {});
+    if (result === null) return;
+    if (action === 'delete') go(href(['jobs']), { replace: true });
+    else if (action === 'resubmit') go(href(['jobs', result.id]));
+    else refresh();
+  };
+  const first = allowed.includes('retry') ? 'retry' : 'replay';
+  useKeys([
+    { keys: 'c', what: 'Cancel the job', run: () => allowed.includes('cancel') && void act('cancel') },
+    { keys: 'r', what: 'Retry the job', run: () => allowed.includes(first) && void act(first) },
+    { keys: 'e', what: 'Submit it again with changes', run: () => allowed.includes('again') && go(href(['submit'], { from: job.id })) },
+  ]);
+  return allowed.map((action) => {
+    if (action === 'again') return html`<a class="button" key="again" href=${href(['submit'], { from: job.id })}>Submit again with changes</a>`;
+    const doing = DOING[action];
+    return html`<button type="button" key=${action} class=${doing.danger ? 'danger' : ''} onClick=${() => act(action)}>${doing.label}</button>`;
+  });
+}

@@ -1,0 +1,130 @@
+/** Parts of the page of a job: usage and cost, specification, related jobs, links, audit trail. */
+
+import { path } from '../api.js';
+import { estimate } from '../cost.js';
+import { hasEnded } from '../job-actions.js';
+import { fill } from '../links.js';
+import { readList } from '../lists.js';
+import { Copy, Facts, Failure, Id, Section, Table, Time } from '../parts.js';
+import { usePoll } from '../poll.js';
+import { href } from '../router.js';
+import { summary } from '../session.js';
+import { specificationOf } from '../submission.js';
+import { bytes, duration, now } from '../time.js';
+import { rows, totals } from '../timeline.js';
+import { html, useState, useStore } from '../view.js';
+
+/** @typedef {import('../types').Job} Job */
+/** @typedef {import('../types').AuditEntry} AuditEntry */
+/** @typedef {{ cpu_s?: number, wall_s?: number, peak_memory_bytes?: number, io_read_bytes?: number, io_write_bytes?: number, pids_peak?: number }} Used */
+
+const MIB = 1024 * 1024;
+const DEFAULT_MEMORY_MB = 512;
+
+/** What the last attempt used, and what all of them cost. @param {{ job: Job }} props */
+export function Usage({ job }) {
+  const nowMs = useStore(now);
+  const price = useStore(summary)?.prices[job.queue];
+  const used = /** @type {Used | null} */ (job.usage);
+  const seconds = totals(rows(job.timeline, nowMs)).run;
+  if (!used && !seconds) return null;
+  const limit = (job.resources.memory_mb ?? DEFAULT_MEMORY_MB) * MIB;
+  const peak = used?.peak_memory_bytes;
+  const share = used?.wall_s ? `${Math.round((100 * (used.cpu_s ?? 0)) / used.wall_s)} % of a core` : '';
+  return html`<${Section} title="Usage">
+    <${Facts} entries=${[
+      ['CPU time', used?.cpu_s !== undefined && html`${duration(used.cpu_s)} <span class="about">${share}${job.resources.cpus ? `, limit ${job.resources.cpus}` : ''}</span>`],
+      ['Most memory', peak !== undefined && peak !== null && html`<meter min="0" max="1" high="0.9" value=${peak / limit} aria-label="Memory used of its limit"></meter> ${bytes(peak)} <span class="about">of ${bytes(limit)}</span>`],
+      ['Read and written', used?.io_read_bytes !== undefined && used.io_read_bytes !== null && `${bytes(used.io_read_bytes)}, ${bytes(used.io_write_bytes ?? 0)}`],
+      ['Most processes', used?.pids_peak],
+      ['Time on agents', seconds > 0 && duration(seconds)],
+      ['Cost, estimated', price && seconds > 0 && html`${estimate(seconds, price)} <span class="about">its time on a slot, at the prices of joblane.toml</span>`],
+    ].map(([name, value]) => [name, value === false ? null : value])} />
+  <//>`;
+}
+
+/** Links to other systems, by the templates of joblane.toml. @param {{ job: Job }} props */
+export function Links({ job }) {
+  const known = useStore(summary);
+  const values = {
+    job_id: job.id, tenant: job.tenant, type: job.type, queue: job.queue, agent: job.agent,
+    trace_id: job.traceparent?.split('-')[1],
+  };
+  const links = (known?.links ?? []).flatMap(({ name, template }) => {
+    const address = fill(template, values);
+    return address ? [{ name, address }] : [];
+  });
+  if (!links.length) return null;
+  return html`<${Section} title="Elsewhere"><ul class="chips">${links.map(({ name, address }) => html`<li key=${name}>
+    <a class="button" href=${address} target="_blank" rel="noopener noreferrer">${name} ↗</a></li>`)}</ul><//>`;
+}
+
+/** The fields as submitted. @param {{ job: Job }} props */
+export function Specification({ job }) {
+  const fields = specificationOf(job);
+  const json = JSON.stringify(fields, null, 2);
+  const env = Object.entries(job.env);
+  const given = Object.entries(job.resources).filter(([, value]) => value !== null);
+  return html`<${Section} title="Specification" actions=${html`<${Copy} text=${json} what="the specification as JSON" />`}>
+    ${job.command.length > 0 && html`<pre class="code" tabindex="0" aria-label="Command">${job.command.map(quoted).join(' ')}</pre>`}
+    ${job.params && html`<h3>Params</h3><pre class="code" tabindex="0">${JSON.stringify(job.params, null, 2)}</pre>`}
+    <${Facts} entries=${[
+      ['Type', job.type && html`<a href=${href(['types', job.type])}>${job.type}</a>${job.type_version !== null && ` version ${job.type_version}`}`],
+      ['Limits', given.map(([name, value]) => `${name} ${value}`).join(', ') || 'the defaults'],
+      ['Time limit of an attempt', duration(job.timeout_s)],
+      ['Attempts', `${job.retry.max_attempts}, with waits of up to ${job.retry.backoff_s.map((s) => duration(s)).join(', ')}`],
+      ['Restartable', job.restartable ? null : 'no'],
+      ['Network', job.network],
+      ['Earliest start', job.run_at && html`<${Time} at=${job.run_at} full=${true} />`],
+      ['Deadline', job.deadline && html`<${Time} at=${job.deadline} full=${true} />`],
+      ['Needs', job.requires.join(', ')],
+      ['Target', job.target],
+      ['Items', job.items === 1 ? null : job.items],
+      ['Labels', Object.keys(job.labels).length > 0 && html`<span class="chips">${Object.entries(job.labels).map(([key, value]) =>
+        html`<a class="chip" href=${href(['jobs'], { label: `${key}=${value}` })}>${key}=${value}</a>`)}</span>`],
+    ].map(([name, value]) => [name, value === false ? null : value])} />
+    ${env.length > 0 && html`<h3>Environment</h3><pre class="code" tabindex="0" aria-label="Environment">${env.map(([name, value]) => `${name}=${value}`).join('\n')}</pre>`}
+    <details><summary>As JSON</summary><pre class="code" tabindex="0">${json}</pre></details>
+  <//>`;
+}
+
+/** A word of a shell's command line. @param {string} word */
+function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** Jobs that belong to it. @param {{ job: Job }} props */
+export function Related({ job }) {
+  const link = (/** @type {string} */ id) => html`<a href=${href(['jobs', id])}><${Id} text=${id} /></a>`;
+  const entries = /** @type {[string, unknown][]} */ ([
+    ['Repeats', job.resubmit_of && link(job.resubmit_of)],
+    ['Repeated as', job.resubmitted_as && link(job.resubmitted_as)],
+    ['Member of', job.group && html`<a href=${href(['groups', job.group])}><${Id} text=${job.group} /></a>`],
+    ['Key', job.key && html`<a href=${href(['keys', job.key.type, job.key.id])}>${job.key.type} <${Id} text=${job.key.id} short=${8} /></a>${job.slot !== null && ` slot ${job.slot}`}`],
+    ['Same type', job.type && html`<a href=${href(['jobs'], { type: job.type })}>jobs of type ${job.type}</a>`],
+    ['Same name', job.name && html`<a href=${href(['jobs'], { name: job.name })}>jobs named ${job.name}</a>`],
+  ]);
+  if (!entries.some(([, value]) => value)) return null;
+  return html`<${Section} title="Related jobs"><${Facts} entries=${entries} /><//>`;
+}
+
+/** Who did what with it. @param {{ id: string, state: string }} props */
+export function Audit({ id, state }) {
+  const [open, setOpen] = useState(false);
+  return html`<${Section} title="Audit trail" actions=${!open && html`<button type="button" onClick=${() => setOpen(true)}>Show</button>`}>
+    ${open ? html`<${Entries} id=${id} state=${state} />` : html`<p class="about">Who submitted it, and who did what with it since.</p>`}
+  <//>`;
+}
+
+/** @param {{ id: string, state: string }} props */
+function Entries({ id, state }) {
+  const { data, error, refresh } = usePoll((signal) => readList(path`v1/jobs/${id}/audit`, {}, 100, signal), hasEnded({ state }) ? 0 : 15_000, [id, state]);
+  const entries = /** @type {AuditEntry[]} */ (data?.entries ?? []);
+  if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<p class="about" role="status">Reading…</p>`;
+  return html`<${Table} caption="Audit trail of the job" rows=${entries} id=${(/** @type {AuditEntry} */ entry) => entry.id} columns=${[
+    { name: 'When', cell: (/** @type {AuditEntry} */ entry) => html`<${Time} at=${entry.at} full=${true} />` },
+    { name: 'Who', cell: (/** @type {AuditEntry} */ entry) => `${entry.by?.name ?? 'unknown'}${entry.by_platform ? ' (platform)' : ''}` },
+    { name: 'What', cell: (/** @type {AuditEntry} */ entry) => entry.action },
+    { name: 'Reason or refusal', className: 'wide', cell: (/** @type {AuditEntry} */ entry) => (entry.refused ? `refused: ${entry.refused.detail}` : entry.reason ?? '') },
+  ]} />`;
+}

@@ -1,0 +1,45 @@
+/** Submissions: the fields of a job that a submission sets, without those that have their default. */
+
+/** @typedef {import('./types').Job} Job */
+
+/** Fields of a submission, in the order in which people read them. */
+const FIELDS = /** @type {const} */ ([
+  'name', 'type', 'params', 'command', 'queue', 'priority', 'resources', 'network', 'env', 'secret_env', 'timeout_s', 'heartbeat_timeout_s',
+  'restartable', 'retry', 'labels', 'items', 'run_at', 'deadline', 'requires', 'concurrency', 'target', 'reply_timeout_s', 'max_concurrency', 'max_failures',
+]);
+
+/** Values that a field has without being given. @type {Record<string, unknown>} */
+const DEFAULTS = { priority: 'default', network: 'none', timeout_s: 600, restartable: true, items: 1, retry: { max_attempts: 3, backoff_s: [5, 30, 120, 600, 1800] } };
+
+/** Fields of a job as somebody would submit them. @typedef {Record<string, any>} Fields */
+
+/**
+ * The submission that makes such a job.
+ * @param {Job} job  As `GET /v1/jobs/{id}` answers it.
+ * @returns {Fields}
+ */
+export function specificationOf(job) {
+  /** @type {Fields} */
+  const fields = {};
+  for (const name of FIELDS) {
+    const value = withoutNull(job[name]);
+    if (isEmpty(value) || JSON.stringify(value) === JSON.stringify(DEFAULTS[name])) continue;
+    fields[name] = value;
+  }
+  if (fields.type) {
+    delete fields.command; // a built-in type has the command that its params make
+    fields.params ??= {};
+  }
+  return fields;
+}
+
+/** @param {unknown} value @returns {unknown} */
+function withoutNull(value) {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== null));
+}
+
+/** @param {unknown} value */
+function isEmpty(value) {
+  return value === null || value === undefined || (typeof value === 'object' && Object.keys(value).length === 0);
+}
