@@ -2,12 +2,12 @@
 
 import { connection } from './api.js';
 import { begin, login, logOut, start } from './auth.js';
-import { Dialogs } from './dialogs.js';
+import { Dialogs, useDialog } from './dialogs.js';
 import { enabled, shortcuts, toggleShortcuts, useKeys } from './keys.js';
-import { Failure, Loading } from './parts.js';
+import { Empty, Failure, Head, Loading } from './parts.js';
 import { troubles, usePoll } from './poll.js';
 import { go, href, route } from './router.js';
-import { canAny, readSummary, SUMMARY_MS, summary } from './session.js';
+import { can, canAny, readSummary, SUMMARY_MS, summary } from './session.js';
 import { clock, toggleUtc, utc, zone } from './time.js';
 import { html, render, useEffect, useRef, useState, useStore } from './view.js';
 
@@ -86,27 +86,28 @@ function Frame({ ended }) {
   const [menuOpen, setMenuOpen] = useState(false);
   const [helpOpen, setHelpOpen] = useState(false);
   const main = useRef(/** @type {HTMLElement | null} */ (null));
-  const place = at.path.join('/');
+  const place = `${at.path.join('/')} ${at.query.get('next') ?? ''}`;
   useEffect(() => setMenuOpen(false), [place]);
-  // A new page: its heading gets the focus, so that a screen reader says where one is.
+  // A new page: its heading gets the focus, so that a screen reader says where one is. A heading that
+  // comes later takes it from `main`.
   const first = useRef(true);
   useEffect(() => {
     if (!first.current) /** @type {HTMLElement | null | undefined} */ (main.current?.querySelector('h1') ?? main.current)?.focus();
     first.current = false;
     scrollTo(0, 0);
   }, [place]);
+  const entries = MENU.filter((entry) => !known || canAny(...entry.scopes));
   useKeys([
-    ...MENU.map((entry) => ({ keys: `g ${entry.key}`, what: `Go to ${entry.title}`, run: () => go(href(entry.name ? [entry.name] : [])) })),
-    { keys: '/', what: 'Search jobs', run: () => search(main.current) },
-    { keys: 'n', what: 'New job', run: () => go(href(['submit'])) },
+    ...entries.map((entry) => ({ keys: `g ${entry.key}`, what: `Go to ${entry.title}`, run: () => go(href(entry.name ? [entry.name] : [])) })),
+    { keys: '/', what: 'Search', run: () => search(main.current) },
+    ...(can('jobs.submit') ? [{ keys: 'n', what: 'New job', run: () => go(href(['submit'])) }] : []),
     { keys: 'u', what: 'Switch between local time and UTC', run: toggleUtc },
     { keys: '?', what: 'Show this list', run: () => setHelpOpen(true) },
   ]);
-  const entries = MENU.filter((entry) => !known || canAny(...entry.scopes));
   return html`
     <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); main.current?.focus(); }}>Skip to the page</a>
     <div class="frame">
-      <div class="side">
+      <header class="side">
         <div class="brand"><a href="#/">Joblane</a>
           <button type="button" class="menu-button quiet" aria-expanded=${menuOpen} aria-controls="menu" onClick=${() => setMenuOpen(!menuOpen)}>Menu</button></div>
         <nav id="menu" class=${menuOpen ? 'open' : ''} aria-label="Pages">
@@ -114,7 +115,7 @@ function Frame({ ended }) {
             aria-current=${(at.path[0] ?? '') === entry.name ? 'page' : undefined}>${entry.title}<${Count} name=${entry.name} /></a></li>`)}</ul>
           <${Reader} openHelp=${() => setHelpOpen(true)} />
         </nav>
-      </div>
+      </header>
       <main id="main" ref=${main} tabindex="-1">
         <${Notices} ended=${ended} />
         ${known || ended ? html`<${Page} key=${pageOf(at.path)} route=${at} />` : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}
@@ -124,11 +125,11 @@ function Frame({ ended }) {
     <${Dialogs} />`;
 }
 
-/** Put the focus on the search field of the page, or go to the one of the jobs. @param {HTMLElement | null} main */
+/** Put the focus on the search field of the page, or go to that of the jobs. @param {HTMLElement | null} main */
 function search(main) {
   const field = /** @type {HTMLInputElement | null | undefined} */ (main?.querySelector('input[type=search]'));
   if (field) field.focus();
-  else go(href(['jobs'], { find: '1' }));
+  else if (can('jobs.read')) go(href(['jobs'], { find: '1' }));
 }
 
 /** How many jobs need a look, beside an entry of the menu. @param {{ name: string }} props */
@@ -177,6 +178,9 @@ function Page({ route: at }) {
   const name = pageOf(at.path);
   const [View, setView] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState('');
+  const known = useStore(summary);
+  const scopes = MENU.find((entry) => entry.name === (at.path[0] ?? ''))?.scopes;
+  const allowed = !known || !scopes || canAny(...scopes);
   useEffect(() => {
     let gone = false;
     const load = PAGES[name];
@@ -191,6 +195,11 @@ function Page({ route: at }) {
       gone = true;
     };
   }, [name]);
+  if (!allowed) {
+    return html`<${Head} title="Not allowed" />
+      <section class="panel"><${Empty}><p>Your ${known?.caller.role ? `role ${known.caller.role}` : 'login'} may not see this page.</p>
+        <p>It needs the scope ${scopes?.map((scope, n) => html`${n > 0 && ' or '}<code>${scope}</code>`)}.</p><//></section>`;
+  }
   if (problem) {
     return html`<div class="failure" role="alert"><p>${problem}</p>
       <p><a href="#/">Overview</a> · <button type="button" onClick=${() => location.reload()}>Reload</button></p></div>`;
@@ -200,10 +209,9 @@ function Page({ route: at }) {
 
 /** The keyboard shortcuts that work now. @param {{ close: () => void }} props */
 function Help({ close }) {
-  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const dialog = useDialog();
   const all = useStore(shortcuts);
   const on = useStore(enabled);
-  useEffect(() => dialog.current?.showModal(), []);
   const unique = [...new Map(all.map((shortcut) => [shortcut.keys, shortcut])).values()];
   return html`<dialog ref=${dialog} aria-labelledby="help" onCancel=${close} onClose=${close}>
     <h2 id="help">Keyboard shortcuts</h2>

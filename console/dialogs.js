@@ -91,15 +91,21 @@ export function Dialogs() {
     </div>`;
 }
 
-/** @param {{ asked: Question }} props */
-function Ask({ asked }) {
+/** Opens a dialog with its component; the focus then goes back to where it was. */
+export function useDialog() {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  const [reason, setReason] = useState('');
   const before = useRef(document.activeElement);
   useEffect(() => {
     dialog.current?.showModal();
     return () => /** @type {HTMLElement | null} */ (before.current)?.focus?.();
   }, []);
+  return dialog;
+}
+
+/** @param {{ asked: Question }} props */
+function Ask({ asked }) {
+  const dialog = useDialog();
+  const [reason, setReason] = useState('');
   /** @param {{ reason: string | null } | null} answer */
   const close = (answer) => {
     question.set(null);

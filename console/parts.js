@@ -59,11 +59,15 @@ export function Copy({ text, what }) {
  * @param {{ title: string, children?: Children, about?: Children }} props  `children` are the actions.
  */
 export function Head({ title, children, about }) {
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     document.title = `${title} · Joblane`;
   }, [title]);
+  useEffect(() => {
+    if (document.activeElement?.id === 'main') heading.current?.focus({ preventScroll: true });
+  }, []);
   return html`<header class="head">
-    <div><h1 tabindex="-1">${title}</h1>${about && html`<p class="about">${about}</p>`}</div>
+    <div><h1 ref=${heading} tabindex="-1">${title}</h1>${about && html`<p class="about">${about}</p>`}</div>
     <div class="actions">${children}</div>
   </header>`;
 }
@@ -116,7 +120,7 @@ export function Figure({ name, value, to, tone = '', note }) {
 /** How full something is. @param {{ value: number, most: number, label: string }} props */
 export function Meter({ value, most, label }) {
   const share = most > 0 ? Math.min(1, value / most) : 0;
-  return html`<span class="meter"><meter min="0" max="1" high="0.9" value=${share} aria-label=${label}></meter> ${value} of ${most}</span>`;
+  return html`<span class="meter"><meter min="0" max="1" high="0.9" value=${share} aria-label=${label}></meter> ${value.toLocaleString('en')} of ${most.toLocaleString('en')}</span>`;
 }
 
 /**
@@ -142,15 +146,7 @@ export function Meter({ value, most, label }) {
  */
 export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
   const body = useRef(/** @type {HTMLTableSectionElement | null} */ (null));
-  const lines = () => /** @type {HTMLElement[]} */ ([...(body.current?.children ?? [])]);
-  const at = () => lines().findIndex((line) => line.contains(document.activeElement));
-  /** @param {number} step */
-  const move = (step) => {
-    const all = lines();
-    const next = all[Math.max(0, Math.min(all.length - 1, at() + step))];
-    /** @type {HTMLElement | null | undefined} */ (next?.querySelector('a, button, input'))?.focus();
-    next?.scrollIntoView({ block: 'nearest' });
-  };
+  const at = () => [...(body.current?.children ?? [])].findIndex((line) => line.contains(document.activeElement));
   /** @param {string} one */
   const toggle = (one) => {
     const next = new Set(selected);
@@ -158,8 +154,8 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
     onSelect?.(next);
   };
   useKeys([
-    { keys: 'j', what: 'Next row', run: () => move(1) },
-    { keys: 'k', what: 'Previous row', run: () => move(-1) },
+    { keys: 'j', what: 'Next row', run: () => walk(1) },
+    { keys: 'k', what: 'Previous row', run: () => walk(-1) },
     ...(onSelect ? [{ keys: 'x', what: 'Select the row', run: () => {
       const row = rows[at()];
       if (row) toggle(id(row));
@@ -180,6 +176,17 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
         ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
     </tr>`)}</tbody>
   </table></div>`;
+}
+
+/** Move the focus to another row, through all tables of the page. @param {number} step */
+function walk(step) {
+  const rows = /** @type {HTMLElement[]} */ ([...document.querySelectorAll('main tbody > tr')]);
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
+  const inside = /** @type {HTMLElement | null | undefined} */ (next?.querySelector('a, button, input'));
+  if (next && !inside) next.tabIndex = -1;
+  (inside ?? next)?.focus();
+  next?.scrollIntoView({ block: 'nearest' });
 }
 
 /**

@@ -63,7 +63,7 @@ function Filters({ route }) {
     go(href(['audit'], next));
   };
   const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
-  const moment = (/** @type {string} */ name) => html`<input type="datetime-local" step="1" value=${local(query.get(name), inUtc)}
+  const moment = (/** @type {string} */ name) => html`<input type="datetime-local" value=${local(query.get(name), inUtc)}
     onChange=${(/** @type {Event} */ event) => set({ [name]: instant(value(event), inUtc) })} />`;
   return html`<div class="bar">
     <label>Action<select value=${query.get('action') ?? ''} onChange=${(/** @type {Event} */ event) => set({ action: value(event) })}>
@@ -94,7 +94,7 @@ function Entries({ route }) {
       { name: 'When', cell: (/** @type {Entry} */ entry) => html`<${Time} at=${entry.at} full />` },
       { name: 'Who', cell: (/** @type {Entry} */ entry) => who(entry) },
       { name: 'What', cell: (/** @type {Entry} */ entry) => html`${ACTIONS[entry.action] ?? entry.action}${entry.asked && html`<${Asked} asked=${entry.asked} />`}` },
-      { name: 'To what', cell: (/** @type {Entry} */ entry) => Object.entries(entry.target).map(([kind, name]) => html`<div>${target(kind, name)}</div>`) },
+      { name: 'To what', cell: targets },
       { name: 'Outcome', cell: (/** @type {Entry} */ entry) => (entry.refused
         ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused, ${entry.refused.status}</strong><div class="about">${entry.refused.detail}</div>`
         : html`<span class="good"><span aria-hidden="true">✓</span> done</span>`) },
@@ -110,6 +110,13 @@ function who(entry) {
   if (!entry.by) return html`<span class="none">not recorded</span>`;
   const about = [entry.by.kind === 'machine' ? 'machine' : '', entry.by_platform ? 'role platform' : ''].filter(Boolean).join(', ');
   return html`<span title=${`Subject ${entry.by.subject}`}>${entry.by.name}</span>${about && html`<div class="about">${about}</div>`}`;
+}
+
+/** The objects of an action. @param {Entry} entry */
+function targets({ target: { scope, key, ...rest } }) {
+  return html`
+    ${scope && key && html`<div><span class="about">key of</span> ${can('jobs.read') ? html`<a href=${href(['keys', scope, key])}>${scope}</a>` : scope}</div>`}
+    ${Object.entries(rest).map(([kind, name]) => html`<div>${target(kind, name)}</div>`)}`;
 }
 
 /** The object of an action, as a link where the reader may see it. @param {string} kind @param {string} name */
@@ -135,7 +142,7 @@ function Asked({ asked }) {
 
 /** A moment as a field of date and time shows it. @param {string | null} at @param {boolean} inUtc */
 function local(at, inUtc) {
-  return at && !Number.isNaN(Date.parse(at)) ? clock(at, inUtc).replace(' ', 'T') : '';
+  return at && !Number.isNaN(Date.parse(at)) ? clock(at, inUtc).slice(0, 16).replace(' ', 'T') : '';
 }
 
 /** Inverse of `local`. @param {string} text @param {boolean} inUtc */

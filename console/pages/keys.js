@@ -7,7 +7,7 @@ import { Badge, Empty, Facts, Failure, Head, Id, Loading, Meter, Pager, Section,
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { can } from '../session.js';
-import { html, useState } from '../view.js';
+import { html, useEffect, useState } from '../view.js';
 
 /** @typedef {import('../types').KeyView} Key */
 /** @typedef {import('../types').KeyDetail} Detail */
@@ -46,7 +46,7 @@ function List({ route, type }) {
     <div class="tabs" role="navigation" aria-label="Whose keys">
       ${known.map((each) => html`<a href=${href(['keys'], { type: each })} aria-current=${each === scope ? 'page' : undefined}>${each === 'command' ? 'Commands' : each}</a>`)}
     </div>
-    <${Find} key=${route.query.toString()} scope=${scope} route=${route} />
+    <${Find} scope=${scope} route=${route} />
     <${Keys} scope=${scope} route=${route} />`;
 }
 
@@ -54,6 +54,10 @@ function List({ route, type }) {
 function Find({ scope, route }) {
   const [of, setOf] = useState(scope);
   const [segments, setSegments] = useState(() => shown(route.query.get('segments')));
+  useEffect(() => {
+    setOf(scope);
+    setSegments(shown(route.query.get('segments')));
+  }, [scope, route.query.toString()]);
   const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
   /** @param {Event} event */
   const submit = (event) => {
@@ -131,7 +135,7 @@ function One({ type, id }) {
       ${data.holders.length ? html`<${Table} caption="Jobs that have a slot" rows=${data.holders} id=${(/** @type {Holder} */ job) => job.id} to=${(/** @type {Holder} */ job) => href(['jobs', job.id])}
         columns=${[
           { name: 'Job', cell: (/** @type {Holder} */ job) => html`<${Id} text=${job.id} />` },
-          { name: 'Slot', className: 'number', cell: (/** @type {Holder} */ job) => job.slot },
+          { name: 'Slot number', className: 'number minor', cell: (/** @type {Holder} */ job) => job.slot },
           { name: 'State', cell: stateOf },
           { name: 'Since', cell: (/** @type {Holder} */ job) => html`<${Time} at=${job.since_at} />` },
           { name: 'Agent', className: 'minor', cell: (/** @type {Holder} */ job) => job.agent ?? '–' },
