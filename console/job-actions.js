@@ -18,6 +18,12 @@ export const RETRIABLE = ['failed', 'dead'];
 export const STATES = ['active', 'pending', 'retry', 'scheduled', 'waiting', 'blocked', 'processing', 'failed', 'dead', 'stale', 'partial_failure',
   'completed', 'cancelled', 'expired', 'skipped', 'dismissed'];
 
+/** What a job is called: its name, its type, or what it runs. @param {Job} job @param {number} most  Characters. */
+export function nameOf(job, most) {
+  const text = job.name ?? job.type ?? job.command.join(' ');
+  return text.length > most ? `${text.slice(0, most)}…` : text || job.id;
+}
+
 /** Whether it has ended. @param {{ state: string }} job */
 export function hasEnded(job) {
   return ENDED.includes(job.state);

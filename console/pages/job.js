@@ -1,7 +1,7 @@
 /** One job: where it stands and why, its timeline, its output, and what may be done with it. */
 
 import { call, path } from '../api.js';
-import { hasEnded, isGroup } from '../job-actions.js';
+import { hasEnded, isGroup, nameOf } from '../job-actions.js';
 import { Badge, Copy, Facts, Failure, Head, Id, Loading, Section, Span, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
@@ -15,12 +15,6 @@ import { Timeline } from './job-timeline.js';
 
 const MOVING_MS = 3000;
 const ENDED_MS = 15_000;
-
-/** What a job is called: its name, its type, or what it runs. @param {Job} job */
-export function titleOf(job) {
-  const text = job.name ?? job.type ?? job.command.join(' ');
-  return text.length > 90 ? `${text.slice(0, 90)}…` : text || job.id;
-}
 
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
@@ -41,7 +35,7 @@ function JobPage({ id }) {
   const group = isGroup(job);
   every.current = ended ? ENDED_MS : MOVING_MS;
   return html`
-    <${Head} title=${titleOf(job)} about=${html`<${Badge} state=${job.state} /> ${job.hidden && html`<span>hidden · </span>`}<${Id} text=${job.id} /><${Copy} text=${job.id} what="the id" />`}>
+    <${Head} title=${nameOf(job, 90)} about=${html`<${Badge} state=${job.state} /> ${job.hidden && html`<span>hidden · </span>`}<${Id} text=${job.id} /><${Copy} text=${job.id} what="the id" />`}>
       <${Actions} job=${job} refresh=${refresh} />
     <//>
     ${error && html`<${Failure} error=${error} retry=${refresh} />`}
