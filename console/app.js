@@ -60,6 +60,9 @@ const PAGES = {
   settings: () => import('./pages/settings.js'),
 };
 
+/** Milliseconds after the first view. */
+const REST_MS = 1500;
+
 function App() {
   const { phase, problem } = useStore(login);
   if (phase === 'starting') return html`<p class="boot" role="status">Logging in…</p>`;
@@ -91,6 +94,7 @@ function Frame({ ended }) {
   // A new page: its heading gets the focus, so that a screen reader says where one is. A heading that
   // comes later takes it from `main`.
   const first = useRef(true);
+  useEffect(() => loadTheRest(known !== null), [known !== null]);
   useEffect(() => {
     if (!first.current) /** @type {HTMLElement | null | undefined} */ (main.current?.querySelector('h1') ?? main.current)?.focus();
     first.current = false;
@@ -125,6 +129,13 @@ function Frame({ ended }) {
     <${Dialogs} />`;
 }
 
+/** Load the other pages once the first one is there, so that they come at once, and without a connection. @param {boolean} ready */
+function loadTheRest(ready) {
+  if (!ready) return undefined;
+  const timer = setTimeout(() => Object.values(PAGES).forEach((load) => load().catch(() => undefined)), REST_MS);
+  return () => clearTimeout(timer);
+}
+
 /** Put the focus on the search field of the page, or go to that of the jobs. @param {HTMLElement | null} main */
 function search(main) {
   const field = /** @type {HTMLInputElement | null | undefined} */ (main?.querySelector('input[type=search]'));
@@ -148,7 +159,7 @@ function Reader({ openHelp }) {
     ${caller && html`<p><strong>${caller.name}</strong><br />${caller.role ?? 'no role'}${caller.tenant ? ` in ${caller.tenant}` : ''}</p>`}
     <p class="buttons">
       <button type="button" class="quiet" aria-pressed=${inUtc} onClick=${toggleUtc} title="Switch between local time and UTC">${zone(inUtc)}</button>
-      <button type="button" class="quiet" onClick=${openHelp} title="Keyboard shortcuts (?)">Keys</button>
+      <button type="button" class="quiet" onClick=${openHelp} title="Keyboard shortcuts (?)">Shortcuts</button>
       <button type="button" class="quiet" onClick=${logOut}>Log out</button>
     </p>
   </div>`;
@@ -181,20 +192,25 @@ function Page({ route: at }) {
   const known = useStore(summary);
   const scopes = MENU.find((entry) => entry.name === (at.path[0] ?? ''))?.scopes;
   const allowed = !known || !scopes || canAny(...scopes);
+  const reachable = useStore(connection).lostAt === null;
   useEffect(() => {
+    if (View) return undefined;
     let gone = false;
     const load = PAGES[name];
+    setProblem('');
     if (!load) setProblem('There is no such page.');
     else {
       load().then(
         (module) => !gone && setView(() => module.default),
-        () => !gone && setProblem('This page could not be loaded. A new version may have been deployed: reload the console.'),
+        () => !gone && setProblem(connection.value.lostAt === null
+          ? 'This page could not be loaded. A new version may have been deployed: reload the console.'
+          : 'This page cannot be loaded without a connection.'),
       );
     }
     return () => {
       gone = true;
     };
-  }, [name]);
+  }, [name, reachable]);
   if (!allowed) {
     return html`<${Head} title="Not allowed" />
       <section class="panel"><${Empty}><p>Your ${known?.caller.role ? `role ${known.caller.role}` : 'login'} may not see this page.</p>

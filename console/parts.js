@@ -89,6 +89,7 @@ export function Empty({ children }) {
 export function Failure({ error, retry }) {
   if (!error) return null;
   const api = error instanceof ApiError ? error : null;
+  if (api?.status === 401) return html`<p class="none">Log in again to see this.</p>`;
   return html`<div class="failure" role="alert">
     <p>${error.message}</p>
     ${api && api.errors.length > 0 && html`<ul>${api.errors.map((each) => html`<li><code>${each.field}</code> ${each.problem}</li>`)}</ul>`}

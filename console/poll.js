@@ -7,7 +7,7 @@ const MOST_MS = 30_000;
 
 /**
  * @typedef {object} Trouble
- * @property {number} since  When the reading began to fail (Unix milliseconds).
+ * @property {number} since  When it last succeeded (Unix milliseconds).
  * @property {Error} error  Its last error.
  */
 
@@ -60,14 +60,14 @@ export function usePoll(read, everyMs, deps) {
     let failures = 0;
     let busy = false;
     let asked = false;
-    let hasData = false;
+    let readAt = 0;
     /** @type {Trouble | null} */
     let trouble = null;
     set({ data: null, error: null, at: 0 });
 
     /** @param {Error | null} error */
     function tell(error) {
-      const present = error && hasData ? { since: trouble?.since ?? Date.now(), error } : null;
+      const present = error && readAt ? { since: readAt, error } : null;
       if (!trouble && !present) return;
       const others = troubles.value.filter((one) => one !== trouble);
       troubles.set(present ? [...others, present] : others);
@@ -89,8 +89,8 @@ export function usePoll(read, everyMs, deps) {
         const data = await reader.current(controller.signal);
         if (controller.signal.aborted) return;
         failures = 0;
-        hasData = true;
-        set({ data, error: null, at: Date.now() });
+        readAt = Date.now();
+        set({ data, error: null, at: readAt });
       } catch (caught) {
         if (controller.signal.aborted) return;
         failures += 1;
@@ -110,7 +110,7 @@ export function usePoll(read, everyMs, deps) {
     turn.current = next;
     // Once the tab is visible again, and once another reading has reached the API again.
     const wake = () => {
-      if (!busy && (interval.current > 0 || failures > 0 || !hasData)) void next();
+      if (!busy && (interval.current > 0 || failures > 0 || !readAt)) void next();
     };
     const reached = () => {
       if (connection.value.lostAt === null && failures > 0) wake();
