@@ -10,36 +10,20 @@ from infra.sequel import READING as ENDS
 from infra.sequel import RESERVED
 from infra.stream import HEADS, Pattern, Reading, StreamStack, stream_grants
 from joblane.config import Config
-from joblane.job.lifecycle import NOT_RUNNING, State
 
 MAX_AGE_S = 3600
 """Older changes are in no window that is shown, and may belong to a minute that is closed
 (`joblane.queue.usage.OPEN_MINUTES`)."""
 
-_NOT_RUNNING = sorted(state.value for state in NOT_RUNNING)
-_ACTIVE = State.ACTIVE.value
-
 
 def patterns() -> list[Pattern]:
-    """Return the filters: new jobs, jobs that begin or stop to wait, and ends of attempts."""
+    """Return the filters: every change of a job, since any may be one of its state.
 
-    def change(before: list[object], after: list[object]) -> Pattern:
-        images = {"OldImage": {"state": {"S": before}}, "NewImage": {"state": {"S": after}}}
-        return {"eventName": ["MODIFY"], "dynamodb": {**HEADS, **images}}
-
-    def other(states: list[str]) -> list[object]:
-        return [{"anything-but": states}]
-
-    return [
-        {"eventName": ["INSERT"], "dynamodb": HEADS},
-        change(other(_NOT_RUNNING), [*_NOT_RUNNING]),
-        change([*_NOT_RUNNING], other(_NOT_RUNNING)),
-        change([_ACTIVE], other([_ACTIVE, *_NOT_RUNNING])),
-        {
-            "eventName": ["REMOVE"],
-            "dynamodb": {**HEADS, "OldImage": {"state": {"S": [*_NOT_RUNNING]}}},
-        },
-    ]
+    A filter compares no two images, and pairs of states would be more filters than Lambda allows. A
+    job without a key or condition is written when it is submitted, claimed and ended, and deleted
+    when it expires: these four are changes of its state.
+    """
+    return [{"dynamodb": HEADS}]
 
 
 COUNTS = Reading(

@@ -29,8 +29,8 @@ class Job:
     write_units: int = 4
     read_units: int = 0
     sqs_requests: int = 3
-    changes: int = 3
-    """Changes that the projector's filter lets through: new, claimed, ended."""
+    changes: int = 4
+    """Changes that the projector's filter lets through: new, claimed, ended, expired."""
     bytes: int = 1024
     """Size of its row at its end, and of its entry in the index, at most."""
 

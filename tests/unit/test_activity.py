@@ -108,13 +108,19 @@ def test_a_job_whose_submission_lies_aside_counts_as_well():
         assert ("default", items) == (change.queue, change.items)
 
 
+def test_a_change_of_no_state_counts_for_nothing():
+    active = replace(head("a"), state=State.ACTIVE)
+    assert read_record(record(1, replace(active, epoch=2), active)) is None
+
+
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [(State.ACTIVE, State.ACTIVE), (State.ACTIVE, State.CANCELLED), (State.DEAD, State.DISMISSED)],
+    ("before", "after"), [(State.ACTIVE, State.CANCELLED), (State.DEAD, State.DISMISSED)]
 )
-def test_other_changes_count_for_nothing(before: State, after: State):
+def test_other_changes_are_no_activity_of_the_queue(before: State, after: State):
     job = head("a")
-    assert read_record(record(1, replace(job, state=after), replace(job, state=before))) is None
+    change = read_record(record(1, replace(job, state=after), replace(job, state=before)))
+    assert change is not None
+    assert (None, 0) == (change.kind, change.waiting)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from joblane.aws.table import Table
 from joblane.aws.usage import UsageStore
 from joblane.deployment.limits import LimitOverrides, Limits
 from joblane.deployment.names import table_name
-from joblane.queue.usage import MEBIBYTE, Account, Figures
+from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.requests import Api
 
@@ -59,8 +60,9 @@ def _count(aws: Cloud, clock: Clock) -> Any:
 
     def count(waiting: int = 0, output_mb: int = 0) -> None:
         figures = Figures(waiting, int(clock()) // 86_400, output_mb * MEBIBYTE)
-        _, version = usage.account("acme")
-        usage.store("acme", Account(1, Figures(), figures, int(clock()) // 60), version)
+        _, version = usage.accounts("acme")
+        own = Account(1, Figures(), figures, int(clock()) // 60)
+        usage.store("acme", replace(Accounts.new(0), figures=own), version)
 
     return count
 

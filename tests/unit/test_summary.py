@@ -19,7 +19,7 @@ from joblane.deployment.names import table_name
 from joblane.http.application import Application
 from joblane.http.request_jobs import RequestJobs
 from joblane.job.lease import Heartbeat
-from joblane.queue.usage import MEBIBYTE, Account, Figures
+from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from joblane.service.summary import PER_SHARD
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
 from tests.support.meter import Meter
@@ -74,7 +74,8 @@ def test_limits_are_the_tenants_with_what_is_counted(aws: Cloud):
     limits = '{"default": {"jobs_waiting": 50}, "tenants": {"acme": {"output_mb_per_day": 7}}}'
     store = UsageStore(aws.clients.make("dynamodb"), table_name(NAME, "counters"))
     figures = Figures(3, NOW // 86_400, 2 * MEBIBYTE)
-    store.store("acme", Account(0, Figures(), figures, NOW // 60), 0)
+    own = Account(0, Figures(), figures, NOW // 60)
+    store.store("acme", replace(Accounts.new(NOW // 60), figures=own), 0)
     found = {
         each["limit"]: (each["allowed"], each["current"])
         for each in summary(status(aws, JOBLANE_LIMITS=limits))["limits"]

@@ -3,20 +3,16 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.projector.handler import Settings, build
-from joblane.aws.job_items import to_item
 from joblane.aws.usage import Recounted, UsageStore
 from joblane.deployment.limits import TenantLimits
 from joblane.deployment.names import table_name
-from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import State
-from joblane.job.timeline import Step
 from joblane.queue.usage import (
     MEBIBYTE,
     OPEN_MINUTES,
@@ -29,48 +25,11 @@ from joblane.queue.usage import (
 )
 from joblane.service.count import Counting
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
-from tests.support.jobs import submission
+from tests.support.job_stream import NOON, Stream
 
-NOON = 1_800_014_400
 NOON_MS = NOON * 1000
 MINUTE = NOON // 60
 DAY = NOON // 86_400
-
-
-class Stream:
-    """The stream of the jobs table, as DynamoDB makes it, for a test to deliver."""
-
-    def __init__(self) -> None:
-        self._sequence = 0
-        self._known: dict[str, dict[str, Any]] = {}
-
-    def write(
-        self, job: str, state: State | None, at: int = NOON, tenant: str = "acme", output: int = 0
-    ) -> dict[str, Any]:
-        """The record of a job that was written with this state, or deleted (None)."""
-        self._sequence += 1
-        old = self._known.pop(job, None)
-        stream: dict[str, Any] = {
-            "ApproximateCreationDateTime": float(at),
-            "Keys": {"job_id": {"S": job}, "sk": {"S": "JOB"}},
-            "SequenceNumber": f"{self._sequence:021d}",
-        }
-        if old is not None:
-            stream["OldImage"] = old
-        if state is None:
-            return {"eventName": "REMOVE", "dynamodb": stream}
-        head = _head(job, tenant, state)
-        new = to_item(head, head.spec.model_dump_json(exclude_defaults=True))
-        if output:
-            new["output_bytes"] = {"N": str(output)}
-        stream["NewImage"] = self._known[job] = new
-        return {"eventName": "MODIFY" if old else "INSERT", "dynamodb": stream}
-
-
-def _head(job: str, tenant: str, state: State) -> Head:
-    head = submitted(job, tenant, submission(queue="default"), NOON_MS)
-    step = Step(state, NOON_MS, 1, "x", "agent-1")
-    return replace(head, state=state, timeline=(*head.timeline, step))
 
 
 @pytest.fixture(name="now")
@@ -89,9 +48,9 @@ def _usage(aws: Cloud) -> UsageStore:
 
 
 def figures(usage: UsageStore, tenant: str = "acme") -> Figures:
-    account, _ = usage.account(tenant)
-    assert account is not None
-    return account.present
+    accounts, _ = usage.accounts(tenant)
+    assert accounts is not None
+    return accounts.figures.present
 
 
 def test_a_batch_that_comes_twice_counts_once(projector: Counting, usage: UsageStore) -> None:
@@ -239,10 +198,11 @@ def test_a_count_costs_the_same_however_many_jobs_there_were(
     for n in range(2 * OPEN_MINUTES):
         projector.handle([stream.write(f"j{n}", State.PENDING, now[0])])
         now[0] += 60
-    account, _ = usage.account("acme")
-    assert account is not None
-    assert 2 * OPEN_MINUTES == account.present.waiting
-    assert OPEN_MINUTES + 1 >= len(usage.minutes("acme", account.closed_minute + 1))
+    accounts, _ = usage.accounts("acme")
+    assert accounts is not None
+    assert 2 * OPEN_MINUTES == accounts.figures.present.waiting
+    assert {State.PENDING: 2 * OPEN_MINUTES} == accounts.jobs.present.counts.by_state()
+    assert OPEN_MINUTES + 1 >= len(usage.minutes("acme", accounts.first_open))
 
 
 def deliveries(batches: int, dice: random.Random) -> Iterator[int]:
@@ -254,7 +214,7 @@ def deliveries(batches: int, dice: random.Random) -> Iterator[int]:
 @given(seed=st.integers(0, 10_000))
 def test_whatever_the_order_the_figures_are_those_of_all_changes(seed: int) -> None:
     dice = random.Random(seed)
-    account, stored = Account.new(MINUTE), dict[int, dict[int, Use]]()
+    account, stored = Account.new(Figures(), MINUTE), dict[int, dict[int, Use]]()
     batches = [
         (MINUTE + 20 * n + dice.randrange(20), Use(dice.randrange(9), dice.randrange(99)))
         for n in range(dice.randrange(1, 20))

@@ -6,7 +6,7 @@ from typing import Any
 
 from joblane.aws.job_items import HEAD, tenant_of
 from joblane.aws.table import Row, decoded
-from joblane.job.lifecycle import NOT_RUNNING, State
+from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
 from joblane.queue.activity import Change, kind_of
 
@@ -24,9 +24,8 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
     before, after = _state(old), _state(new)
     # Of a group, its members are counted, and itself while it waits for its run_at.
     kind = None if after is None or "group" in new else kind_of(before, after)
-    waiting = (after in NOT_RUNNING) - (before in NOT_RUNNING)
     output_bytes = max(0, new.get("output_bytes", 0) - old.get("output_bytes", 0))
-    if kind is None and not waiting and not output_bytes:
+    if kind is None and before is after and not output_bytes:
         return None
     queue, items = _queue_and_items(new or old)
     return Change(
@@ -37,8 +36,9 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
         waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
-        waiting=waiting,
         output_bytes=output_bytes,
+        before=before,
+        after=after,
     )
 
 

@@ -1,11 +1,13 @@
-"""Adapter for the `counters` table: what limits of a tenant bound, by tenant and minute.
+"""Adapter for the `counters` table: figures of a tenant and its jobs by state, by minute.
 
 The items of a tenant lie beside those of its queues (`joblane.aws.counters`), in a series of its
-name. Its account has the minute 0.
+name. Its accounts have the minute 0. An item of a minute has attributes `b<sequence>` with the
+figures of a batch, and `c<sequence>` with its counts by state, which earlier versions ignore.
 """
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.queue.usage import USE_TTL_S, Account, Figures, Use
+from joblane.queue.state_counts import StateCounts
+from joblane.queue.usage import USE_TTL_S, Account, Accounts, Figures, Jobs, Use
 
 ACCOUNT_TTL_S = 400 * 86_400
 """An account expires after this time without a change: longer than a job waits."""
@@ -18,14 +20,26 @@ class Recounted(Exception):
 class UsageStore(Store):
     """Reads and writes the counts of tenants."""
 
-    def put(self, tenant: str, minute: int, sequence: int, use: Use) -> None:
-        """Store the counts of one batch, as `joblane.aws.counters.CounterStore.put` does."""
-        self._table.update(
-            _key(tenant, minute),
-            f"SET #b{sequence:x} = :use, #expires_at = :expires",
-            use=use.encode(),
-            expires=minute * 60 + USE_TTL_S,
-        )
+    def put(
+        self,
+        tenant: str,
+        minute: int,
+        use: tuple[int, Use] | None,
+        states: tuple[int, StateCounts] | None,
+    ) -> None:
+        """Store the counts of one batch, as `joblane.aws.counters.CounterStore.put` does.
+
+        Each has a first sequence number of its own: a version that counts more changes must replace
+        what another one has counted of the same batch.
+        """
+        parts, values = ["#expires_at = :expires"], Row(expires=minute * 60 + USE_TTL_S)
+        if use is not None:
+            parts.append(f"#b{use[0]:x} = :use")
+            values["use"] = use[1].encode()
+        if states is not None:
+            parts.append(f"#c{states[0]:x} = :states")
+            values["states"] = states[1].encode()
+        self._table.update(_key(tenant, minute), f"SET {', '.join(parts)}", **values)
 
     def minutes(self, tenant: str, since: int) -> dict[int, Use]:
         """Read the counts from the minute `since` on, strongly consistent, by minute."""
@@ -37,32 +51,40 @@ class UsageStore(Store):
             for name, value in row.items():
                 if name.startswith("b"):
                     total.add(Use.decode(value))
+                elif name.startswith("c"):
+                    total.add(Use(states=StateCounts.decode(value)))
         return found
 
-    def account(self, tenant: str) -> tuple[Account | None, int]:
-        """Read the account and its version; (None, 0) if there is none."""
+    def accounts(self, tenant: str) -> tuple[Accounts | None, int]:
+        """Read the accounts and their version; (None, 0) if there are none."""
         row = self._table.get(_key(tenant, 0))
-        return (None, 0) if row is None else (_account(row), row["version"])
+        return (None, 0) if row is None else (_accounts(row), row["version"])
 
-    def store(self, tenant: str, account: Account, over: int) -> None:
-        """Store an account over the version `over`, which is 0 if there is none.
+    def store(self, tenant: str, accounts: Accounts, over: int) -> None:
+        """Store accounts over the version `over`, which is 0 if there are none.
 
             projector A                  counters                   projector B
             put 12:01, b7  ----------->
-            reads account 3, 12:01
+            reads accounts 3, 12:01
                                                            <------  put 12:01, b9
-                                                           <------  reads account 3, 12:01
-                                         account 4         <------  store over 3
+                                                           <------  reads accounts 3, 12:01
+                                         accounts 4        <------  store over 3
             store over 3  ------------>  refused: would not have b9
 
         Raises Recounted.
         """
-        closed, present = account.closed, account.present
+        figures, jobs = accounts.figures, accounts.jobs
+        closed, present = figures.closed, figures.present
         values: Row = {
-            "closed": [account.closed_minute, closed.waiting, closed.day, closed.output_bytes],
-            "present": [account.at_minute, present.waiting, present.day, present.output_bytes],
+            "closed": [figures.closed_minute, closed.waiting, closed.day, closed.output_bytes],
+            "present": [figures.at_minute, present.waiting, present.day, present.output_bytes],
+            "jobs": {
+                "closed": [jobs.closed_minute, jobs.closed.counts.encode()],
+                "present": [jobs.at_minute, jobs.present.counts.encode()],
+                "counted": accounts.counted_ms,
+            },
             "next": over + 1,
-            "expires": account.at_minute * 60 + ACCOUNT_TTL_S,
+            "expires": figures.at_minute * 60 + ACCOUNT_TTL_S,
         }
         holds = "attribute_not_exists(#version)"
         if over:
@@ -70,7 +92,7 @@ class UsageStore(Store):
         try:
             self._table.update(
                 _key(tenant, 0),
-                "SET #closed = :closed, #present = :present, #version = :next,"
+                "SET #closed = :closed, #present = :present, #jobs = :jobs, #version = :next,"
                 " #expires_at = :expires",
                 holds,
                 **values,
@@ -83,7 +105,20 @@ def _key(tenant: str, minute: int) -> Row:
     return {"series": tenant, "at_minute": minute}
 
 
-def _account(row: Row) -> Account:
+def _accounts(row: Row) -> Accounts:
     closed_minute, *closed = row["closed"]
     at_minute, *present = row["present"]
-    return Account(closed_minute, Figures(*closed), Figures(*present), at_minute)
+    figures = Account(closed_minute, Figures(*closed), Figures(*present), at_minute)
+    jobs = row.get("jobs")  # an earlier version stores none, and keeps those that are there
+    if jobs is None:
+        return Accounts(figures, Account(closed_minute, Jobs(), Jobs(), at_minute))
+    return Accounts(figures, _jobs(jobs), jobs.get("counted"))
+
+
+def _jobs(row: Row) -> Account[Jobs]:
+    (closed_minute, closed), (at_minute, present) = row["closed"], row["present"]
+    return Account(closed_minute, _decoded(closed), _decoded(present), at_minute)
+
+
+def _decoded(text: str) -> Jobs:
+    return Jobs(StateCounts.decode(text))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Literal
 
-from joblane.job.lifecycle import State
+from joblane.job.lifecycle import NOT_RUNNING, State
 
 Kind = Literal["submitted", "started", "completed", "failed", "retried"]
 
@@ -33,7 +33,7 @@ class Change:
     tenant: str
     queue: str
     kind: Kind | None
-    """None: it counts for the limits of the tenant only."""
+    """None: it counts for the figures of the tenant only."""
     items: int
     minute: int
     """Of DynamoDB's clock: Unix seconds over 60."""
@@ -41,10 +41,17 @@ class Change:
     """Sequence number in the stream; grows within a shard."""
     waited_ms: int = 0
     """Of a start: time since the job was ready to start."""
-    waiting: int = 0
-    """1 if the job began to wait, -1 if it stopped."""
     output_bytes: int = 0
     """Of the end of an attempt: its output."""
+    before: State | None = None
+    """The job's state until then; None for a new one."""
+    after: State | None = None
+    """Its state since; None if it was deleted."""
+
+    @property
+    def waiting(self) -> int:
+        """1 if the job began to wait, -1 if it stopped."""
+        return (self.after in NOT_RUNNING) - (self.before in NOT_RUNNING)
 
 
 @dataclass(slots=True)

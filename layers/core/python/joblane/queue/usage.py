@@ -1,4 +1,4 @@
-"""Usage by tenant: the jobs that wait, and the output of the day, counted from changes of jobs.
+"""Usage by tenant: waiting jobs, output of the day, jobs by state, counted from changes of jobs.
 
 Changes are added up by minute, like the activity of queues. A minute that no batch of changes can
 belong to any more is closed: it is added to a sum, so that a count reads the open minutes only,
@@ -6,11 +6,12 @@ however many jobs there were.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from joblane.deployment.limits import Limit, TenantLimits
 from joblane.queue.activity import Change
+from joblane.queue.state_counts import StateCounts
 
 OPEN_MINUTES: Final = 75
 """Minutes after which a minute is closed. The projector gives up changes after an hour."""
@@ -35,20 +36,25 @@ class Use:
     """Jobs that began to wait, minus those that stopped."""
     output_bytes: int = 0
     """Output of the attempts that ended."""
+    states: StateCounts = field(default_factory=StateCounts)
+    """How the numbers of jobs by state change. Stored beside the others, not with them: readers of
+    earlier versions expect two figures."""
 
     def add(self, other: "Use") -> None:
         """Add another one to this one."""
         self.waiting += other.waiting
         self.output_bytes += other.output_bytes
+        self.states = self.states.plus(other.states)
 
     def encode(self) -> str:
-        """Encode for the table: the figures in the order of the fields."""
-        return " ".join(map(str, astuple(self)))
+        """Encode the figures for the table, without the states."""
+        return f"{self.waiting} {self.output_bytes}"
 
     @classmethod
     def decode(cls, text: str) -> "Use":
         """Inverse of `encode`."""
-        return cls(*map(int, text.split()))
+        waiting, output_bytes = map(int, text.split())
+        return cls(waiting, output_bytes)
 
 
 def fold_use(changes: Iterable[Change]) -> dict[tuple[str, int], tuple[int, Use]]:
@@ -95,43 +101,108 @@ class Figures:
         return self.output_bytes // MEBIBYTE if self.day == now_ms // _DAY_MS else 0
 
 
+class Total(Protocol):
+    """What the use of minutes adds up to."""
+
+    def plus(self, minute: int, use: Use) -> Self:
+        """Add the use of a later minute."""
+        ...
+
+    def none_below_zero(self) -> Self:
+        """Correct numbers that cannot be."""
+        ...
+
+
+ATotal = TypeVar("ATotal", bound=Total)
+
+
 @dataclass(frozen=True, slots=True)
-class Account:
-    """The counts of a tenant."""
+class Account(Generic[ATotal]):
+    """A total of a tenant, that of its closed minutes and that of all."""
 
     closed_minute: int
     """Unix seconds over 60; the minutes up to this one are in `closed`."""
-    closed: Figures
-    present: Figures
-    """Those of all minutes together."""
+    closed: ATotal
+    present: ATotal
+    """That of all minutes together."""
     at_minute: int
-    """When they were counted."""
+    """When it was counted."""
 
     @classmethod
-    def new(cls, now_minute: int) -> "Account":
-        """The counts of a tenant that has none."""
+    def new(cls, nothing: ATotal, now_minute: int) -> Self:
+        """The account of a tenant that has none."""
         closed = now_minute - OPEN_MINUTES - 1
-        return cls(closed, Figures(), Figures(), closed)
+        return cls(closed, nothing, nothing, closed)
 
-    def at(self, now_minute: int) -> "Account":
+    def at(self, now_minute: int) -> Self:
         """Close all of its minutes if it is old enough; those to add begin after them.
 
         Their counts may have expired in the table.
         """
         if now_minute - self.at_minute <= OPEN_MINUTES:
             return self
-        return Account(self.at_minute, self.present, self.present, self.at_minute)
+        return type(self)(self.at_minute, self.present, self.present, self.at_minute)
 
-    def counted(self, minutes: Mapping[int, Use], now_minute: int) -> "Account":
+    def counted(self, minutes: Mapping[int, Use], now_minute: int) -> Self:
         """Count the minutes after `closed_minute`, and close those that are old enough."""
         closed, present = self.closed, self.closed
         closed_minute = max(self.closed_minute, now_minute - OPEN_MINUTES - 1)
         for minute, use in sorted(minutes.items()):
+            if minute <= self.closed_minute:
+                continue
             present = present.plus(minute, use)
             if minute <= closed_minute:
                 closed = present.none_below_zero()
                 present = closed
-        return Account(closed_minute, closed, present.none_below_zero(), now_minute)
+        return type(self)(closed_minute, closed, present.none_below_zero(), now_minute)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The jobs of a tenant by state, as a total."""
+
+    counts: StateCounts = field(default_factory=StateCounts)
+
+    def plus(self, _minute: int, use: Use) -> "Jobs":
+        """Add the use of a later minute."""
+        return Jobs(self.counts.plus(use.states))
+
+    def none_below_zero(self) -> "Jobs":
+        """Correct numbers that cannot be."""
+        return Jobs(self.counts.none_below_zero())
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The accounts of a tenant.
+
+    A function of an earlier version stores the first one only; the other one then has fewer closed
+    minutes, and is counted from its own.
+    """
+
+    figures: Account[Figures]
+    jobs: Account[Jobs]
+    counted_ms: int | None = None
+    """When `jobs` was counted; None before it ever was."""
+
+    @classmethod
+    def new(cls, now_minute: int) -> "Accounts":
+        """The accounts of a tenant that has none."""
+        return cls(Account.new(Figures(), now_minute), Account.new(Jobs(), now_minute))
+
+    def at(self, now_minute: int) -> "Accounts":
+        """As `Account.at`, of each."""
+        return Accounts(self.figures.at(now_minute), self.jobs.at(now_minute), self.counted_ms)
+
+    @property
+    def first_open(self) -> int:
+        """The first minute that is not closed in both."""
+        return min(self.figures.closed_minute, self.jobs.closed_minute) + 1
+
+    def counted(self, minutes: Mapping[int, Use], now_ms: int) -> "Accounts":
+        """Count the minutes from `first_open` on, at a time in Unix milliseconds."""
+        now = now_ms // 60_000
+        return Accounts(self.figures.counted(minutes, now), self.jobs.counted(minutes, now), now_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 A batch of the stream becomes one write for each tenant, queue and minute in it. When a batch is
 delivered again, its writes replace those of the first delivery (`joblane.aws.counters`).
 
-What limits of tenants bound is written by tenant and minute in the same way, and then added up for
-each tenant in the batch.
+What limits of tenants bound, and jobs by state, are written by tenant and minute in the same way,
+and then added up for each tenant in the batch.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from joblane.aws.counters import CounterStore
 from joblane.aws.job_stream import read_record
 from joblane.aws.usage import Recounted, UsageStore
 from joblane.queue.activity import Change, fold
-from joblane.queue.usage import Account, fold_use
+from joblane.queue.state_counts import fold_states
+from joblane.queue.usage import Accounts, fold_use
 from joblane.service.log import Log
 
 TRIES = 10
@@ -59,12 +60,13 @@ class Counting:
         self.log.info("counted", changes=len(changes), counters=len(counters))
         return len(counters)
 
-    def _count_use(self, changes: Iterable[Change]) -> None:
+    def _count_use(self, changes: Sequence[Change]) -> None:
         """Store what the changes add to the figures of tenants, and count those anew."""
-        found = fold_use(changes)
-        for (tenant, minute), (sequence, use) in found.items():
-            self.usage.put(tenant, minute, sequence, use)
-        for tenant in sorted({tenant for tenant, _ in found}):
+        uses, states = fold_use(changes), fold_states(changes)
+        places = {**uses, **states}
+        for place in places:
+            self.usage.put(*place, uses.get(place), states.get(place))
+        for tenant in sorted({tenant for tenant, _ in places}):
             self._recount(tenant)
 
     def _recount(self, tenant: str) -> None:
@@ -73,12 +75,13 @@ class Counting:
         Every batch does this after its own writes, so the last one to store has seen all of them.
         """
         for left in reversed(range(TRIES)):
-            stored, version = self.usage.account(tenant)
-            now = int(self.clock()) // 60
-            account = (stored or Account.new(now)).at(now)
-            minutes = self.usage.minutes(tenant, account.closed_minute + 1)
+            stored, version = self.usage.accounts(tenant)
+            now_ms = int(self.clock() * 1000)
+            now = now_ms // 60_000
+            accounts = (stored or Accounts.new(now)).at(now)
+            minutes = self.usage.minutes(tenant, accounts.first_open)
             try:
-                self.usage.store(tenant, account.counted(minutes, now), version)
+                self.usage.store(tenant, accounts.counted(minutes, now_ms), version)
             except Recounted:
                 if not left:
                     raise

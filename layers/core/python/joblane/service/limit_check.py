@@ -90,11 +90,11 @@ class LimitCheck:
         if known is not None and now_ms - known.read_ms < oldest_ms:
             return known
         try:
-            account, _ = self.usage.account(tenant)
+            accounts, _ = self.usage.accounts(tenant)
         except (BotoCoreError, ClientError):
             self.log.exception("limits are not checked: the figures cannot be read", tenant=tenant)
-            account = None
-        figures = Figures() if account is None else account.present
+            accounts = None
+        figures = Figures() if accounts is None else accounts.figures.present
         known = self._known[tenant] = _Known(figures, now_ms)
         return known
 

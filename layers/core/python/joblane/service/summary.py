@@ -11,6 +11,7 @@ from joblane.contract.principal import Principal
 from joblane.contract.status import (
     AgentCounts,
     Caller,
+    JobCounts,
     LimitView,
     LinkView,
     PriceView,
@@ -20,8 +21,9 @@ from joblane.deployment.limits import LIMITS, Limit, Limits
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 from joblane.job.lease import Heartbeat
+from joblane.job.lifecycle import State
 from joblane.queue.access import open_queues
-from joblane.queue.usage import Account
+from joblane.queue.usage import Accounts
 
 PER_SHARD = 25
 """Agents of each of the 16 partitions that are read: 400 in all, however many there are."""
@@ -54,7 +56,7 @@ class Summaries:
         queues = frozenset(open_queues(self.queues, who.tenant))
         with self.pool(SHARDS) as pool:
             agents, more = self.agents.sample(PER_SHARD, pool)
-        account = None if tenant is None else self.usage.account(tenant)[0]
+        accounts = None if tenant is None else self.usage.accounts(tenant)[0]
         return Summary(
             caller=Caller(
                 kind=who.kind,
@@ -64,8 +66,8 @@ class Summaries:
                 scopes=tuple(scope for scope in SCOPES if scope in who.scopes),
             ),
             now=rfc3339(now_ms),
-            jobs=None,
-            limits=() if tenant is None else tuple(self._limits(tenant, account, now_ms)),
+            jobs=None if accounts is None else count_jobs(accounts),
+            limits=() if tenant is None else tuple(self._limits(tenant, accounts, now_ms)),
             agents=count_agents(
                 (row for row in agents if queues & {*row.queues}), now_ms, more=more
             ),
@@ -75,11 +77,15 @@ class Summaries:
             deployment=self.deployment,
         )
 
-    def _limits(self, tenant: str, account: Account | None, now_ms: int) -> Iterable[LimitView]:
+    def _limits(self, tenant: str, accounts: Accounts | None, now_ms: int) -> Iterable[LimitView]:
         known: dict[Limit, int] = {}
-        if account is not None:
-            known["jobs_waiting"] = account.present.waiting
-            known["output_mb_per_day"] = account.present.output_mb(now_ms)
+        if accounts is not None:
+            figures = accounts.figures.present
+            known["jobs_waiting"] = figures.waiting
+            known["output_mb_per_day"] = figures.output_mb(now_ms)
+            if accounts.counted_ms is not None:
+                by_state = accounts.jobs.present.counts.by_state()
+                known["jobs_running"] = by_state.get(State.ACTIVE, 0)
         limits = self.limits.of(tenant)
         for limit in LIMITS:
             allowed: int = getattr(limits, limit)
@@ -99,3 +105,11 @@ def count_agents(agents: Iterable[Heartbeat], now_ms: int, *, more: bool) -> Age
         cordoned=sum(row.mode is not None for row in alive),
         more=more,
     )
+
+
+def count_jobs(accounts: Accounts) -> JobCounts | None:
+    """Return the jobs of a tenant by state; None if they were never counted."""
+    if accounts.counted_ms is None:
+        return None
+    counted_at = rfc3339(accounts.counted_ms)
+    return JobCounts(counted_at=counted_at, by_state=accounts.jobs.present.counts.by_state())

@@ -1,0 +1,50 @@
+"""The stream of the jobs table, made of heads that a test writes."""
+
+from dataclasses import replace
+from typing import Any
+
+from joblane.aws.job_items import to_item
+from joblane.job.head import Head, submitted
+from joblane.job.lifecycle import State
+from joblane.job.timeline import Step
+from tests.support.jobs import submission
+
+NOON = 1_800_014_400
+NOON_MS = NOON * 1000
+
+
+class Stream:
+    """The stream of the jobs table, as DynamoDB makes it, for a test to deliver."""
+
+    def __init__(self, sequence: int = 0) -> None:
+        """Number records from `sequence` on; those of AWS have some 25 digits."""
+        self._sequence = sequence
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def write(
+        self, job: str, state: State | None, at: int = NOON, tenant: str = "acme", output: int = 0
+    ) -> dict[str, Any]:
+        """The record of a job that was written with this state, or deleted (None)."""
+        self._sequence += 1
+        old = self._known.pop(job, None)
+        stream: dict[str, Any] = {
+            "ApproximateCreationDateTime": float(at),
+            "Keys": {"job_id": {"S": job}, "sk": {"S": "JOB"}},
+            "SequenceNumber": f"{self._sequence:021d}",
+        }
+        if old is not None:
+            stream["OldImage"] = old
+        if state is None:
+            return {"eventName": "REMOVE", "dynamodb": stream}
+        head = _head(job, tenant, state)
+        new = to_item(head, head.spec.model_dump_json(exclude_defaults=True))
+        if output:
+            new["output_bytes"] = {"N": str(output)}
+        stream["NewImage"] = self._known[job] = new
+        return {"eventName": "MODIFY" if old else "INSERT", "dynamodb": stream}
+
+
+def _head(job: str, tenant: str, state: State) -> Head:
+    head = submitted(job, tenant, submission(queue="default"), NOON_MS)
+    step = Step(state, NOON_MS, 1, "x", "agent-1")
+    return replace(head, state=state, timeline=(*head.timeline, step))

@@ -1,0 +1,308 @@
+"""Jobs by state: right however batches come, beside functions of the version before, and cheap."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.projector.handler import Settings, build
+from joblane.aws.clients import Clients
+from joblane.aws.job_stream import read_record
+from joblane.aws.usage import UsageStore
+from joblane.deployment.names import table_name
+from joblane.job.lifecycle import State
+from joblane.queue.activity import Change
+from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
+from joblane.queue.usage import OPEN_MINUTES, Account, Jobs, Use
+from joblane.service.count import Counting
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.job_stream import NOON, Stream
+from tests.support.meter import Meter
+
+MINUTE = NOON // 60
+COUNTERS = table_name(NAME, "counters")
+
+
+@pytest.fixture(name="now")
+def _now() -> list[float]:
+    return [NOON]
+
+
+@pytest.fixture(name="projector")
+def _projector(aws: Cloud, now: list[float]) -> Counting:
+    return build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: now[0])
+
+
+@pytest.fixture(name="usage")
+def _usage(aws: Cloud) -> UsageStore:
+    return UsageStore(aws.clients.make("dynamodb"), COUNTERS)
+
+
+def counted(usage: UsageStore, tenant: str = "acme") -> dict[State, int]:
+    accounts, _ = usage.accounts(tenant)
+    assert accounts is not None
+    return accounts.jobs.present.counts.by_state()
+
+
+def test_every_state_has_a_letter_that_never_changes():
+    """Other versions read them: add letters, and change none."""
+    assert set(State) == set(LETTERS)
+    assert "swparbcfdxekligh" == "".join(LETTERS[state] for state in State)
+    assert len(LETTERS) == len(set(LETTERS.values()))
+
+
+@given(st.dictionaries(st.sampled_from("abcdefgz"), st.integers(-(10**9), 10**9)))
+def test_counts_read_back_and_keep_the_states_of_later_versions(letters: dict[str, int]):
+    read = StateCounts.decode(StateCounts(letters).encode())
+    assert {letter: number for letter, number in letters.items() if number} == read.by_letter
+
+
+def test_a_jobs_life_is_counted_in_each_of_its_states(projector: Counting, usage: UsageStore):
+    stream = Stream()
+    lives: list[list[State | None]] = [
+        [State.SCHEDULED, State.PENDING, State.ACTIVE, State.RETRY, State.ACTIVE, State.DEAD],
+        [State.WAITING, State.PENDING, State.BLOCKED, State.PENDING, State.CANCELLED],
+        [State.PENDING, State.ACTIVE, State.COMPLETED, None],
+    ]
+    for number, life in enumerate(lives):
+        for state in life:
+            projector.handle([stream.write(f"j{number}", state)])
+            assert state is None or 1 == counted(usage)[state]
+    assert {State.DEAD: 1, State.CANCELLED: 1} == counted(usage)
+
+
+def test_a_job_that_expires_is_counted_no_more(projector: Counting, usage: UsageStore):
+    stream = Stream()
+    projector.handle([stream.write(f"j{n}", State.COMPLETED) for n in range(3)])
+    projector.handle([stream.write("j1", None)])
+    assert {State.COMPLETED: 2} == counted(usage)
+
+
+def test_a_batch_that_comes_again_in_other_parts_counts_once(
+    projector: Counting, usage: UsageStore
+):
+    """The second half undoes the first one: its counts replace those of the whole batch."""
+    stream = Stream()
+    batch = [stream.write(f"j{n}", State.PENDING) for n in range(5)]
+    batch += [stream.write(f"j{n}", None) for n in range(5)]
+    for part, left in ((batch[:5], 5), (batch, 0), (batch[:7], 3), (batch[7:], 0)):
+        projector.handle(part)
+        assert ({State.PENDING: left} if left else {}) == counted(usage)
+
+
+def test_a_tenant_has_its_own_jobs(projector: Counting, usage: UsageStore):
+    stream = Stream()
+    projector.handle([stream.write("a", State.PENDING), stream.write("b", State.DEAD, tenant="b")])
+    assert ({State.PENDING: 1}, {State.DEAD: 1}) == (counted(usage), counted(usage, "b"))
+
+
+def test_what_was_counted_stays_after_the_counts_of_its_minutes_have_expired(
+    projector: Counting, usage: UsageStore, now: list[float], aws: Cloud
+):
+    stream = Stream()
+    projector.handle([stream.write(f"j{n}", State.PENDING) for n in range(4)])
+    key = {"series": {"S": "acme"}, "at_minute": {"N": str(MINUTE)}}
+    aws.clients.make("dynamodb").delete_item(TableName=COUNTERS, Key=key)
+    now[0] += 5 * 3600
+    projector.handle([stream.write("late", State.PENDING, int(now[0]))])
+    assert {State.PENDING: 5} == counted(usage)
+
+
+def test_jobs_from_before_the_first_count_make_no_debt(
+    projector: Counting, usage: UsageStore, now: list[float]
+):
+    """Ten jobs that were never counted end and expire: later ones count in full."""
+    stream = Stream()
+    for n in range(10):
+        stream.write(f"old{n}", State.ACTIVE)
+    projector.handle([stream.write(f"old{n}", State.COMPLETED) for n in range(10)])
+    projector.handle([stream.write(f"old{n}", None) for n in range(10)])
+    assert {} == counted(usage)
+    now[0] += OPEN_MINUTES * 60 + 120
+    projector.handle([stream.write("new", State.ACTIVE, int(now[0]))])
+    assert {State.ACTIVE: 1} == counted(usage)
+
+
+class Earlier:
+    """The function `projector` of the version before jobs were counted by state."""
+
+    def __init__(self, aws: Cloud) -> None:
+        self._client = aws.clients.make("dynamodb")
+
+    def read(self) -> tuple[list[int], list[int], int]:
+        """Unpack the account as it does."""
+        (row,) = [row for row in self._rows() if row["at_minute"] == {"N": "0"}]
+        closed = [int(entry["N"]) for entry in row["closed"]["L"]]
+        present = [int(entry["N"]) for entry in row["present"]["L"]]
+        assert 4 == len(closed) == len(present)
+        return closed, present, int(row["version"]["N"])
+
+    def minutes(self) -> dict[int, list[int]]:
+        """Add up the figures of minutes as it does: attributes that begin with b."""
+        found: dict[int, list[int]] = {}
+        for row in self._rows():
+            for name, value in row.items():
+                if name.startswith("b"):
+                    waiting, output = map(int, value["S"].split())
+                    total = found.setdefault(int(row["at_minute"]["N"]), [0, 0])
+                    total[0] += waiting
+                    total[1] += output
+        return found
+
+    def store(self, closed: list[int], present: list[int], version: int) -> None:
+        """Store the account as it does: other attributes stay."""
+        values = {":closed": closed, ":present": present}
+        encoded: dict[str, Any] = {
+            name: {"L": [{"N": str(n)} for n in figures]} for name, figures in values.items()
+        }
+        self._client.update_item(
+            TableName=COUNTERS,
+            Key={"series": {"S": "acme"}, "at_minute": {"N": "0"}},
+            UpdateExpression="SET closed = :closed, present = :present, version = :next",
+            ExpressionAttributeValues={**encoded, ":next": {"N": str(version + 1)}},
+        )
+
+    def _rows(self) -> list[Any]:
+        return self._client.query(
+            TableName=COUNTERS,
+            KeyConditionExpression="series = :series",
+            ExpressionAttributeValues={":series": {"S": "acme"}},
+        )["Items"]
+
+
+def test_the_version_before_reads_what_this_one_writes(projector: Counting, aws: Cloud):
+    stream = Stream()
+    batch = [stream.write(f"j{n}", State.PENDING) for n in range(3)]
+    projector.handle([*batch, stream.write("j0", State.ACTIVE)])
+    earlier = Earlier(aws)
+    assert {MINUTE: [2, 0]} == earlier.minutes()
+    closed, present, version = earlier.read()
+    assert (0, MINUTE, 2, 1) == (closed[1], *present[:2], version)
+
+
+def test_this_version_goes_on_with_the_account_of_the_one_before(
+    projector: Counting, usage: UsageStore, aws: Cloud
+):
+    earlier = Earlier(aws)
+    earlier.store([MINUTE - 80, 7, 0, 0], [MINUTE, 7, 0, 0], 0)
+    accounts, _ = usage.accounts("acme")
+    assert accounts is not None
+    assert accounts.counted_ms is None
+    projector.handle([Stream().write("a", State.PENDING)])
+    assert {State.PENDING: 1} == counted(usage)
+    assert 8 == earlier.read()[1][1]
+
+
+def test_what_the_version_before_stores_in_between_takes_nothing_away(
+    projector: Counting, usage: UsageStore, aws: Cloud, now: list[float]
+):
+    """It closes minutes of the figures; those of the states are closed by this version only."""
+    stream, earlier = Stream(), Earlier(aws)
+    projector.handle([stream.write(f"j{n}", State.PENDING) for n in range(3)])
+    now[0] += (OPEN_MINUTES - 5) * 60
+    projector.handle([stream.write("j3", State.PENDING, int(now[0]))])
+    _, present, version = earlier.read()
+    now[0] += 7 * 60
+    minute = int(now[0]) // 60
+    earlier.store([minute - OPEN_MINUTES - 1, 3, 0, 0], [minute, *present[1:]], version)
+    projector.handle([stream.write("k", State.DEAD, int(now[0]))])
+    assert {State.PENDING: 4, State.DEAD: 1} == counted(usage)
+    assert 4 == earlier.read()[1][1]
+
+
+def test_a_batch_that_both_versions_count_counts_once(
+    projector: Counting, usage: UsageStore, aws: Cloud
+):
+    """Its first change is no change of a figure: the version before counts from the second one."""
+    stream = Stream()
+    stream.write("a", State.DEAD)
+    batch = [stream.write("a", State.DISMISSED), stream.write("b", State.PENDING)]
+    second = int(batch[1]["dynamodb"]["SequenceNumber"])
+    aws.clients.make("dynamodb").put_item(
+        TableName=COUNTERS,
+        Item={
+            "series": {"S": "acme"},
+            "at_minute": {"N": str(MINUTE)},
+            f"b{second:x}": {"S": "1 0"},
+        },
+    )
+    projector.handle(batch)
+    accounts, _ = usage.accounts("acme")
+    assert accounts is not None
+    assert 1 == accounts.figures.present.waiting
+    assert {State.PENDING: 1, State.DISMISSED: 1} == counted(usage)
+
+
+def changes_of(dice: random.Random) -> Iterator[Change]:
+    """The stream of some jobs whose states change at random, over up to three hours."""
+    stream, states = Stream(), dict[int, State | None]()
+    step_s = dice.choice((20, 60))
+    for n in range(dice.randrange(1, 180)):
+        job = dice.randrange(6)
+        gone = states.get(job) is not None and dice.random() < 0.2
+        states[job] = None if gone else dice.choice(list(State))
+        change = read_record(stream.write(str(job), states[job], NOON + step_s * n))
+        if change is not None:
+            yield change
+
+
+class Deliveries:
+    """Counts batches as the projector does, which dies now and then."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+        self._stored: dict[int, dict[int, StateCounts]] = {}
+        self.account = Account.new(Jobs(), MINUTE)
+
+    def deliver(self, batch: list[Change], depth: int = 3) -> None:
+        """Deliver a batch until it is counted, in halves if a call dies."""
+        if depth and len(batch) > 1 and self._dice.random() < 0.5:
+            self._write(batch, self._dice.randrange(4))
+            self.deliver(batch[: len(batch) // 2], depth - 1)
+            self.deliver(batch[len(batch) // 2 :], depth - 1)
+            return
+        for _ in range(self._dice.choice((1, 1, 2))):
+            self._write(batch)
+            now = max([self.account.at_minute, *self._stored])
+            uses = {minute: _sum(each.values()) for minute, each in self._stored.items()}
+            self.account = self.account.at(now).counted(uses, now)
+
+    def _write(self, batch: list[Change], writes: int | None = None) -> None:
+        for (_, minute), (sequence, counts) in list(fold_states(batch).items())[:writes]:
+            self._stored.setdefault(minute, {})[sequence] = counts
+
+
+@given(seed=st.integers(0, 10_000))
+def test_however_batches_are_cut_and_repeated_and_calls_die_every_job_counts_once(seed: int):
+    dice = random.Random(seed)
+    changes, deliveries, batch = list(changes_of(dice)), Deliveries(dice), dice.randrange(1, 20)
+    for start in range(0, len(changes), batch):
+        deliveries.deliver(changes[start : start + batch])
+    last = Counter(change.after for change in changes)
+    last.subtract(change.before for change in changes)
+    del last[None]
+    assert +last == deliveries.account.present.counts.by_state()
+
+
+def _sum(counts: Iterable[StateCounts]) -> Use:
+    total = Use()
+    for each in counts:
+        total.add(Use(states=each))
+    return total
+
+
+def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[float]):
+    """A shard delivers twelve batches a minute: each writes two counters and the accounts."""
+    meter, session = Meter(), new_session()
+    meter.attach(session, aws.clients.make("dynamodb"))
+    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    projector, stream = build(settings, Clients(session), lambda: now[0]), Stream(10**25)
+    for batch in range(12):
+        jobs = [f"j{batch}-{n}" for n in range(3)]
+        lives: tuple[State | None, ...] = (State.PENDING, State.ACTIVE, State.COMPLETED, None)
+        projector.handle([stream.write(job, state) for state in lives for job in jobs])
+    assert 36 == meter.write_units
