@@ -1,7 +1,96 @@
-/** Placeholder. */
-import { Head } from '../parts.js';
-import { html } from '../view.js';
+/** One group: the job of each agent, with its state, its end, and the way to its output. */
 
-export default function Page() {
-  return html`<${Head} title="group" />`;
+import { call, path } from '../api.js';
+import { ENDED, hasEnded, nameOf } from '../job-actions.js';
+import { Badge, Copy, Empty, Failure, Facts, Head, Id, Loading, Section, Span, Table, Time } from '../parts.js';
+import { usePoll } from '../poll.js';
+import { href } from '../router.js';
+import { html, useRef } from '../view.js';
+import { Actions } from './job-buttons.js';
+
+/** @typedef {import('../types').Member} Member */
+/** @typedef {import('../types').GroupPage} GroupPage */
+
+const PAGE = 100;
+
+/** Members that are shown; groups have at most some thousands. */
+const MOST = 2000;
+
+/** @param {Member} member */
+const failed = (member) => ENDED.includes(member.state ?? '') && member.state !== 'completed';
+
+/** Which members are shown: name in the address, title, and which. @type {[string, string, (member: Member) => boolean][]} */
+const VIEWS = [
+  ['', 'All', () => true],
+  ['failed', 'Not completed', failed],
+  ['open', 'Not ended', (member) => member.state !== null && !ENDED.includes(member.state)],
+  ['completed', 'Completed', (member) => member.state === 'completed'],
+];
+
+/** @type {import('../parts.js').Column<Member>[]} */
+const COLUMNS = [
+  { name: 'Agent', cell: (member) => (member.id ? html`<a href=${href(['jobs', member.id])}>${member.agent}</a>` : member.agent) },
+  { name: 'State', cell: (member) => (member.state ? html`<${Badge} state=${member.state} />` : html`<span class="none">expired</span>`) },
+  { name: 'Exit code', className: 'number', cell: (member) => member.exit_code ?? html`<span class="none">–</span>` },
+  { name: 'Reason', className: 'wide', cell: (member) => member.reason },
+  { name: 'Attempt', className: 'number minor', cell: (member) => member.attempt || html`<span class="none">–</span>` },
+  { name: 'Started', className: 'number minor', cell: (member) => html`<${Time} at=${member.started_at} />` },
+  { name: 'Took', className: 'number', cell: (member) => html`<${Span} from=${member.started_at} to=${member.ended_at} />` },
+];
+
+/**
+ * @param {string} id
+ * @param {AbortSignal} signal
+ */
+async function readGroup(id, signal) {
+  /** @type {Member[]} */
+  const members = [];
+  /** @type {string | null} */
+  let next = null;
+  for (;;) {
+    /** @type {GroupPage} */
+    const page = await call('GET', path`v1/groups/${id}`, { query: { limit: PAGE, next }, signal });
+    members.push(...page.entries);
+    next = page.next;
+    if (!next || members.length >= MOST) return { group: page.group, members, more: next !== null };
+  }
+}
+
+/** @param {{ route: import('../router.js').Route }} props */
+export default function Page({ route }) {
+  const id = route.path[1] ?? '';
+  const every = useRef(3000);
+  const { data, error, refresh } = usePoll((signal) => readGroup(id, signal), every.current, [id]);
+  if (!data) {
+    return html`<${Head} title=${`Group ${id}`} />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+  }
+  const { group, members, more } = data;
+  every.current = hasEnded(group) ? 15_000 : Math.max(3000, members.length * 10);
+  const name = route.query.get('members') ?? '';
+  const shows = VIEWS.find(([each]) => each === name)?.[2] ?? (() => true);
+  const shown = members.filter(shows);
+  const done = members.filter((member) => ENDED.includes(member.state ?? '')).length;
+  return html`
+    <${Head} title=${nameOf(group, 90)} about=${html`<${Badge} state=${group.state} /> <${Id} text=${group.id} /><${Copy} text=${group.id} what="the id" />`}>
+      <${Actions} job=${group} refresh=${refresh} />
+    <//>
+    ${error && html`<${Failure} error=${error} retry=${refresh} />`}
+    <section class="panel why"><p role="status">${group.reason}</p>
+      ${!hasEnded(group) && members.length > 0 && html`<p><progress max=${members.length} value=${done} aria-label="Members that have ended"></progress> ${done} of ${group.members ?? members.length} have ended</p>`}</section>
+    <${Section} title="Group"><${Facts} entries=${[
+      ['Target', html`<code>${group.target}</code>`],
+      ['Members', group.members ?? 'not chosen yet'],
+      ['At once', group.max_concurrency ?? 'all'],
+      ['Failures before it stops', group.max_failures],
+      ['Created', html`<${Time} at=${group.created_at} />`],
+      ['Took', html`<${Span} from=${group.created_at} to=${group.ended_at} />`],
+      ['Specification', html`<a href=${href(['jobs', group.id])}>As a job</a>`],
+    ]} /><//>
+    <div class="tabs" role="navigation" aria-label="Members by state">${VIEWS.map(([each, title, fits]) => html`<a key=${each} href=${href(['groups', id], { members: each })}
+      aria-current=${name === each ? 'page' : undefined}>${title} <span class="count">${members.filter(fits).length}</span></a>`)}</div>
+    <${Section} title=${`${shown.length} ${shown.length === 1 ? 'member' : 'members'}`}>
+      ${!shown.length && html`<${Empty}><p>${members.length ? 'No member is in this state.' : 'Its agents are chosen when it starts.'}</p><//>`}
+      ${shown.length > 0 && html`<${Table} caption="Members" columns=${COLUMNS} rows=${shown} id=${(/** @type {Member} */ member) => member.agent} />`}
+      ${more && html`<p class="about">These are the first ${MOST}.</p>`}
+    <//>`;
 }

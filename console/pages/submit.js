@@ -1,7 +1,171 @@
-/** Placeholder. */
-import { Head } from '../parts.js';
-import { html } from '../view.js';
+/** Submit a job: a form, the request that it makes, and which queue would take it. */
 
-export default function Page() {
-  return html`<${Head} title="submit" />`;
+import { ApiError, call, path } from '../api.js';
+import { say } from '../dialogs.js';
+import { valueOf } from '../fields.js';
+import { Copy, Failure, Head, Loading, Section } from '../parts.js';
+import { usePoll } from '../poll.js';
+import { go, href } from '../router.js';
+import { can } from '../session.js';
+import { specificationOf } from '../submission.js';
+import { controlOf, EMPTY, fieldsOf, formOf } from '../submit-form.js';
+import { utc, zone } from '../time.js';
+import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js';
+
+/** @typedef {import('../submit-form.js').Form} Form */
+/** @typedef {import('../submit-form.js').Wrong} Wrong */
+/** @typedef {import('../types').Job} Job */
+
+/** What a field needs. @typedef {{ form: Form, set: (change: Partial<Form>) => void, wrong: readonly Wrong[] }} Editing */
+
+/** @param {{ route: import('../router.js').Route }} props */
+export default function Page({ route }) {
+  const from = route.query.get('from') ?? '';
+  const { data, error, refresh } = usePoll(
+    async (signal) => (from ? /** @type {Promise<Job>} */ (call('GET', path`v1/jobs/${from}`, { signal })) : null), 0, [from]);
+  if (!can('jobs.submit')) return html`<${Head} title="New job" /><p>Your role may not submit jobs.</p>`;
+  if (from && !data) return html`<${Head} title="New job" />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+  return html`<${Submit} key=${from} from=${data} />`;
+}
+
+/** @param {{ from: Job | null }} props */
+function Submit({ from }) {
+  const inUtc = useStore(utc);
+  const [form, setForm] = useState(() => (from ? formOf(specificationOf(from), Date.now()) : EMPTY));
+  const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
+  const [busy, setBusy] = useState(false);
+  const { fields, wrong: unfit } = useMemo(() => fieldsOf(form, inUtc), [form, inUtc]);
+  const body = JSON.stringify(fields, null, 2);
+  const key = useRef({ body: '', id: '' });
+  const top = useRef(/** @type {HTMLDivElement | null} */ (null));
+  useEffect(() => {
+    if (refused) top.current?.scrollIntoView({ block: 'nearest' });
+  }, [refused]);
+  const wrong = [...unfit, ...(refused?.errors ?? []).map((each) => ({ field: controlOf(each.field, form), problem: `${each.field} ${each.problem}` }))];
+  const set = (/** @type {Partial<Form>} */ change) => setForm((before) => ({ ...before, ...change }));
+  /** @param {Event} event */
+  const submit = async (event) => {
+    event.preventDefault();
+    if (unfit.length || busy) return;
+    // The same request again, after an error, is the same job: it may have been accepted.
+    if (key.current.body !== body) key.current = { body, id: crypto.randomUUID() };
+    setBusy(true);
+    try {
+      const made = await call('POST', 'v1/jobs', { body: fields, headers: { 'Idempotency-Key': key.current.id } });
+      say(made.admission === 'coalesced' ? 'No new job: the key is full, and this job stands for it' : 'Job submitted');
+      go(href(['jobs', made.id]));
+    } catch (caught) {
+      setRefused(caught instanceof ApiError ? caught : new ApiError(0, { detail: String(caught) }));
+    }
+    setBusy(false);
+  };
+  /** @type {Editing} */
+  const editing = { form, set, wrong };
+  return html`
+    <${Head} title="New job" about=${from && html`As <a href=${href(['jobs', from.id])}>${from.name ?? from.id}</a>, with changes`} />
+    <div ref=${top}>${refused && html`<${Failure} error=${refused} />`}</div>
+    <form class="submit" onSubmit=${submit} novalidate>
+      <div class="stack">
+        <${Section} title="What runs"><${What} ...${editing} /><//>
+        <${Section} title="Where and when"><div class="fields">
+          <${Text} ...${editing} field="name" label="Name" hint="for people; several jobs may have the same" />
+          <${Pick} ...${editing} field="priority" label="Priority" options=${['high', 'default', 'low']} />
+          <${Text} ...${editing} field="queue" label="Queue" hint="empty: the queues’ filters choose" />
+          <${Text} ...${editing} field="run_at" type="datetime-local" label=${`Earliest start (${zone(inUtc)})`} />
+        </div><${Explain} body=${body} unfit=${unfit.length > 0} /><//>
+        <${Section} title="Limits and retries"><div class="fields">
+          <${Text} ...${editing} field="cpus" label="CPUs" hint="such as 0.5" />
+          <${Text} ...${editing} field="memory_mb" label="Memory in MiB" hint="512" />
+          <${Text} ...${editing} field="pids" label="Processes" hint="1024" />
+          <${Text} ...${editing} field="timeout_s" label="Time limit of an attempt in seconds" hint="600" />
+          <${Text} ...${editing} field="max_attempts" label="Attempts" hint="3" />
+          <${Text} ...${editing} field="backoff_s" label="Longest waits between them in seconds" hint="5, 30, 120, 600, 1800" />
+          <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} />
+        </div><//>
+        <${Section} title="Environment and labels"><div class="fields wide-fields">
+          <${Area} ...${editing} field="env" label="Environment, NAME=value, one a line" rows=${3} />
+          <${Area} ...${editing} field="labels" label="Labels, key=value, one a line" rows=${3} />
+          <${Area} ...${editing} field="other" label="Other fields, as JSON" rows=${3} hint=${'{"requires": ["app:billing"]}'} />
+        </div><//>
+      </div>
+      <div class="stack beside">
+        <${Section} title="The request" actions=${html`<${Copy} text=${body} what="the request" />`}>
+          <p class="about"><code>POST /v1/jobs</code></p>
+          <pre class="code" tabindex="0" aria-label="Body of the request">${body}</pre>
+          ${unfit.length > 0 && html`<p class="problem">Some fields are not right yet.</p>`}
+          <div class="actions"><button type="submit" class="primary" disabled=${busy || unfit.length > 0}>${busy ? 'Submitting…' : 'Submit'}</button></div>
+        <//>
+      </div>
+    </form>`;
+}
+
+/** The command or the type. @param {Editing} props */
+function What(props) {
+  const { form, set } = props;
+  /** @type {[Form['kind'], string][]} */
+  const kinds = [['shell', 'Shell line'], ['arguments', 'Program and arguments'], ['type', 'Job type']];
+  return html`
+    <div class="chips" role="radiogroup" aria-label="What runs">${kinds.map(([kind, name]) => html`<label class="line"><input type="radio" name="kind" value=${kind}
+      checked=${form.kind === kind} onChange=${() => set({ kind })} /> ${name}</label>`)}</div>
+    ${form.kind === 'shell' && html`<${Area} ...${props} field="shell" label="Line for a shell; runs as sh -c" rows=${3} hint="echo hello" />`}
+    ${form.kind === 'arguments' && html`<${Area} ...${props} field="arguments" label="The program, then one argument a line; no shell" rows=${4} hint=${'python3\nreport.py'} />`}
+    ${form.kind === 'type' && html`<${Text} ...${props} field="type" label="Type" /><${Area} ...${props} field="params" label="Params, as JSON" rows=${4} hint="{}" />`}`;
+}
+
+/**
+ * A control with its label and what is wrong with it.
+ * @param {{ field: keyof Form, label: string, wrong: readonly Wrong[], children?: any }} props
+ */
+function Field({ field, label, wrong, children }) {
+  const mine = wrong.filter((each) => each.field === field);
+  return html`<div class="field"><label for=${`f-${field}`}>${label}</label>${children}
+    ${mine.length > 0 && html`<p class="problem" id=${`p-${field}`}>${mine.map((each) => each.problem).join('; ')}</p>`}</div>`;
+}
+
+/** Attributes of a field's control. @param {Editing & { field: keyof Form }} props */
+function attributes({ field, form, set, wrong }) {
+  const bad = wrong.some((each) => each.field === field);
+  return {
+    id: `f-${field}`, value: form[field], onInput: (/** @type {Event} */ event) => set({ [field]: valueOf(event) }),
+    ...(bad ? { 'aria-invalid': 'true', 'aria-describedby': `p-${field}` } : {}),
+  };
+}
+
+/** @param {Editing & { field: keyof Form, label: string, hint?: string, type?: string }} props */
+function Text(props) {
+  return html`<${Field} ...${props}><input type=${props.type ?? 'text'} placeholder=${props.hint ?? ''} autocomplete="off" spellcheck=${false} ...${attributes(props)} /><//>`;
+}
+
+/** @param {Editing & { field: keyof Form, label: string, rows: number, hint?: string }} props */
+function Area(props) {
+  return html`<${Field} ...${props}><textarea rows=${props.rows} placeholder=${props.hint ?? ''} spellcheck=${false} ...${attributes(props)}></textarea><//>`;
+}
+
+/** @param {Editing & { field: keyof Form, label: string, options: readonly string[] }} props */
+function Pick(props) {
+  return html`<${Field} ...${props}><select ...${attributes(props)}>${props.options.map((option) => html`<option value=${option} selected=${option === props.form[props.field]}>${option}</option>`)}</select><//>`;
+}
+
+/** Which queue would take it; nothing is submitted. @param {{ body: string, unfit: boolean }} props */
+function Explain({ body, unfit }) {
+  const [answer, setAnswer] = useState(/** @type {import('../types').QueueChoice | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  useEffect(() => {
+    setAnswer(null);
+    setError(null);
+  }, [body]);
+  const ask = async () => {
+    try {
+      setError(null);
+      setAnswer(await call('POST', 'v1/queues/explain', { body: JSON.parse(body) }));
+    } catch (caught) {
+      setError(/** @type {Error} */ (caught));
+    }
+  };
+  return html`<div class="explain">
+    <button type="button" onClick=${ask} disabled=${unfit}>Which queue?</button>
+    <div role="status">${answer && html`<p>${answer.queue ? html`Queue <strong>${answer.queue}</strong>: ` : html`<strong>No queue takes it</strong>: `}${answer.reason}</p>
+      <ul>${answer.entries.map((entry) => html`<li key=${entry.queue}><strong>${entry.queue}</strong>${entry.filter && html` <code>${entry.filter}</code>`} <span class="about">${entry.reason}</span></li>`)}</ul>`}</div>
+    ${error && html`<${Failure} error=${error} />`}
+  </div>`;
 }

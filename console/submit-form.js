@@ -1,0 +1,172 @@
+/** The form of a submission: its fields as texts, and the request that they make. */
+
+/** @typedef {import('./submission.js').Fields} Fields */
+
+/**
+ * What stands in the form; all of it is text.
+ * @typedef {object} Form
+ * @property {'shell' | 'arguments' | 'type'} kind  What runs: a line for a shell, a program with one argument a line, or a job type.
+ * @property {string} shell
+ * @property {string} arguments
+ * @property {string} type
+ * @property {string} params  JSON.
+ * @property {string} name
+ * @property {string} queue
+ * @property {string} priority
+ * @property {string} network
+ * @property {string} cpus
+ * @property {string} memory_mb
+ * @property {string} pids
+ * @property {string} timeout_s
+ * @property {string} max_attempts
+ * @property {string} backoff_s  Numbers with commas between them.
+ * @property {string} run_at  `2026-11-23T14:00`, in the zone that the page shows.
+ * @property {string} env  `NAME=value`, one a line.
+ * @property {string} labels  `key=value`, one a line.
+ * @property {string} other  JSON: what the form has no field for.
+ */
+
+/** A field that is wrong. @typedef {{ field: keyof Form, problem: string }} Wrong */
+
+/** An empty form. @type {Form} */
+export const EMPTY = {
+  kind: 'shell', shell: '', arguments: '', type: '', params: '', name: '', queue: '', priority: 'default', network: 'none', cpus: '', memory_mb: '',
+  pids: '', timeout_s: '', max_attempts: '', backoff_s: '', run_at: '', env: '', labels: '', other: '',
+};
+
+const RESOURCES = /** @type {const} */ (['cpus', 'memory_mb', 'pids']);
+
+/**
+ * The form that makes such a submission; what it has no field for stands in `other`.
+ * @param {Fields} fields
+ * @param {number} nowMs  Times before it are left out.
+ * @returns {Form}
+ */
+export function formOf(fields, nowMs) {
+  const form = { ...EMPTY };
+  /** @type {Fields} */
+  const rest = structuredClone(fields);
+  const take = (/** @type {string} */ name) => {
+    const value = rest[name];
+    delete rest[name];
+    return value;
+  };
+  for (const name of /** @type {const} */ (['name', 'queue', 'priority', 'network', 'timeout_s'])) if (name in rest) form[name] = String(take(name));
+  if (rest.type) {
+    form.kind = 'type';
+    form.type = take('type');
+    form.params = JSON.stringify(take('params') ?? {}, null, 2);
+  } else if (Array.isArray(rest.command) && !rest.command.some((word) => word.includes('\n') && !isShell(rest.command))) {
+    const words = /** @type {string[]} */ (take('command'));
+    form.kind = isShell(words) ? 'shell' : 'arguments';
+    if (form.kind === 'shell') form.shell = words[2] ?? '';
+    else form.arguments = words.join('\n') + (words.at(-1) ? '' : '\n');
+  }
+  const env = Object.entries(rest.env ?? {});
+  if (!env.some(([, value]) => String(value).includes('\n'))) form.env = linesOf(take('env'));
+  form.labels = linesOf(take('labels'));
+  for (const name of RESOURCES) if (rest.resources?.[name] !== undefined) form[name] = String(rest.resources[name]);
+  for (const name of RESOURCES) delete rest.resources?.[name];
+  if (rest.resources && !Object.keys(rest.resources).length) delete rest.resources;
+  const retry = take('retry');
+  if (retry) {
+    form.max_attempts = String(retry.max_attempts ?? '');
+    form.backoff_s = (retry.backoff_s ?? []).join(', ');
+  }
+  for (const name of ['run_at', 'deadline']) if (rest[name] && Date.parse(rest[name]) <= nowMs) delete rest[name];
+  if (Object.keys(rest).length) form.other = JSON.stringify(rest, null, 2);
+  return form;
+}
+
+/** @param {readonly string[]} words */
+function isShell(words) {
+  return words.length === 3 && words[0] === 'sh' && words[1] === '-c';
+}
+
+/** @param {Record<string, string> | undefined} values */
+function linesOf(values) {
+  return Object.entries(values ?? {}).map(([key, value]) => `${key}=${value}`).join('\n');
+}
+
+/**
+ * The submission that a form makes, without what is empty; and what cannot be one.
+ * @param {Form} form
+ * @param {boolean} inUtc  Whether `run_at` is in UTC.
+ * @returns {{ fields: Fields, wrong: Wrong[] }}
+ */
+export function fieldsOf(form, inUtc) {
+  /** @type {Wrong[]} */
+  const wrong = [];
+  const object = (/** @type {'params' | 'other'} */ field) => {
+    if (!form[field].trim()) return {};
+    try {
+      const value = JSON.parse(form[field]);
+      if (value && typeof value === 'object' && !Array.isArray(value)) return value;
+      wrong.push({ field, problem: 'must be a JSON object' });
+    } catch (error) {
+      wrong.push({ field, problem: `is not JSON: ${error instanceof Error ? error.message : error}` });
+    }
+    return {};
+  };
+  const number = (/** @type {keyof Form} */ field) => {
+    const text = form[field].trim();
+    const value = Number(text);
+    if (text && !Number.isFinite(value)) wrong.push({ field, problem: 'must be a number' });
+    return text && Number.isFinite(value) ? value : undefined;
+  };
+  const pairs = (/** @type {'env' | 'labels'} */ field) => {
+    /** @type {Record<string, string>} */
+    const values = {};
+    form[field].split('\n').forEach((line, n) => {
+      if (!line.trim()) return;
+      const at = line.indexOf('=');
+      if (at < 1) wrong.push({ field, problem: `line ${n + 1} must be ${field === 'env' ? 'NAME=value' : 'key=value'}` });
+      else values[line.slice(0, at).trim()] = field === 'env' ? line.slice(at + 1) : line.slice(at + 1).trim();
+    });
+    return values;
+  };
+
+  /** @type {Fields} */
+  const fields = {};
+  const put = (/** @type {string} */ name, /** @type {unknown} */ value) => {
+    const isEmpty = value === undefined || value === '' || (typeof value === 'object' && value !== null && !Object.keys(value).length);
+    if (!isEmpty) fields[name] = value;
+  };
+  put('name', form.name.trim());
+  const other = object('other');
+  if (form.kind === 'type') Object.assign(fields, { type: form.type.trim(), params: object('params') });
+  else if (form.kind === 'shell' && form.shell.trim()) fields.command = ['sh', '-c', form.shell];
+  else if (form.kind === 'arguments' && form.arguments) put('command', form.arguments.replace(/\n$/, '').split('\n'));
+  put('queue', form.queue.trim());
+  if (form.priority !== 'default') put('priority', form.priority);
+  if (form.network !== 'none') put('network', form.network);
+  put('resources', { ...other.resources, ...Object.fromEntries(RESOURCES.flatMap((name) => (number(name) === undefined ? [] : [[name, number(name)]]))) });
+  put('env', pairs('env'));
+  put('labels', pairs('labels'));
+  put('timeout_s', number('timeout_s'));
+  const backoff = form.backoff_s.split(',').map((each) => each.trim()).filter(Boolean).map(Number);
+  if (backoff.some((each) => !Number.isFinite(each))) wrong.push({ field: 'backoff_s', problem: 'must be numbers of seconds with commas between them' });
+  const attempts = number('max_attempts');
+  put('retry', { ...(attempts === undefined ? {} : { max_attempts: attempts }), ...(backoff.length ? { backoff_s: backoff } : {}) });
+  if (form.run_at) {
+    const at = new Date(inUtc ? `${form.run_at}Z` : form.run_at);
+    if (Number.isNaN(at.getTime())) wrong.push({ field: 'run_at', problem: 'must be a time' });
+    else fields.run_at = at.toISOString();
+  }
+  for (const [name, value] of Object.entries(other)) if (!(name in fields)) fields[name] = value;
+  const unique = wrong.filter((one, n) => wrong.findIndex((each) => each.field === one.field && each.problem === one.problem) === n);
+  return { fields, wrong: unique };
+}
+
+/**
+ * The field of the form that a field of the request comes from.
+ * @param {string} path  As problem+json names it: `resources.cpus`, `env.PATH`, `command.0`.
+ * @param {Form} form
+ * @returns {keyof Form}
+ */
+export function controlOf(path, form) {
+  const [first = '', second = ''] = path.split('.');
+  if (first === 'command') return form.kind === 'arguments' ? 'arguments' : form.kind;
+  const name = first === 'resources' || first === 'retry' ? second : first;
+  return name in EMPTY ? /** @type {keyof Form} */ (name) : 'other';
+}

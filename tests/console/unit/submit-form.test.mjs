@@ -1,0 +1,55 @@
+// The form of a submission and the request that it makes.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { controlOf, EMPTY, fieldsOf, formOf } from '../../../console/submit-form.js';
+
+const NOW = Date.parse('2026-11-23T12:00:00Z');
+const made = (change) => fieldsOf({ ...EMPTY, ...change }, true);
+
+test('what is empty is not sent', () => {
+  assert.deepEqual(made({}).fields, {});
+  assert.deepEqual(made({ shell: 'echo hi' }).fields, { command: ['sh', '-c', 'echo hi'] });
+  assert.deepEqual(made({ kind: 'arguments', arguments: 'python3\n\nx y\n' }).fields, { command: ['python3', '', 'x y'] });
+  assert.deepEqual(made({ kind: 'type', type: 'sync' }).fields, { type: 'sync', params: {} });
+});
+
+test('fields come as the API takes them', () => {
+  const { fields, wrong } = made({
+    shell: 'x', name: ' n ', queue: 'bulk', priority: 'high', network: 'egress', cpus: '0.5', memory_mb: '64', timeout_s: '30', max_attempts: '2', backoff_s: '1, 2',
+    run_at: '2026-11-24T10:00', env: 'A=b=c\nD= e', labels: 'team = web', other: '{"resources": {"cores": "0-1", "cpus": 9}, "requires": ["app:x"], "name": "not this"}',
+  });
+  assert.deepEqual(wrong, []);
+  assert.deepEqual(fields, {
+    name: 'n', command: ['sh', '-c', 'x'], queue: 'bulk', priority: 'high', network: 'egress', resources: { cores: '0-1', cpus: 0.5, memory_mb: 64 },
+    env: { A: 'b=c', D: ' e' }, labels: { team: 'web' }, timeout_s: 30, retry: { max_attempts: 2, backoff_s: [1, 2] }, run_at: '2026-11-24T10:00:00.000Z', requires: ['app:x'],
+  });
+});
+
+test('what cannot be sent is told beside its field', () => {
+  const { wrong } = made({ kind: 'type', params: '[1]', other: '{', cpus: 'many', env: 'A=1\nnonsense', backoff_s: '1, x' });
+  assert.deepEqual(wrong.map((each) => each.field), ['other', 'params', 'cpus', 'env', 'backoff_s']);
+  assert.match(wrong[3].problem, /line 2/);
+});
+
+test('a job fills in the form, and the form makes the same job', () => {
+  for (const fields of [
+    { name: 'n', command: ['sh', '-c', 'a\nb'], queue: 'q', resources: { cpus: 1, tmp_mb: 5 }, env: { A: '1' }, labels: { a: 'b' }, timeout_s: 5, retry: { max_attempts: 1, backoff_s: [5] } },
+    { command: ['prog', 'a b', ''], queue: 'q', concurrency: { key: ['a', 1], max_active: 1 } },
+    { command: ['prog', 'two\nlines'], env: { A: 'two\nlines' } },
+    { type: 't', params: { a: [1] }, queue: 'q', requires: ['app:x'], deadline: '2027-01-01T00:00:00Z' },
+  ]) {
+    const again = fieldsOf(formOf(fields, NOW), true);
+    assert.deepEqual(again, { fields, wrong: [] });
+  }
+  assert.deepEqual(fieldsOf(formOf({ command: ['x'], run_at: '2026-01-01T00:00:00Z' }, NOW), true).fields, { command: ['x'] });
+});
+
+test('a wrong field of the request is shown at its place in the form', () => {
+  assert.equal(controlOf('command.0', EMPTY), 'shell');
+  assert.equal(controlOf('resources.cpus', EMPTY), 'cpus');
+  assert.equal(controlOf('retry.backoff_s.1', EMPTY), 'backoff_s');
+  assert.equal(controlOf('env.PATH', EMPTY), 'env');
+  assert.equal(controlOf('resources.cores', EMPTY), 'other');
+  assert.equal(controlOf('concurrency', EMPTY), 'other');
+});
