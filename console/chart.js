@@ -7,7 +7,7 @@ import uPlot from './vendor/uplot.js';
 /** How the axis of time is written, by the distance of its ticks: in 24 hours, with the day where one begins. */
 const TIMES = [
   [86_400, '{YYYY}-{MM}-{DD}', null, null, null, null, null, null, 0],
-  [60, '{HH}:{mm}', null, null, '{HH}:{mm}\n{YYYY}-{MM}-{DD}', null, null, null, 1],
+  [60, '{HH}:{mm}', null, null, '\n{YYYY}-{MM}-{DD}', null, null, null, 1],
   [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
 ];
 

@@ -21,3 +21,17 @@ export function isSafe(address) {
   const { protocol, hostname } = new URL(address);
   return protocol === 'https:' || (protocol === 'http:' && hostname === 'localhost');
 }
+
+/**
+ * The links that belong on the page of something: those that name it, and whose placeholders all have a value.
+ * @param {readonly import('./types').LinkView[]} links
+ * @param {string} subject  The placeholder that a link must have, such as `agent`.
+ * @param {Record<string, string | null | undefined>} values  By placeholder.
+ * @returns {{ name: string, url: string }[]}
+ */
+export function linksFor(links, subject, values) {
+  return links.flatMap(({ name, template }) => {
+    const url = template.includes(`{${subject}}`) ? fill(template, values) : null;
+    return url ? [{ name, url }] : [];
+  });
+}

@@ -1,7 +1,85 @@
-/** Placeholder. */
-import { Head } from '../parts.js';
-import { html } from '../view.js';
+/** Fleets: the Auto Scaling groups that agents run on, and what scaling did. */
+
+import { call } from '../api.js';
+import { Empty, Facts, Failure, Head, Loading, Meter, Section, Table, Time } from '../parts.js';
+import { usePoll } from '../poll.js';
+import { href } from '../router.js';
+import { html, useState } from '../view.js';
+
+/** Scaling activities that are shown at first. */
+const FEW = 6;
+
+/**
+ * @typedef {object} Activity
+ * @property {string} at
+ * @property {string} status
+ * @property {string} description
+ * @property {string | null} cause
+ */
+
+/**
+ * @typedef {object} Fleet
+ * @property {string} name
+ * @property {string[]} queues
+ * @property {string[]} instance_types
+ * @property {string} architecture
+ * @property {number} min_size
+ * @property {number} max_size
+ * @property {number | null} desired
+ * @property {number | null} in_service
+ * @property {Record<string, number>} price_per_hour
+ * @property {Activity[]} activities
+ * @property {string | null} note
+ */
 
 export default function Page() {
-  return html`<${Head} title="fleets" />`;
+  const { data, error, refresh } = usePoll(
+    (signal) => /** @type {Promise<{ entries: Fleet[] }>} */ (call('GET', 'v1/fleets', { signal })), 15_000, []);
+  return html`
+    <${Head} title="Fleets" about="Groups of EC2 instances that agents run on, as joblane.toml declares them." />
+    ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+    ${data && !data.entries.length && html`<${Section} title="No fleets"><${Empty}><p>joblane.toml declares no fleet, so agents run only where somebody starts them.</p>
+      <p>To have instances started for you, add this and deploy again:</p>
+      <pre class="sample">${'[fleets.main]\nqueues = ["default"]\ninstance_types = ["c7g.large"]\nmin_size = 0\nmax_size = 4'}</pre><//><//>`}
+    ${data?.entries.map((fleet) => html`<${FleetPanel} key=${fleet.name} fleet=${fleet} />`)}`;
+}
+
+/** @param {{ fleet: Fleet }} props */
+function FleetPanel({ fleet }) {
+  const { desired, in_service: inService } = fleet;
+  const starting = desired !== null && inService !== null ? desired - inService : 0;
+  const last = fleet.activities[0];
+  return html`<${Section} title=${`Fleet ${fleet.name}`} actions=${html`<a href=${href(['agents'])}>Agents</a>`}>
+    ${fleet.note && html`<div class="notice"><p>${fleet.note}</p></div>`}
+    ${last && isFailed(last) && html`<div class="notice bad"><p><strong>The last scaling activity failed</strong> <${Time} at=${last.at} />: ${last.cause || last.description}</p></div>`}
+    <${Facts} entries=${[
+      ['Instances in service', inService === null || desired === null ? 'unknown' : html`<${Meter} value=${inService} most=${desired} label=${`Instances of ${fleet.name} in service`} /> desired`],
+      ['On their way', starting > 0 ? `${starting} to start` : starting < 0 ? `${-starting} to end` : null],
+      ['Limits', `${fleet.min_size} to ${fleet.max_size} instances`],
+      ['Queues', html`<span class="chips">${fleet.queues.map((queue) => html`<a href=${href(['queues', queue])}>${queue}</a>`)}</span>`],
+      ['Instance types', fleet.instance_types.map((type) => (fleet.price_per_hour[type] === undefined ? type : `${type} (${fleet.price_per_hour[type]} USD/h)`)).join(', ')],
+      ['Architecture', fleet.architecture],
+    ]} />
+    ${fleet.activities.length > 0 && html`<h3 class="gap">Scaling activity</h3><${Activities} fleet=${fleet} />`}
+  <//>`;
+}
+
+/** @param {Activity} activity */
+function isFailed({ status }) {
+  return /fail|cancel/i.test(status);
+}
+
+/** @param {{ fleet: Fleet }} props */
+function Activities({ fleet }) {
+  const [all, setAll] = useState(false);
+  /** @type {import('../parts.js').Column<Activity>[]} */
+  const columns = [
+    { name: 'When', className: 'name', cell: (activity) => html`<${Time} at=${activity.at} />` },
+    { name: 'Status', cell: (activity) => html`<span class=${`badge ${isFailed(activity) ? 'is-failed' : /^success/i.test(activity.status) ? 'is-ready' : 'is-active'}`}><span aria-hidden="true">${isFailed(activity) ? '✕' : /^success/i.test(activity.status) ? '✓' : '●'}</span> ${activity.status}</span>` },
+    { name: 'What', className: 'wide', cell: (activity) => activity.description },
+    { name: 'Why', className: 'wide minor', cell: (activity) => activity.cause ?? '' },
+  ];
+  const shown = all ? fleet.activities : fleet.activities.slice(0, FEW);
+  return html`<${Table} caption=${`Scaling activity of fleet ${fleet.name}, newest first`} columns=${columns} rows=${shown} id=${(/** @type {Activity} */ activity) => `${activity.at} ${activity.description}`} />
+    ${shown.length < fleet.activities.length && html`<button type="button" onClick=${() => setAll(true)}>Show all ${fleet.activities.length}</button>`}`;
 }

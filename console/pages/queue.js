@@ -83,7 +83,7 @@ function measured(queue) {
 function Lanes({ queue }) {
   /** @type {import('../parts.js').Column<LaneView>[]} */
   const columns = [
-    { name: 'Lane', cell: (lane) => lane.lane },
+    { name: 'Lane', className: 'name', cell: (lane) => lane.lane },
     { name: 'Waiting', className: 'number', cell: (lane) => lane.visible },
     { name: 'In flight', className: 'number', cell: (lane) => lane.in_flight },
     { name: 'Delayed', className: 'number', cell: (lane) => lane.delayed },

@@ -30,7 +30,7 @@ export default function Page() {
 export function QueueTable({ queues, brief = false }) {
   /** @type {import('../parts.js').Column<QueueView>[]} */
   const columns = [
-    { name: 'Queue', cell: (queue) => queue.name },
+    { name: 'Queue', className: 'name', cell: (queue) => queue.name },
     { name: 'State', cell: (queue) => html`<${QueueState} queue=${queue} />` },
     { name: 'Waiting', className: 'number', cell: (queue) => count(total(queue, 'visible')) },
     { name: 'In flight', className: 'number', cell: (queue) => count(total(queue, 'in_flight')) },
