@@ -177,9 +177,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUES": self._queues(),
-                "JOBLANE_THREADS": json.dumps(
-                    {name: queue.threads for name, queue in config.queues.items()}
-                ),
+                "JOBLANE_THREADS": self._threads(),
                 "JOBLANE_ARCHITECTURES": json.dumps(
                     sorted({fleet.architecture for fleet in config.fleets.values()})
                 ),
@@ -247,16 +245,25 @@ class ApiStack(FunctionStack):
         return Function(
             self,
             "status",
-            tables=("agents", "counters"),
+            tables=("agents", "conditions", "counters", "jobs", "keys", "settings"),
             environment=self._ids(),
             declared={
                 "JOBLANE_QUEUES": self._queues(),
+                "JOBLANE_THREADS": self._threads(),
+                "JOBLANE_MAXIMA": self._maxima(),
+                "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*LIMITS),
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
-                Grant(("dynamodb:Query",), (resources.table("agents"),)),
-                Grant(("dynamodb:GetItem",), (resources.table("counters"),)),
+                Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
+                Grant(
+                    ("dynamodb:GetItem",),
+                    tuple(map(resources.table, ("conditions", "counters", "keys"))),
+                ),
+                Grant(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (resources.table("jobs"),)),
+                Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
+                Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
             ],
         )
 
@@ -268,6 +275,10 @@ class ApiStack(FunctionStack):
     def _queues(self) -> str:
         """JSON of each queue with the tenants that may use it; none means all."""
         return json.dumps({name: list(queue.tenants) for name, queue in self.config.queues.items()})
+
+    def _threads(self) -> str:
+        """JSON of each queue with what joblane.toml declares as its threads."""
+        return json.dumps({name: queue.threads for name, queue in self.config.queues.items()})
 
     def _maxima(self) -> str:
         """JSON of each queue with the maxima of its fleets."""

@@ -6,7 +6,8 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Field, Json
@@ -22,16 +23,32 @@ from joblane.deployment.limits import Limits
 from joblane.http.application import Application
 from joblane.http.request_jobs import RequestJobs
 from joblane.http.status_routes import status_routes
+from joblane.http.why_routes import why_routes
+from joblane.queue.maxima import Maxima
 from joblane.service.summary import Summaries
+
+if TYPE_CHECKING:
+    from joblane.service.read import JobReader
+    from joblane.service.why import WhyReader
 
 
 class Settings(Environment):
     """The function's environment."""
 
     agents_table: str
+    conditions_table: str
     counters_table: str
+    jobs_table: str
+    keys_table: str
+    settings_table: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may use each queue; none listed means all."""
+    threads: Json[dict[str, int]]
+    """What joblane.toml declares for each queue."""
+    maxima: Json[dict[str, tuple[Maxima, ...]]]
+    """Those of the fleets of each queue."""
+    policies: str
+    """JSON: policy of each kind of condition that does not have the default one."""
     limits: Json[Limits]
     access: Json[AnyAccess]
     links: Json[tuple[LinkView, ...]] = ()
@@ -48,7 +65,15 @@ def build(
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     dynamodb = clients.make("dynamodb")
     logger = Logger()
-    found = RequestJobs(lambda _tenant, _job_id: None, logger)
+
+    @cache
+    def jobs() -> "JobReader":
+        from joblane.aws.jobs import JobStore  # noqa: PLC0415 - few requests concern a job
+        from joblane.service.read import JobReader  # noqa: PLC0415
+
+        return JobReader(JobStore(dynamodb, settings.jobs_table), clock)
+
+    found = RequestJobs(lambda tenant, job_id: jobs().find(tenant, job_id), logger)
     app = Application(STATUS_ROUTES, settings.access, logger, None, clock, found)
     summaries = Summaries(
         settings.queues,
@@ -63,6 +88,36 @@ def build(
         pool=pool,
     )
     status_routes(app, summaries)
+
+    @cache
+    def why() -> "WhyReader":
+        from joblane.aws.conditions import ConditionStore  # noqa: PLC0415 - as above
+        from joblane.aws.job_places import JobPlaces  # noqa: PLC0415
+        from joblane.aws.keys import KeyStore  # noqa: PLC0415
+        from joblane.aws.lanes import Lanes  # noqa: PLC0415
+        from joblane.aws.settings import SettingsStore  # noqa: PLC0415
+        from joblane.condition.policies import read_policies  # noqa: PLC0415
+        from joblane.service.why import WhyReader  # noqa: PLC0415
+
+        return WhyReader(
+            jobs().jobs,
+            JobPlaces(dynamodb, settings.jobs_table),
+            AgentStore(dynamodb, settings.agents_table),
+            SettingsStore(dynamodb, settings.settings_table),
+            ConditionStore(dynamodb, settings.conditions_table),
+            KeyStore(dynamodb, settings.keys_table),
+            Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
+            logger,
+            tenants=settings.queues,
+            threads=settings.threads,
+            maxima=settings.maxima,
+            limits=settings.limits,
+            policy_of=read_policies(settings.policies),
+            now_ms=app.now_ms,
+            pool=pool,
+        )
+
+    why_routes(app, why)
     return app
 
 

@@ -9,7 +9,7 @@ A page of docs/reference is written by hand but for its parts between two marks:
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from scripts.docs import api, cli, configuration, events, openapi, roles, sdk, states
+from scripts.docs import api, cli, configuration, events, openapi, roles, sdk, states, why
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -30,6 +30,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "computed": states.computed,
         "outcomes": states.outcomes,
     },
+    "why.md": {"codes": why.codes},
 }
 """The generated parts of each page."""
 

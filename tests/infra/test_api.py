@@ -166,7 +166,13 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     shared = every | {"JOBLANE_JOBS_TABLE", "JOBLANE_SETTINGS_TABLE", "JOBLANE_AUDIT_TABLE"}
 
     assert {
-        "joblane-status": every,
+        "joblane-status": every
+        | {
+            "JOBLANE_CONDITIONS_TABLE",
+            "JOBLANE_JOBS_TABLE",
+            "JOBLANE_KEYS_TABLE",
+            "JOBLANE_SETTINGS_TABLE",
+        },
         "joblane-submission": shared
         | {
             "JOBLANE_BUCKET",
@@ -189,7 +195,8 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     assert both | {"JOBLANE_ARCHITECTURES", "JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
     assert {"default": [], "bulk": []} == submission["JOBLANE_QUEUES"] == admin["JOBLANE_QUEUES"]
-    assert {"JOBLANE_ACCESS", "JOBLANE_LIMITS", "JOBLANE_QUEUES"} == set(laptop.declared("status"))
+    read = {"ACCESS", "LIMITS", "MAXIMA", "POLICIES", "QUEUES", "THREADS"}
+    assert {f"JOBLANE_{name}" for name in read} == set(laptop.declared("status"))
 
 
 def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:

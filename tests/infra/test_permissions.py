@@ -100,7 +100,11 @@ ALLOWED = {
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
     "Status": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Status",))
-    | {("dynamodb:Query", AGENTS), ("dynamodb:GetItem", COUNTERS)},
+    | every(("dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
+    | every(("dynamodb:GetItem",), (CONDITIONS, COUNTERS, KEYS))
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (JOBS,))
+    | {("dynamodb:BatchGetItem", SETTINGS)}
+    | every(("sqs:GetQueueAttributes",), LANES),
     "Recovery": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
     | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))

@@ -44,7 +44,7 @@ from tests.support.situations import (
 @pytest.mark.parametrize(
     ("situation", "expected", "words"),
     [
-        (waits(READY), ["about_to_start"], "agents have 4 slots free for it"),
+        (waits(READY), ["about_to_start"], "agents have 4 slots free, as of"),
         (waits(READY, queue=PAUSED), ["paused"], "(60 s ago) by ann: no agent starts its jobs"),
         (waits(), ["no_agents"], "no agent that serves queue default is alive: start an agent"),
         (waits(GONE), ["no_agents"], "the last heartbeat was that of web-1, "),

@@ -178,6 +178,15 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return self._handle(job_json((yield from get(job_path(job_id)))))
 
     @ApiCall
+    def why(self, job_id: str) -> Call[dict[str, Any]]:
+        """Explain why a job waits, runs on or has ended. Raises `NotFoundError`.
+
+        `summary` is a sentence, `reasons` a list in which the one that decides comes first; each
+        has `code`, `text`, `facts` and `commands`.
+        """
+        return as_object((yield from get(f"{job_path(job_id)}/why")), "why a job waits")
+
+    @ApiCall
     def list_page(
         self, *, limit: int = LIST_MAX, cursor: str | None = None, **filters: Unpack[Filters]
     ) -> Call[JobPage]:

@@ -21,7 +21,7 @@ MAX_ACTION_BYTES: Final = 4096
 
 _OF_SUBMISSION: Final = ("/v1/jobs", "/v1/groups", "/v1/queues/explain")
 
-_OF_STATUS: Final = frozenset({"/v1/summary"})
+_OF_STATUS: Final = frozenset({"/v1/summary", "/v1/jobs/{job_id}/why"})
 
 
 @dataclass(frozen=True, slots=True)

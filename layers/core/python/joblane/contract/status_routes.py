@@ -4,6 +4,7 @@ from typing import Final
 
 from joblane.contract.route import Route
 from joblane.contract.status import Summary
+from joblane.contract.why import Why
 
 STATUS_ROUTES: Final = (
     Route(
@@ -12,5 +13,12 @@ STATUS_ROUTES: Final = (
         ("jobs.read", "platform.read"),
         "Show the caller, its jobs and limits, and the agents of its queues",
         Summary,
+    ),
+    Route(
+        "GET",
+        "/v1/jobs/{job_id}/why",
+        ("jobs.read",),
+        "Explain why a job waits, runs on or has ended",
+        Why,
     ),
 )

@@ -18,13 +18,13 @@ def waits_for_slot(request: KeyRequest, state: KeyState, job_id: str) -> str:
     """The reason of a waiting job: its key as it was when the job came, and where to look."""
     ahead = state.queued.index(job_id)
     taken = f"{len(state.active)} of {request.limits.max_active} were taken, {ahead} waited"
-    text = f"waits for a slot of key {_shown(request)} ({taken})"
+    text = f"waits for a slot of key {shown(request)} ({taken})"
     return _with_hint(text, request)
 
 
 def replaced_by(job_id: str, request: KeyRequest) -> str:
     """The reason of a job that was skipped for a newer one."""
-    return f"replaced by job {job_id}, submitted later with the same key {_shown(request)}"
+    return f"replaced by job {job_id}, submitted later with the same key {shown(request)}"
 
 
 def skipped_when_due(request: KeyRequest, decision: Coalesced | Rejected) -> str:
@@ -32,7 +32,7 @@ def skipped_when_due(request: KeyRequest, decision: Coalesced | Rejected) -> str
     if isinstance(decision, Coalesced):
         return (
             f"its run_at has come, and job {decision.job_id} of the same key "
-            f"{_shown(request)} stands for it"
+            f"{shown(request)} stands for it"
         )
     text = f"its run_at has come, and its {_full(request, decision.state)}"
     return _with_hint(text, request)
@@ -40,7 +40,7 @@ def skipped_when_due(request: KeyRequest, decision: Coalesced | Rejected) -> str
 
 def full(request: KeyRequest, state: KeyState) -> str:
     """The sentence that refuses a job: what is full, and what to do."""
-    see = _command(request)
+    see = to_show(request)
     return (
         f"{_full(request, state)}; submit the job again after one of them has ended"
         f"{f' ({see})' if see else ''}"
@@ -66,22 +66,23 @@ def refusal(request: KeyRequest, decision: Rejected) -> Problem:
 def _full(request: KeyRequest, state: KeyState) -> str:
     limits = request.limits
     return (
-        f"key {_shown(request)} is full: {len(state.active)} of {limits.max_active} jobs active, "
+        f"key {shown(request)} is full: {len(state.active)} of {limits.max_active} jobs active, "
         f"{len(state.queued)} of {limits.max_queued} queued"
     )
 
 
-def _shown(request: KeyRequest) -> str:
+def shown(request: KeyRequest) -> str:
+    """The segments for a sentence, cut if they are long."""
     text = request.text
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 2]}\u2026]"
 
 
 def _with_hint(text: str, request: KeyRequest) -> str:
-    hint = f"{text}; see: {_command(request)}"
-    return hint if _command(request) and len(hint) <= STEP_REASON_CHARS else text
+    hint = f"{text}; see: {to_show(request)}"
+    return hint if to_show(request) and len(hint) <= STEP_REASON_CHARS else text
 
 
-def _command(request: KeyRequest) -> str:
+def to_show(request: KeyRequest) -> str:
     """The command that shows the key; empty for segments that do not fit into a line."""
     words = [to_argument(segment) for segment in request.segments]
     dashes = ["--"] if any(word.startswith("-") for word in words) else []

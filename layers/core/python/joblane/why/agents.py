@@ -27,6 +27,8 @@ class Readiness:
     """Slots that are free for jobs of the queue, as of the heartbeats; 0 if nothing can start."""
     facts: dict[str, Fact]
     """Facts about the agents that were read."""
+    uncounted: int = 0
+    """Agents with free slots that a limit may stop all the same: their jobs were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
     capacity = Capacity(s.head.tenant, queue, agents, s.limits)
     free = sum(map(capacity.room, seen.ready))
     if free:
-        return Readiness(tuple(found), free, facts)
+        known = agents.counted or {}
+        uncounted = sum(capacity.counts_jobs(r) and r.name not in known for r in seen.ready)
+        return Readiness(tuple(found), free, facts, uncounted)
     return Readiness((*_full(s, capacity, seen.ready, facts), *found), 0, facts)
 
 

@@ -39,7 +39,8 @@ class Agents:
     more: bool = False
     """Whether there are more than were read."""
     counted: Mapping[str, "Counted"] | None = None
-    """The jobs of each agent by name; None if no limit asks for it, or if there are too many."""
+    """The jobs of agents by name, of those that a limit may stop before their slots are taken; not
+    of all of these if they have very many jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
 from joblane.queue.maxima import excess
 from joblane.target.judge import overdue, why_silent
-from joblane.why.agents import Readiness, readiness
+from joblane.why.agents import Readiness, is_silent, readiness, takes_none
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Queue, Situation
 from joblane.why.words import at, clock, some, span, without_ids
@@ -176,7 +176,7 @@ def _for_agents(s: Situation) -> Iterator[Reason]:
         return
     yield from note(s)
     yield from _ahead(s, able)
-    yield from _could_start(s, able.free, able.facts)
+    yield from _could_start(s, able)
     yield from able.reasons
 
 
@@ -219,20 +219,22 @@ def _ahead(s: Situation, able: Readiness) -> Iterator[Reason]:
     )
 
 
-def _could_start(s: Situation, free: int, facts: dict[str, Fact]) -> Iterator[Reason]:
+def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
     """The job could start: it is about to, or its message does not come."""
     head = s.head
-    since_ms = max(head.timeline[-1].at_ms, head.next_at_ms or 0)
-    waits_s = max(0.0, (s.now_ms - since_ms) / 1000)
+    waits_s = _waits_s(s)
     own = None if s.lanes is None else s.lanes.get(head.lane)
-    slots = some(free, "slot")
-    where = f"agent {head.assigned} has" if head.assigned is not None else "agents have"
+    where = f"agents have {some(able.free, 'slot')} free"
+    if able.uncounted:
+        where += (
+            f", unless a limit of the queue or of the tenant stops {some(able.uncounted, 'agent')} "
+            "whose jobs were too many to count"
+        )
     if waits_s < SOON_S:
         yield Reason(
             "about_to_start",
-            f"{where} {slots} free for it, as of the last heartbeats: it should start "
-            "within seconds",
-            {"queue": head.queue, "free": free, "waits_s": waits_s, **facts},
+            f"{where}, as of the last heartbeats: it should start within seconds",
+            {"queue": head.queue, "free": able.free, "waits_s": waits_s, **able.facts},
         )
         return
     if any(True for _ in note(s)):
@@ -249,15 +251,15 @@ def _could_start(s: Situation, free: int, facts: dict[str, Fact]) -> Iterator[Re
         seen = "SQS shows no message in its lane (an estimate), so its message may be lost"
     yield Reason(
         "message_lost_hint",
-        f"nothing that can be seen here holds it up: {where} {slots} free, and it has waited for "
+        f"nothing that can be seen here holds it up: {where}, and it has waited for "
         f"{span(waits_s)}; {seen}: send messages again, which is safe at any time",
         {
             "queue": head.queue,
-            "free": free,
+            "free": able.free,
             "waits_s": waits_s,
             "in_lane": None if own is None else own.visible,
             "in_flight": None if own is None else own.in_flight,
-            **facts,
+            **able.facts,
         },
         (f"joblane requeue {head.queue}",),
     )
@@ -285,9 +287,26 @@ def _for_one(s: Situation) -> Iterator[Reason]:
     text = f"only agent {head.assigned} may run it: {how}"
     if head.reply_by_ms is not None:
         text += f"; it fails unless it has started by {at(head.reply_by_ms, now_ms)}"
-    commands = ("joblane agents get " + str(head.assigned),)
-    yield Reason("assigned_agent", text, facts, commands)
+    yield Reason("assigned_agent", text, facts, (f"joblane agents get {head.assigned}",))
     yield from note(s)
+    if row is None or is_silent(row, now_ms) or row.mode is not None or takes_none(row):
+        return
+    waits_s = _waits_s(s)
+    free = row.threads - row.running
+    if free > 0 and waits_s >= SOON_S and head.waits_for is None and not any(held_by_queue(s)):
+        yield Reason(
+            "message_lost_hint",
+            f"it has waited for {span(waits_s)} although its agent has {some(free, 'slot')} free: "
+            "its message may be lost; send messages again, which is safe at any time",
+            {"queue": head.queue, "free": free, "waits_s": waits_s},
+            (f"joblane requeue {head.queue}",),
+        )
+
+
+def _waits_s(s: Situation) -> float:
+    """Seconds for which the job could have started, if nothing held it up."""
+    since_ms = max(s.head.timeline[-1].at_ms, s.head.next_at_ms or 0)
+    return max(0.0, (s.now_ms - since_ms) / 1000)
 
 
 def last_attempt(s: Situation) -> Iterator[Reason]:

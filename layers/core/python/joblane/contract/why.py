@@ -1,0 +1,37 @@
+"""Why a job waits, runs on or has ended, as the API answers it."""
+
+from collections.abc import Mapping
+
+from joblane.contract.models import View
+from joblane.job.lifecycle import State
+from joblane.why.reason import Code
+
+
+class ReasonView(View):
+    """One reason."""
+
+    code: Code
+    """Its kind, which programs may depend on; docs/reference/why.md lists all."""
+    text: str
+    """The same as a sentence; times in it are RFC 3339 in UTC."""
+    facts: Mapping[str, str | int | float | bool | tuple[str, ...] | None]
+    """The values in the sentence and some more, named as docs/reference/why.md lists them. Names
+    of times end in `_at`, those of seconds in `_s`."""
+    commands: tuple[str, ...]
+    """Commands that show more or change it; empty if there is nothing to do. Some need a role that
+    the caller may not have."""
+
+
+class Why(View):
+    """Why a job is where it is."""
+
+    id: str
+    """The job's ULID."""
+    state: State
+    """Its state."""
+    at: str
+    """When this was found out; figures of agents and lanes are older, as their facts say."""
+    summary: str
+    """The state, since when, and the first reason: one sentence."""
+    reasons: tuple[ReasonView, ...]
+    """At least one; the one that decides comes first."""

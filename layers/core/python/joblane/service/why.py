@@ -1,0 +1,248 @@
+"""Find out why a job waits, runs on or has ended: read what its state needs, and explain it.
+
+The number of requests does not depend on how many jobs, agents or messages there are. It is
+largest for a job in a lane, 22 beside the job itself: 16 partitions of agents (25 agents of each),
+3 lanes, the settings with the shares of limits, one batch of up to a hundred jobs of agents that a
+limit may stop. All but the last are made side by side.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joblane.aws.agents import SHARDS, AgentStore
+from joblane.aws.conditions import ConditionStore
+from joblane.aws.job_places import JobPlaces, Place
+from joblane.aws.jobs import JobStore
+from joblane.aws.keys import KeyStore
+from joblane.aws.lanes import Lanes
+from joblane.aws.settings import SettingsStore
+from joblane.contract.queues import settings_view
+from joblane.contract.why import ReasonView, Why
+from joblane.deployment.limits import Limits
+from joblane.deployment.names import LANES, Lane
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head
+from joblane.job.lease import Heartbeat
+from joblane.job.lifecycle import State
+from joblane.key.request import KeyRequest
+from joblane.key.segments import parse_segments
+from joblane.queue.access import may_change
+from joblane.queue.maxima import Maxima
+from joblane.queue.settings import UNSET, QueueSettings
+from joblane.queue.tenant_shares import TenantShares
+from joblane.service.key_reasons import shown, to_show
+from joblane.service.log import Log
+from joblane.service.summary import PER_SHARD
+from joblane.why.capacity import Capacity
+from joblane.why.explain import explain, summary
+from joblane.why.situation import Agents, Counted, Key, Members, Messages, Queue, Situation
+from joblane.why.situation import Limits as RunningLimit
+
+if TYPE_CHECKING:
+    from joblane.condition.policies import AnyPolicy
+
+COUNTED = 100
+"""Jobs of agents whose tenants and queues are read: one request."""
+
+_AT_ONCE = SHARDS + len(LANES) + 1
+
+
+@dataclass(frozen=True)
+class WhyReader:
+    """Says why jobs are where they are."""
+
+    jobs: JobStore
+    places: JobPlaces
+    agents: AgentStore
+    settings: SettingsStore
+    conditions: ConditionStore
+    keys: KeyStore
+    lanes: Lanes
+    log: Log
+    _: KW_ONLY
+    tenants: Mapping[str, Iterable[str]]
+    """Tenants that may use each queue; none listed means all."""
+    threads: Mapping[str, int]
+    """What joblane.toml declares for each queue."""
+    maxima: Mapping[str, tuple[Maxima, ...]]
+    """Those of the fleets of each queue."""
+    limits: Limits
+    policy_of: "Callable[[str], AnyPolicy]"
+    """Gives the policy of a kind of conditions."""
+    now_ms: Callable[[], int]
+    """Returns Unix milliseconds."""
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
+
+    def of(self, head: Head) -> Why:
+        """Say why a job is where it is."""
+        now_ms = self.now_ms()
+        situation = self._situation(head, now_ms)
+        reasons = explain(situation)
+        return Why(
+            id=head.job_id,
+            state=head.state,
+            at=rfc3339(now_ms),
+            summary=summary(situation, reasons),
+            reasons=tuple(
+                ReasonView(
+                    code=reason.code,
+                    text=reason.text,
+                    facts={
+                        name: tuple(fact) if isinstance(fact, list) else fact
+                        for name, fact in reason.facts.items()
+                    },
+                    commands=reason.commands,
+                )
+                for reason in reasons
+            ),
+        )
+
+    def _situation(self, head: Head, now_ms: int) -> Situation:
+        reads = {
+            State.SCHEDULED: self._to_start,
+            State.WAITING: self._waiting,
+            State.PENDING: self._to_start,
+            State.ACTIVE: self._active,
+            State.RETRY: self._to_start,
+            State.BLOCKED: self._blocked,
+            State.PROCESSING: self._processing,
+        }
+        read = reads.get(head.state)  # nothing is read for a job that has ended
+        return Situation(head, now_ms) if read is None else read(head, now_ms)
+
+    def _to_start(self, head: Head, now_ms: int) -> Situation:
+        later = head.next_at_ms is not None and head.next_at_ms > now_ms
+        if head.state is State.SCHEDULED or later:
+            found = self.settings.get_all([head.queue])
+            return Situation(head, now_ms, queue=self._queue(head, found[head.queue]))
+        return (
+            self._in_lane(head, now_ms)
+            if head.assigned is None
+            else self._in_inbox(head, head.assigned, now_ms)
+        )
+
+    def _in_inbox(self, head: Head, agent: str, now_ms: int) -> Situation:
+        found = self.settings.get_all([head.queue])
+        queue = self._queue(head, found[head.queue])
+        return Situation(head, now_ms, queue=queue, agent=self.agents.get(agent))
+
+    def _in_lane(self, head: Head, now_ms: int) -> Situation:
+        with self.pool(_AT_ONCE) as pool:
+            settings = pool.submit(self.settings.get_for_agent, [head.queue])
+            served = LANES[: LANES.index(head.lane) + 1]
+            lengths = {lane: pool.submit(self._messages, head.queue, lane) for lane in served}
+            rows, more = self.agents.sample(PER_SHARD, pool)
+            found, shares = settings.result()
+            lanes = {lane: answer.result() for lane, answer in lengths.items()}
+        queue = self._queue(head, found[head.queue])
+        limits = self._limit(head, shares)
+        agents = Agents(tuple(rows), more=more)
+        capacity = Capacity(head.tenant, queue, agents, limits)
+        stopped = [row for row in rows if head.queue in row.queues and capacity.counts_jobs(row)]
+        return Situation(
+            head,
+            now_ms,
+            queue=queue,
+            agents=replace(agents, counted=self._count(head, stopped, now_ms)),
+            lanes={lane: known for lane, known in lanes.items() if known is not None} or None,
+            limits=limits,
+        )
+
+    def _queue(self, head: Head, settings: QueueSettings) -> Queue:
+        """The queue of a job, without names of another tenant's operators."""
+        declared = self.threads.get(head.queue, 1)  # a queue that joblane.toml has no more
+        view = settings_view(settings, declared, head.tenant)
+        return Queue(
+            settings=UNSET if settings is UNSET else replace(settings, changed_by=view.changed_by),
+            threads=declared,
+            maxima=self.maxima.get(head.queue, ()),
+            may_change=may_change(self.tenants.get(head.queue, ()), head.tenant),
+        )
+
+    def _limit(self, head: Head, shares: TenantShares) -> RunningLimit:
+        return RunningLimit(self.limits.of(head.tenant).jobs_running, shares)
+
+    def _messages(self, queue: str, lane: Lane) -> Messages | None:
+        try:
+            found = self.lanes.lane(queue, lane).lengths()
+        except (ClientError, BotoCoreError):
+            self.log.exception("the length of a lane is unknown")
+            return None
+        return Messages(found.visible, found.in_flight, found.delayed)
+
+    def _count(self, head: Head, agents: Iterable[Heartbeat], now_ms: int) -> Mapping[str, Counted]:
+        """Count the jobs of agents, of as many as `COUNTED` jobs allow."""
+        chosen: list[Heartbeat] = []
+        left = COUNTED
+        for row in agents:
+            if row.alive(now_ms) and len(row.jobs) <= left:
+                chosen.append(row)
+                left -= len(row.jobs)
+        ids = [job_id for row in chosen for job_id in row.jobs]
+        places = self.places.of(ids) if ids else {}
+        return {row.name: _counted(head, row, places) for row in chosen}
+
+    def _active(self, head: Head, now_ms: int) -> Situation:
+        agent = None if head.agent is None else self.agents.get(head.agent)
+        return Situation(head, now_ms, agent=agent)
+
+    def _waiting(self, head: Head, now_ms: int) -> Situation:
+        return Situation(head, now_ms, key=self._key(head, now_ms))
+
+    def _processing(self, head: Head, now_ms: int) -> Situation:
+        return Situation(head, now_ms, members=self._members(head))
+
+    def _key(self, head: Head, now_ms: int) -> Key | None:
+        if head.key is None:
+            return None
+        stored = self.keys.get(head.tenant, head.key, now_ms)
+        if not stored.version:
+            return Key(stored.state, head.key.hash, "")
+        segments = parse_segments(stored.segments)
+        request = KeyRequest(head.key, segments, stored.state.limits)
+        first = [job_id for job_id in stored.state.holders if job_id != head.job_id][:1]
+        holders = [
+            holder
+            for holder in (self.jobs.heads(first) if first else ())
+            if holder.visible_to(head.tenant, now_ms / 1000)
+        ]
+        return Key(stored.state, shown(request), to_show(request), tuple(holders))
+
+    def _blocked(self, head: Head, now_ms: int) -> Situation:
+        if head.condition is None:
+            return Situation(head, now_ms)
+        kind = head.condition.partition(":")[0]
+        return Situation(
+            head,
+            now_ms,
+            condition=self.conditions.get(head.condition),
+            most_s=self.policy_of(kind).most_s,
+        )
+
+    def _members(self, head: Head) -> Members | None:
+        """Read members of the first page with open ones, or those that are known to be open."""
+        group = head.group
+        if group is None or not (group.open or group.open_pages):
+            return None
+        if group.open:
+            numbers = sorted(group.open)[:COUNTED]
+        else:
+            numbers = [n for n in group.page(group.open_pages[0]) if n < group.begun]
+        rows = self.jobs.heads([group.id_of(number) for number in numbers])
+        waiting = [row for row in rows if not row.ended]
+        states = Counter(row.state for row in waiting)
+        return Members(len(rows), dict(states), waiting[0] if waiting else None)
+
+
+def _counted(head: Head, row: Heartbeat, places: Mapping[str, Place]) -> Counted:
+    own = [places[job_id] for job_id in row.jobs if job_id in places]
+    return Counted(
+        of_queue=sum(place.queue == head.queue for place in own),
+        of_tenant=sum(place.tenant == head.tenant for place in own),
+    )
