@@ -6,6 +6,7 @@ import { useList } from '../lists.js';
 import { Badge, Empty, Facts, Failure, Head, Id, Loading, Meter, Pager, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
+import { parseSegments, showSegments, written } from '../segments.js';
 import { can } from '../session.js';
 import { html, useEffect, useState } from '../view.js';
 
@@ -53,16 +54,16 @@ function List({ route, type }) {
 /** The fields that choose the scope and the segments. @param {{ scope: string, route: Route }} props */
 function Find({ scope, route }) {
   const [of, setOf] = useState(scope);
-  const [segments, setSegments] = useState(() => shown(route.query.get('segments')));
+  const [segments, setSegments] = useState(() => showSegments(route.query.get('segments')));
   useEffect(() => {
     setOf(scope);
-    setSegments(shown(route.query.get('segments')));
+    setSegments(showSegments(route.query.get('segments')));
   }, [scope, route.query.toString()]);
   const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
   /** @param {Event} event */
   const submit = (event) => {
     event.preventDefault();
-    go(href(['keys'], { type: of.trim(), segments: asJson(segments) }));
+    go(href(['keys'], { type: of.trim(), segments: parseSegments(segments) }));
   };
   return html`<form onSubmit=${submit}><div class="bar">
     <label>Job type, “command” or policy.NAME<input type="text" required value=${of} spellcheck=${false} autocapitalize="none" onInput=${(/** @type {Event} */ event) => setOf(value(event))} /></label>
@@ -80,7 +81,7 @@ function Keys({ scope, route }) {
   const rows = /** @type {Key[]} */ (data.entries);
   return html`<section class="panel">
     ${!rows.length && !route.query.has('next') && html`<${Empty}>${segments
-      ? html`<p>No job has the key ${shown(segments)}, and none waits for it.</p>`
+      ? html`<p>No job has the key ${showSegments(segments)}, and none waits for it.</p>`
       : html`<p>No job of ${scope === 'command' ? 'a command' : html`<code>${scope}</code>`} has a key now.</p>
         <p>Run one job at a time for a customer: <code>joblane submit --key customer --key acme --max-queued 10 -- make sync</code></p>`}<//>`}
     ${rows.length > 0 && html`<${Table} caption=${`Keys of ${scope}`} rows=${rows} id=${(/** @type {Key} */ key) => key.id} to=${(/** @type {Key} */ key) => href(['keys', key.type, key.id])}
@@ -184,32 +185,4 @@ async function clearAll(type, id, reason) {
 /** @param {Key} key */
 function named(key) {
   return key.segments.map(written).join(' / ');
-}
-
-/** A segment as people write it: a text that looks like a number, or has a slash, in quotes. @param {string | number} segment */
-function written(segment) {
-  return typeof segment === 'string' && (isNumber(segment) || /["/[]|^\s|\s$|^$/.test(segment)) ? JSON.stringify(segment) : String(segment);
-}
-
-/** @param {string} text */
-function isNumber(text) {
-  return /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/.test(text);
-}
-
-/** Segments of an address as people write them. @param {string | null} json */
-function shown(json) {
-  try {
-    const segments = JSON.parse(json ?? '[]');
-    return Array.isArray(segments) ? segments.map(written).join(' / ') : json ?? '';
-  } catch {
-    return json ?? '';
-  }
-}
-
-/** Inverse of `shown`; a JSON array stays as it is. @param {string} text */
-function asJson(text) {
-  const trimmed = text.trim();
-  if (!trimmed || trimmed.startsWith('[')) return trimmed;
-  const parts = trimmed.match(/"(?:[^"\\]|\\.)*"|[^/]+/g) ?? [];
-  return `[${parts.map((part) => part.trim()).filter(Boolean).map((part) => (part.startsWith('"') || isNumber(part) ? part : JSON.stringify(part))).join(',')}]`;
 }

@@ -5,6 +5,7 @@ import { confirm, perform } from '../dialogs.js';
 import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
+import { resolved, typeName } from '../schema.js';
 import { can } from '../session.js';
 import { bytes, duration } from '../time.js';
 import { html } from '../view.js';
@@ -12,7 +13,7 @@ import { html } from '../view.js';
 /** @typedef {import('../types').TypePage} Types */
 /** @typedef {import('../types').TypeSummary} Summary */
 /** @typedef {import('../types').TypeView} View */
-/** @typedef {Record<string, any>} Schema */
+/** @typedef {import('../schema.js').Schema} Schema */
 
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
@@ -121,7 +122,7 @@ function Shape({ title, schema, none }) {
     ${!rows.length && none && html`<p class="about">${none}</p>`}
     ${rows.length > 0 && html`<${Table} caption=${title} rows=${rows} id=${(/** @type {Row} */ row) => row.name} columns=${[
       { name: 'Name', cell: (/** @type {Row} */ row) => html`<code>${row.name}</code>` },
-      { name: 'Type', cell: (/** @type {Row} */ row) => kind(row.member, schema) },
+      { name: 'Type', cell: (/** @type {Row} */ row) => typeName(row.member, schema) },
       { name: 'Needed', cell: (/** @type {Row} */ row) => (required.includes(row.name) ? 'yes' : 'no') },
       { name: 'Default', className: 'minor', cell: (/** @type {Row} */ row) => (row.member.default === undefined ? html`<span class="none">–</span>` : html`<code>${JSON.stringify(row.member.default)}</code>`) },
       { name: 'Description', className: 'wide', cell: (/** @type {Row} */ row) => String(row.member.description ?? '') },
@@ -130,26 +131,6 @@ function Shape({ title, schema, none }) {
       <div class="actions"><${Copy} text=${JSON.stringify(schema, null, 2)} what=${`the schema: ${title}`} /></div>
       <pre class="source" tabindex="0" aria-label=${`JSON Schema: ${title}`}>${JSON.stringify(schema, null, 2)}</pre></details>
   <//>`;
-}
-
-/** A schema behind its reference. @param {Schema} schema @param {Schema} root @returns {Schema} */
-function resolved(schema, root) {
-  const name = typeof schema?.$ref === 'string' ? /^#\/\$defs\/(.+)$/.exec(schema.$ref)?.[1] : undefined;
-  const found = name ? root.$defs?.[name] : undefined;
-  return found ? { ...found, ...schema, $ref: undefined } : schema ?? {};
-}
-
-/** The type of a value in words. @param {Schema} given @param {Schema} root @param {number} [depth] @returns {string} */
-function kind(given, root, depth = 0) {
-  const schema = resolved(given, root);
-  if (depth > 3) return 'any';
-  const choices = schema.anyOf ?? schema.oneOf;
-  if (Array.isArray(choices)) return choices.map((each) => kind(each, root, depth + 1)).join(' or ');
-  if (Array.isArray(schema.enum)) return schema.enum.map((each) => JSON.stringify(each)).join(', ');
-  if (schema.const !== undefined) return JSON.stringify(schema.const);
-  if (schema.type === 'array') return `array of ${schema.items ? kind(schema.items, root, depth + 1) : 'any'}`;
-  const type = Array.isArray(schema.type) ? schema.type.join(' or ') : String(schema.type ?? 'any');
-  return schema.format ? `${type} (${schema.format})` : type;
 }
 
 /** @param {number | null} value */

@@ -1,0 +1,30 @@
+/** Segments of keys as people write them: `customer / acme / 7`; a text that looks like a number in quotes. */
+
+/** Write a segment. @param {string | number} segment */
+export function written(segment) {
+  return typeof segment === 'string' && (isNumber(segment) || /["/[]|^\s|\s$|^$/.test(segment)) ? JSON.stringify(segment) : String(segment);
+}
+
+/** Write the segments that an address has as JSON; what is none stays as it is. @param {string | null} json */
+export function showSegments(json) {
+  try {
+    const segments = JSON.parse(json ?? '[]');
+    return Array.isArray(segments) ? segments.map(written).join(' / ') : json ?? '';
+  } catch {
+    return json ?? '';
+  }
+}
+
+/** Inverse of `showSegments`; a JSON array stays as it is. @param {string} text */
+export function parseSegments(text) {
+  const trimmed = text.trim();
+  if (!trimmed || trimmed.startsWith('[')) return trimmed;
+  const parts = trimmed.match(/"(?:[^"\\]|\\.)*"|[^/]+/g) ?? [];
+  const values = parts.map((part) => part.trim()).filter(Boolean);
+  return `[${values.map((part) => (part.startsWith('"') || isNumber(part) ? part : JSON.stringify(part))).join(',')}]`;
+}
+
+/** @param {string} text */
+function isNumber(text) {
+  return /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/.test(text);
+}
