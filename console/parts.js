@@ -184,7 +184,7 @@ function walk(step) {
   const rows = /** @type {HTMLElement[]} */ ([...document.querySelectorAll('main tbody > tr')]);
   const at = rows.findIndex((row) => row.contains(document.activeElement));
   const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
-  const inside = /** @type {HTMLElement | null | undefined} */ (next?.querySelector('a, button, input'));
+  const inside = /** @type {HTMLElement | null | undefined} */ (next?.querySelector('a, td:not(.select) button') ?? next?.querySelector('input'));
   if (next && !inside) next.tabIndex = -1;
   (inside ?? next)?.focus();
   next?.scrollIntoView({ block: 'nearest' });

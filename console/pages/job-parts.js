@@ -51,12 +51,12 @@ export function Links({ job }) {
     trace_id: job.traceparent?.split('-')[1],
   };
   const links = (known?.links ?? []).flatMap(({ name, template }) => {
-    const address = fill(template, values);
-    return address ? [{ name, address }] : [];
+    const url = fill(template, values);
+    return url ? [{ name, url }] : [];
   });
   if (!links.length) return null;
-  return html`<${Section} title="Elsewhere"><ul class="chips">${links.map(({ name, address }) => html`<li key=${name}>
-    <a class="button" href=${address} target="_blank" rel="noopener noreferrer">${name} ↗</a></li>`)}</ul><//>`;
+  return html`<${Section} title="Elsewhere"><ul class="chips">${links.map(({ name, url }) => html`<li key=${name}>
+    <a class="button" href=${url} target="_blank" rel="noopener noreferrer">${name} ↗</a></li>`)}</ul><//>`;
 }
 
 /** The fields as submitted. @param {{ job: Job }} props */

@@ -1,6 +1,7 @@
 /** The timeline of a job: bars by attempt, and each transition as a line of text. */
 
 import { Badge, Section, Time } from '../parts.js';
+import { Sentence } from '../sentence.js';
 import { clock, duration, now, utc, zone } from '../time.js';
 import { rows, totals } from '../timeline.js';
 import { html, useState, useStore } from '../view.js';
@@ -47,5 +48,5 @@ export function Timeline({ job }) {
 /** @param {{ step: Transition }} props */
 function Step({ step }) {
   return html`<li><${Time} at=${step.at} full=${true} /> <${Badge} state=${step.state} />
-    <span>${step.reason}${step.agent && html` <span class="about">on ${step.agent}</span>`}</span></li>`;
+    <span><${Sentence} text=${step.reason} />${step.agent && html` <span class="about">on ${step.agent}</span>`}</span></li>`;
 }

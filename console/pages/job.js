@@ -5,6 +5,8 @@ import { hasEnded, isGroup, nameOf } from '../job-actions.js';
 import { Badge, Copy, Facts, Failure, Head, Id, Loading, Section, Span, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
+import { Sentence } from '../sentence.js';
+import { can } from '../session.js';
 import { html, useRef } from '../view.js';
 import { Actions } from './job-buttons.js';
 import { Audit, Links, Related, Specification, Usage } from './job-parts.js';
@@ -58,22 +60,17 @@ function JobPage({ id }) {
     <${Audit} id=${job.id} state=${job.state} />`;
 }
 
-/**
- * The answer of `GET /v1/jobs/{id}/why`.
- * @typedef {{ summary: string, reasons: { code: string, text: string, commands?: string[] }[] }} WhyAnswer
- */
-
 /** Why it waits, runs or has ended. @param {{ job: Job }} props */
 function Why({ job }) {
   const { data } = usePoll(
-    (signal) => /** @type {Promise<WhyAnswer>} */ (call('GET', path`v1/jobs/${job.id}/why`, { signal })),
+    (signal) => /** @type {Promise<import('../types').Why>} */ (call('GET', path`v1/jobs/${job.id}/why`, { signal })),
     hasEnded(job) ? 0 : 10_000, [job.id, job.state, job.attempt, job.cancel_requested]);
   const bad = ['failed', 'dead', 'stale', 'expired'].includes(job.state) ? 'bad' : '';
-  const commands = [...new Set(data?.reasons.flatMap((reason) => reason.commands ?? []))];
+  const commands = [...new Set(data?.reasons.flatMap((reason) => reason.commands))];
   return html`<section class=${`panel why ${bad}`} aria-labelledby="why">
     <h2 id="why">Why</h2>
-    <p role="status">${data?.summary ?? job.reason}</p>
-    ${data && data.reasons.length > 1 && html`<ol>${data.reasons.map((reason) => html`<li key=${reason.code}>${reason.text}</li>`)}</ol>`}
+    <p role="status"><${Sentence} text=${data?.summary ?? job.reason} /></p>
+    ${data && data.reasons.length > 1 && html`<ol>${data.reasons.map((reason) => html`<li key=${reason.code}><${Sentence} text=${reason.text} /></li>`)}</ol>`}
     ${job.cancel_requested !== null && !data && html`<p>It was asked to stop: ${job.cancel_requested}</p>`}
     ${job.progress && html`<${Done} job=${job} />`}
     ${commands.length > 0 && html`<details><summary>Commands</summary><ul class="commands">${commands.map((command) => html`<li><code>${command}</code></li>`)}</ul></details>`}
@@ -98,6 +95,7 @@ function Overview({ job }) {
       ['Exit code', job.exit_code],
       ['Signal', job.signal],
       ['Outcome', job.outcome?.replaceAll('_', ' ')],
+      ['Condition', job.condition && (can('admin.read') ? html`<a href=${href(['conditions'])}>${job.condition}</a>` : job.condition)],
       ['Next attempt', job.next_at && !ended && html`<${Time} at=${job.next_at} />`],
       ['Submitted', html`<${Time} at=${job.created_at} />`],
       ['Started', job.started_at && html`<${Time} at=${job.started_at} />`],

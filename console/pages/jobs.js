@@ -8,6 +8,7 @@ import { PAGE, useList } from '../lists.js';
 import { Badge, Empty, Failure, Head, Loading, Section, Span, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
+import { Sentence } from '../sentence.js';
 import { can, summary } from '../session.js';
 import { duration } from '../time.js';
 import { rows, totals } from '../timeline.js';
@@ -37,7 +38,7 @@ const COLUMNS = [
   { name: 'State', cell: (job) => html`<${Badge} state=${job.state} />` },
   { name: 'Queue', className: 'minor', cell: (job) => html`${job.queue}${job.priority !== 'default' && html` <span class="about">${job.priority}</span>`}` },
   { name: 'Agent', className: 'minor', cell: (job) => job.agent ?? job.assigned ?? html`<span class="none">–</span>` },
-  { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp">${job.reason}</span>` },
+  { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
   { name: 'Created', className: 'number', cell: (job) => html`<${Time} at=${job.created_at} />` },
   { name: 'Ran', className: 'number minor', cell: (job) => html`<${Ran} job=${job} />` },
 ];

@@ -33,6 +33,7 @@ function Submit({ from }) {
   const inUtc = useStore(utc);
   const [form, setForm] = useState(() => (from ? formOf(specificationOf(from), Date.now()) : EMPTY));
   const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
+  const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
   const [busy, setBusy] = useState(false);
   const { fields, wrong: unfit } = useMemo(() => fieldsOf(form, inUtc), [form, inUtc]);
   const body = JSON.stringify(fields, null, 2);
@@ -41,8 +42,12 @@ function Submit({ from }) {
   useEffect(() => {
     if (refused) top.current?.scrollIntoView({ block: 'nearest' });
   }, [refused]);
-  const wrong = [...unfit, ...(refused?.errors ?? []).map((each) => ({ field: controlOf(each.field, form), problem: `${each.field} ${each.problem}` }))];
-  const set = (/** @type {Partial<Form>} */ change) => setForm((before) => ({ ...before, ...change }));
+  const told = (refused?.errors ?? []).map((each) => ({ field: controlOf(each.field, form), problem: `${each.field} ${each.problem}` }));
+  const wrong = [...unfit, ...told.filter((each) => !changed.has(each.field))];
+  const set = (/** @type {Partial<Form>} */ change) => {
+    setForm((before) => ({ ...before, ...change }));
+    setChanged((before) => new Set([...before, ...Object.keys(change)]));
+  };
   /** @param {Event} event */
   const submit = async (event) => {
     event.preventDefault();
@@ -55,6 +60,7 @@ function Submit({ from }) {
       say(made.admission === 'coalesced' ? 'No new job: the key is full, and this job stands for it' : 'Job submitted');
       go(href(['jobs', made.id]));
     } catch (caught) {
+      setChanged(new Set());
       setRefused(caught instanceof ApiError ? caught : new ApiError(0, { detail: String(caught) }));
     }
     setBusy(false);
