@@ -13,8 +13,7 @@ import { html, useState } from './view.js';
 
 /** Whether the reader may change the settings of a queue: one that other tenants use, too, needs the role platform. @param {QueueView} queue */
 export function mayChange(queue) {
-  void queue;
-  return can('platform.mutate') || can('admin.mutate');
+  return can('platform.mutate') || (can('admin.mutate') && queue.settings.may_change);
 }
 
 /**

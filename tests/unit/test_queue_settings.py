@@ -66,6 +66,7 @@ def test_a_queue_that_nobody_has_set_says_what_the_file_says(aws: Cloud):
         "version": 0,
         "changed_at": None,
         "changed_by": None,
+        "may_change": True,
     } == json.loads(answer["body"])
 
 
@@ -128,6 +129,7 @@ def test_an_operator_of_a_tenant_cannot_pause_a_queue_that_tenants_share(aws: Cl
         assert 403 == status
         assert "this needs the role platform" in problem["detail"]
     assert 0 == api_of(aws)("GET", PATH)[1]["version"]
+    assert not api_of(aws, client)("GET", PATH)[1]["may_change"]
 
 
 def test_an_operator_changes_a_queue_that_is_the_tenants_alone(aws: Cloud):
@@ -136,6 +138,7 @@ def test_an_operator_changes_a_queue_that_is_the_tenants_alone(aws: Cloud):
     assert 200 == put(api_of(aws), OFF, '"1"', path)[0]
     # Who changed it is no secret from those whose queue it is.
     assert "machine ops (platform)" == acme("GET", path)[1]["changed_by"]
+    assert acme("GET", path)[1]["may_change"]
 
 
 @pytest.mark.parametrize(

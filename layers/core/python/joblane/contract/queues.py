@@ -1,6 +1,6 @@
 """Queues in the API: lanes, settings and activity as they are answered, and new settings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from joblane.contract.models import Body, View
 from joblane.deployment.names import PLATFORM, Lane
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
+from joblane.queue.access import may_change
 from joblane.queue.activity import WINDOWS, Tally
 from joblane.queue.routing import Verdict
 from joblane.queue.settings import QueueSettings
@@ -51,10 +52,18 @@ class SettingsView(View):
     """Time of the last change."""
     changed_by: str | None
     """Caller who changed them last, if of the same tenant or of the role platform."""
+    may_change: bool
+    """Whether operators of the caller's tenant may change them: false for a queue that other
+    tenants may use, too. True for the role platform."""
 
 
-def settings_view(settings: QueueSettings, declared: int, tenant: str) -> SettingsView:
-    """The answer for a caller of `tenant`, without names of another tenant's operators."""
+def settings_view(
+    settings: QueueSettings, declared: int, tenant: str, named: Iterable[str]
+) -> SettingsView:
+    """The answer for a caller of `tenant`, without names of another tenant's operators.
+
+    `named` are the tenants of the queue in joblane.toml.
+    """
     visible = tenant == PLATFORM or settings.tenant in {tenant, PLATFORM}
     return SettingsView(
         run_jobs=settings.run_jobs,
@@ -64,6 +73,7 @@ def settings_view(settings: QueueSettings, declared: int, tenant: str) -> Settin
         version=settings.version,
         changed_at=None if settings.changed_ms is None else rfc3339(settings.changed_ms),
         changed_by=settings.changed_by if visible else None,
+        may_change=may_change(named, tenant),
     )
 
 

@@ -128,7 +128,7 @@ class Queues:
     def settings(self, tenant: str, queue: str) -> SettingsView:
         """Show a queue's settings. Raises Problem 404."""
         self.require(tenant, queue)
-        return settings_view(self.store.get(queue), self.threads[queue], tenant)
+        return self._view(self.store.get(queue), tenant, queue)
 
     def change_settings(
         self, tenant: str, who: str, queue: str, wanted: SettingsInput, version: int | None
@@ -158,7 +158,7 @@ class Queues:
                 HTTPStatus.PRECONDITION_FAILED,
                 "the settings have changed since you read them; read them again and decide again",
             ) from None
-        return settings_view(after, self.threads[queue], tenant)
+        return self._view(after, tenant, queue)
 
     def require(self, tenant: str, queue: str) -> None:
         """Raise Problem 404 for a queue that the tenant may not use."""
@@ -174,12 +174,13 @@ class Queues:
                 f"this needs the role {PLATFORM}: other tenants may use the queue {queue}, too",
             )
 
+    def _view(self, settings: QueueSettings, tenant: str, queue: str) -> SettingsView:
+        return settings_view(settings, self.threads[queue], tenant, self.tenants[queue])
+
     def _views(self, tenant: str, queues: Sequence[str]) -> tuple[QueueView, ...]:
         if not queues:
             return ()
         found = self.store.get_all(queues)
-        settings = {
-            queue: settings_view(found[queue], self.threads[queue], tenant) for queue in queues
-        }
+        settings = {queue: self._view(found[queue], tenant, queue) for queue in queues}
         counted = self.everyone if tenant == PLATFORM else (tenant,)
         return self.statistics.views(counted, settings, self.now_ms())
