@@ -1,15 +1,8 @@
-/** Line charts over time (uPlot), with a legend that does not depend on colour and the same figures as a table. */
+/** Line charts over time, whose lines are told apart without colours, with the same figures as a table. */
 
+import { linePath, nearest, timeTicks, valueTicks } from './chart-lines.js';
 import { clock, utc } from './time.js';
-import { html, useEffect, useMemo, useRef, useState, useStore } from './view.js';
-import uPlot from './vendor/uplot.js';
-
-/** How the axis of time is written, by the distance of its ticks: in 24 hours, with the day where one begins. */
-const TIMES = [
-  [86_400, '{YYYY}-{MM}-{DD}', null, null, null, null, null, null, 0],
-  [60, '{HH}:{mm}', null, null, '\n{YYYY}-{MM}-{DD}', null, null, null, 1],
-  [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
-];
+import { html, useEffect, useRef, useState, useStore } from './view.js';
 
 /**
  * @typedef {object} Series
@@ -19,84 +12,84 @@ const TIMES = [
  * @property {(number | null)[]} values
  */
 
+const LEFT = 48;
+const RIGHT = 10;
+const TOP = 8;
+const BOTTOM = 34;
+
+/** Pixels that a mark of time needs. */
+const TICK_PX = 64;
+
 /**
  * @param {object} props
  * @param {string} props.title  What it shows, for screen readers.
  * @param {number[]} props.at  Unix seconds of each point.
  * @param {Series[]} props.series
  * @param {string} [props.unit]
- * @param {number} [props.height]
+ * @param {number} [props.height]  In pixels.
  */
 export function Chart({ title, at, series, unit = '', height = 180 }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
-  const plot = useRef(/** @type {uPlot | null} */ (null));
+  const width = useWidth(place);
   const inUtc = useStore(utc);
-  const scheme = useScheme();
-  const data = useMemo(() => /** @type {uPlot.AlignedData} */ ([at, ...series.map((each) => each.values)]), [at, series]);
-  const shape = JSON.stringify([series.map((each) => [each.name, each.colour, each.dash]), unit, height, inUtc, scheme]);
-  useEffect(() => {
-    const target = place.current;
-    if (!target) return undefined;
-    const style = getComputedStyle(target);
-    const colour = (/** @type {string} */ name) => resolved(target, style.getPropertyValue(`--${name}`));
-    const axis = { stroke: colour('soft'), grid: { stroke: colour('line'), width: 1 }, ticks: { stroke: colour('line'), width: 1 }, font: '12px system-ui' };
-    plot.current = new uPlot({
-      width: Math.max(200, target.clientWidth),
-      height,
-      legend: { show: false },
-      cursor: { drag: { x: false, y: false } },
-      tzDate: (/** @type {number} */ seconds) => (inUtc ? uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000)),
-      scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 1) * 1.08)] } },
-      axes: [{ ...axis, values: TIMES }, { ...axis, size: 54, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => `${tick}${unit}`) }],
-      series: [{}, ...series.map((each) => ({ label: each.name, stroke: colour(each.colour), width: 1.6, ...(each.dash ? { dash: each.dash } : {}), points: { show: false } }))],
-    }, data, target);
-    const watch = new ResizeObserver(() => plot.current?.setSize({ width: Math.max(200, target.clientWidth), height }));
-    watch.observe(target);
-    return () => {
-      watch.disconnect();
-      plot.current?.destroy();
-      plot.current = null;
-    };
-  }, [shape]);
-  useEffect(() => plot.current?.setData(data), [data]);
+  const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
+  const [first = 0, last = 0] = [at[0], at.at(-1)];
+  const right = width - RIGHT;
+  const bottom = height - BOTTOM;
+  const high = Math.max(0, ...series.flatMap((each) => each.values.map((value) => value ?? 0)));
+  const values = valueTicks(high, 4, !unit);
+  const top = values.at(-1) ?? 1;
+  const x = (/** @type {number} */ seconds) => LEFT + ((seconds - first) / (last - first || 1)) * (right - LEFT);
+  const y = (/** @type {number} */ value) => bottom - (value / top) * (bottom - TOP);
+  const xs = at.map(x);
+  const times = timeTicks(first, last, (right - LEFT) / TICK_PX, inUtc);
+  const shown = pointed !== null && pointed < at.length ? pointed : null;
+  const point = (/** @type {PointerEvent} */ event) => {
+    const box = place.current?.getBoundingClientRect();
+    if (box) setPointed(nearest(xs, event.clientX - box.left));
+  };
+  const valueOf = (/** @type {Series} */ each) => text(each.values[shown ?? at.length - 1] ?? null, unit);
   return html`<figure class="chart">
-    <div ref=${place} role="img" aria-label=${title}></div>
-    <figcaption class="legend">${series.map((each) => html`<span><svg viewBox="0 0 28 8" aria-hidden="true"><line x1="0" y1="4" x2="28" y2="4" style=${{ stroke: `var(--${each.colour})` }} stroke-width="3" stroke-dasharray=${each.dash?.join(' ') ?? ''} /></svg>${each.name}</span>`)}</figcaption>
+    <div ref=${place} onPointerMove=${point} onPointerLeave=${() => setPointed(null)}>
+      <svg width=${width} height=${height} role="img" aria-label=${`${title}. ${at.length ? `Last: ${series.map((each) => `${each.name} ${text(each.values.at(-1) ?? null, unit)}`).join(', ')}` : 'No figures yet'}`}>
+        ${values.map((value) => html`<line class="rule" x1=${LEFT} x2=${right} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 8} y=${y(value) + 4} text-anchor="end">${value}${unit}</text>`)}
+        ${times.map((tick) => html`<line class="rule" x1=${x(tick.at)} x2=${x(tick.at)} y1=${TOP} y2=${bottom + 4} /><text x=${x(tick.at)} y=${bottom + 17} text-anchor="middle">${tick.time}${tick.day && html`<tspan x=${x(tick.at)} dy="14">${tick.day}</tspan>`}</text>`)}
+        ${series.map((each) => html`<path d=${linePath(xs, each.values, y)} style=${{ stroke: `var(--${each.colour})` }} stroke-dasharray=${each.dash?.join(' ') ?? ''} />`)}
+        ${shown !== null && html`<line class="pointer" x1=${xs[shown]} x2=${xs[shown]} y1=${TOP} y2=${bottom} />
+          ${series.map((each) => (each.values[shown] ?? null) !== null && html`<circle cx=${xs[shown]} cy=${y(each.values[shown] ?? 0)} r="3" style=${{ fill: `var(--${each.colour})` }} />`)}`}
+      </svg>
+    </div>
+    <figcaption class="legend">${series.map((each) => html`<span><svg viewBox="0 0 28 8" aria-hidden="true"><line x1="0" y1="4" x2="28" y2="4" style=${{ stroke: `var(--${each.colour})` }} stroke-width="3" stroke-dasharray=${each.dash?.join(' ') ?? ''} /></svg>${each.name} <b>${valueOf(each)}</b></span>`)}
+      ${at.length > 0 && html`<span class="when">at ${clock((at[shown ?? at.length - 1] ?? 0) * 1000, inUtc).slice(11, 16)}</span>`}</figcaption>
     <${Figures} title=${title} at=${at} series=${series} unit=${unit} inUtc=${inUtc} />
   </figure>`;
 }
 
-/** The figures of a chart as a table, made when it is opened. @param {any} props */
+/** @param {number | null} value @param {string} unit */
+function text(value, unit) {
+  return value === null ? '–' : `${value.toLocaleString('en-GB', { maximumFractionDigits: 2 })}${unit}`;
+}
+
+/** The figures of a chart as a table, made when it is opened. @param {{ title: string, at: number[], series: Series[], unit: string, inUtc: boolean }} props */
 function Figures({ title, at, series, unit, inUtc }) {
   const [open, setOpen] = useState(false);
   return html`<details onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.target).open)}><summary>Show as table</summary>
-    ${open && html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table><caption class="hidden">${title}</caption><thead><tr><th scope="col">Time</th>${series.map((/** @type {Series} */ each) => html`<th scope="col" class="number">${each.name}</th>`)}</tr></thead>
-      <tbody>${at.map((/** @type {number} */ seconds, /** @type {number} */ n) => html`<tr key=${seconds}><td>${clock(seconds * 1000, inUtc)}</td>${series.map((/** @type {Series} */ each) => html`<td class="number">${each.values[n] ?? '–'}${each.values[n] === null ? '' : unit}</td>`)}</tr>`).reverse()}</tbody></table></div>`}
+    ${open && html`<div class="scroll figures-table" tabindex="0" role="region" aria-label=${title}><table><caption class="hidden">${title}</caption><thead><tr><th scope="col">Time</th>${series.map((each) => html`<th scope="col" class="number">${each.name}</th>`)}</tr></thead>
+      <tbody>${at.map((seconds, n) => html`<tr key=${seconds}><td class="name">${clock(seconds * 1000, inUtc)}</td>${series.map((each) => html`<td class="number">${text(each.values[n] ?? null, unit)}</td>`)}</tr>`).reverse()}</tbody></table></div>`}
   </details>`;
 }
 
-/** `dark` or `light`, as the reader's system says now. */
-function useScheme() {
-  const query = useMemo(() => matchMedia('(prefers-color-scheme: dark)'), []);
-  const [dark, set] = useState(query.matches);
+/** The width of an element in pixels, as the window has it now. @param {{ current: HTMLElement | null }} place */
+function useWidth(place) {
+  const [width, setWidth] = useState(320);
   useEffect(() => {
-    const listener = () => set(query.matches);
-    query.addEventListener('change', listener);
-    return () => query.removeEventListener('change', listener);
+    const target = place.current;
+    if (!target) return undefined;
+    const measure = () => setWidth(Math.max(200, target.clientWidth));
+    measure();
+    const watch = new ResizeObserver(measure);
+    watch.observe(target);
+    return () => watch.disconnect();
   }, []);
-  return dark ? 'dark' : 'light';
-}
-
-/**
- * A colour as the canvas takes it: it knows neither variables nor light-dark().
- * @param {HTMLElement} near
- * @param {string} value
- */
-function resolved(near, value) {
-  const probe = document.createElement('span');
-  probe.style.color = value;
-  near.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
+  return width;
 }

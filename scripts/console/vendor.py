@@ -25,17 +25,12 @@ class Library:
     package: str
     source: str
     """Path of the file in the package."""
-    end: str = ""
-    """Further text, for a script that is no module."""
 
 
 LIBRARIES = (
     Library("preact.js", "preact", "dist/preact.mjs"),
     Library("hooks.js", "preact", "hooks/dist/hooks.mjs"),
     Library("htm.js", "htm", "dist/htm.mjs"),
-    # Its module is not minified: 42 KB compressed instead of 22.
-    Library("uplot.js", "uplot", "dist/uPlot.iife.min.js", "export default uPlot;\n"),
-    Library("uplot.css", "uplot", "dist/uPlot.min.css"),
 )
 
 _IMPORTS = {"preact": "./preact.js"}
@@ -73,7 +68,7 @@ def _text(library: Library) -> str:
     text = (folder / library.source).read_text("utf-8")
     text = re.sub(r"\n?//# sourceMappingURL=\S+\s*$", "", text)
     title = f"{library.package} {about['version']}, {about['license']}: README.md"
-    return f"/*! {title} */\n{relative_imports(text)}".rstrip("\n") + f"\n{library.end}"
+    return f"/*! {title} */\n{relative_imports(text)}".rstrip("\n") + "\n"
 
 
 def relative_imports(module: str) -> str:
