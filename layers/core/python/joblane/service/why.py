@@ -31,7 +31,6 @@ from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
 from joblane.key.request import KeyRequest
 from joblane.key.segments import parse_segments
-from joblane.queue.access import may_change
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
@@ -157,12 +156,13 @@ class WhyReader:
     def _queue(self, head: Head, settings: QueueSettings) -> Queue:
         """The queue of a job, without names of another tenant's operators."""
         declared = self.threads.get(head.queue, 1)  # a queue that joblane.toml has no more
-        view = settings_view(settings, declared, head.tenant)
+        named = self.tenants.get(head.queue, ())
+        view = settings_view(settings, declared, head.tenant, named)
         return Queue(
             settings=UNSET if settings is UNSET else replace(settings, changed_by=view.changed_by),
             threads=declared,
             maxima=self.maxima.get(head.queue, ()),
-            may_change=may_change(self.tenants.get(head.queue, ()), head.tenant),
+            may_change=view.may_change,
         )
 
     def _limit(self, head: Head, shares: TenantShares) -> RunningLimit:
