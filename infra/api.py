@@ -254,6 +254,8 @@ class ApiStack(FunctionStack):
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*LIMITS),
                 "JOBLANE_ACCESS": self._gate.access,
+                "JOBLANE_LINKS": json.dumps(config.links),
+                "JOBLANE_PRICES": json.dumps(config.prices),
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),

@@ -45,12 +45,11 @@ class FleetStack(JoblaneStack):
         zipped = archive(assets.agents[fleet.architecture])
         asset = s3_assets.Asset(self, "Agent", path=str(zipped.path))
         role = agent_role(self, name, asset)
-        threads = sum(config.queues[queue].threads for queue in fleet.queues)
         installation = Installation(
             deployment=config.name,
             fleet=name,
             queues=fleet.queues,
-            threads=max(1, threads),
+            threads=config.slots_of(name),
             allow_host_network=fleet.allow_host_network,
             egress_allow=fleet.egress_allow,
             egress_refuse=fleet.egress_refuse,

@@ -51,7 +51,6 @@ PAGE = {
         for feature in (
             "accelerometer",
             "autoplay",
-            "bluetooth",
             "browsing-topics",
             "camera",
             "display-capture",
@@ -72,7 +71,6 @@ PAGE = {
             "screen-wake-lock",
             "serial",
             "usb",
-            "web-share",
             "xr-spatial-tracking",
         )
     ),

@@ -92,7 +92,7 @@ class Month:
         found = {}
         for name, fleet in config.fleets.items():
             serves = config.default_queue in fleet.queues
-            threads = max(1, sum(config.queues[queue].threads for queue in fleet.queues))
+            threads = config.slots_of(name)
             needed = math.ceil(rest / threads) if serves else 0
             found[name] = max(fleet.min_size, min(fleet.max_size, needed))
             if serves:
@@ -102,7 +102,7 @@ class Month:
     def short(self) -> bool:
         """Whether the fleets at their largest cannot run this load."""
         slots = sum(
-            count * max(1, sum(self.config.queues[q].threads for q in self.config.fleets[f].queues))
+            count * self.config.slots_of(f)
             for f, count in self.instances().items()
             if self.config.default_queue in self.config.fleets[f].queues
         )

@@ -72,7 +72,10 @@ def main() -> int:
             )
         print()
         say("Shutting down")
-    print("Everything is removed. scripts/up starts the same and keeps it running.")
+    print(
+        "Everything is removed. scripts/up starts the same, keeps it running, and prints the "
+        "address of its console."
+    )
     return 0
 
 

@@ -16,12 +16,16 @@ Joblane runs on {endpoint}. Next:
   joblane run -- sh -c 'echo hello from $(hostname); id'
   joblane ls
 
+The console, where each of the people below can log in:
+
+  {console}
+
 That shell acts as the machine `default` of the tenant demo, role developer. Agents, and queues that
 tenants share, are for the role platform:
 
   (. .local/env-platform; joblane agents)
 
-To act as a person:
+To act as a person on the command line:
 
   unset JOBLANE_CLIENT_ID; joblane login
 
@@ -51,7 +55,11 @@ def main() -> int:
         raise
     # Only here: the passwords are not stored.
     table = "\n".join(f"  name {who.name:<10} password {who.password}" for who in people)
-    print(_NEXT.format(endpoint=cloud.endpoint, run_dir=cloud.run_dir, people=table))
+    print(
+        _NEXT.format(
+            endpoint=cloud.endpoint, console=cloud.console, run_dir=cloud.run_dir, people=table
+        )
+    )
     return 0
 
 

@@ -195,8 +195,11 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     assert both | {"JOBLANE_ARCHITECTURES", "JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
     assert {"default": [], "bulk": []} == submission["JOBLANE_QUEUES"] == admin["JOBLANE_QUEUES"]
-    read = {"ACCESS", "LIMITS", "MAXIMA", "POLICIES", "QUEUES", "THREADS"}
-    assert {f"JOBLANE_{name}" for name in read} == set(laptop.declared("status"))
+    read = {"ACCESS", "LIMITS", "LINKS", "MAXIMA", "POLICIES", "PRICES", "QUEUES", "THREADS"}
+    status = laptop.declared("status")
+    assert {f"JOBLANE_{name}" for name in read} == set(status)
+    assert laptop.config.links == status["JOBLANE_LINKS"] != []
+    assert laptop.config.prices == status["JOBLANE_PRICES"] != {}
 
 
 def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:

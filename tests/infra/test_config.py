@@ -59,9 +59,9 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             "colour = 1\n" + GOOD,
             (
-                "colour: unknown key; allowed here: access, alerts, concurrency, default_queue, "
-                "domain, fleets, functions, limits, name, network, platform, queues, recovery, "
-                "removal, retention, tenants"
+                "colour: unknown key; allowed here: access, alerts, concurrency, console, "
+                "default_queue, domain, fleets, functions, limits, name, network, platform, "
+                "queues, recovery, removal, retention, tenants"
             ),
         ),
         (
@@ -227,6 +227,21 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             GOOD + "[alerts]\nemail = 'operators'\n",
             "alerts.email: string should match",
+        ),
+        (
+            GOOD + "[console.links]\nlogs = 'http://logs.example.com'\n",
+            "console.links.logs: must begin with https:// (or http://localhost)",
+        ),
+        (
+            GOOD + "[console.links]\nlogs = 'https://logs.example.com/{job}'\n",
+            (
+                "console.links.logs: has the unknown placeholder {job}; allowed are {job_id}, "
+                "{tenant}, {type}, {queue}, {agent}, {trace_id}"
+            ),
+        ),
+        (
+            GOOD + "[fleets.main]\nqueues = ['default']\nprice_per_hour = {'m7g.large' = 0.1}\n",
+            "fleets.main: price_per_hour names 'm7g.large', which instance_types lacks",
         ),
         (
             GOOD.replace("tiny", "ssm-jobs"),

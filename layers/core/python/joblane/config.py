@@ -15,6 +15,7 @@ from pydantic import (
 from joblane.condition.policies import AnyPolicy
 from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
+from joblane.deployment.links import MOST_LINKS, LinkName, LinkTemplate
 from joblane.deployment.names import KINDS, PLATFORM, Name
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
@@ -132,6 +133,9 @@ class Fleet(Strict):
     the instances reaches the secrets, payloads and output of that tenant only."""
     instance_types: Annotated[tuple[str, ...], Field(min_length=1)] = ("c7g.large",)
     """EC2 instance types, in order of preference."""
+    price_per_hour: dict[str, Annotated[float, Field(gt=0, le=1000)]] = {}
+    """US dollars an hour of each of `instance_types`, from which the console estimates what a job
+    costs: `"c7g.large" = 0.0725`. Nothing is charged or asked by it."""
     architecture: Literal["arm64", "x86_64"] = "arm64"
     """CPU architecture of the instances."""
     min_size: Annotated[int, Field(ge=0, le=5000)] = 0
@@ -157,6 +161,16 @@ class Fleet(Strict):
     """The most that one job may ask for here."""
     facts: FactCommands = {}
     """Commands that give facts of the instances; NAME is the fact's name."""
+
+    @model_validator(mode="after")
+    def _prices_of_its_types(self) -> Self:
+        """An estimate from some of the prices would be wrong for what runs on the others."""
+        types, priced = set(self.instance_types), set(self.price_per_hour)
+        if unknown := sorted(priced - types):
+            raise ValueError(f"price_per_hour names {unknown[0]!r}, which instance_types lacks")
+        if priced and (missing := sorted(types - priced)):
+            raise ValueError(f"price_per_hour lacks {missing[0]!r} of instance_types")
+        return self
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -205,6 +219,14 @@ class Alerts(Strict):
     subscribed by the deployment."""
 
 
+class Console(Strict):
+    """The web console."""
+
+    links: Annotated[dict[LinkName, LinkTemplate], Field(max_length=MOST_LINKS)] = {}
+    """Links to other systems, by their text, at most ten: URLs with `https://` (or
+    `http://localhost`) and placeholders after the host (docs/how-to/use-the-console.md)."""
+
+
 def _lists(value: object) -> object:
     """A key of joblane.toml is a list; the model takes no list for a tuple."""
     if isinstance(value, dict) and isinstance(value.get("key"), list):
@@ -234,6 +256,7 @@ class Config(Strict):
     """Policies that jobs name in `concurrency`: how many with the same key run at once."""
     recovery: Recovery = Recovery()
     alerts: Alerts = Alerts()
+    console: Console = Console()
     access: Issuer | None = None
     """Issuer of tokens; without it the stacks create a Cognito user pool."""
     domain: Domain | None = None
@@ -257,6 +280,32 @@ class Config(Strict):
         """The limits of all tenants."""
         own = {name: tenant.limits for name, tenant in self.tenants.items()}
         return Limits(default=self.limits, tenants=own)
+
+    @property
+    def links(self) -> list[dict[str, str]]:
+        """The links of the console, in the order of joblane.toml."""
+        return [{"name": k, "template": v} for k, v in self.console.links.items()]
+
+    def slots_of(self, fleet: str) -> int:
+        """Return how many jobs an instance of a fleet runs at once."""
+        return max(1, sum(self.queues[queue].threads for queue in self.fleets[fleet].queues))
+
+    @property
+    def prices(self) -> dict[str, dict[str, float]]:
+        """US dollars for an hour of a slot, the least and the most, by queue.
+
+        Queues that a fleet without prices serves have none.
+        """
+        found = {}
+        for queue in self.queues:
+            fleets = {
+                name: f.price_per_hour for name, f in self.fleets.items() if queue in f.queues
+            }
+            if fleets and all(fleets.values()):
+                slots = [p / self.slots_of(f) for f, each in fleets.items() for p in each.values()]
+                least, most = round(min(slots), 6), round(max(slots), 6)
+                found[queue] = {"usd_per_slot_hour_min": least, "usd_per_slot_hour_max": most}
+        return found
 
     def tenant_of(self, fleet: str) -> str | None:
         """Return the tenant that a fleet serves; None if its queues are open to others."""

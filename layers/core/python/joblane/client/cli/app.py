@@ -14,6 +14,7 @@ from joblane.client.cli import (
     agents,
     change,
     conditions,
+    console,
     exit_codes,
     host,
     keys,
@@ -75,7 +76,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (submit, read, why, wait, change, login, host):
+for part in (submit, read, why, wait, change, console, login, host):
     app.add_typer(part.commands)
 app.add_typer(queues.commands, name="queues")
 app.add_typer(agents.commands, name="agents")

@@ -97,7 +97,7 @@ def logout(ctx: typer.Context) -> None:
 
 
 def _code(loopback: "Loopback", attempt: "LoginAttempt", *, no_browser: bool) -> str:
-    opened = not no_browser and _has_screen() and webbrowser.open(attempt.url)
+    opened = not no_browser and terminal.has_screen() and webbrowser.open(attempt.url)
     if opened:
         terminal.note("log in on the page in your browser; if none has opened, open")
     else:
@@ -110,10 +110,3 @@ def _code(loopback: "Loopback", attempt: "LoginAttempt", *, no_browser: bool) ->
             "on another machine the browser ends on an address that it cannot open: paste it here"
         )
     return loopback.wait(attempt.code, pasted)
-
-
-def _has_screen() -> bool:
-    """Whether a browser can open a window; a text browser would take over the terminal."""
-    if sys.platform != "linux":
-        return True
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

@@ -88,3 +88,10 @@ def _raw(stream: TextIO | None) -> BinaryIO | None:
         return None
     stream.flush()
     return stream.buffer
+
+
+def has_screen() -> bool:
+    """Whether a browser can open a window; a text browser would take over the terminal."""
+    if sys.platform != "linux":
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
