@@ -1,4 +1,4 @@
-"""The console's files as its function answers them.
+"""The console's files as its function answers them: those of `console/`, without comments.
 
 index.html is served at `/console`, without a slash at the end, and all others below
 `/console/<version>/`, where <version> is a hash of all of them. So the names in index.html get
@@ -8,9 +8,13 @@ that prefix here, relative ones, since the local deployment serves the API below
 import gzip
 import hashlib
 import json
+import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from infra.errors import AssetError
@@ -19,6 +23,9 @@ INDEX = "index.html"
 
 ENTRY = "app.js"
 """The module that index.html starts with."""
+
+ENCODINGS = ("br", "gzip")
+"""Compressed copies, the smallest first. Browsers take `br` over https only."""
 
 TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",
@@ -29,6 +36,19 @@ TYPES: Mapping[str, str] = {
 }
 """Media types by the ends of names; other files of the folder are not deployed. The one `.md` has
 the licences of the libraries."""
+
+OWN_LICENCES = "vendor/"
+"""Libraries keep their comments: those name their packages."""
+
+_COMMENT = re.compile(r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$", re.MULTILINE | re.DOTALL)
+"""A comment that has its lines for itself."""
+
+_BROTLI = """\
+const fs = require('fs'), zlib = require('zlib');
+for (const path of process.argv.slice(1))
+  fs.writeFileSync(`${path}.br`, zlib.brotliCompressSync(fs.readFileSync(path)));
+"""
+"""Python has no brotli; Node, without which there is no CDK, has."""
 
 _IMPORT = re.compile(
     r"""^\s*(?:import\s*|(?:import|export)\b[^'"();]*?\bfrom\s*)['"](?P<name>\.[^'"]+)['"]""",
@@ -42,14 +62,25 @@ def read_console(folder: Path) -> dict[str, bytes]:
 
     Raises AssetError without an index.html.
     """
-    files = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix in TYPES
-    }
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in TYPES:
+            name, content = path.relative_to(folder).as_posix(), path.read_bytes()
+            if path.suffix in (".css", ".js") and not name.startswith(OWN_LICENCES):
+                content = without_comments(content.decode("utf-8")).encode()
+            files[name] = content
     if INDEX not in files:
         raise AssetError([f"{folder.name}/{INDEX}: missing; the console cannot be deployed"])
     return files
+
+
+def without_comments(text: str) -> str:
+    """Return a script or a style sheet without the comments that have whole lines.
+
+    They are a fifth of what a browser would load. Their lines stay, empty, so that those that a
+    browser names are those of the repository.
+    """
+    return _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
 
 
 def first_modules(files: Mapping[str, bytes]) -> list[str]:
@@ -106,32 +137,53 @@ def render_index(files: Mapping[str, bytes], version: str) -> bytes:
 def write_console(folder: Path, into: Path) -> None:
     """Write `files/` and `console.json` of the function's bundle into a folder.
 
-    A file has a compressed copy beside it if that is smaller. Raises AssetError.
+    A file has compressed copies beside it if they are smaller. Raises AssetError.
     """
     files = read_console(folder)
     version = _version(files)
     answers = {**files, INDEX: render_index(files, version)}
-    about = {}
-    for name, content in answers.items():
-        place = into / "files" / name
+    places = {name: into / "files" / name for name in answers}
+    for name, place in places.items():
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
-        compressed = compress(content)
-        smaller = len(compressed) < len(content)
-        if smaller:
-            place.with_name(f"{place.name}.gz").write_bytes(compressed)
-        about[name] = {
+        place.write_bytes(answers[name])
+    compress(places.values())
+    about = {
+        name: {
             "type": TYPES[place.suffix],
-            "sha256": hashlib.sha256(content).hexdigest()[:32],
-            "gzip": smaller,
+            "sha256": hashlib.sha256(answers[name]).hexdigest()[:32],
+            "encodings": [
+                each for each in ENCODINGS if place.with_name(f"{place.name}.{each}").exists()
+            ],
         }
+        for name, place in places.items()
+    }
     bundle = {"version": version, "files": about}
     (into / "console.json").write_text(json.dumps(bundle, sort_keys=True), encoding="utf-8")
 
 
-def compress(content: bytes) -> bytes:
-    """Compress as the answers are; the same content gives the same bytes."""
-    return gzip.compress(content, compresslevel=9, mtime=0)
+def compress(places: Iterable[Path]) -> None:
+    """Write a copy of each file in each of ENCODINGS beside it, where that is smaller.
+
+    The same content gives the same bytes. Raises AssetError without Node.
+    """
+    places = list(places)
+    for place in places:
+        copy = gzip.compress(place.read_bytes(), compresslevel=9, mtime=0)
+        place.with_name(f"{place.name}.gzip").write_bytes(copy)
+    subprocess.run([_node(), "-e", _BROTLI, *places], check=True)
+    for place in places:
+        for encoding in ENCODINGS:
+            copy_at = place.with_name(f"{place.name}.{encoding}")
+            if copy_at.stat().st_size >= place.stat().st_size:
+                copy_at.unlink()
+
+
+def _node() -> str:
+    """Node as scripts/setup installs it beside this Python, or of PATH."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), *os.get_exec_path()))
+    if (found := shutil.which("node", path=path)) is None:
+        raise AssetError(["node: not found on PATH or beside this Python; run scripts/setup"])
+    return found
 
 
 def _version(files: Mapping[str, bytes]) -> str:

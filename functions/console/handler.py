@@ -98,15 +98,17 @@ def main(event: "dict[str, Any]", _context: object) -> "dict[str, Any]":
 
 def _file_answer(asked: dict[str, str], name: str, headers: dict[str, str]) -> "dict[str, Any]":
     about = _BUNDLE["files"][name]
-    compressed = about["gzip"] and _accepts_gzip(asked.get("accept-encoding", ""))
+    accepted = asked.get("accept-encoding", "")
+    encoding = next((each for each in about["encodings"] if _accepts(accepted, each)), None)
     # Each encoding is a representation of its own, so it has its own tag.
-    tag = f'"{about["sha256"]}{"-gzip" if compressed else ""}"'
+    tag = f'"{about["sha256"]}{f"-{encoding}" if encoding else ""}"'
     headers = {**headers, "content-type": about["type"], "etag": tag}
     if _matches(asked.get("if-none-match", ""), tag):
         return {"statusCode": 304, "headers": headers, "body": ""}
-    if compressed:
-        headers["content-encoding"] = "gzip"
-    with open(f"{_FOLDER}/files/{name}{'.gz' if compressed else ''}", "rb") as file:  # noqa: PTH123
+    if encoding:
+        headers["content-encoding"] = encoding
+        name = f"{name}.{encoding}"
+    with open(f"{_FOLDER}/files/{name}", "rb") as file:  # noqa: PTH123
         body = b2a_base64(file.read(), newline=False).decode("ascii")
     return {"statusCode": 200, "headers": headers, "body": body, "isBase64Encoded": True}
 
@@ -116,11 +118,11 @@ def _text(status: int, text: str, **more: str) -> "dict[str, Any]":
     return {"statusCode": status, "headers": headers, "body": f"{text}\n"}
 
 
-def _accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding lists gzip, with another weight than 0."""
+def _accepts(header: str, encoding: str) -> bool:
+    """Whether an Accept-Encoding lists an encoding, with another weight than 0."""
     for each in header.lower().split(","):
         coding, _, weight = each.partition(";")
-        if coding.strip() == "gzip":
+        if coding.strip() == encoding:
             return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
     return False
 

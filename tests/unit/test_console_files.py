@@ -3,16 +3,21 @@
 import gzip
 import json
 import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.console_files import (
-    compress,
     first_modules,
     imports,
     read_console,
     render_index,
+    without_comments,
     write_console,
 )
 from infra.errors import AssetError
@@ -21,16 +26,43 @@ ROOT = Path(__file__).parents[2]
 CONSOLE = ROOT / "console"
 
 BUDGET_BYTES = 100_000
-"""Of all files together, compressed: what a browser has when every page was opened once."""
+"""Of all files together, compressed: what a browser has loaded when every page was opened once."""
 
 FIRST_REQUESTS = 20
 """Of the page, its style sheet, its icon and its modules, before a person has chosen anything."""
+
+
+def unbrotli(content: bytes) -> bytes:
+    node = str(Path(sys.executable).parent / "node")
+    program = (
+        "process.stdout.write(require('zlib').brotliDecompressSync(require('fs').readFileSync(0)))"
+    )
+    return subprocess.run(
+        [node, "-e", program], input=content, capture_output=True, check=True
+    ).stdout
+
 
 INDEX = b"""<head>
     <link rel="icon" href="icon.svg" type="image/svg+xml">
     <script type="module" src="app.js"></script>
   </head>
 """
+SAME = """
+const ts = require('typescript'), fs = require('fs');
+const printer = ts.createPrinter({ removeComments: true });
+const parsed = (text) => ts.createSourceFile('a.js', text, ts.ScriptTarget.Latest, true);
+const line = (file, each) => file.getLineAndCharacterOfPosition(each.getStart()).line;
+const lines = (file) => file.statements.map((each) => line(file, each));
+const said = JSON.parse(fs.readFileSync(process.argv[1], 'utf8')).map((pair) => {
+  const [before, after] = pair.map(parsed);
+  const same = printer.printFile(before) === printer.printFile(after);
+  return same && String(lines(before)) === String(lines(after)) ? 'same' : printer.printFile(after);
+});
+console.log(JSON.stringify(said));
+"""
+
+DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "br": unbrotli}
+
 FILES = {
     "app.js": b"import './pages/a.js';\nimport {\n  b,\n} from './b.js';\nimport('./late.js');",
     "b.js": b"export * from './pages/a.js';\n/** @typedef {import('./types').Job} Job */\n",
@@ -41,8 +73,13 @@ FILES = {
 }
 
 
-def test_all_files_are_within_the_budget():
-    sizes = {name: len(compress(content)) for name, content in read_console(CONSOLE).items()}
+def test_all_files_are_within_the_budget(tmp_path: Path):
+    about = bundle(CONSOLE, tmp_path)["files"]
+    places = {
+        name: tmp_path / "files" / (f"{name}.br" if "br" in each["encodings"] else name)
+        for name, each in about.items()
+    }
+    sizes = {name: place.stat().st_size for name, place in places.items()}
     largest = sorted(sizes, key=lambda name: -sizes[name])[:5]
     said = ", ".join(f"{name} {sizes[name]}" for name in largest)
     print(f"{sum(sizes.values())} bytes compressed in {len(sizes)} files; {said}")
@@ -107,9 +144,9 @@ def test_a_folder_without_index_is_refused(tmp_path: Path):
         read_console(tmp_path)
 
 
-def bundle(source: Path, into: Path) -> dict[str, dict[str, dict[str, object]]]:
+def bundle(source: Path, into: Path) -> dict[str, Any]:
     write_console(source, into)
-    about: dict[str, dict[str, dict[str, object]]] = json.loads((into / "console.json").read_text())
+    about: dict[str, Any] = json.loads((into / "console.json").read_text())
     return about
 
 
@@ -139,8 +176,52 @@ def test_compressed_copies_have_the_same_content(tmp_path: Path):
     about = bundle(CONSOLE, tmp_path)
     for name, each in about["files"].items():
         place = tmp_path / "files" / name
-        copy = place.with_name(f"{place.name}.gz")
-        assert each["gzip"] == copy.exists()
-        if copy.exists():
-            assert place.read_bytes() == gzip.decompress(copy.read_bytes())
-            assert copy.stat().st_size < place.stat().st_size
+        for encoding, decompress in DECOMPRESS.items():
+            copy = place.with_name(f"{place.name}.{encoding}")
+            assert (encoding in each["encodings"]) == copy.exists()
+            if copy.exists():
+                assert place.read_bytes() == decompress(copy.read_bytes())
+                assert copy.stat().st_size < place.stat().st_size
+    assert ["br", "gzip"] == about["files"]["vendor/preact.js"]["encodings"]
+
+
+def test_what_compression_makes_larger_is_not_compressed(tmp_path: Path):
+    (tmp_path / "console").mkdir()
+    for name, content in {**FILES, "small.css": b"a{}"}.items():
+        (tmp_path / "console" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "console" / name).write_bytes(content)
+    about = bundle(tmp_path / "console", tmp_path / "made")
+    assert [] == about["files"]["small.css"]["encodings"]
+    made = {path.name for path in (tmp_path / "made" / "files").iterdir()}
+    assert "small.css" in made
+    assert not made & {"small.css.br", "small.css.gzip"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a();\n// one\nb();\n", "a();\n\nb();\n"),
+        ("/** one\n * two */\nb();\n", "\n\nb();\n"),
+        ("  /** @type {X} */ (a).b = 1;\n/* c */\n", "  /** @type {X} */ (a).b = 1;\n\n"),
+        ("a(); // stays\n", "a(); // stays\n"),
+        ("const a = 'https://b'; /* c\n d */\n", "const a = 'https://b'; /* c\n d */\n"),
+        ("a {\n  /* why */\n  color: red;\n}\n", "a {\n\n  color: red;\n}\n"),
+    ],
+)
+def test_comments_that_have_whole_lines_are_left_out(before: str, after: str):
+    assert after == without_comments(before)
+
+
+def test_nothing_but_comments_is_left_out(tmp_path: Path):
+    """By TypeScript's own parser: both texts mean the same program, line by line."""
+    names = [path for path in CONSOLE.rglob("*.js") if "vendor" not in path.parts]
+    pairs = tmp_path / "pairs.json"
+    texts = [path.read_text("utf-8") for path in names]
+    pairs.write_text(json.dumps([(text, without_comments(text)) for text in texts]), "utf-8")
+    node = shutil.which("node", path=str(Path(sys.executable).parent))
+    assert node is not None
+    done = subprocess.run(
+        [node, "-e", SAME, pairs], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ["same"] * len(names) == json.loads(done.stdout)
+    assert sum(map(len, texts)) > sum(len(without_comments(text)) for text in texts)
