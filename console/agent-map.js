@@ -45,11 +45,11 @@ function Cell({ agent, named, inOrder, onAt }) {
   const side = `${(sizeOf(agent.threads) * CELL_REM).toFixed(2)}rem`;
   const share = agent.threads > 0 ? Math.min(1, agent.running / agent.threads) : 0;
   const point = () => onAt(agent.name);
-  return html`<a class=${`cell kind-${kind}`} href=${href(['agents', agent.name])} tabindex=${inOrder ? 0 : -1} aria-label=${sentence(agent)} title=${sentence(agent)}
+  return html`<a class=${`cell kind-${kind}`} href=${href(['agents', agent.name])} tabindex=${inOrder ? 0 : -1} aria-label=${named ? undefined : sentence(agent)} title=${sentence(agent)}
     onFocus=${point} onMouseEnter=${point} style=${named ? {} : { width: side, height: side }}>
     <span class="fill" style=${named ? { width: `${share * 100}%` } : { height: `${share * 100}%` }}></span>
     <span class="sign" aria-hidden="true">${aboutKind(kind).sign}</span>
-    ${named && html`<span class="cell-text"><strong>${agent.name}</strong><span>${agent.running} of ${agent.threads}</span></span>`}
+    ${named && html`<span class="cell-text"><strong>${agent.name}</strong><span>${kind === 'leaving' ? agent.state : aboutKind(kind).name}, ${agent.running} of ${agent.threads}</span></span>`}
   </a>`;
 }
 

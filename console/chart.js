@@ -54,12 +54,12 @@ export function Chart({ title, at, series, unit = '', height = 180 }) {
       <svg width=${width} height=${height} role="img" aria-label=${`${title}. ${at.length ? `Last: ${series.map((each) => `${each.name} ${text(each.values.at(-1) ?? null, unit)}`).join(', ')}` : 'No figures yet'}`}>
         ${values.map((value) => html`<line class="rule" x1=${LEFT} x2=${right} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 8} y=${y(value) + 4} text-anchor="end">${value}${unit}</text>`)}
         ${times.map((tick) => html`<line class="rule" x1=${x(tick.at)} x2=${x(tick.at)} y1=${TOP} y2=${bottom + 4} /><text x=${x(tick.at)} y=${bottom + 17} text-anchor="middle">${tick.time}${tick.day && html`<tspan x=${x(tick.at)} dy="14">${tick.day}</tspan>`}</text>`)}
-        ${series.map((each) => html`<path d=${linePath(xs, each.values, y)} style=${{ stroke: `var(--${each.colour})` }} stroke-dasharray=${each.dash?.join(' ') ?? ''} />`)}
+        ${series.map((each) => html`<path d=${linePath(xs, each.values, y)} style=${{ stroke: `var(--${each.colour})` }} stroke-dasharray=${each.dash?.join(' ')} />`)}
         ${shown !== null && html`<line class="pointer" x1=${xs[shown]} x2=${xs[shown]} y1=${TOP} y2=${bottom} />
           ${series.map((each) => (each.values[shown] ?? null) !== null && html`<circle cx=${xs[shown]} cy=${y(each.values[shown] ?? 0)} r="3" style=${{ fill: `var(--${each.colour})` }} />`)}`}
       </svg>
     </div>
-    <figcaption class="legend">${series.map((each) => html`<span><svg viewBox="0 0 28 8" aria-hidden="true"><line x1="0" y1="4" x2="28" y2="4" style=${{ stroke: `var(--${each.colour})` }} stroke-width="3" stroke-dasharray=${each.dash?.join(' ') ?? ''} /></svg>${each.name} <b>${valueOf(each)}</b></span>`)}
+    <figcaption class="legend">${series.map((each) => html`<span><svg viewBox="0 0 28 8" aria-hidden="true"><line x1="0" y1="4" x2="28" y2="4" style=${{ stroke: `var(--${each.colour})` }} stroke-width="3" stroke-dasharray=${each.dash?.join(' ')} /></svg>${each.name} <b>${valueOf(each)}</b></span>`)}
       ${at.length > 0 && html`<span class="when">at ${clock((at[shown ?? at.length - 1] ?? 0) * 1000, inUtc).slice(11, 16)}</span>`}</figcaption>
     <${Figures} title=${title} at=${at} series=${series} unit=${unit} inUtc=${inUtc} />
   </figure>`;

@@ -2,7 +2,7 @@
 
 import { call, path } from './api.js';
 import { Chart } from './chart.js';
-import { setQuery } from './fields.js';
+import { Choice, setQuery } from './fields.js';
 import { Failure, Loading, Section, Time } from './parts.js';
 import { usePoll } from './poll.js';
 import { html, useMemo } from './view.js';
@@ -47,16 +47,19 @@ export function linesOf({ points, step_s, complete_until }) {
   };
 }
 
-/** @param {{ queue: string, route: import('./router.js').Route }} props  The span is in the address. */
-export function ActivityCharts({ queue, route }) {
+/**
+ * Rates and waits; the span is in the address, and the queue if there is a choice.
+ * @param {{ queue: string, route: import('./router.js').Route, choices?: readonly string[] }} props
+ */
+export function ActivityCharts({ queue, route, choices = [] }) {
   const span = route.query.get('span') === '24h' ? '24h' : '1h';
   const { data, error, refresh } = usePoll(
     (signal) => /** @type {Promise<Points>} */ (call('GET', path`v1/queues/${queue}/activity`, { query: { span }, signal })), span === '1h' ? 15_000 : 60_000, [queue, span]);
   const lines = useMemo(() => (data ? linesOf(data) : null), [data]);
-  const tabs = html`<div class="tabs" role="group" aria-label="Span of the charts">
+  const tabs = html`${choices.length > 1 && html`<${Choice} label="Queue" value=${queue} options=${choices.map((name) => [name, name])} onValue=${(/** @type {string} */ value) => setQuery(route, { queue: value })} />`}<div class="tabs" role="group" aria-label="Span of the charts">
     ${[['1h', '1 hour'], ['24h', '24 hours']].map(([value = '', label]) => html`<button type="button" aria-current=${value === span ? 'true' : undefined} onClick=${() => setQuery(route, { span: value === '1h' ? null : value })}>${label}</button>`)}
   </div>`;
-  return html`<${Section} title="Rates and waits" actions=${tabs}>
+  return html`<${Section} title=${choices.length ? `Rates and waits of queue ${queue}` : 'Rates and waits'} actions=${tabs}>
     ${!lines && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
     ${lines && html`<div class="grid">
       <div><h3>Jobs per minute</h3><${Chart} title=${`Jobs of queue ${queue} per minute`} at=${lines.at} series=${lines.rates} /></div>

@@ -1,37 +1,67 @@
 /** Overview: what runs, what waits, what needs a look, and whether there are agents for it. */
 
-import { call } from '../api.js';
-import { Badge, Empty, Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
+import { attention, busiest } from '../attention.js';
 import { useList } from '../lists.js';
-import { usePoll } from '../poll.js';
+import { Badge, Empty, Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
+import { oldestS } from '../queue-figures.js';
 import { href } from '../router.js';
 import { can, canAny, summary } from '../session.js';
 import { duration } from '../time.js';
-import { html, useStore } from '../view.js';
+import { html, useEffect, useState, useStore } from '../view.js';
+import { QueueTable, useQueues } from './queues.js';
 
 /** @typedef {import('../types').QueueView} QueueView */
 /** @typedef {import('../types').Job} Job */
 
 const NEEDS_A_LOOK = ['dead', 'failed', 'blocked', 'stale'];
 
-export default function Page() {
+/** @param {{ route: import('../router.js').Route }} props */
+export default function Page({ route }) {
   const known = useStore(summary);
+  const { data, error, refresh } = useQueues();
   if (!known) return html`<${Loading} />`;
   const tenant = known.caller.tenant;
+  const queues = data?.entries ?? [];
   return html`
-    <${Head} title="Overview" about=${tenant ? `Tenant ${tenant} in ${known.deployment}` : `Deployment ${known.deployment}`}>
+    <${Head} title="Overview" about=${tenant ? `Tenant ${tenant} in ${known.deployment}` : `Deployment ${known.deployment}, all tenants`}>
       ${can('jobs.submit') && html`<a class="button primary" href=${href(['submit'])}>New job</a>`}
     <//>
-    <${Figures} known=${known} />
-    <${Queues} />
-    ${can('jobs.read') && html`<${Attention} />`}`;
+    ${data && html`<${Attention} known=${known} queues=${queues} />`}
+    <${Figures} known=${known} queues=${queues} />
+    <${Section} title="Queues" actions=${html`<a href=${href(['queues'])}>All figures</a>`}>
+      ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+      ${data && html`<${QueueTable} queues=${queues} brief=${true} />`}
+    <//>
+    ${queues.length > 0 && html`<${Rates} route=${route} queues=${queues} />`}
+    ${can('jobs.read') && html`<${LatestTroubles} />`}`;
 }
 
-/** @param {{ known: import('../session.js').Summary }} props */
-function Figures({ known }) {
+/** What to look at first. @param {{ known: import('../session.js').Summary, queues: readonly QueueView[] }} props */
+function Attention({ known, queues }) {
+  const found = attention(known, queues);
+  if (!found.length) return html`<p class="calm"><span aria-hidden="true">✓</span> Nothing needs attention.</p>`;
+  return html`<ul class="attention" aria-label="What needs attention">${found.map((each) => html`<li class=${each.tone}>
+    <span aria-hidden="true">${each.tone === 'bad' ? '✕' : '!'}</span> ${each.to ? html`<a href=${each.to}>${each.text}</a>` : each.text}</li>`)}</ul>`;
+}
+
+/** Charts, whose module is loaded after the page is there. @param {{ route: import('../router.js').Route, queues: readonly QueueView[] }} props */
+function Rates({ route, queues }) {
+  const [Charts, setCharts] = useState(/** @type {any} */ (null));
+  const [first] = useState(() => busiest(queues));
+  useEffect(() => {
+    import('../queue-charts.js').then((module) => setCharts(() => module.ActivityCharts), () => undefined);
+  }, []);
+  const names = queues.map((queue) => queue.name);
+  const asked = route.query.get('queue') ?? '';
+  return Charts && html`<${Charts} queue=${names.includes(asked) ? asked : first} route=${route} choices=${names} />`;
+}
+
+/** @param {{ known: import('../session.js').Summary, queues: readonly QueueView[] }} props */
+function Figures({ known, queues }) {
   const { agents } = known;
   const states = known.jobs?.by_state;
   const atLeast = agents.more ? 'at least ' : '';
+  const ages = queues.map(oldestS).filter((age) => age !== null);
   const about = `${atLeast}${agents.free} of ${agents.slots} slots free`;
   return html`<div class="figures">
     ${states && html`
@@ -43,47 +73,15 @@ function Figures({ known }) {
       <${Figure} name="Dead" value=${states.dead ?? 0} tone=${states.dead ? 'bad' : ''} to=${href(can('admin.read') ? ['dead'] : ['jobs'], can('admin.read') ? {} : { state: 'dead' })} />`}
     <${Figure} name="Agents" value=${`${atLeast}${agents.alive}`} tone=${agents.alive ? '' : 'bad'} note=${agents.alive ? about : 'no job can start'}
       ...${can('platform.read') ? { to: href(['agents']) } : {}} />
-    ${agents.troubled > 0 && html`<${Figure} name="Agents in trouble" value=${agents.troubled} tone="warn" ...${can('platform.read') ? { to: href(['agents']) } : {}} />`}
+    ${ages.length > 0 && html`<${Figure} name="Oldest message" value=${duration(Math.max(...ages))} note="of all queues" to=${href(['queues'])} />`}
+    ${can('platform.read') && html`
+      <${Figure} name="Slots in use" value=${agents.running} note=${`of ${agents.slots}, all tenants`} to=${href(['agents'])} />
+      <${Figure} name="Leaving" value=${agents.cordoned} note="cordoned or draining" to=${href(['agents'], { state: 'leaving' })} />
+      <${Figure} name="In trouble" value=${agents.troubled} tone=${agents.troubled ? 'warn' : ''} note="agents" to=${href(['agents'], { state: 'trouble' })} />`}
   </div>`;
 }
 
-function Queues() {
-  const { data, error, refresh } = usePoll(
-    (signal) => /** @type {Promise<{ entries: QueueView[] }>} */ (call('GET', 'v1/queues', { signal })), 10_000, []);
-  return html`<${Section} title="Queues" actions=${html`<a href=${href(['queues'])}>All of them</a>`}>
-    ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
-    ${data && html`<${Table} caption="Queues" rows=${data.entries} id=${(/** @type {QueueView} */ queue) => queue.name}
-      to=${(/** @type {QueueView} */ queue) => href(['queues', queue.name])}
-      columns=${[
-        { name: 'Queue', cell: (/** @type {QueueView} */ queue) => queue.name },
-        { name: 'State', cell: (/** @type {QueueView} */ queue) => (queue.settings.run_jobs ? 'runs' : html`<strong>‖ paused</strong>`) },
-        { name: 'Waiting', className: 'number', cell: (/** @type {QueueView} */ queue) => total(queue, 'visible') },
-        { name: 'In flight', className: 'number', cell: (/** @type {QueueView} */ queue) => total(queue, 'in_flight') },
-        { name: 'Oldest', className: 'number', cell: oldest },
-        { name: 'Started in 5 min', className: 'number minor', cell: (/** @type {QueueView} */ queue) => activity(queue)?.started.jobs ?? 0 },
-        { name: 'Mean wait', className: 'number minor', cell: (/** @type {QueueView} */ queue) => duration(activity(queue)?.mean_wait_s ?? NaN) || '–' },
-        { name: 'Failed in 5 min', className: 'number', cell: (/** @type {QueueView} */ queue) => activity(queue)?.failed.jobs ?? 0 },
-      ]} />`}
-  <//>`;
-}
-
-/** @param {QueueView} queue */
-function activity(queue) {
-  return queue.activity.find((window) => window.minutes === 5);
-}
-
-/** @param {QueueView} queue @param {'visible' | 'in_flight'} figure */
-function total(queue, figure) {
-  return queue.lanes.reduce((sum, lane) => sum + lane[figure], 0);
-}
-
-/** @param {QueueView} queue */
-function oldest(queue) {
-  const ages = queue.lanes.flatMap((lane) => (lane.oldest_s === null ? [] : [lane.oldest_s]));
-  return ages.length ? duration(Math.max(...ages)) : '–';
-}
-
-function Attention() {
+function LatestTroubles() {
   const { data, error, refresh } = useList('v1/jobs', { state: NEEDS_A_LOOK }, { most: 10, everyMs: 10_000 });
   const jobs = /** @type {Job[]} */ (data?.entries ?? []);
   return html`<${Section} title="Needs a look" actions=${html`<a href=${href(['jobs'], { state: NEEDS_A_LOOK })}>All of them</a>`}>
