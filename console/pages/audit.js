@@ -1,8 +1,9 @@
 /** The audit trail: who did what, to what, why, and what came of it. */
 
+import { Choice, setQuery, valueOf } from '../fields.js';
 import { useList } from '../lists.js';
 import { Copy, Empty, Failure, Head, Id, Loading, Pager, Table, Time } from '../parts.js';
-import { go, href } from '../router.js';
+import { href } from '../router.js';
 import { can, summary } from '../session.js';
 import { clock, utc, zone } from '../time.js';
 import { html, useStore } from '../view.js';
@@ -52,29 +53,17 @@ export default function Page({ route }) {
 function Filters({ route }) {
   const inUtc = useStore(utc);
   const { query } = route;
-  /** @param {Record<string, string | null>} changes */
-  const set = (changes) => {
-    const next = new URLSearchParams(query);
-    next.delete('next');
-    for (const [name, value] of Object.entries(changes)) {
-      if (value) next.set(name, value);
-      else next.delete(name);
-    }
-    go(href(['audit'], next));
-  };
-  const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
+  const set = (/** @type {Record<string, string | null>} */ changes) => setQuery(route, { ...changes, next: null });
   const moment = (/** @type {string} */ name) => html`<input type="datetime-local" value=${local(query.get(name), inUtc)}
-    onChange=${(/** @type {Event} */ event) => set({ [name]: instant(value(event), inUtc) })} />`;
+    onChange=${(/** @type {Event} */ event) => set({ [name]: instant(valueOf(event), inUtc) })} />`;
+  const actions = Object.entries(ACTIONS).filter(([action]) => action !== 'submit').map(([action, text]) => [action, `${action}: ${text}`]);
   return html`<div class="bar">
-    <label>Action<select value=${query.get('action') ?? ''} onChange=${(/** @type {Event} */ event) => set({ action: value(event) })}>
-      <option value="">All</option>
-      ${Object.entries(ACTIONS).filter(([action]) => action !== 'submit').map(([action, text]) => html`<option value=${action} selected=${query.get('action') === action}>${action}: ${text}</option>`)}
-    </select></label>
+    <${Choice} label="Action" value=${query.get('action') ?? ''} options=${[['', 'All'], ...actions]} onValue=${(/** @type {string} */ action) => set({ action })} />
     <label>From (${zone(inUtc)})${moment('since')}</label>
     <label>Until${moment('until')}</label>
     <div class="chips">
       ${SPANS.map(([name, ms]) => html`<button type="button" onClick=${() => set({ since: new Date(Date.now() - ms).toISOString(), until: null })}>${name}</button>`)}
-      ${[...query.keys()].length > 0 && html`<button type="button" onClick=${() => go(href(['audit']))}>Show all</button>`}
+      ${[...query.keys()].length > 0 && html`<button type="button" onClick=${() => set({ action: null, since: null, until: null })}>Show all</button>`}
     </div>
   </div>`;
 }

@@ -2,6 +2,7 @@
 
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
+import { valueOf } from '../fields.js';
 import { useList } from '../lists.js';
 import { Empty, Failure, Head, Loading, Pager, Section, Table, Time } from '../parts.js';
 import { href } from '../router.js';
@@ -74,7 +75,7 @@ function Declare() {
       <p class="about">While an application is down, jobs that require it do not start${everywhere ? ', of any tenant' : ''}. A declaration ends by itself after 48 hours.</p>
       <div class="bar">
         <label>Application<input type="text" required pattern="(app:)?[a-zA-Z0-9][a-zA-Z0-9_.\\-]*" maxlength="68" placeholder="billing" spellcheck=${false} autocapitalize="none"
-          title="Letters, digits, dots, hyphens and underscores" value=${name} onInput=${(/** @type {InputEvent} */ event) => setName(/** @type {HTMLInputElement} */ (event.target).value)} /></label>
+          title="Letters, digits, dots, hyphens and underscores" value=${name} onInput=${(/** @type {Event} */ event) => setName(valueOf(event))} /></label>
         <button type="submit" value="down">Declare down</button>
         <button type="submit" value="up">Declare up</button>
       </div>

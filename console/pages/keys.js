@@ -2,6 +2,7 @@
 
 import { ApiError, call, path } from '../api.js';
 import { confirm, say } from '../dialogs.js';
+import { valueOf } from '../fields.js';
 import { useList } from '../lists.js';
 import { Badge, Empty, Facts, Failure, Head, Id, Loading, Meter, Pager, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
@@ -59,16 +60,15 @@ function Find({ scope, route }) {
     setOf(scope);
     setSegments(showSegments(route.query.get('segments')));
   }, [scope, route.query.toString()]);
-  const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
   /** @param {Event} event */
   const submit = (event) => {
     event.preventDefault();
     go(href(['keys'], { type: of.trim(), segments: parseSegments(segments) }));
   };
   return html`<form onSubmit=${submit}><div class="bar">
-    <label>Job type, “command” or policy.NAME<input type="text" required value=${of} spellcheck=${false} autocapitalize="none" onInput=${(/** @type {Event} */ event) => setOf(value(event))} /></label>
+    <label>Job type, “command” or policy.NAME<input type="text" required value=${of} spellcheck=${false} autocapitalize="none" onInput=${(/** @type {Event} */ event) => setOf(valueOf(event))} /></label>
     <label>Only this key<input type="search" value=${segments} placeholder="customer / acme" spellcheck=${false} autocapitalize="none"
-      title='Segments, separated by slashes, such as customer / "7"; or a JSON array, such as ["customer", "7"]' onInput=${(/** @type {Event} */ event) => setSegments(value(event))} /></label>
+      title='Segments, separated by slashes, such as customer / "7"; or a JSON array, such as ["customer", "7"]' onInput=${(/** @type {Event} */ event) => setSegments(valueOf(event))} /></label>
     <button type="submit">Show</button>
   </div></form>`;
 }

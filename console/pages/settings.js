@@ -52,11 +52,9 @@ export default function Page() {
       <${Preferences} />
       <${Section} title="Command line">
         <p>The command line does all that the console does, and more:</p>
-        <pre class="source" tabindex="0">joblane --url ${url} login${'\n'}joblane ls --state failed${'\n'}joblane run -- echo hello</pre>
-        <${Facts} entries=${[
-          ['Address of the API', html`<code>${url}</code> <${Copy} text=${url} what="the address of the API" />`],
-          ['OpenAPI document', html`<a href=${new URL('v1/openapi.json', BASE).href}>openapi.json</a>`],
-        ]} />
+        <pre class="code" tabindex="0">joblane --url ${url} login${'\n'}joblane ls --state failed${'\n'}joblane run -- echo hello</pre>
+        <p>Address of the API: <code>${url}</code> <${Copy} text=${url} what="the address of the API" /></p>
+        <p>Its description: <a href=${new URL('v1/openapi.json', BASE).href}>openapi.json</a></p>
       <//>
       </div>
     </div>

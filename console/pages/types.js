@@ -129,7 +129,7 @@ function Shape({ title, schema, none }) {
     ]} />`}
     <details><summary>JSON Schema</summary>
       <div class="actions"><${Copy} text=${JSON.stringify(schema, null, 2)} what=${`the schema: ${title}`} /></div>
-      <pre class="source" tabindex="0" aria-label=${`JSON Schema: ${title}`}>${JSON.stringify(schema, null, 2)}</pre></details>
+      <pre class="code" tabindex="0" aria-label=${`JSON Schema: ${title}`}>${JSON.stringify(schema, null, 2)}</pre></details>
   <//>`;
 }
 
