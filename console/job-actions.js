@@ -54,7 +54,7 @@ export function actionsOf(job, can) {
     ['again', 'jobs.submit', true],
     ['hide', 'jobs.cancel', ended && !member && !job.hidden],
     ['unhide', 'jobs.cancel', ended && !member && job.hidden],
-    ['delete', 'jobs.cancel', !member && job.state !== 'active' && job.state !== 'processing'],
+    ['delete', 'jobs.cancel', ended && !member], // the API deletes what waits, too; here it is cancelled first
   ];
   return table.filter(([, scope, allowed]) => allowed && can(scope)).map(([action]) => action);
 }

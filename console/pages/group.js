@@ -5,6 +5,7 @@ import { ENDED, hasEnded, nameOf } from '../job-actions.js';
 import { Badge, Copy, Empty, Failure, Facts, Head, Id, Loading, Section, Span, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
+import { Sentence } from '../sentence.js';
 import { html, useRef } from '../view.js';
 import { Actions } from './job-buttons.js';
 
@@ -32,7 +33,7 @@ const COLUMNS = [
   { name: 'Agent', cell: (member) => (member.id ? html`<a href=${href(['jobs', member.id])}>${member.agent}</a>` : member.agent) },
   { name: 'State', cell: (member) => (member.state ? html`<${Badge} state=${member.state} />` : html`<span class="none">expired</span>`) },
   { name: 'Exit code', className: 'number', cell: (member) => member.exit_code ?? html`<span class="none">–</span>` },
-  { name: 'Reason', className: 'wide', cell: (member) => member.reason },
+  { name: 'Reason', className: 'wide', cell: (member) => html`<${Sentence} text=${member.reason} />` },
   { name: 'Attempt', className: 'number minor', cell: (member) => member.attempt || html`<span class="none">–</span>` },
   { name: 'Started', className: 'number minor', cell: (member) => html`<${Time} at=${member.started_at} />` },
   { name: 'Took', className: 'number', cell: (member) => html`<${Span} from=${member.started_at} to=${member.ended_at} />` },
@@ -75,7 +76,7 @@ export default function Page({ route }) {
       <${Actions} job=${group} refresh=${refresh} />
     <//>
     ${error && html`<${Failure} error=${error} retry=${refresh} />`}
-    <section class="panel why"><p role="status">${group.reason}</p>
+    <section class=${`panel why ${['failed', 'partial_failure'].includes(group.state) ? 'bad' : ''}`} aria-label="How far it is"><p role="status"><${Sentence} text=${group.reason} /></p>
       ${!hasEnded(group) && members.length > 0 && html`<p><progress max=${members.length} value=${done} aria-label="Members that have ended"></progress> ${done} of ${group.members ?? members.length} have ended</p>`}</section>
     <${Section} title="Group"><${Facts} entries=${[
       ['Target', html`<code>${group.target}</code>`],

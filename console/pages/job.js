@@ -66,11 +66,12 @@ function Why({ job }) {
     (signal) => /** @type {Promise<import('../types').Why>} */ (call('GET', path`v1/jobs/${job.id}/why`, { signal })),
     hasEnded(job) ? 0 : 10_000, [job.id, job.state, job.attempt, job.cancel_requested]);
   const bad = ['failed', 'dead', 'stale', 'expired'].includes(job.state) ? 'bad' : '';
+  const rest = data?.reasons.slice(1) ?? []; // the summary has the first one
   const commands = [...new Set(data?.reasons.flatMap((reason) => reason.commands))];
   return html`<section class=${`panel why ${bad}`} aria-labelledby="why">
     <h2 id="why">Why</h2>
     <p role="status"><${Sentence} text=${data?.summary ?? job.reason} /></p>
-    ${data && data.reasons.length > 1 && html`<ol>${data.reasons.map((reason) => html`<li key=${reason.code}><${Sentence} text=${reason.text} /></li>`)}</ol>`}
+    ${rest.length > 0 && html`<ul>${rest.map((reason) => html`<li key=${reason.code}><${Sentence} text=${reason.text} /></li>`)}</ul>`}
     ${job.cancel_requested !== null && !data && html`<p>It was asked to stop: ${job.cancel_requested}</p>`}
     ${job.progress && html`<${Done} job=${job} />`}
     ${commands.length > 0 && html`<details><summary>Commands</summary><ul class="commands">${commands.map((command) => html`<li><code>${command}</code></li>`)}</ul></details>`}
@@ -89,8 +90,8 @@ function Overview({ job }) {
   const ended = hasEnded(job);
   return html`<${Section} title="Now">
     <${Facts} entries=${[
-      ['Attempt', job.attempt ? `${job.attempt} of ${job.retry.max_attempts}` : `none yet, at most ${job.retry.max_attempts}`],
-      ['Queue', html`<a href=${href(['queues', job.queue])}>${job.queue}</a> <span class="about">priority ${job.priority}</span>`],
+      ['Attempt', job.attempt ? `${job.attempt} of ${job.retry.max_attempts}` : `0 of ${job.retry.max_attempts}`],
+      ['Queue', html`<a href=${href(['queues', job.queue])}>${job.queue}</a> ${job.priority !== 'default' && html`<span class="about">priority ${job.priority}</span>`}`],
       ['Agent', job.agent ?? job.assigned],
       ['Exit code', job.exit_code],
       ['Signal', job.signal],
@@ -100,7 +101,7 @@ function Overview({ job }) {
       ['Submitted', html`<${Time} at=${job.created_at} />`],
       ['Started', job.started_at && html`<${Time} at=${job.started_at} />`],
       ['Ended', job.ended_at && html`<${Time} at=${job.ended_at} />`],
-      ['From submission to end', html`<${Span} from=${job.created_at} to=${job.ended_at} />`],
+      ['Total time', html`<${Span} from=${job.created_at} to=${job.ended_at} />`],
       ['Submitted by', job.submitted_by?.name],
     ]} />
   <//>`;

@@ -26,7 +26,7 @@ const job = (state, more = {}) => ({ state, group: null, members: null, deadline
 const all = () => true;
 
 test('only what the state allows is offered', () => {
-  assert.deepEqual(actionsOf(job('pending'), all), ['cancel', 'again', 'delete']);
+  assert.deepEqual(actionsOf(job('pending'), all), ['cancel', 'again']);
   assert.deepEqual(actionsOf(job('active'), all), ['cancel', 'again']);
   assert.deepEqual(actionsOf(job('active', { cancel_requested: 'x' }), all), ['again']);
   assert.deepEqual(actionsOf(job('dead'), all), ['retry', 'replay', 'dismiss', 'resubmit', 'again', 'hide', 'delete']);
