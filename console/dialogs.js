@@ -56,14 +56,14 @@ export function say(text, tone = 'good') {
 /**
  * Do something, and say that it is done or why not. Returns what `run` returns; null if it failed.
  * @template T
- * @param {string} done  Such as `Job cancelled`.
+ * @param {string | ((result: T) => string)} done  Such as `Job cancelled`.
  * @param {() => Promise<T>} run
  * @returns {Promise<T | null>}
  */
 export async function perform(done, run) {
   try {
     const result = await run();
-    say(done);
+    say(typeof done === 'function' ? done(result) : done);
     return result;
   } catch (error) {
     const fields = error instanceof ApiError ? error.errors.map((each) => ` ${each.field}: ${each.problem}.`) : [];

@@ -75,7 +75,7 @@ export function Limits({ queue, refresh }) {
     });
     if (answer && (await changeSettings(draft.from, change, answer.reason, `Limits of ${queue.name} changed`, refresh))) setDraft(null);
   };
-  return html`<${Section} title="Limits"><form onSubmit=${apply}>
+  return html`<${Section} title="Limits"><form class="short" onSubmit=${apply}>
     ${outdated && html`<div class="notice warn" role="alert"><p>Somebody has changed the settings since you began: ${sentence(settings)}.</p>
       <button type="button" onClick=${() => setDraft({ threads: text(settings.threads), cluster: text(settings.cluster_threads), from: queue })}>Begin with these</button></div>`}
     <label>Jobs on one agent at once

@@ -138,14 +138,20 @@ export function useSweep(after) {
   return { sweep, start, stop: () => controller.current.abort(), close: () => set(null) };
 }
 
+/** What an action has done so far. @param {Sweep} sweep */
+export function sentence({ verb, of, progress: { examined, done, refused }, phase, problem }) {
+  const state = { running: 'running; stay on this page.', done: 'finished.', stopped: 'stopped.', failed: `it ended early. ${problem.replace(/\.?$/, '.')}` }[phase];
+  const left = refused.length ? `${refused.length} left out` : 'none left out';
+  return `${state} ${of === null ? `${done} ${verb}, ${left}, ${examined} examined` : `${done} of ${of} ${verb}, ${left}`}.`;
+}
+
 /** Progress and result of an action on many jobs. @param {{ of: ReturnType<typeof useSweep> }} props */
 export function SweepProgress({ of: { sweep, stop, close } }) {
   if (!sweep) return null;
   const { progress, phase } = sweep;
   const tone = phase === 'failed' ? 'bad' : progress.refused.length ? 'warn' : '';
-  const state = { running: 'running, stay on this page', done: 'finished', stopped: 'stopped', failed: `failed: ${sweep.problem}` }[phase];
   return html`<section class=${`notice sweep ${tone}`} aria-label=${sweep.title}>
-    <p role="status"><strong>${sweep.title}:</strong> ${state}. ${progress.done} ${sweep.verb}${sweep.of ? ` of ${sweep.of}` : ''}, ${progress.refused.length} left out, ${progress.examined} examined.</p>
+    <p role="status"><strong>${sweep.title}:</strong> ${sentence(sweep)}</p>
     ${phase === 'running' && html`${sweep.of && html`<progress max=${sweep.of} value=${progress.examined} aria-label=${sweep.title}></progress>`}<button type="button" onClick=${stop}>Stop</button>`}
     ${phase !== 'running' && html`<button type="button" class="quiet" onClick=${close}>Close</button>`}
     ${progress.refused.length > 0 && html`<details><summary>Jobs that were left out</summary>

@@ -1,7 +1,7 @@
 /** One agent: what it is, what it runs, and how to take it out of service. */
 
 import { call, path } from '../api.js';
-import { confirm, perform, say } from '../dialogs.js';
+import { confirm, perform } from '../dialogs.js';
 import { linksFor } from '../links.js';
 import { Badge, Empty, Facts, Failure, Figure, Head, Loading, Meter, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
@@ -60,9 +60,9 @@ export default function Page({ route }) {
 /** What the states mean that are not `ready`. @type {Record<AgentDetail['state'], string>} */
 const MEANING = {
   ready: '',
-  cordoning: 'Cordoned: it takes no more jobs, and those that it runs go on.',
+  cordoning: 'Cordoned: it takes no new jobs; those that run continue.',
   cordoned: 'Cordoned: it takes no jobs until it is uncordoned.',
-  draining: 'Draining: it takes no more jobs, and leaves when its jobs have ended.',
+  draining: 'Draining: it takes no new jobs, hands back those that do not end in time, and stops.',
   gone: 'Gone: no heartbeat for the time of its lease. Other agents take over its jobs.',
 };
 
@@ -86,14 +86,13 @@ function Actions({ agent, refresh }) {
   const ask = async ({ verb, label, text, danger = false }) => {
     const answer = await confirm({ title: `${label} agent ${agent.name}?`, text: html`<p>${text}</p>`, action: label, danger, reason: true });
     if (!answer) return;
-    const asked = await perform(`${label}: sent to ${agent.name}`, () =>
+    await perform((asked) => `${asked.note}.`, () =>
       /** @type {Promise<import('../types').AgentAsked>} */ (call('POST', `${path`v1/agents/${agent.name}`}/${verb}`, { body: { reason: answer.reason } })));
-    if (asked) say(asked.note);
     refresh();
   };
-  const running = agent.running === 1 ? 'The job that it runs goes' : `The ${agent.running} jobs that it runs go`;
+  const jobs = agent.running === 1 ? 'the job that it runs' : `the ${agent.running} jobs that it runs`;
   return html`
-    ${agent.state === 'ready' && html`<button type="button" onClick=${() => ask({ verb: 'cordon', label: 'Cordon', text: `It takes no more jobs and stays. ${agent.running ? `${running} on.` : ''}` })}>Cordon</button>`}
+    ${agent.state === 'ready' && html`<button type="button" onClick=${() => ask({ verb: 'cordon', label: 'Cordon', text: `It takes no new jobs and stays${agent.running ? `; ${jobs} will go on` : ''}.` })}>Cordon</button>`}
     ${(agent.state === 'cordoned' || agent.state === 'cordoning') && html`<button type="button" class="primary" onClick=${() => ask({ verb: 'uncordon', label: 'Uncordon', text: 'It takes jobs again.' })}>Uncordon</button>`}
-    ${agent.state !== 'draining' && html`<button type="button" class="danger" onClick=${() => ask({ verb: 'drain', label: 'Drain', danger: true, text: `It takes no more jobs and ends. ${agent.running ? `${running} on until its time for them is over; then other agents run them again.` : ''} This cannot be undone: a drained agent has to be started anew.` })}>Drain</button>`}`;
+    ${agent.state !== 'draining' && html`<button type="button" class="danger" onClick=${() => ask({ verb: 'drain', label: 'Drain', danger: true, text: `It takes no new jobs and stops. ${agent.running ? `What does not end in time (60 s by default) of ${jobs} returns to its queue, and other agents run it again. ` : ''}An instance of a fleet is replaced ten minutes later; elsewhere somebody has to start the agent again.` })}>Drain</button>`}`;
 }

@@ -67,6 +67,12 @@ export default function Page({ route }) {
       <//>`}`;
 }
 
+/** What people call a job, cut short. @param {Job} job */
+function titleOf({ name, type, command, id }) {
+  const title = name ?? type ?? (command.join(' ') || id);
+  return title.length > 80 ? `${title.slice(0, 80)}…` : title;
+}
+
 /** @param {Job} job @param {string} queue @param {string} find */
 function matches(job, queue, find) {
   if (queue && job.queue !== queue) return false;
@@ -120,7 +126,7 @@ function Groups({ groups, chosen, route, busy, act }) {
 function Jobs({ jobs, selected, setSelected, refresh, busy }) {
   /** @type {import('../parts.js').Column<Job>[]} */
   const columns = [
-    { name: 'Job', cell: (job) => job.name ?? job.type ?? (job.command.join(' ').slice(0, 80) || job.id) },
+    { name: 'Job', cell: titleOf },
     { name: 'Reason', className: 'wide', cell: (job) => job.reason },
     { name: 'Queue', className: 'minor', cell: (job) => job.queue },
     { name: 'Attempts', className: 'number minor', cell: (job) => job.attempt },
@@ -136,7 +142,7 @@ function Jobs({ jobs, selected, setSelected, refresh, busy }) {
 /** @param {Deed} deed @param {Job} job @param {() => void} refresh */
 async function one(deed, job, refresh) {
   const { label, verb, one: text } = DEEDS[deed];
-  const name = job.name ?? job.type ?? job.id;
+  const name = titleOf(job);
   const answer = await confirm({
     title: `${label} ${name}?`, action: label, danger: deed === 'dismiss', reason: true, text: html`<p>${text}</p><p>${job.reason}</p>`,
   });

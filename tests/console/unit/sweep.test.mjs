@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 
 import { ApiError } from '../../../console/api.js';
-import { sweepEach, sweepPages } from '../../../console/sweep.js';
+import { sentence, sweepEach, sweepPages } from '../../../console/sweep.js';
 
 const running = () => new AbortController().signal;
 
@@ -70,4 +70,12 @@ test('one job that is refused does not stop the others', async () => {
 
 test('an ended login stops an action on single jobs', async () => {
   await assert.rejects(sweepEach(['a', 'b'], async () => { throw new ApiError(401, { detail: 'login' }); }, () => {}, running()), /login/);
+});
+
+test('progress is told in a sentence', () => {
+  const sweep = { title: '', verb: 'restarted', of: null, progress: { examined: 47, done: 12, refused: [] }, phase: 'done', problem: '' };
+  assert.equal(sentence(sweep), 'finished. 12 restarted, none left out, 47 examined.');
+  assert.equal(sentence({ ...sweep, phase: 'failed', problem: 'no access.' }), 'it ended early. no access. 12 restarted, none left out, 47 examined.');
+  const refused = [{ id: 'a', detail: 'x' }];
+  assert.equal(sentence({ ...sweep, verb: 'dismissed', of: 4, phase: 'running', progress: { examined: 2, done: 1, refused } }), 'running; stay on this page. 1 of 4 dismissed, 1 left out.');
 });
