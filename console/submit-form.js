@@ -1,6 +1,9 @@
 /** The form of a submission: its fields as texts, and the request that they make. */
 
+import { resolved } from './schema.js';
+
 /** @typedef {import('./submission.js').Fields} Fields */
+/** @typedef {import('./schema.js').Schema} Schema */
 
 /**
  * What stands in the form; all of it is text.
@@ -76,6 +79,27 @@ export function formOf(fields, nowMs) {
   for (const name of ['run_at', 'deadline']) if (rest[name] && Date.parse(rest[name]) <= nowMs) delete rest[name];
   if (Object.keys(rest).length) form.other = JSON.stringify(rest, null, 2);
   return form;
+}
+
+/**
+ * The form for a job of a type, with the parameters that its schema requires.
+ * @param {string} type
+ * @param {Schema} schema
+ * @returns {Form}
+ */
+export function formOfType(type, schema) {
+  const params = Object.fromEntries((schema.required ?? []).map((/** @type {string} */ name) => [name, first(schema.properties?.[name] ?? {}, schema)]));
+  return { ...EMPTY, kind: 'type', type, params: JSON.stringify(params, null, 2) };
+}
+
+/** A value to begin with. @param {Schema} given @param {Schema} root @returns {unknown} */
+function first(given, root) {
+  const schema = resolved(given, root);
+  if (schema.default !== undefined) return schema.default;
+  if (schema.const !== undefined) return schema.const;
+  if (Array.isArray(schema.enum)) return schema.enum[0];
+  const types = { string: '', integer: 0, number: 0, boolean: false, array: [], object: {} };
+  return types[/** @type {keyof typeof types} */ (schema.type)] ?? null;
 }
 
 /** @param {readonly string[]} words */

@@ -75,7 +75,6 @@ export default function Page({ route }) {
     <${Head} title=${nameOf(group, 90)} about=${html`<${Badge} state=${group.state} /> <${Id} text=${group.id} /><${Copy} text=${group.id} what="the id" />`}>
       <${Actions} job=${group} refresh=${refresh} />
     <//>
-    ${error && html`<${Failure} error=${error} retry=${refresh} />`}
     <section class=${`panel why ${['failed', 'partial_failure'].includes(group.state) ? 'bad' : ''}`} aria-label="How far it is"><p role="status"><${Sentence} text=${group.reason} /></p>
       ${!hasEnded(group) && members.length > 0 && html`<p><progress max=${members.length} value=${done} aria-label="Members that have ended"></progress> ${done} of ${group.members ?? members.length} have ended</p>`}</section>
     <${Section} title="Group"><${Facts} entries=${[

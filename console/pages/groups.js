@@ -38,7 +38,7 @@ export default function Page({ route }) {
       ${can('jobs.submit') && html`<a class="button primary" href=${href(['submit'])}>New job</a>`}<//>
     <div class="tabs" role="navigation" aria-label="Groups by state">${VIEWS.map(([name, title]) => html`<a key=${name} href=${href(['groups'], { state: name })}
       aria-current=${view === name ? 'page' : undefined}>${title}</a>`)}</div>
-    ${error && html`<${Failure} error=${error} retry=${refresh} />`}
+    ${!data && error && html`<${Failure} error=${error} retry=${refresh} />`}
     <${Section} title=${data ? `${groups.length}${data.next ? ' newest' : ''} ${groups.length === 1 ? 'group' : 'groups'}` : 'Groups'}>
       ${!data && !error && html`<${Loading} />`}
       ${data && !groups.length && html`<${Empty}><p>${view ? 'No group is in this state.' : 'There are no groups yet.'}</p>

@@ -1,6 +1,6 @@
 /** The timeline of a job: bars by attempt, and each transition as a line of text. */
 
-import { Badge, Section, Time } from '../parts.js';
+import { Badge, Section } from '../parts.js';
 import { Sentence } from '../sentence.js';
 import { clock, duration, now, utc, zone } from '../time.js';
 import { rows, totals } from '../timeline.js';
@@ -38,15 +38,18 @@ export function Timeline({ job }) {
     </div>
     <p class="legend bars-legend">${KINDS.filter(([kind]) => sums[kind] > 0).map(([kind, name]) => html`<span><span class=${`bars-key ${kind}`} aria-hidden="true"></span> ${duration(sums[kind])} ${name}</span>`)}</p>
     <ol class="steps" aria-label=${`Transitions, times in ${zone(inUtc)}`}>
-      ${steps.slice(0, hidden ? FEW : undefined).map((step) => html`<${Step} step=${step} />`)}
+      ${steps.slice(0, hidden ? FEW : undefined).map((step, n) => html`<${Step} step=${step} before=${steps[n - 1]} />`)}
       ${hidden > 0 && html`<li><button type="button" onClick=${() => setWhole(true)}>Show ${hidden} more</button></li>
-        ${steps.slice(-FEW).map((step) => html`<${Step} step=${step} />`)}`}
+        ${steps.slice(-FEW).map((step, n, few) => html`<${Step} step=${step} before=${few[n - 1]} />`)}`}
     </ol>
   <//>`;
 }
 
-/** @param {{ step: Transition }} props */
-function Step({ step }) {
-  return html`<li><${Time} at=${step.at} full=${true} /> <${Badge} state=${step.state} />
+/** @param {{ step: Transition, before: Transition | undefined }} props */
+function Step({ step, before }) {
+  const inUtc = useStore(utc);
+  const at = clock(step.at, inUtc);
+  const sameDay = before && clock(before.at, inUtc).slice(0, 10) === at.slice(0, 10);
+  return html`<li><time datetime=${step.at} title=${`${clock(step.at, false)} ${zone(false)} · ${clock(step.at, true)} UTC`}>${sameDay ? at.slice(11) : at}</time> <${Badge} state=${step.state} />
     <span><${Sentence} text=${step.reason} />${step.agent && html` <span class="about">on ${step.agent}</span>`}</span></li>`;
 }

@@ -40,7 +40,6 @@ function JobPage({ id }) {
     <${Head} title=${nameOf(job, 90)} about=${html`<${Badge} state=${job.state} /> ${job.hidden && html`<span>hidden · </span>`}<${Id} text=${job.id} /><${Copy} text=${job.id} what="the id" />`}>
       <${Actions} job=${job} refresh=${refresh} />
     <//>
-    ${error && html`<${Failure} error=${error} retry=${refresh} />`}
     <${Why} job=${job} />
     ${group && html`<div class="notice"><p>This is a group of ${job.members ?? 'some'} jobs, one for each agent.</p>
       <a class="button" href=${href(['groups', job.id])}>Show its members</a></div>`}

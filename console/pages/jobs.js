@@ -65,7 +65,7 @@ export default function Page({ route }) {
   return html`
     <${Head} title="Jobs">${can('jobs.submit') && html`<a class="button primary" href=${href(['submit'])}>New job</a>`}<//>
     <${Filters} route=${route} />
-    ${list.error && html`<${Failure} error=${list.error} retry=${list.refresh} />`}
+    ${!data && list.error && html`<${Failure} error=${list.error} retry=${list.refresh} />`}
     <${Section} title=${data ? `${jobs.length}${data.next ? ' newest' : ''} ${jobs.length === 1 ? 'job' : 'jobs'}` : 'Jobs'}
       actions=${html`<${Many} query=${query} filters=${filters} jobs=${jobs} selected=${selected} setSelected=${setSelected} refresh=${list.refresh} />`}>
       ${!data && !list.error && html`<${Loading} />`}

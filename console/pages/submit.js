@@ -8,7 +8,7 @@ import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { can } from '../session.js';
 import { specificationOf } from '../submission.js';
-import { controlOf, EMPTY, fieldsOf, formOf } from '../submit-form.js';
+import { controlOf, EMPTY, fieldsOf, formOf, formOfType } from '../submit-form.js';
 import { utc, zone } from '../time.js';
 import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js';
 
@@ -21,17 +21,36 @@ import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
   const from = route.query.get('from') ?? '';
-  const { data, error, refresh } = usePoll(
-    async (signal) => (from ? /** @type {Promise<Job>} */ (call('GET', path`v1/jobs/${from}`, { signal })) : null), 0, [from]);
+  const type = route.query.get('type') ?? '';
+  const { data, error, refresh } = usePoll((signal) => begin(from, type, signal), 0, [from, type]);
   if (!can('jobs.submit')) return html`<${Head} title="New job" /><p>Your role may not submit jobs.</p>`;
-  if (from && !data) return html`<${Head} title="New job" />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
-  return html`<${Submit} key=${from} from=${data} />`;
+  if (!data) return html`<${Head} title="New job" />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+  return html`<${Submit} key=${`${from} ${type}`} ...${data} />`;
 }
 
-/** @param {{ from: Job | null }} props */
-function Submit({ from }) {
+/**
+ * What the form begins with: a job, a type, or nothing.
+ * @param {string} from
+ * @param {string} type
+ * @param {AbortSignal} signal
+ * @returns {Promise<{ from: Job | null, first: Form }>}
+ */
+async function begin(from, type, signal) {
+  if (from) {
+    /** @type {Job} */
+    const job = await call('GET', path`v1/jobs/${from}`, { signal });
+    return { from: job, first: formOf(specificationOf(job), Date.now()) };
+  }
+  if (!type) return { from: null, first: EMPTY };
+  /** @type {import('../types').TypeView} */
+  const view = await call('GET', path`v1/types/${type}`, { signal });
+  return { from: null, first: formOfType(type, view.params_schema) };
+}
+
+/** @param {{ from: Job | null, first: Form }} props */
+function Submit({ from, first }) {
   const inUtc = useStore(utc);
-  const [form, setForm] = useState(() => (from ? formOf(specificationOf(from), Date.now()) : EMPTY));
+  const [form, setForm] = useState(first);
   const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
   const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
   const [busy, setBusy] = useState(false);

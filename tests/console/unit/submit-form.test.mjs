@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { controlOf, EMPTY, fieldsOf, formOf } from '../../../console/submit-form.js';
+import { controlOf, EMPTY, fieldsOf, formOf, formOfType } from '../../../console/submit-form.js';
 
 const NOW = Date.parse('2026-11-23T12:00:00Z');
 const made = (change) => fieldsOf({ ...EMPTY, ...change }, true);
@@ -52,4 +52,13 @@ test('a wrong field of the request is shown at its place in the form', () => {
   assert.equal(controlOf('env.PATH', EMPTY), 'env');
   assert.equal(controlOf('resources.cores', EMPTY), 'other');
   assert.equal(controlOf('concurrency', EMPTY), 'other');
+});
+
+test('a type fills in the parameters that it requires', () => {
+  const schema = {
+    required: ['customer', 'mode', 'items', 'deep'], $defs: { Mode: { enum: ['full', 'delta'] }, Deep: { type: 'object' } },
+    properties: { customer: { type: 'string' }, mode: { $ref: '#/$defs/Mode' }, items: { type: 'array' }, deep: { $ref: '#/$defs/Deep' }, extra: { type: 'integer' } },
+  };
+  const { fields } = fieldsOf(formOfType('sync', schema), true);
+  assert.deepEqual(fields, { type: 'sync', params: { customer: '', mode: 'full', items: [], deep: {} } });
 });
