@@ -32,7 +32,7 @@ from joblane.deployment.limits import Limits
 from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
 from joblane.http.group_routes import group_routes
-from joblane.http.job_routes import job_operation_routes, job_routes
+from joblane.http.job_routes import job_operation_routes, job_routes, selected_jobs_routes
 from joblane.http.log_routes import log_route
 from joblane.http.request_jobs import RequestJobs
 from joblane.job.retention import Retention
@@ -57,7 +57,9 @@ from joblane.service.wake_up import send_wake_up
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
+    from joblane.job.head import Head
     from joblane.service.groups import Groups
+    from joblane.service.selected_jobs import SelectedJobs
     from joblane.service.targets import Targets
     from joblane.service.typed import TypedAdmission
 
@@ -169,13 +171,17 @@ def build(
         agents,
         clock,
     )
-    job_routes(app, submitter, JobSearch(jobs, agents, clock, pool), views)
+    search = JobSearch(jobs, agents, clock, pool)
+    job_routes(app, submitter, search, views)
     deleter = JobDeleter(jobs, payloads, results, store, keys, trail, clock)
     operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
     table = settings.jobs_table
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, table), pool))
     job_operation_routes(app, submitter, operations, deleter, groups)
     group_routes(app, groups, limits)
+    selected_jobs_routes(
+        app, limits, lambda: _selected(search, operations, groups, reader.find, pool)
+    )
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
     output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.at_end)
@@ -191,6 +197,19 @@ def _typed(dynamodb: "DynamoDBClient", table: str) -> "TypedAdmission":
     from joblane.service.typed import TypedAdmission  # noqa: PLC0415
 
     return TypedAdmission(TypeStore(dynamodb, table), JsonSchema)
+
+
+def _selected(
+    search: JobSearch,
+    operations: Operations,
+    groups: "Callable[[], Groups]",
+    find: Callable[[str, str], "Head | None"],
+    pool: Callable[[int], Executor],
+) -> "SelectedJobs":
+    # Few requests change many jobs.
+    from joblane.service.selected_jobs import SelectedJobs  # noqa: PLC0415
+
+    return SelectedJobs(search, operations, groups, find, pool=pool)
 
 
 def _groups(

@@ -62,6 +62,8 @@ EXCEPTIONS = {
     "DELETE /v1/keys/{scope}/{key}/queued": (10, 20),
     "POST /v1/groups/{group}/cancel": (10, 20),
     "POST /v1/groups/{group}/retry": (10, 20),
+    "POST /v1/jobs/cancel": (10, 20),
+    "POST /v1/jobs/retry": (10, 20),
     "GET /v1/queues": (10, 20),
     "GET /v1/jobs/{job_id}/logs": (2000, 4000),
 }

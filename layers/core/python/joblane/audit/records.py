@@ -16,6 +16,7 @@ from joblane.job.trace import Traced
 Action = Literal[
     "cancel",
     "cancel-group",
+    "cancel-jobs",
     "clear",
     "cordon",
     "declare",
@@ -31,6 +32,7 @@ Action = Literal[
     "resubmit",
     "retry",
     "retry-group",
+    "retry-jobs",
     "settings",
     "uncordon",
     "unhide",

@@ -164,7 +164,7 @@ def act(  # noqa: PLR0913 - the parts of a request
     body: Mapping[str, Any] | None = None,
     *,
     reason: str | None = None,
-    params: Mapping[str, str] | None = None,
+    params: Params | None = None,
     if_match: str | None = None,
     idempotency_key: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -193,7 +193,7 @@ def ask(path: str, body: Mapping[str, Any]) -> Call[Any]:
 
 
 def sweep(
-    path: str, what: str, reason: str | None, params: Mapping[str, str] | None = None
+    path: str, what: str, reason: str | None, params: Params | None = None
 ) -> Stream[dict[str, Any]]:
     """Send a POST for each page of jobs, until there are no more; yields the answers.
 

@@ -22,6 +22,7 @@ from joblane.client.calls import (
     Stream,
     act,
     get,
+    sweep,
 )
 from joblane.client.errors import InputError, WaitTimeoutError
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime
@@ -249,6 +250,29 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     def retry(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Restart a failed or dead job with its attempts reset. Raises `RequestError` (409)."""
         return self._action(f"{job_path(job_id)}/retry", reason)
+
+    @ApiStream
+    def cancel_jobs(
+        self, *, reason: str | None = None, **filters: Unpack[Filters]
+    ) -> Stream[dict[str, Any]]:
+        """Cancel all jobs that the filters select; running ones are stopped.
+
+        One filter is required besides `until` and `hidden`. Without `state`, those that have not
+        ended. Yields the answer for each page of jobs, with the numbers `examined` and `cancelled`,
+        and in `refused` the jobs that cannot be cancelled; stop iterating to stop. With `until`,
+        jobs that are submitted meanwhile are not cancelled.
+        """
+        return sweep("/v1/jobs/cancel", "a page of jobs", reason, _params(filters))
+
+    @ApiStream
+    def retry_jobs(
+        self, *, reason: str | None = None, **filters: Unpack[Filters]
+    ) -> Stream[dict[str, Any]]:
+        """Restart all failed and dead jobs that the filters select: same ids, attempts reset.
+
+        As `cancel_jobs`, with the number `retried`. Of groups, the members that failed.
+        """
+        return sweep("/v1/jobs/retry", "a page of jobs", reason, _params(filters))
 
     @ApiCall
     def resubmit(

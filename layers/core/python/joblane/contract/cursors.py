@@ -8,7 +8,10 @@ list and refused with others. It is not signed: it gives no access beyond the ca
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Callable
+
+from joblane.job.message import is_id
 
 _DIGEST = 6  # bytes: enough to detect a mistake
 
@@ -36,6 +39,15 @@ def decode_cursor(given: str, is_key: Callable[[str], object], *bound: str) -> s
             "is a cursor of a list with other filters; use the same filters, or leave it out"
         )
     return key
+
+
+def is_job_or_members(key: str) -> bool:
+    """Whether a position is a job's id, or a group's with a number: `01J...:3`.
+
+    Bulk operations that go through jobs stop at a group for its members.
+    """
+    job_id, _, number = key.partition(":")
+    return is_id(job_id) and (number == "" or re.fullmatch(r"[0-9]{1,5}", number) is not None)
 
 
 def _digest(bound: tuple[str, ...]) -> bytes:

@@ -1,8 +1,7 @@
-"""Groups in the API: a broadcast with its members, and what is done with all of them."""
+"""Groups in the API: a broadcast with its members."""
 
 from joblane.contract.job import Job
 from joblane.contract.models import View
-from joblane.contract.views import Sweep
 from joblane.job.lifecycle import Outcome, State
 
 
@@ -43,17 +42,3 @@ class GroupPage(View):
     """Maximum number of entries of this page."""
     next: str | None
     """Cursor of the next page; null at the end."""
-
-
-class GroupCancelled(Sweep):
-    """What one request of cancelling a group did."""
-
-    cancelled: int
-    """Members that were cancelled, or whose agents were asked to stop them."""
-
-
-class GroupRetried(Sweep):
-    """What one request of retrying a group did."""
-
-    retried: int
-    """Members that were retried. In a group with `max_concurrency` they start as there is room."""

@@ -8,14 +8,14 @@ from pydantic import BaseModel
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
-from joblane.contract.groups import GroupCancelled, GroupPage, GroupRetried
+from joblane.contract.groups import GroupPage
 from joblane.contract.job import Job
-from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery
+from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery, SelectJobs
 from joblane.contract.queues import QueueChoice
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.route_kinds import change
 from joblane.contract.submissions import BatchAnswer, Cancelled, Submitted
-from joblane.contract.views import JobPage, LogPage
+from joblane.contract.views import JobPage, JobsCancelled, JobsRetried, LogPage
 from joblane.job.spec import Batch, Submission
 
 _JOBS = "/v1/jobs"
@@ -37,6 +37,23 @@ def _of_group(
         body=Because,
         query=MembersQuery,
         errors=(HTTPStatus.CONFLICT,),
+        rate=SWEEPS,
+    )
+
+
+def _of_selected(
+    verb: str, action: Action, scope: Scope, summary: str, answer: type[BaseModel]
+) -> Route:
+    """A change of jobs that filters select."""
+    return Route(
+        "POST",
+        f"{_JOBS}/{verb}",
+        (scope,),
+        summary,
+        answer,
+        action=action,
+        body=Because,
+        query=SelectJobs,
         rate=SWEEPS,
     )
 
@@ -66,6 +83,20 @@ JOB_ROUTES: Final = (
         rate=SWEEPS,
     ),
     Route("GET", _JOBS, ("jobs.read",), "List jobs, newest first", JobPage, query=ListJobs),
+    _of_selected(
+        "cancel",
+        "cancel-jobs",
+        "jobs.cancel",
+        "Cancel the jobs that filters select, a page at a time",
+        JobsCancelled,
+    ),
+    _of_selected(
+        "retry",
+        "retry-jobs",
+        "jobs.submit",
+        "Retry the failed and dead jobs that filters select, a page at a time",
+        JobsRetried,
+    ),
     Route("GET", _JOB, ("jobs.read",), "Show a job", Job),
     Route(
         "GET",
@@ -138,14 +169,14 @@ JOB_ROUTES: Final = (
         "cancel-group",
         "jobs.cancel",
         "Cancel a group: what has not begun, then its members, a page at a time",
-        GroupCancelled,
+        JobsCancelled,
     ),
     _of_group(
         "retry",
         "retry-group",
         "jobs.submit",
         "Retry the failed and dead members of a group, a page at a time",
-        GroupRetried,
+        JobsRetried,
     ),
     Route(
         "POST",

@@ -131,6 +131,21 @@ class ListJobs(PageQuery):
         )
 
 
+class SelectJobs(ListJobs):
+    """Which jobs a bulk operation changes; all filters must match, and one at least is required.
+
+    `until` and `hidden` alone select nearly every job, and do not count.
+    """
+
+    limit: Annotated[Whole, Field(ge=1, le=PAGE_MAX)] = PAGE_MAX
+    """Maximum number of jobs to change."""
+
+    @property
+    def selects(self) -> bool:
+        """Whether it has one of the filters of which one is required."""
+        return self.narrows or bool(self.state) or self.since is not None
+
+
 class AgentsQuery(PageQuery):
     """Which agents to list, and what to show of them."""
 

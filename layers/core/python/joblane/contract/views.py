@@ -172,6 +172,20 @@ class Restarted(Sweep):
     """Number of jobs started again."""
 
 
+class JobsCancelled(Sweep):
+    """What one request of cancelling a group, or the jobs that filters select, did."""
+
+    cancelled: int
+    """Jobs that were cancelled, or whose agents were asked to stop them."""
+
+
+class JobsRetried(Sweep):
+    """What one request of retrying a group, or the jobs that filters select, did."""
+
+    retried: int
+    """Jobs that were retried. Those of a group with `max_concurrency` start as there is room."""
+
+
 class Contract(View):
     """An OpenAPI document: this one."""
 

@@ -33,6 +33,11 @@ def nth_id(first: str, number: int) -> str:
     return str(ULID.from_int(int(ULID.from_str(first)) + number))
 
 
+def submitted_ms(job_id: str) -> int:
+    """When an id was made, in Unix milliseconds."""
+    return ULID.from_str(job_id).milliseconds
+
+
 def before_id(job_id: str) -> str | None:
     """The next lower id; None below the lowest one.
 

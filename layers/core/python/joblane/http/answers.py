@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from pydantic import BaseModel
@@ -12,6 +12,9 @@ from joblane.contract.cursors import NotACursor, decode_cursor, encode_cursor
 from joblane.contract.problems import wrong
 from joblane.contract.queries import MembersQuery, PageQuery
 from joblane.job.head import Head, version
+
+if TYPE_CHECKING:
+    from joblane.service.bulk import BulkResult
 
 JSON = "application/json"
 
@@ -38,6 +41,19 @@ def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | Non
             "entries": [entry.model_dump(mode="json") for entry in entries],
             "limit": query.limit,
             "next": next_cursor(query, following),
+        }
+    )
+
+
+def swept(done: str, result: "BulkResult", query: PageQuery) -> Response[str]:
+    """Make the answer of a bulk operation; `done` names the count of the jobs that it changed."""
+    refused = [{"id": job_id, "detail": why} for job_id, why in result.refused.items()]
+    return success(
+        {
+            "examined": result.examined,
+            done: result.done,
+            "refused": refused,
+            "next": next_cursor(query, result.following),
         }
     )
 

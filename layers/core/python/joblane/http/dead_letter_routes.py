@@ -1,21 +1,19 @@
 """The routes of dead jobs, and of bulk operations on jobs."""
 
 from http import HTTPStatus
-from typing import Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
 from joblane.contract.queries import PageQuery, WorkQuery
-from joblane.http.answers import listing, next_cursor, page_start, success
+from joblane.http.answers import listing, page_start, success, swept
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.service.bulk import (
     BulkOperations,
-    BulkResult,
-    is_requeue_cursor,
     is_restart_cursor,
 )
 from joblane.service.operations import Operations
@@ -57,10 +55,10 @@ def bulk_routes(app: Application, bulk: BulkOperations) -> None:
     @app.route("POST /v1/queues/{queue}/requeue")
     def requeue(queue: str) -> Response[str]:
         query = app.parameters(WorkQuery)
-        before = page_start(query, is_requeue_cursor)
+        before = page_start(query, is_job_or_members)
         selection = bulk.selection(app.tenant(), queue, query.type)
         result = bulk.requeue(selection, app.now_ms(), limit=query.limit, before=before)
-        return success(_answer("requeued", result, query))
+        return swept("requeued", result, query)
 
     @app.route("POST /v1/queues/{queue}/restart-failed")
     def restart_failed(queue: str) -> Response[str]:
@@ -71,15 +69,4 @@ def bulk_routes(app: Application, bulk: BulkOperations) -> None:
         result = bulk.restart_failed(
             selection, app.asked("restarted", at_ms), at_ms, limit=query.limit, after=after
         )
-        return success(_answer("restarted", result, query))
-
-
-def _answer(done: str, result: BulkResult, query: PageQuery) -> dict[str, Any]:
-    """The answer of a bulk operation; `done` names the count of the jobs that it changed."""
-    refused = [{"id": job_id, "detail": why} for job_id, why in result.refused.items()]
-    return {
-        "examined": result.examined,
-        done: result.done,
-        "refused": refused,
-        "next": next_cursor(query, result.following),
-    }
+        return swept("restarted", result, query)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.groups import GroupCancelled, GroupPage, GroupRetried
+from joblane.contract.groups import GroupPage
 from joblane.contract.job import job_view
 from joblane.contract.queries import MembersQuery, PageQuery
-from joblane.contract.views import LeftOut
+from joblane.contract.views import JobsCancelled, JobsRetried, LeftOut
 from joblane.http.answers import next_cursor, page_start, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
@@ -49,7 +49,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         why, page = app.asked("cancelled", now_ms), _page()
         with conflicts():
             swept = groups().cancel.cancel(head, why, now_ms, page=page)
-        return success(GroupCancelled(cancelled=swept.done, **_sweep(swept)))
+        return success(JobsCancelled(cancelled=swept.done, **_sweep(swept)))
 
     @app.route("POST /v1/groups/{group}/retry")
     def retry(group: str) -> Response[str]:
@@ -59,7 +59,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         limits.require(app.tenant())
         with conflicts():
             swept = groups().retry(head, why, now_ms, page=page)
-        return success(GroupRetried(retried=swept.done, **_sweep(swept)))
+        return success(JobsRetried(retried=swept.done, **_sweep(swept)))
 
     def _page() -> int | None:
         start = page_start(app.parameters(MembersQuery), _is_number)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from pydantic import BaseModel
 
+from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
 from joblane.contract.problems import Problem
-from joblane.contract.queries import ListJobs
+from joblane.contract.queries import ListJobs, SelectJobs
 from joblane.contract.submissions import Cancelled, NotAccepted, submitted_view
-from joblane.http.answers import etag, listing, page_start, success
+from joblane.http.answers import etag, listing, page_start, success, swept
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.job.lifecycle import Event
@@ -18,6 +19,7 @@ from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 from joblane.service.delete import JobDeleter
 from joblane.service.key_admission import Submitted
+from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.read import JobViews
 from joblane.service.search import JobSearch
@@ -27,6 +29,7 @@ if TYPE_CHECKING:  # most requests concern no group
     from collections.abc import Callable
 
     from joblane.service.groups import Groups
+    from joblane.service.selected_jobs import SelectedJobs
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 """With the answer to a request that had been done before."""
@@ -138,6 +141,38 @@ def job_operation_routes(
     @app.route("POST /v1/jobs/{job_id}/unhide")
     def unhide(job_id: str) -> Response[str]:
         return show(job_id, hidden=False)
+
+
+def selected_jobs_routes(
+    app: Application, limits: LimitCheck, selected: "Callable[[], SelectedJobs]"
+) -> None:
+    """Bind the routes that cancel and retry what filters select, a page at a time."""
+
+    def query() -> tuple[SelectJobs, str | None]:
+        found = app.parameters(SelectJobs)
+        if not found.selects:
+            raise Problem(
+                HTTPStatus.BAD_REQUEST,
+                "give at least one filter: state, type, name, queue, label, since or groups",
+            )
+        return found, page_start(found, is_job_or_members)
+
+    @app.route("POST /v1/jobs/cancel")
+    def cancel() -> Response[str]:
+        now_ms = app.now_ms()
+        wanted, after = query()
+        why = app.asked("cancelled", now_ms)
+        result = selected().cancel(app.tenant(), wanted, why, now_ms, after)
+        return swept("cancelled", result, wanted)
+
+    @app.route("POST /v1/jobs/retry")
+    def retry() -> Response[str]:
+        now_ms = app.now_ms()
+        wanted, after = query()
+        limits.require(app.tenant())
+        why = app.asked("retried", now_ms)
+        result = selected().retry(app.tenant(), wanted, why, now_ms, after)
+        return swept("retried", result, wanted)
 
 
 def _entry(answer: Submitted | Problem) -> dict[str, Any]:

@@ -178,7 +178,15 @@ ENDED: frozenset[State] = frozenset(
 )
 """Terminal states: only an operator moves a job on."""
 
-NOT_RUNNING: frozenset[State] = frozenset(State) - ENDED - {State.ACTIVE, State.PROCESSING}
+OPEN: frozenset[State] = frozenset(State) - ENDED
+"""States in which a job, or a group, can be cancelled."""
+
+RETRIABLE: frozenset[State] = frozenset(
+    source for source, event in TABLE if event in {Event.RETRY, Event.REOPEN}
+)
+"""States in which a job can be retried, or members of a group."""
+
+NOT_RUNNING: frozenset[State] = OPEN - {State.ACTIVE, State.PROCESSING}
 """States of jobs that neither run nor have ended; groups do not count."""
 
 OF_GROUPS: frozenset[Event] = frozenset(

@@ -3,7 +3,6 @@
 A call costs what its page costs, however many jobs there are; its result says where to continue.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -145,12 +144,6 @@ class BulkOperations:
         if following is None and state is not _RESTARTED[-1]:
             following = f"{_RESTARTED[_RESTARTED.index(state) + 1]}:"
         return BulkResult(len(heads), done, refused, following)
-
-
-def is_requeue_cursor(text: str) -> bool:
-    """Whether a text is a `following` of `requeue`."""
-    job_id, _, number = text.partition(":")
-    return is_id(job_id) and (number == "" or re.fullmatch(r"[0-9]{1,5}", number) is not None)
 
 
 def is_restart_cursor(text: str) -> bool:

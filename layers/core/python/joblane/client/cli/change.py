@@ -7,8 +7,18 @@ import typer
 
 from joblane.client.answers import is_group
 from joblane.client.cli import groups, job_text, tables, terminal
+from joblane.client.cli.filter_options import BulkOptions, change_selected
 from joblane.client.cli.formats import printable
-from joblane.client.cli.options import IdempotencyKey, JobId, Json, Next, Reason, connect, limit_of
+from joblane.client.cli.options import (
+    IdempotencyKey,
+    JobId,
+    Json,
+    Next,
+    Reason,
+    connect,
+    limit_of,
+    with_fields,
+)
 
 if TYPE_CHECKING:
     from joblane.client.refs import JobRef
@@ -25,12 +35,21 @@ dead_letters = typer.Typer(
 
 
 @commands.command()
-def cancel(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
-    """Cancel a job; a running job is stopped. Of a group, all its jobs.
+@with_fields(BulkOptions)
+def cancel(
+    ctx: typer.Context, options: BulkOptions, *, reason: Reason = None, json: Json = False
+) -> None:
+    """Cancel a job, or all jobs that filters select; running jobs are stopped.
 
-    A running job gets SIGTERM, and SIGKILL after 10 s.
+    Of a group, all its jobs. A running job gets SIGTERM, and SIGKILL after 10 s. With filters, of
+    which all must match, jobs that have ended are left out unless --state names their state. The
+    command counts the jobs and asks; jobs that are submitted after that are not cancelled.
     """
+    job_id = options.one
     client = connect(ctx)
+    if job_id is None:
+        change_selected(client, "cancel", options, reason, as_json=json)
+        return
     if is_group(client.get(job_id).data):
         pages = client.groups.cancel(job_id, reason=reason)
         groups.run_pages(pages, "cancelled", as_json=json)
@@ -40,9 +59,20 @@ def cancel(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Js
 
 
 @commands.command()
-def retry(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
-    """Restart a failed or dead job: same id, attempts reset. Of a group, those that failed."""
+@with_fields(BulkOptions)
+def retry(
+    ctx: typer.Context, options: BulkOptions, *, reason: Reason = None, json: Json = False
+) -> None:
+    """Restart a failed or dead job, or all that filters select: same ids, attempts reset.
+
+    Of a group, the jobs that failed. With filters, of which all must match, the command counts the
+    jobs and asks.
+    """
+    job_id = options.one
     client = connect(ctx)
+    if job_id is None:
+        change_selected(client, "retry", options, reason, as_json=json)
+        return
     if is_group(client.get(job_id).data):
         groups.run_pages(client.groups.retry(job_id, reason=reason), "retried", as_json=json)
         return

@@ -1,10 +1,9 @@
 """Options of the commands `run` and `submit` that describe a job."""
 
-import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from joblane.client.cli import terminal
-from joblane.client.cli.options import IdempotencyKey
+from joblane.client.cli.options import IdempotencyKey, with_fields
 from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
@@ -345,30 +344,5 @@ def _time(option: str, text: str | None) -> str | None:
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command with a parameter for each field of `JobOptions` and its own keywords.
-
-    typer reads the signature of a function; this one is computed, so that options are written once.
-    """
-
-    def call(ctx: typer.Context, **values: Any) -> None:  # noqa: ANN401 - typer converted them
-        job = JobOptions(**{field.name: values.pop(field.name) for field in fields(JobOptions)})
-        command(ctx, job, **values)
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        inspect.Parameter("ctx", kind, annotation=typer.Context),
-        *(
-            inspect.Parameter(
-                field.name,
-                kind,
-                annotation=field.type,
-                default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            )
-            for field in fields(JobOptions)
-        ),
-        *(own for own in inspect.signature(command).parameters.values() if own.kind is kind),
-    ]
-    signed = cast("Any", call)
-    signed.__signature__ = inspect.Signature(parameters)
-    signed.__doc__ = command.__doc__
-    return call
+    """Make a command with a parameter for each field of `JobOptions` and its own keywords."""
+    return with_fields(JobOptions)(command)

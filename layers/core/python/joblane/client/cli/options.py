@@ -1,6 +1,9 @@
 """What several commands have: arguments, options, a kind of group, the client."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -67,3 +70,36 @@ class ShowByDefault(TyperGroup):
         if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
             args = ["show", *args]
         return super().parse_args(ctx, args)
+
+
+def with_fields(options: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command with a parameter for each field of a dataclass and its own keywords.
+
+    typer reads the signature of a function; this one is computed, so that options are written once.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def call(ctx: typer.Context, **values: Any) -> None:  # noqa: ANN401 - typer converted them
+            given = options(**{field.name: values.pop(field.name) for field in fields(options)})
+            command(ctx, given, **values)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter("ctx", kind, annotation=typer.Context),
+            *(
+                inspect.Parameter(
+                    field.name,
+                    kind,
+                    annotation=field.type,
+                    default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                )
+                for field in fields(options)
+            ),
+            *(own for own in inspect.signature(command).parameters.values() if own.kind is kind),
+        ]
+        signed = cast("Any", call)
+        signed.__signature__ = inspect.Signature(parameters)
+        signed.__name__, signed.__doc__ = command.__name__, command.__doc__
+        return call
+
+    return decorate

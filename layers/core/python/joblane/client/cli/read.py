@@ -8,7 +8,17 @@ import typer
 
 from joblane.client.answers import is_group, rows
 from joblane.client.cli import exit_codes, formats, groups, job_text, tables, terminal
-from joblane.client.cli.options import GiveUp, JobId, Json, Next, Raw, connect, limit_of
+from joblane.client.cli.filter_options import FilterOptions
+from joblane.client.cli.options import (
+    GiveUp,
+    JobId,
+    Json,
+    Next,
+    Raw,
+    connect,
+    limit_of,
+    with_fields,
+)
 from joblane.client.errors import RequestError
 
 commands = typer.Typer()
@@ -17,36 +27,13 @@ _TIME = "UTC, such as 2026-11-21T02:00:00Z."
 
 
 @commands.command()
-def ls(  # noqa: PLR0913 - the filters of the API
+@with_fields(FilterOptions)
+def ls(
     ctx: typer.Context,
+    options: FilterOptions,
     *,
     limit: Annotated[int, limit_of("jobs")] = 20,
     after: Next = None,
-    name: Annotated[str | None, typer.Option(help="Only jobs with exactly this name.")] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(help="Only jobs in this state; repeat it for jobs in one of several."),
-    ] = None,
-    type_: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
-    ] = None,
-    queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="K=V", help="Only jobs with this label; repeat it for jobs with all of several."
-        ),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only jobs submitted at or after this time.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only jobs submitted before this time.")
-    ] = None,
-    hidden: Annotated[bool, typer.Option("--hidden", help="Include hidden jobs.")] = False,
-    groups_only: Annotated[
-        bool, typer.Option("--groups", help="Only groups: jobs for several agents.")
-    ] = False,
     json: Json = False,
 ) -> None:
     """List jobs, newest first; all filters must match.
@@ -58,19 +45,7 @@ def ls(  # noqa: PLR0913 - the filters of the API
     entries: list[Any] = []
     client = connect(ctx)
     while len(entries) < limit:
-        page = client.list_page(
-            limit=limit - len(entries),
-            cursor=after,
-            name=name,
-            state=state,
-            type=type_,
-            queue=queue,
-            label=label,
-            since=since,
-            until=until,
-            hidden=hidden,
-            groups=groups_only,
-        )
+        page = client.list_page(limit=limit - len(entries), cursor=after, **options.filters())
         entries += page["entries"]
         after = page.get("next")
         if not after:

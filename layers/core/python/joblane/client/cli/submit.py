@@ -105,10 +105,10 @@ def _what(job: "JobRef") -> str:
 
 
 def _confirms_cancel(job: "JobRef") -> bool:
-    if not (terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stderr)):
+    if not terminal.can_ask():
         return False
-    terminal.write(f"\njoblane: cancel {_what(job)}? [y/N] ".encode(), stderr=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    terminal.write(b"\n", stderr=True)
+    return terminal.confirms(f"cancel {_what(job)}")
 
 
 def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float) -> None:

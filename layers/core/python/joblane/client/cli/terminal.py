@@ -83,6 +83,19 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def can_ask() -> bool:
+    """Whether somebody sees a question and can answer it."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def confirms(question: str) -> bool:
+    """Ask on stderr; anything but yes means no."""
+    write(
+        f"joblane: {printable(question)}? [y/N] ".encode("utf-8", "backslashreplace"), stderr=True
+    )
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 def _raw(stream: TextIO | None) -> BinaryIO | None:
     if stream is None:
         return None
