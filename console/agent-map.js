@@ -8,7 +8,9 @@ import { html, useRef, useState } from './view.js';
 
 /** Up to so many agents have their name in the cell. */
 const NAMED = 48;
-const CELL_REM = 1.05;
+/** Side of the cell of an agent with one thread: of up to ROOMY agents, and of more. */
+const SIDE_REM = [1.6, 1.05];
+const ROOMY = 200;
 
 /**
  * Agents by group. One cell is in the order of the Tab key; arrows go from cell to cell.
@@ -33,16 +35,16 @@ export function AgentMap({ groups }) {
   return html`<div class=${`map ${named ? 'named' : ''}`} ref=${place} onKeyDown=${onKey} role="group" aria-label="Agents; arrow keys go from one to the next">
       ${groups.map((group) => html`<div key=${group.name}>
         ${group.name && html`<h3>${group.name} <span class="about">${group.agents.length}</span></h3>`}
-        <div class="cells">${group.agents.map((agent) => html`<${Cell} key=${agent.name} agent=${agent} named=${named} inOrder=${agent.name === first} onAt=${setAt} />`)}</div>
+        <div class="cells">${group.agents.map((agent) => html`<${Cell} key=${agent.name} agent=${agent} named=${named} side=${SIDE_REM[all.length > ROOMY ? 1 : 0]} inOrder=${agent.name === first} onAt=${setAt} />`)}</div>
       </div>`)}
     </div>
     ${!named && html`<p class="about readout">${shown ? sentence(shown) : 'Point at a cell, or go to it with the arrow keys, to see which agent it is.'}</p>`}`;
 }
 
-/** @param {{ agent: AgentView, named: boolean, inOrder: boolean, onAt: (name: string) => void }} props */
-function Cell({ agent, named, inOrder, onAt }) {
+/** @param {{ agent: AgentView, named: boolean, side: number, inOrder: boolean, onAt: (name: string) => void }} props */
+function Cell({ agent, named, side: rem, inOrder, onAt }) {
   const kind = kindOf(agent);
-  const side = `${(sizeOf(agent.threads) * CELL_REM).toFixed(2)}rem`;
+  const side = `${(sizeOf(agent.threads) * rem).toFixed(2)}rem`;
   const share = agent.threads > 0 ? Math.min(1, agent.running / agent.threads) : 0;
   const point = () => onAt(agent.name);
   return html`<a class=${`cell kind-${kind}`} href=${href(['agents', agent.name])} tabindex=${inOrder ? 0 : -1} aria-label=${named ? undefined : sentence(agent)} title=${sentence(agent)}

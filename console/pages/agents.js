@@ -4,9 +4,10 @@ import { countKinds, groupsOf, isWanted, kindOf, aboutKind, pairs } from '../age
 import { AgentMap, Legend } from '../agent-map.js';
 import { Choice, SearchField, setQuery, valueOf } from '../fields.js';
 import { PAGE, readList } from '../lists.js';
-import { Empty, Failure, Head, Loading, Section, Table, Time } from '../parts.js';
+import { Empty, Failure, Head, Loading, Section, Table } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
+import { relative } from '../time.js';
 import { html, useMemo, useRef, useState } from '../view.js';
 
 /** @typedef {import('../types').AgentView} AgentView */
@@ -19,7 +20,7 @@ export default function Page({ route }) {
   const { query } = route;
   const facts = query.getAll('fact').slice(0, FACTS);
   const pages = useRef(1);
-  const { data, error, refresh } = usePoll(
+  const { data, error, at, refresh } = usePoll(
     (signal) => /** @type {Promise<import('../lists.js').List<AgentView>>} */ (readList('v1/agents', { fact: facts }, MOST, signal)),
     5000 * pages.current, [facts.join('\n')]);
   pages.current = Math.max(1, Math.ceil((data?.entries.length ?? 0) / PAGE));
@@ -43,7 +44,7 @@ export default function Page({ route }) {
     ${agents.length > 0 && html`<${Section} title=${asTable ? 'All agents' : 'Map'} actions=${html`<${Legend} counts=${counts} kind=${wanted.kind} onKind=${(/** @type {string} */ kind) => setQuery(route, { state: kind })} />`}>
       <${Filters} route=${route} agents=${agents} wanted=${wanted} by=${by} facts=${facts} asTable=${asTable} />
       ${!shown.length && html`<${Empty}><p>No agent matches these filters.</p><button type="button" onClick=${() => setQuery(route, { find: null, queue: null, label: null, state: null })}>Show all</button><//>`}
-      ${shown.length > 0 && (asTable ? html`<${AgentTable} agents=${shown} facts=${facts} />` : html`<${AgentMap} groups=${groupsOf(shown, by)} />`)}
+      ${shown.length > 0 && (asTable ? html`<${AgentTable} agents=${shown} facts=${facts} at=${at} />` : html`<${AgentMap} groups=${groupsOf(shown, by)} />`)}
     <//>`}`;
 }
 
@@ -81,8 +82,11 @@ function Filters({ route, agents, wanted, by, facts, asTable }) {
   </div>`;
 }
 
-/** @param {{ agents: readonly AgentView[], facts: string[] }} props */
-function AgentTable({ agents, facts }) {
+/**
+ * The age of a heartbeat is that at the time of reading: 500 of them that count would be work each second.
+ * @param {{ agents: readonly AgentView[], facts: string[], at: number }} props  `at`: when they were read.
+ */
+function AgentTable({ agents, facts, at }) {
   /** @type {import('../parts.js').Column<AgentView>[]} */
   const columns = [
     { name: 'Agent', className: 'name', cell: (agent) => agent.name },
@@ -93,7 +97,7 @@ function AgentTable({ agents, facts }) {
     ...facts.map((name) => ({ name, cell: (/** @type {AgentView} */ agent) => String(/** @type {Record<string, unknown>} */ (agent.facts)[name] ?? '–') })),
     { name: 'Version', className: 'minor', cell: (agent) => agent.version },
     { name: 'Isolation', className: 'minor', cell: (agent) => agent.isolation },
-    { name: 'Last heartbeat', cell: (agent) => html`<${Time} at=${agent.last_seen_at} />` },
+    { name: 'Last heartbeat', className: 'name', cell: (agent) => html`<time datetime=${agent.last_seen_at} title=${agent.last_seen_at}>${relative(agent.last_seen_at, at)}</time>` },
   ];
   return html`<${Table} caption="Agents" columns=${columns} rows=${agents} id=${(/** @type {AgentView} */ agent) => agent.name} to=${(/** @type {AgentView} */ agent) => href(['agents', agent.name])} />`;
 }

@@ -52,7 +52,7 @@ export function QueueTable({ queues, brief = false }) {
 export function QueueState({ queue }) {
   const runs = queue.settings.run_jobs;
   return html`<span class=${`badge ${runs ? 'is-ready' : 'is-retry'}`}><span aria-hidden="true">${runs ? '✓' : '‖'}</span> ${runs ? 'runs' : 'paused'}</span>
-    ${troubles(queue).map((text) => html` <span class="badge is-failed"><span aria-hidden="true">!</span> ${text}</span>`)}`;
+    ${troubles(queue).map((text) => html` <span class="badge is-failed long"><span aria-hidden="true">!</span> ${text}</span>`)}`;
 }
 
 /** @param {QueueView} queue @param {'submitted' | 'started' | 'failed'} figure */
