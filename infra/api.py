@@ -240,7 +240,7 @@ class ApiStack(FunctionStack):
         )
 
     def _status(self) -> Function:
-        """It changes nothing, so that whoever finds a fault in it can change nothing either."""
+        """It changes no job or setting, so that a fault in it can change none either."""
         config, resources = self.config, self.resources
         return Function(
             self,
@@ -259,9 +259,13 @@ class ApiStack(FunctionStack):
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
+                # PutItem stores hours of counters, which are the same whoever adds them up.
                 Grant(
-                    ("dynamodb:GetItem",),
-                    tuple(map(resources.table, ("conditions", "counters", "keys"))),
+                    ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"),
+                    (resources.table("counters"),),
+                ),
+                Grant(
+                    ("dynamodb:GetItem",), (resources.table("conditions"), resources.table("keys"))
                 ),
                 Grant(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (resources.table("jobs"),)),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),

@@ -1,4 +1,4 @@
-"""Lambda function behind the API's routes that show what goes on. It changes nothing."""
+"""Lambda function behind the API's routes that show what goes on. It changes no job or setting."""
 
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
@@ -15,6 +15,7 @@ from pydantic import Field, Json
 import joblane
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
+from joblane.aws.counters import CounterStore
 from joblane.aws.usage import UsageStore
 from joblane.contract.principal import AnyAccess
 from joblane.contract.status import LinkView, PriceView
@@ -25,6 +26,7 @@ from joblane.http.request_jobs import RequestJobs
 from joblane.http.status_routes import status_routes
 from joblane.http.why_routes import why_routes
 from joblane.queue.maxima import Maxima
+from joblane.service.activity import ActivityReader
 from joblane.service.summary import Summaries
 
 if TYPE_CHECKING:
@@ -87,7 +89,15 @@ def build(
         deployment=settings.deployment,
         pool=pool,
     )
-    status_routes(app, summaries)
+    activity = ActivityReader(
+        settings.queues,
+        settings.access.tenants,
+        CounterStore(dynamodb, settings.counters_table),
+        app.now_ms,
+        logger,
+        pool=pool,
+    )
+    status_routes(app, summaries, activity)
 
     @cache
     def why() -> "WhyReader":

@@ -101,7 +101,8 @@ ALLOWED = {
     "Status": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Status",))
     | every(("dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
-    | every(("dynamodb:GetItem",), (CONDITIONS, COUNTERS, KEYS))
+    | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"), (COUNTERS,))
+    | every(("dynamodb:GetItem",), (CONDITIONS, KEYS))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (JOBS,))
     | {("dynamodb:BatchGetItem", SETTINGS)}
     | every(("sqs:GetQueueAttributes",), LANES),

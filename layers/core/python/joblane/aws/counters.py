@@ -1,10 +1,12 @@
-"""Adapter for the `counters` table: what happened in queues, by tenant and minute."""
+"""Adapter for the `counters` table: what happened in queues, by tenant and minute, and by hour."""
+
+from collections.abc import Iterable
 
 from joblane.aws.table import Store
 from joblane.queue.activity import Series, Tally
+from joblane.queue.rollup import HOUR, KEPT_S
 
-TTL_S = 2 * 3600
-"""Counters are read for an hour; DynamoDB deletes expired items late."""
+_LAST_MINUTE = 10**9  # of any counter
 
 
 class CounterStore(Store):
@@ -26,16 +28,18 @@ class CounterStore(Store):
             {"series": _name(series.tenant, series.queue), "at_minute": series.minute},
             f"SET #b{sequence:x} = :tally, #expires_at = :expires",
             tally=tally.encode(),
-            expires=series.minute * 60 + TTL_S,
+            expires=series.minute * 60 + KEPT_S,
         )
 
-    def read(self, tenant: str, queue: str, since: int) -> dict[int, Tally]:
-        """Read a tenant's counters of one queue from the minute `since` on, by minute.
+    def read(
+        self, tenant: str, queue: str, since: int, until: int = _LAST_MINUTE
+    ) -> dict[int, Tally]:
+        """Read a tenant's counters of one queue from the minute `since` to `until`, by minute.
 
         One request for each megabyte: an hour of a million jobs is about a fifth of that.
         """
-        condition = "#series = :series AND #at_minute >= :since"
-        values = {"series": _name(tenant, queue), "since": since}
+        condition = "#series = :series AND #at_minute BETWEEN :since AND :until"
+        values = {"series": _name(tenant, queue), "since": since, "until": until}
         found: dict[int, Tally] = {}
         for row in self._table.query_all(condition, values):
             total = found.setdefault(row["at_minute"], Tally())
@@ -43,6 +47,31 @@ class CounterStore(Store):
                 if name.startswith("b"):
                     total.add(Tally.decode(value))
         return found
+
+    def put_hour(self, tenant: str, queue: str, hour: int, tallies: Iterable[Tally]) -> None:
+        """Store the counts of an hour by five minutes, over the same ones or none.
+
+        They are a series of their own, so that no reader of minutes meets them.
+        """
+        self._table.put(
+            {
+                "series": _name_of_hours(tenant, queue),
+                "at_minute": hour * HOUR,
+                "tallies": [tally.encode() for tally in tallies],
+                "expires_at": hour * HOUR * 60 + KEPT_S,
+            }
+        )
+
+    def hours(self, tenant: str, queue: str, since: int) -> dict[int, list[Tally]]:
+        """Read the stored hours of one queue from the hour `since` on."""
+        condition = "#series = :series AND #at_minute >= :since"
+        values = {"series": _name_of_hours(tenant, queue), "since": since * HOUR}
+        rows = self._table.query_all(condition, values)
+        return {row["at_minute"] // HOUR: list(map(Tally.decode, row["tallies"])) for row in rows}
+
+
+def _name_of_hours(tenant: str, queue: str) -> str:
+    return f"{_name(tenant, queue)}#hours"
 
 
 def _name(tenant: str, queue: str) -> str:

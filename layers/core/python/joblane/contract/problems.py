@@ -11,6 +11,10 @@ from joblane.contract.strict_json import printable
 
 Model = TypeVar("Model", bound=BaseModel)
 
+CHANGED = "it has changed since you read it; read it again and decide again"
+"""Detail of 412. Not beside the refusals of operations: `status` has none, and starts without
+them."""
+
 
 class FieldProblem(View):
     """One wrong field of a request."""

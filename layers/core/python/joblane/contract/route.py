@@ -21,7 +21,14 @@ MAX_ACTION_BYTES: Final = 4096
 
 _OF_SUBMISSION: Final = ("/v1/jobs", "/v1/groups", "/v1/queues/explain")
 
-_OF_STATUS: Final = frozenset({"/v1/summary", "/v1/jobs/{job_id}/why"})
+_OF_STATUS: Final = frozenset(
+    {
+        "/v1/fleets",
+        "/v1/jobs/{job_id}/why",
+        "/v1/queues/{queue}/activity",
+        "/v1/summary",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,16 @@
-"""Answers of the API that show what goes on: the summary."""
+"""Answers of the API that show what goes on: the summary, the activity of a queue, fleets."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 from joblane.contract.access import AnyRole, Scope
 from joblane.contract.models import View
+from joblane.contract.queries import Query
 from joblane.deployment.limits import Limit
+from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
+from joblane.queue.activity import Tally
+from joblane.queue.rollup import Chart, Span
 
 
 class Caller(View):
@@ -102,3 +106,70 @@ class Summary(View):
     """Version of the deployment."""
     deployment: str
     """Name of the deployment."""
+
+
+class ActivityQuery(Query):
+    """Over which time to show activity."""
+
+    span: Span = "1h"
+    """`1h`: an hour by minutes. `24h`: a day by five minutes."""
+
+
+class ActivityPoint(View):
+    """What happened to the jobs of a queue within one step."""
+
+    at: str
+    """Beginning of the step."""
+    submitted: int
+    """New jobs."""
+    started: int
+    """Attempts that started; an attempt that another agent took over counts once."""
+    completed: int
+    """Jobs that ended completed."""
+    failed: int
+    """Jobs that ended failed or dead."""
+    retried: int
+    """Failed attempts that are followed by another one."""
+    mean_wait_s: float | None
+    """Mean time from ready to started; null if no job started."""
+
+
+class QueueActivity(View):
+    """Activity of a queue over time: of the caller's tenant, or of all for the role platform."""
+
+    queue: str
+    """The queue's name."""
+    span: Span
+    """`1h` or `24h`."""
+    step_s: int
+    """Seconds from one point to the next: 60 for an hour, 300 for a day."""
+    points: tuple[ActivityPoint, ...]
+    """60 points for an hour, 288 for a day, oldest first; the last one is not over."""
+    complete_until: str
+    """Points that begin at this time or later are not complete yet. Those before are, unless the
+    projector is late."""
+
+
+def queue_activity(
+    queue: str, span: Span, chart: Chart, minutes: Mapping[int, Tally], now_ms: int
+) -> QueueActivity:
+    """Make the answer of the counts by minute."""
+    return QueueActivity(
+        queue=queue,
+        span=span,
+        step_s=chart.step * 60,
+        points=tuple(_point(minute, tally) for minute, tally in chart.tallies(minutes)),
+        complete_until=rfc3339(chart.complete_ms(now_ms)),
+    )
+
+
+def _point(minute: int, tally: Tally) -> ActivityPoint:
+    return ActivityPoint(
+        at=rfc3339(minute * 60_000),
+        submitted=tally.submitted,
+        started=tally.started,
+        completed=tally.completed,
+        failed=tally.failed,
+        retried=tally.retried,
+        mean_wait_s=round(tally.waited_ms / tally.started / 1000, 3) if tally.started else None,
+    )

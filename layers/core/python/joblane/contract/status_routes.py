@@ -3,7 +3,7 @@
 from typing import Final
 
 from joblane.contract.route import Route
-from joblane.contract.status import Summary
+from joblane.contract.status import ActivityQuery, QueueActivity, Summary
 from joblane.contract.why import Why
 
 STATUS_ROUTES: Final = (
@@ -20,5 +20,13 @@ STATUS_ROUTES: Final = (
         ("jobs.read",),
         "Explain why a job waits, runs on or has ended",
         Why,
+    ),
+    Route(
+        "GET",
+        "/v1/queues/{queue}/activity",
+        ("jobs.read", "platform.read"),
+        "Show the activity of a queue over time",
+        QueueActivity,
+        query=ActivityQuery,
     ),
 )

@@ -19,14 +19,13 @@ from joblane.audit.records import Action, Record, asked_json
 from joblane.contract.access import ALL_ROLES, roles_for
 from joblane.contract.audit import Because
 from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
-from joblane.contract.problems import Problem, invalid, parsed, wrong
+from joblane.contract.problems import CHANGED, Problem, invalid, parsed, wrong
 from joblane.contract.queries import NoQuery, Query
 from joblane.contract.route import MAX_ACTION_BYTES, Route
 from joblane.contract.strict_json import NotStrict, check, printable
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 from joblane.http.answers import etag
-from joblane.http.conflicts import CHANGED
 from joblane.http.request_jobs import RequestJobs
 from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey, idempotency_key

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from joblane.aws.job_table import GroupChanged
 from joblane.aws.jobs import KeyBusy, Refused
-from joblane.contract.problems import Problem
+from joblane.contract.problems import CHANGED, Problem
 from joblane.job.moves import NotAllowed
 from joblane.service.operations import Gone
 
@@ -14,9 +14,6 @@ from joblane.service.operations import Gone
 def key_busy(busy: KeyBusy) -> Problem:
     """The answer when a job's key changed before each try to write it."""
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy), retry_after_s=1)
-
-
-CHANGED = "it has changed since you read it; read it again and decide again"
 
 
 @contextmanager
