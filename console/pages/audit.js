@@ -15,6 +15,7 @@ import { html, useStore } from '../view.js';
 const ACTIONS = {
   cancel: 'job cancelled',
   'cancel-group': 'group cancelled',
+  'cancel-jobs': 'jobs of a list cancelled',
   clear: 'queue of a key cancelled',
   cordon: 'agent cordoned',
   declare: 'application declared',
@@ -30,6 +31,7 @@ const ACTIONS = {
   resubmit: 'job submitted again',
   retry: 'job retried',
   'retry-group': 'group retried',
+  'retry-jobs': 'jobs of a list retried',
   settings: 'queue settings changed',
   submit: 'job submitted',
   uncordon: 'cordon undone',
