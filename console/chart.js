@@ -42,7 +42,7 @@ export function Chart({ title, at, series, unit = '', height = 180 }) {
   const x = (/** @type {number} */ seconds) => LEFT + ((seconds - first) / (last - first || 1)) * (right - LEFT);
   const y = (/** @type {number} */ value) => bottom - (value / top) * (bottom - TOP);
   const xs = at.map(x);
-  const times = timeTicks(first, last, (right - LEFT) / TICK_PX, inUtc);
+  const times = at.length ? timeTicks(first, last, (right - LEFT) / TICK_PX, inUtc) : [];
   const shown = pointed !== null && pointed < at.length ? pointed : null;
   const point = (/** @type {PointerEvent} */ event) => {
     const box = place.current?.getBoundingClientRect();

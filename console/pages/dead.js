@@ -3,6 +3,7 @@
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
 import { Choice, SearchField, setQuery } from '../fields.js';
+import { useKeys } from '../keys.js';
 import { PAGE, readList } from '../lists.js';
 import { Empty, Failure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
@@ -46,6 +47,9 @@ export default function Page({ route }) {
   const act = async (deed, those, which) => {
     if (await many(deed, those, which, sweep)) setSelected(new Set());
   };
+  useKeys([{ keys: 'r', what: 'Replay the selected jobs', run: () => {
+    if (can('admin.mutate') && chosen.length && !busy) void act('replay', chosen, 'selected');
+  } }]);
   return html`
     <${Head} title="Dead letters" about=${data ? `${all.length}${data.next ? ' or more' : ''} dead jobs: their attempts are used up, or their last failure was final.` : ''} />
     <${SweepProgress} of=${sweep} />

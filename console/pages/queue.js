@@ -2,18 +2,19 @@
 
 import { call, path } from '../api.js';
 import { confirm } from '../dialogs.js';
+import { valueOf } from '../fields.js';
+import { linksFor } from '../links.js';
 import { Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { activityOf, oldestS, perMinute, total } from '../queue-figures.js';
 import { changeSettings, Limits, mayChange } from '../queue-settings.js';
 import { ActivityCharts } from '../queue-charts.js';
 import { href } from '../router.js';
-import { can } from '../session.js';
+import { can, summary } from '../session.js';
 import { sweepPages, SweepProgress, useSweep } from '../sweep.js';
 import { duration } from '../time.js';
-import { html } from '../view.js';
+import { html, useStore } from '../view.js';
 import { QueueState } from './queues.js';
-import { valueOf } from '../fields.js';
 
 /** @typedef {import('../types').QueueView} QueueView */
 /** @typedef {import('../types').LaneView} LaneView */
@@ -25,6 +26,7 @@ export default function Page({ route }) {
   const { data: queue, error, refresh } = usePoll(
     (signal) => /** @type {Promise<QueueView>} */ (call('GET', path`v1/queues/${name}`, { signal })), 5000, [name]);
   const sweep = useSweep(refresh);
+  const links = linksFor(useStore(summary)?.links ?? [], 'queue', { queue: name });
   if (!queue) {
     return html`<${Head} title=${`Queue ${name}`} />
       ${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
@@ -32,6 +34,7 @@ export default function Page({ route }) {
   const busy = sweep.sweep?.phase === 'running';
   return html`
     <${Head} title=${`Queue ${name}`} about=${html`<${QueueState} queue=${queue} /> <${LastChange} queue=${queue} />`}>
+      ${links.map((link) => html`<a class="button" href=${link.url} rel="noopener noreferrer" target="_blank">${link.name}</a>`)}
       ${can('jobs.read') && html`<a class="button" href=${href(['jobs'], { queue: name })}>Jobs of this queue</a>`}
       ${mayChange(queue) && (queue.settings.run_jobs
         ? html`<button type="button" onClick=${() => pause(queue, refresh)}>Pause</button>`
