@@ -1,7 +1,7 @@
 """The table of steps, in their order."""
 
 from joblane.deployment.names import topic_name
-from scripts.smokes import access, account, faults, jobs, load, targets, typed
+from scripts.smokes import access, account, console, faults, jobs, load, targets, typed
 from scripts.smokes.runner import Failure, Step
 from scripts.smokes.site import Site
 
@@ -51,6 +51,12 @@ STEPS = (
         "each role may use its routes and no others",
         access.table,
         "compare with docs/reference/roles.md; `joblane audit` has what was refused",
+    ),
+    Step(
+        "console",
+        "the console's files are there, and its page may connect to where people log in",
+        console.served,
+        "GET /console by curl; `token_origins` in docs/how-to/log-in.md for another issuer",
     ),
     Step("exit codes", "each way to end leads to its state", jobs.exit_codes, JOB),
     Step("retry", "a job that fails once is run again", jobs.retry, JOB),

@@ -1,0 +1,20 @@
+"""What docs/explanation/costs.md says of the console follows from the prices."""
+
+from joblane.deployment.names import LANES
+from scripts.costs import prices
+from scripts.costs.page import PAGE
+
+HOURS = 8 * 22
+
+
+def test_it_says_what_an_overview_costs_that_is_always_open():
+    text = " ".join(PAGE.read_text("utf-8").split())
+    assert "The overview makes about 1,000 requests an hour" in text
+    requests, readings = 1000 * HOURS, 360 * HOURS
+    # As "any other call of the API" on that page; two calls of each lane and dead-letter queue.
+    calls, figures = requests * 1.40 / 1e6, prices.SQS_REQUEST.of(readings * len(LANES) * 2)
+    assert "any other call of the API | about $1.40 for a million" in text
+    assert (
+        f"costs ${calls:.2f} for API Gateway and Lambda, up to ${prices.TRACE.of(requests):.2f} "
+        f"for tracing, and ${figures:.2f} for the figures of SQS"
+    ) in text
