@@ -4,7 +4,7 @@ import { ApiError } from './api.js';
 import { useKeys } from './keys.js';
 import { href } from './router.js';
 import { clock, duration, now, relative, utc, zone } from './time.js';
-import { html, usePicked, useEffect, useRef, useState, useStore } from './view.js';
+import { html, usePicked, useEffect, useMemo, useRef, useState, useStore } from './view.js';
 
 /** @typedef {import('./view.js').Children} Children */
 
@@ -27,8 +27,8 @@ export function Badge({ state }) {
 export function Time({ at, full = false }) {
   const inUtc = useStore(utc);
   const text = usePicked(now, (nowMs) => (!at ? '' : full ? clock(at, inUtc) : relative(at, nowMs)));
+  const title = useMemo(() => (at ? `${clock(at, false)} ${zone(false)} · ${clock(at, true)} UTC` : ''), [at]);
   if (!at) return html`<span class="none">–</span>`;
-  const title = `${clock(at, false)} ${zone(false)} · ${clock(at, true)} UTC`;
   return html`<time datetime=${at} title=${title}>${text}</time>`;
 }
 
@@ -162,6 +162,13 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
       if (row) toggle(id(row));
     } }] : []),
   ]);
+  // Not again when only something beside the rows has changed: there may be hundreds of them.
+  const lines = useMemo(() => rows.map((row) => html`<tr key=${id(row)} class=${selected?.has(id(row)) ? 'selected' : ''}>
+      ${onSelect && html`<td class="select"><input type="checkbox" tabindex="-1" aria-label=${`Select ${id(row)}`}
+        checked=${selected?.has(id(row)) ?? false} onChange=${() => toggle(id(row))} /></td>`}
+      ${columns.map((column, n) => html`<td class=${column.className ?? ''}>
+        ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
+    </tr>`), [rows, columns, selected, onSelect]);
   const all = rows.length > 0 && rows.every((row) => selected?.has(id(row)));
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
     <caption class="hidden">${caption}</caption>
@@ -170,12 +177,7 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
         onChange=${() => onSelect(new Set(all ? [] : rows.map(id)))} /></th>`}
       ${columns.map((column) => html`<th scope="col" class=${column.className ?? ''}>${column.name}</th>`)}
     </tr></thead>
-    <tbody ref=${body}>${rows.map((row) => html`<tr key=${id(row)} class=${selected?.has(id(row)) ? 'selected' : ''}>
-      ${onSelect && html`<td class="select"><input type="checkbox" tabindex="-1" aria-label=${`Select ${id(row)}`}
-        checked=${selected?.has(id(row)) ?? false} onChange=${() => toggle(id(row))} /></td>`}
-      ${columns.map((column, n) => html`<td class=${column.className ?? ''}>
-        ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
-    </tr>`)}</tbody>
+    <tbody ref=${body}>${lines}</tbody>
   </table></div>`;
 }
 

@@ -27,9 +27,13 @@ export function clock(at, inUtc) {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
+/** @type {string | undefined} */
+let here;
+
 /** The name of the zone of `clock`, such as `UTC` or `Europe/Berlin`. @param {boolean} inUtc */
 export function zone(inUtc) {
-  return inUtc ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone;
+  here ??= Intl.DateTimeFormat().resolvedOptions().timeZone; // it takes a while, and a page has many times
+  return inUtc ? 'UTC' : here;
 }
 
 /**

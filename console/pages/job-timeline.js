@@ -49,7 +49,7 @@ export function Timeline({ job }) {
 function Step({ step, before }) {
   const inUtc = useStore(utc);
   const at = clock(step.at, inUtc);
-  const sameDay = before && clock(before.at, inUtc).slice(0, 10) === at.slice(0, 10);
+  const sameDay = clock(before?.at ?? Date.now(), inUtc).slice(0, 10) === at.slice(0, 10);
   return html`<li><time datetime=${step.at} title=${`${clock(step.at, false)} ${zone(false)} · ${clock(step.at, true)} UTC`}>${sameDay ? at.slice(11) : at}</time> <${Badge} state=${step.state} />
     <span><${Sentence} text=${step.reason} />${step.agent && html` <span class="about">on ${step.agent}</span>`}</span></li>`;
 }
