@@ -10,8 +10,8 @@ const PARTS = [
   [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '<address>'],
 ];
 
-/** A number; after these words it is what tells failures apart, and stays. */
-const NUMBER = /\b(exit code|signal|status|status code|HTTP|errno) \d+|\d+(?:[.,]\d+)*/gi;
+/** A number, but for a part of a name (`s3`); after these words it is what tells failures apart, and stays. */
+const NUMBER = /\b(exit code|signal|status|status code|HTTP|errno) \d+|(?<![a-z_])\d+(?:[.,]\d+)*/gi;
 
 const MOST = 300;
 

@@ -106,7 +106,7 @@ function Groups({ groups, chosen, route, busy, act }) {
   };
   /** @param {(job: Job) => string | null | undefined} value @param {Group} group */
   const names = (value, group) => {
-    const found = [...new Set(group.jobs.map(value))].map((name) => name ?? 'command');
+    const found = [...new Set(group.jobs.map((job) => value(job) ?? 'command'))].sort();
     return found.length > 3 ? `${found.slice(0, 3).join(', ')} and ${found.length - 3} more` : found.join(', ');
   };
   /** @type {import('../parts.js').Column<Group>[]} */

@@ -14,6 +14,7 @@ test('a pattern leaves out numbers, ids, times and addresses, and keeps what tel
     ['object 0xDEADBEEF1 sha 9f86d081884c7d65', 'object <id> sha <id>'],
     ['defaced facade', 'defaced facade'],
     ['row 7\n\n  of 9', 'row # of #'],
+    ['GET /v1/items/7 of s3://b/part-007.csv', 'GET /v1/items/# of s3://b/part-#.csv'],
     ['', ''],
   ];
   for (const [reason, pattern] of patterns) assert.equal(patternOf(reason), pattern);
