@@ -7,19 +7,7 @@ import { Failure, Loading, Section, Time } from './parts.js';
 import { usePoll } from './poll.js';
 import { html, useMemo } from './view.js';
 
-/**
- * A point of `GET /v1/queues/{queue}/activity`.
- * @typedef {object} Point
- * @property {string} at  Its beginning.
- * @property {number} submitted
- * @property {number} started
- * @property {number} completed
- * @property {number} failed
- * @property {number} retried
- * @property {number | null} mean_wait_s
- */
-
-/** @typedef {{ queue: string, span: string, step_s: number, points: Point[], complete_until: string }} Points */
+/** @typedef {import('./types').QueueActivity} Points */
 
 /** @type {['submitted' | 'started' | 'completed' | 'failed' | 'retried', string, import('./chart.js').Series['colour'], number[] | undefined][]} */
 const LINES = [
