@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from scripts.local.errors import LocalError
 from scripts.local.people import Person
@@ -23,6 +23,39 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=options)
         yield browser
         browser.close()
+
+
+class Console:
+    """The console in a tab of a browser."""
+
+    def __init__(self, page: Page, api_url: str) -> None:
+        """Use the console of the deployment whose API is at `api_url`, without a slash."""
+        self.page = page
+        self.api_url = api_url
+        self.url = f"{api_url}/console"
+
+    @property
+    def heading(self) -> Locator:
+        """The title of the page that is shown."""
+        return self.page.get_by_role("main").get_by_role("heading", level=1)
+
+    def log_in(self, person: Person, route: str = "") -> None:
+        """Open a page of the console, and log in; returns when the page has its data."""
+        self.page.goto(f"{self.url}#/{route}")
+        self.page.get_by_role("button", name="Log in").click()
+        sign_in(self.page, person)
+        expect(self.page.get_by_role("navigation", name="Pages")).to_be_visible()
+        self.wait()
+
+    def go(self, route: str = "") -> None:
+        """Go to another page of the console without loading it anew, and wait for its data."""
+        self.page.evaluate("route => { location.hash = `#/${route}` }", route)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until the page of the present address is drawn, with its data."""
+        expect(self.heading).to_be_visible()
+        expect(self.page.get_by_text("Loading…", exact=True)).to_have_count(0)
 
 
 def sign_in(page: Page, person: Person) -> None:

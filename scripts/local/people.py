@@ -17,8 +17,8 @@ class Person:
     role: AnyRole
 
 
-def add_person(cloud: Cloud, name: str, role: AnyRole) -> Person:
-    """Create a user with a role in the tenant demo, or the role platform."""
+def add_person(cloud: Cloud, name: str, role: AnyRole, tenant: str = TENANT) -> Person:
+    """Create a user with a role in a tenant, or the role platform, which belongs to none."""
     # One character of each kind that the password policy requires, then random ones.
     password = f"aA1-{secrets.token_urlsafe()}"
     cognito, pool = cloud.cognito(), cloud.outputs["UserPoolId"]
@@ -28,7 +28,7 @@ def add_person(cloud: Cloud, name: str, role: AnyRole) -> Person:
     cognito.admin_set_user_password(
         UserPoolId=pool, Username=name, Password=password, Permanent=True
     )
-    group = PLATFORM if role == PLATFORM else group_name(TENANT, role)
+    group = PLATFORM if role == PLATFORM else group_name(tenant, role)
     cognito.admin_add_user_to_group(UserPoolId=pool, Username=name, GroupName=group)
     return Person(name, password, role)
 

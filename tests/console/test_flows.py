@@ -1,0 +1,108 @@
+"""What people come for, each as a person does it: by what the page shows and names."""
+
+import json
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from scripts.console.api import Api, wait_for_state
+from scripts.local.cloud import Cloud
+from tests.console.conftest import Open
+
+pytestmark = pytest.mark.usefixtures("seeds")  # which have agents
+
+TICKER = "n=0; while :; do n=$((n+1)); echo tick $n; sleep 0.2; done"
+DEAD_REASON = "the printer of the flow is out of paper"
+
+
+def confirm(page: Page, title: str, action: str, reason: str) -> None:
+    """Answer the question before an action."""
+    dialog = page.get_by_role("dialog", name=title)
+    dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name=action, exact=True).click()
+    expect(dialog).to_have_count(0)
+
+
+def reasons(api: Api, job_id: str) -> dict[str, str | None]:
+    """What the audit trail says about a job: action and reason."""
+    entries = api("GET", f"/v1/jobs/{job_id}/audit")["entries"]
+    return {entry["action"]: entry.get("reason") for entry in entries}
+
+
+def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
+    tab = as_role("developer", "jobs")
+    page = tab.page
+    page.get_by_role("link", name="New job").click()
+    page.get_by_label("Line for a shell").fill(TICKER)
+    page.get_by_label("Name", exact=True).fill("ticker")
+    request = page.get_by_label("Body of the request")
+    expect(request).to_contain_text('"name": "ticker"')
+    assert {"name": "ticker", "command": ["sh", "-c", TICKER]} == json.loads(request.inner_text())
+    page.get_by_role("button", name="Submit", exact=True).click()
+
+    expect(tab.heading).to_have_text("ticker")
+    job_id = page.url.rpartition("/")[2]
+    output = page.get_by_role("region", name="Output")
+    expect(output).to_contain_text("tick 2\n")
+    last = len(output.get_by_text("tick ").all())
+    expect(output).to_contain_text(f"tick {last + 10}\n")  # without a reload
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    confirm(page, "Cancel the job?", "Cancel", "seen enough")
+    expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
+    wait_for_state(api, job_id, "cancelled")
+    expect(page.get_by_role("main").locator("header")).to_contain_text("cancelled")
+    assert "seen enough" == reasons(api, job_id)["cancel"]
+
+
+def test_replay_a_dead_job(as_role: Open, api: Api):
+    fails = f"""printf '%s\\n' '{{"error": "{DEAD_REASON}"}}' >&3; read -r _ <&3; exit 3"""
+    once = {"max_attempts": 1}
+    job_id = api.submit("sh", "-c", fails, name="print-labels", retry=once)
+    wait_for_state(api, job_id, "dead")
+    tab = as_role("operator", "dead")
+    page = tab.page
+    group = page.get_by_role("region", name="Dead jobs by reason").get_by_role(
+        "row", name=DEAD_REASON
+    )
+    expect(group).to_contain_text("1")
+    group.get_by_role("link").first.click()
+    row = page.get_by_role("region", name="Dead jobs", exact=True).get_by_role(
+        "row", name="print-labels"
+    )
+    row.get_by_role("button", name="Replay").click()
+    confirm(page, "Replay print-labels?", "Replay", "paper was refilled")
+    expect(page.get_by_text("print-labels replayed")).to_be_visible()
+    assert "paper was refilled" == reasons(api, job_id)["replay"]
+    wait_for_state(api, job_id, "dead")  # the printer is still the same
+    assert 2 == api("GET", f"/v1/jobs/{job_id}")["epoch"]
+
+
+def test_resume_and_pause_a_queue(as_role: Open, platform: Api):
+    """The queue bulk is paused by the seeds; no agent of this machine serves it."""
+    tab = as_role("platform", "queues")
+    page = tab.page
+    page.get_by_role("main").get_by_role("link", name="bulk", exact=True).first.click()
+    expect(tab.heading).to_have_text("Queue bulk")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    confirm(page, "Resume queue bulk?", "Resume", "the upgrade is done")
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    assert platform("GET", "/v1/queues/bulk/settings")["run_jobs"]
+    page.get_by_role("button", name="Pause", exact=True).click()
+    confirm(page, "Pause queue bulk?", "Pause", "it was not")
+    expect(page.get_by_role("button", name="Resume", exact=True)).to_be_visible()
+    assert not platform("GET", "/v1/queues/bulk/settings")["run_jobs"]
+    said = [entry["reason"] for entry in platform("GET", "/v1/audit")["entries"]]
+    assert ["it was not", "the upgrade is done"] == said[:2]
+
+
+def test_drain_an_agent(as_role: Open, cloud: Cloud, platform: Api):
+    process = cloud.start_agent("spare", threads=1, options=("--queue", "bulk"))
+    tab = as_role("platform", "agents")
+    page = tab.page
+    page.get_by_role("main").get_by_role("link", name="spare").first.click()
+    expect(tab.heading).to_have_text("Agent spare")
+    page.get_by_role("button", name="Drain", exact=True).click()
+    confirm(page, "Drain agent spare?", "Drain", "a smaller one will do")
+    assert 0 == cloud.agents.pop("spare").wait(60)
+    assert not process.is_alive()
+    assert "a smaller one will do" == platform("GET", "/v1/audit")["entries"][0]["reason"]

@@ -1,0 +1,63 @@
+"""Much of everything: lines of output, jobs; and less of what moves."""
+
+import pytest
+from playwright.sync_api import expect
+
+from scripts.console.seeds import LOG_LINES, Seeds
+from scripts.console.stores import Stores, many_jobs
+from scripts.local.cloud import Cloud
+from scripts.local.people import Person, add_person
+from tests.console.conftest import Open
+
+JOBS = 500
+MOVING = """() => [...document.querySelectorAll('*')].filter(element => {
+  const {transitionDuration, animationName, animationDuration} = getComputedStyle(element);
+  const longest = text => Math.max(...text.split(',').map(parseFloat));
+  const animated = animationName !== 'none' && longest(animationDuration) > 0.01;
+  return animated || longest(transitionDuration) > 0.01;
+}).length"""
+
+
+@pytest.fixture(name="keeper", scope="module")
+def _keeper(cloud: Cloud) -> Person:
+    """An admin of a tenant with many jobs."""
+    many_jobs(Stores(cloud, "other"), JOBS + 1)
+    return add_person(cloud, "keeper", "admin", "other")
+
+
+def test_ten_thousand_lines_are_shown_and_searched(as_role: Open, seeds: Seeds):
+    tab = as_role("reader", f"jobs/{seeds.jobs['long']}")
+    page = tab.page
+    output = page.get_by_role("region", name="Output")
+    expect(output).to_contain_text(f"document {LOG_LINES} is indexed")
+    page.get_by_role("button", name="Show from the beginning").click()
+    expect(output).to_contain_text("document 1 is indexed")
+    expect(output).to_contain_text(f"document {LOG_LINES} is indexed")
+    expect(output.get_by_text("is indexed")).to_have_count(LOG_LINES)
+    page.get_by_label("Search the output").fill(f"document {LOG_LINES // 2} ")
+    expect(page.get_by_text("1 of 1", exact=True)).to_be_visible()
+    expect(output.locator("mark")).to_have_text(f"document {LOG_LINES // 2} ")
+    expect(output.locator("mark")).to_be_in_viewport()
+
+
+def test_five_hundred_jobs_are_one_page(open_tab: Open, keeper: Person):
+    tab = open_tab()
+    tab.log_in(keeper, "jobs?page=500")
+    page = tab.page
+    rows = page.get_by_role("region", name="Jobs").locator("tbody tr")
+    expect(rows).to_have_count(JOBS)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(rows.nth(0).get_by_role("link").first).to_be_focused()
+    lists = [path for path in tab.watch.paths() if path.endswith("/v1/jobs")]
+    assert len(lists) >= JOBS // 100
+    page.get_by_role("button", name="Load more").click()
+    expect(rows).to_have_count(JOBS + 1)
+
+
+def test_nothing_moves_for_who_does_not_want_it(as_role: Open, seeds: Seeds):
+    tab = as_role("admin", reduced_motion="reduce")
+    for route in ("", f"jobs/{seeds.jobs['active']}", "queues/default"):
+        tab.go(route)
+        assert 0 == tab.page.evaluate(MOVING), route

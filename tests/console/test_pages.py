@@ -1,0 +1,88 @@
+"""Every page: accessible in both colour schemes, and no wider than a phone."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, ViewportSize
+
+from scripts.console.seeds import Seeds
+from scripts.local.cloud import Cloud
+from scripts.local.people import Person
+from tests.console.conftest import Tab, new_tab
+from tests.support.axe import violations
+
+OF_A_TENANT = (
+    "",
+    "jobs",
+    "jobs?state=failed",
+    "jobs/{completed}",
+    "jobs/{attempts}",
+    "jobs/{active}",
+    "jobs/{blocked}",
+    "jobs/{waiting}",
+    "jobs/{long}",
+    "submit",
+    "submit?from={completed}",
+    "groups",
+    "groups/{partial_failure}",
+    "groups/{processing}",
+    "queues",
+    "queues/default",
+    "dead",
+    "conditions",
+    "keys",
+    "keys/{key}",
+    "types",
+    "types/sync-tickets",
+    "audit",
+    "settings",
+)
+OF_THE_PLATFORM = ("", "queues", "queues/bulk", "agents", "agents/web-1", "fleets", "audit")
+EMPTY = ("", "jobs", "groups", "dead", "conditions", "keys", "types", "audit")
+
+PHONE: ViewportSize = {"width": 360, "height": 740}
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
+WALL: ViewportSize = {"width": 2560, "height": 1300}
+
+WIDER = """() => {
+  const {scrollWidth, clientWidth} = document.scrollingElement;
+  return Math.max(0, scrollWidth - clientWidth);
+}"""
+"""Pixels that a reader would have to scroll sideways."""
+
+
+@pytest.fixture(name="tabs", scope="module")
+def _tabs(browser: Browser, cloud: Cloud, people: dict[str, Person]) -> Iterator[dict[str, Tab]]:
+    """A tab for each person, which all tests of this file share: each looks at a page only."""
+    tabs: dict[str, Tab] = {}
+    for name in ("admin", "platform", "newcomer"):
+        tabs[name] = new_tab(browser, cloud)
+        tabs[name].log_in(people[name])
+    yield tabs
+    for tab in tabs.values():
+        tab.page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("person", "route"),
+    [
+        *(("admin", route) for route in OF_A_TENANT),
+        *(("platform", route) for route in OF_THE_PLATFORM),
+        *(("newcomer", route) for route in EMPTY),
+    ],
+)
+def test_a_page_is_accessible_in_both_schemes_and_at_every_width(
+    tabs: dict[str, Tab], seeds: Seeds, person: str, route: str
+):
+    tab = tabs[person]
+    page = tab.page
+    tab.go(route.format(**seeds.names()))
+    assert [] == violations(page)
+    page.emulate_media(color_scheme="dark")
+    assert [] == violations(page, "color-contrast")
+    page.emulate_media(color_scheme="light")
+    for size in (PHONE, WALL):
+        page.set_viewport_size(size)
+        assert 0 == page.evaluate(WIDER), f"wider than {size['width']} pixels"
+    page.set_viewport_size(DESKTOP)
+    tab.watch.check()
