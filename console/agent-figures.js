@@ -56,7 +56,7 @@ export function isWanted(agent, { find, queue, label, kind }) {
   if (label && !pairs(agent.labels).includes(label)) return false;
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return true;
-  const text = [agent.name, agent.version, agent.trouble ?? '', agent.state, ...agent.queues, ...pairs(agent.labels), ...pairs(agent.facts)].join('\n').toLowerCase();
+  const text = [agent.name, agent.version, agent.trouble ?? '', agent.state, aboutKind(kindOf(agent)).name, ...agent.queues, ...pairs(agent.labels), ...pairs(agent.facts)].join('\n').toLowerCase();
   return words.every((word) => text.includes(word));
 }
 

@@ -70,8 +70,8 @@ function sentence(agent) {
 }
 
 /**
- * The cell that a key leads to.
- * @param {readonly { left: number, top: number, width: number }[]} cells  In their order.
+ * The cell that a key leads to. Cells of a row stand on the same line.
+ * @param {readonly { left: number, width: number, bottom: number }[]} cells  In their order.
  * @param {number} from
  * @param {string} key  As in KeyboardEvent.key.
  * @returns {number}
@@ -84,22 +84,13 @@ export function neighbour(cells, from, key) {
   if (key === 'End') return last;
   const here = cells[from];
   if ((key !== 'ArrowDown' && key !== 'ArrowUp') || !here) return from;
-  const down = key === 'ArrowDown';
-  const middle = here.left + here.width / 2;
+  const way = key === 'ArrowDown' ? 1 : -1;
+  const line = Math.min(...cells.map((cell) => (cell.bottom - here.bottom) * way).filter((distance) => distance > 4));
   let best = from;
-  let bestTop = down ? Infinity : -Infinity;
-  let bestAside = Infinity;
+  let least = Infinity;
   for (const [n, cell] of cells.entries()) {
-    const beyond = down ? cell.top > here.top + 4 : cell.top < here.top - 4;
-    if (!beyond) continue;
-    const aside = Math.abs(cell.left + cell.width / 2 - middle);
-    const nearer = down ? cell.top < bestTop - 4 : cell.top > bestTop + 4;
-    const sameRow = Math.abs(cell.top - bestTop) <= 4;
-    if (nearer || (sameRow && aside < bestAside)) {
-      best = n;
-      bestTop = cell.top;
-      bestAside = aside;
-    }
+    const aside = Math.abs(cell.left + cell.width / 2 - here.left - here.width / 2);
+    if (Math.abs((cell.bottom - here.bottom) * way - line) <= 4 && aside < least) [best, least] = [n, aside];
   }
   return best;
 }

@@ -31,6 +31,16 @@ export function perMinute(count, seconds) {
 }
 
 /**
+ * Seconds until what waits has started, at the rate of the last 5 minutes; null if that says nothing.
+ * @param {QueueView} queue  Whose activity is that of all jobs in it.
+ */
+export function backlogS(queue) {
+  const recent = activityOf(queue, 5);
+  const waiting = total(queue, 'visible');
+  return recent && recent.started.jobs > 0 && waiting > 0 ? (waiting * recent.span_s) / recent.started.jobs : null;
+}
+
+/**
  * What keeps a queue from its work, or what it left behind; empty if there is nothing to say.
  * @param {QueueView} queue
  * @returns {string[]}

@@ -6,7 +6,7 @@ import { valueOf } from '../fields.js';
 import { linksFor } from '../links.js';
 import { Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, oldestS, perMinute, total } from '../queue-figures.js';
+import { activityOf, backlogS, oldestS, perMinute, total } from '../queue-figures.js';
 import { changeSettings, Limits, mayChange } from '../queue-settings.js';
 import { ActivityCharts } from '../queue-charts.js';
 import { href } from '../router.js';
@@ -64,10 +64,12 @@ function Figures({ queue }) {
   const dead = total(queue, 'dead_letters');
   const recent = activityOf(queue, 5);
   const oldest = oldestS(queue);
+  // A tenant sees its own starts: in a shared queue they say nothing about the messages of all.
+  const backlog = can('platform.read') || queue.settings.may_change ? backlogS(queue) : null;
   /** @param {string} state */
   const to = (state) => (can('jobs.read') ? { to: href(['jobs'], { queue: queue.name, state }) } : {});
   return html`<div class="figures">
-    <${Figure} name="Waiting" value=${total(queue, 'visible')} note="for an agent" ...${to('pending')} />
+    <${Figure} name="Waiting" value=${total(queue, 'visible')} note=${backlog === null ? 'for an agent' : `start within about ${duration(backlog)}, as in the last 5 min`} ...${to('pending')} />
     <${Figure} name="In flight" value=${total(queue, 'in_flight')} note="run, or wait for an attempt" ...${to('active')} />
     <${Figure} name="Delayed" value=${total(queue, 'delayed')} note="start within 15 min" ...${to('scheduled')} />
     <${Figure} name="Dead letters" value=${dead} tone=${dead ? 'bad' : ''} note="messages" ...${can('admin.read') ? { to: href(['dead'], { queue: queue.name }) } : {}} />

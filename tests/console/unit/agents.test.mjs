@@ -26,6 +26,7 @@ test('filters must all match, and each word is found somewhere', () => {
   const all = { find: '', queue: '', label: '', kind: '' };
   assert.ok(isWanted(one, all));
   assert.ok(isWanted(one, { find: 'WEB eu-', queue: 'gpu', label: 'group=web.dev', kind: 'idle' }));
+  assert.ok(isWanted(one, { ...all, find: 'idle' }));
   for (const no of [{ find: 'web prod' }, { queue: 'default' }, { label: 'group=web' }, { kind: 'busy' }]) assert.ok(!isWanted(one, { ...all, ...no }), JSON.stringify(no));
 });
 
@@ -45,7 +46,7 @@ test('a cell grows with the threads, and not without end', () => {
 });
 
 test('arrow keys go from cell to cell', () => {
-  const cell = (left, top) => ({ left, top, width: 10 });
+  const cell = (left, top) => ({ left, width: 10, bottom: top + 10 });
   const cells = [cell(0, 0), cell(12, 2), cell(24, 0), cell(0, 20), cell(14, 20), cell(0, 40)];
   const way = (from, key) => neighbour(cells, from, key);
   assert.deepEqual([way(0, 'ArrowRight'), way(5, 'ArrowRight'), way(0, 'ArrowLeft'), way(3, 'Home'), way(3, 'End')], [1, 5, 0, 0, 5]);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { linesOf } from '../../../console/queue-charts.js';
-import { activityOf, oldestS, perMinute, total, troubles } from '../../../console/queue-figures.js';
+import { activityOf, backlogS, oldestS, perMinute, total, troubles } from '../../../console/queue-figures.js';
 
 const count = (jobs) => ({ jobs, items: jobs });
 
@@ -54,4 +54,10 @@ test('a chart shows rates per minute of complete points only', () => {
   assert.deepEqual(at, [0, 300]);
   assert.deepEqual(rates.find((line) => line.name === 'Started')?.values, [2, 0.4]);
   assert.deepEqual(waits[0]?.values, [1.235, null]);
+});
+
+test('a backlog is the time until what waits has started, if anything starts', () => {
+  assert.equal(backlogS(queue({ lanes: [{ visible: 30 }], started: 10 })), 900);
+  assert.equal(backlogS(queue({ lanes: [{ visible: 30 }] })), null);
+  assert.equal(backlogS(queue({ started: 10 })), null);
 });
