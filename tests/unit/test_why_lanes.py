@@ -165,6 +165,17 @@ def test_a_share_of_a_limit_stops_an_agent_that_has_free_slots():
     assert "about_to_start" == first(limited(head, Counted(1, 0), limits=Limits(1, tenants))).code
 
 
+def test_an_agent_that_has_just_come_has_no_share_yet():
+    shares = share_out("default", 2, [("web-0", EARLY)], NOW - 60_000)
+    queue = replace(OPEN, settings=QueueSettings(cluster_threads=2, shares=shares))
+    row = replace(READY, since_ms=NOW - 10_000)
+    tenants = share_out_tenants({"acme": 1}, {"default": ()}, [READY], NOW - 60_000)
+    for situation in (waits(row, queue=queue), waits(row, limits=Limits(1, tenants))):
+        text = first(situation).text
+        assert text.endswith("; 1 agent has just come, and gets a share within two minutes")
+    assert "just come" not in first(waits(replace(READY, running=2), queue=queue)).text
+
+
 def test_a_limit_that_stops_a_free_agent_is_named_before_the_slots_that_are_taken():
     queue = replace(OPEN, settings=QueueSettings(threads=1))
     rows = (replace(READY, running=1), replace(FULL, name="web-2"))

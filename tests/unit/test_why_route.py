@@ -303,6 +303,12 @@ def test_a_job_in_a_lane_costs_the_same_however_much_there_is(
     } == counts.calls
 
 
+def test_only_lanes_that_are_served_first_are_asked_for(api: Api, meter: tuple[Meter, Api]):
+    counts, ask = meter
+    ask("GET", f"/v1/jobs/{submit(api, priority='high')}/why")
+    assert 1 == counts.calls["sqs.GetQueueAttributes"]
+
+
 def test_other_states_cost_two_reads_beside_the_job(aws: Cloud, api: Api, meter: tuple[Meter, Api]):
     counts, ask = meter
     concurrency = {"key": ["a"], "max_queued": 5}
@@ -311,8 +317,13 @@ def test_other_states_cost_two_reads_beside_the_job(aws: Cloud, api: Api, meter:
     later = submit(api, run_at="2999-01-01T00:00:00Z")
     ended = submit(api)
     api("POST", f"/v1/jobs/{ended}/cancel")
+    again = submit(api)
+    step = Step(State.RETRY, now_ms(), 1, "exit code 3", "web-1")
+    facts = AttemptFacts(Outcome.FAILED, 3, next_at_ms=now_ms() + 60_000)
+    aws.jobs.settle(aws.jobs.claim(again, "web-1", now_ms()), step, facts)
     aws.jobs.claim(holder, "web-1", now_ms())
     for job_id, calls in (
+        (again, {"dynamodb.GetItem": 1, "dynamodb.BatchGetItem": 1}),
         (holder, {"dynamodb.GetItem": 2}),
         (waiter, {"dynamodb.GetItem": 2, "dynamodb.BatchGetItem": 1}),
         (later, {"dynamodb.GetItem": 1, "dynamodb.BatchGetItem": 1}),

@@ -243,3 +243,14 @@ def test_an_ended_job_says_how_and_what_to_do_next(
     assert "ended" == reasons[0].code
     assert any(words in reason.text for reason in reasons)
     assert f"joblane {command} " in reasons[0].commands[0]
+
+
+def test_a_group_whose_members_have_all_ended_is_about_to_follow():
+    group = Group(100, OTHER, begun=100)
+    head = replace(job(State.PROCESSING, target="_all"), group=group)
+    seen = first(Situation(head, NOW, members=Members(100, {}, None)))
+    assert "none of 100 members that were looked at is open" == seen.text
+    over = replace(head, group=replace(group, done={0: {State.COMPLETED: 100}}))
+    assert "all 100 members have ended, and its state is about to follow" == (
+        first(Situation(over, NOW)).text
+    )

@@ -21,7 +21,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
-from joblane.contract.queues import settings_view
+from joblane.contract.queues import MAX_THREADS, settings_view
 from joblane.contract.why import ReasonView, Why
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import LANES, Lane
@@ -155,7 +155,7 @@ class WhyReader:
 
     def _queue(self, head: Head, settings: QueueSettings) -> Queue:
         """The queue of a job, without names of another tenant's operators."""
-        declared = self.threads.get(head.queue, 1)  # a queue that joblane.toml has no more
+        declared = self.threads.get(head.queue, MAX_THREADS)  # joblane.toml may have it no more
         named = self.tenants.get(head.queue, ())
         view = settings_view(settings, declared, head.tenant, named)
         return Queue(

@@ -245,6 +245,19 @@ def _reached(rows: Sequence[Heartbeat], running: int) -> str:
     return f"{some(len(rows), 'agent')} with free slots {_have(len(rows))} {running} running"
 
 
+def _new(capacity: Capacity, rows: Sequence[Heartbeat], kind: Obstacle) -> str:
+    """What is said of agents that came after a limit was shared out."""
+    count = sum(capacity.is_new(row, kind) for row in rows)
+    if not count:
+        return ""
+    word = "agent has" if count == 1 else "agents have"
+    return f"; {count} {word} just come, and {_get(count)} a share within two minutes"
+
+
+def _get(count: int) -> str:
+    return "gets" if count == 1 else "get"
+
+
 def _running_limit(
     s: Situation, capacity: Capacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
 ) -> Reason:
@@ -254,7 +267,7 @@ def _running_limit(
         "running_limit",
         f"tenant {s.head.tenant} may run {some(limit, 'job')} at once (jobs_running), shared out "
         f"among the agents, and {_reached(rows, running)}, which is their share: it starts when "
-        "one of the tenant's jobs ends",
+        f"one of the tenant's jobs ends{_new(capacity, rows, Obstacle.TENANT)}",
         {"limit": limit, "agents": len(rows), "running": running, **facts},
         ("joblane ls --state active",),
     )
@@ -270,7 +283,7 @@ def _cluster_limit(
         "cluster_limit",
         f"the agents together may run {some(most, 'job')} of queue {name} at once "
         f"(cluster_threads), shared out among them, and {_reached(rows, running)}, which is their "
-        "share",
+        f"share{_new(capacity, rows, Obstacle.SHARE)}",
         {
             "queue": name,
             "cluster_threads": most,

@@ -65,6 +65,17 @@ class Capacity:
         """Whether a limit below its free slots applies, so that its jobs must be counted."""
         return row.running < row.threads and row.threads > min(self._cap(row), self._share(row))
 
+    def is_new(self, row: Heartbeat, kind: Obstacle) -> bool:
+        """Whether an agent came after a limit was shared out, so that it has no share of it yet."""
+        if kind is Obstacle.SHARE:
+            shares = self.queue.settings.shares
+            return shares is not None and row.counted_since_ms > shares.settled_ms
+        return (
+            kind is Obstacle.TENANT
+            and self.limits is not None
+            and row.counted_since_ms > self.limits.shares.settled_ms
+        )
+
     def _cap(self, row: Heartbeat) -> int:
         """As the agent applies it while the queue is not paused: a pause is a reason of its own."""
         settings = replace(self.queue.settings, run_jobs=True)

@@ -21,7 +21,7 @@ _NEXT: Mapping[State, tuple[str, tuple[str, ...]]] = {
     ),
     State.CANCELLED: ("", ("joblane audit {id}", "joblane resubmit {id}")),
     State.EXPIRED: ("submit it again if it is still wanted", ("joblane resubmit {id}",)),
-    State.SKIPPED: ("it never ran", ("joblane resubmit {id}",)),
+    State.SKIPPED: ("", ("joblane resubmit {id}",)),
     State.STALE: (
         "its agent was lost, and another job of its key took the slot",
         ("joblane resubmit {id}",),

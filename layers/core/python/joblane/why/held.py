@@ -176,6 +176,10 @@ def _members(s: Situation, group: Group) -> Reason:
     ended, done = sum(group.ended.values()), group.ended.get(State.COMPLETED, 0)
     left = group.members - ended
     text = f"at most {left} of {some(group.members, 'member')} have not ended"
+    if seen is not None and not seen.states and group.begun == group.members:
+        text = f"none of {seen.looked_at} members that were looked at is open"
+    if not left or (seen is None and group.begun == group.members):
+        text = f"all {some(group.members, 'member')} have ended, and its state is about to follow"
     if group.stop is not None:
         text += f"; no further ones are begun: {group.stop.why}"
     elif group.begun < group.members:
