@@ -9,7 +9,7 @@ import { troubles, usePoll } from './poll.js';
 import { go, href, route } from './router.js';
 import { can, canAny, readSummary, SUMMARY_MS, summary } from './session.js';
 import { clock, toggleUtc, utc, zone } from './time.js';
-import { html, render, useEffect, useRef, useState, useStore } from './view.js';
+import { html, render, useEffect, useMemo, useRef, useState, useStore } from './view.js';
 
 /** @typedef {import('./session.js').Scope} Scope */
 
@@ -101,6 +101,8 @@ function Frame({ ended }) {
     scrollTo(0, 0);
   }, [place]);
   const entries = MENU.filter((entry) => !known || canAny(...entry.scopes));
+  // The same element until the address changes: new figures of the menu do not draw the page again.
+  const page = useMemo(() => html`<${Page} key=${pageOf(at.path)} route=${at} />`, [at]);
   useKeys([
     ...entries.map((entry) => ({ keys: `g ${entry.key}`, what: `Go to ${entry.title}`, run: () => go(href(entry.name ? [entry.name] : [])) })),
     { keys: '/', what: 'Search', run: () => search(main.current) },
@@ -122,7 +124,7 @@ function Frame({ ended }) {
       </header>
       <main id="main" ref=${main} tabindex="-1">
         <${Notices} ended=${ended} />
-        ${known || ended ? html`<${Page} key=${pageOf(at.path)} route=${at} />` : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}
+        ${known || ended ? page : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}
       </main>
     </div>
     ${helpOpen && html`<${Help} close=${() => setHelpOpen(false)} />`}

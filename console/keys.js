@@ -46,7 +46,12 @@ export function match(all, before, key) {
 /** @param {KeyboardEvent} event */
 function onKey(event) {
   if (!enabled.value || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (isTyping(event.target) || document.querySelector('dialog[open]')) return;
+  if (document.querySelector('dialog[open]')) return;
+  if (isTyping(event.target)) {
+    // Out of the field, so that j and k walk what was found.
+    if (event.key === 'Escape') /** @type {HTMLElement} */ (event.target).blur();
+    return;
+  }
   if (event.key === 'Enter' && isOperable(event.target)) return;
   const before = Date.now() - pendingAt < SEQUENCE_MS ? pending : '';
   const result = match(shortcuts.value, before, event.key);

@@ -2,6 +2,7 @@
 
 import { call } from './api.js';
 import { usePoll } from './poll.js';
+import { useRef } from './view.js';
 
 /** Most entries that the API answers at once. */
 export const PAGE = 100;
@@ -55,8 +56,16 @@ export async function readList(where, query, most, signal) {
  * @returns {import('./poll.js').Polled<List<R>>}
  */
 export function useList(where, query, { most = PAGE, everyMs = 5000 } = {}) {
+  const known = useRef(/** @type {Map<string, R>} */ (new Map()));
   return usePoll(
-    (signal) => readList(where, query, most, signal),
+    async (signal) => {
+      const list = /** @type {List<R>} */ (await readList(where, query, most, signal));
+      // What has not changed stays the same object, so that it is not drawn again.
+      const texts = list.entries.map((entry) => JSON.stringify(entry));
+      const entries = list.entries.map((entry, n) => known.current.get(texts[n] ?? '') ?? entry);
+      known.current = new Map(entries.map((entry, n) => [texts[n] ?? '', entry]));
+      return { ...list, entries };
+    },
     everyMs * Math.ceil(most / PAGE),
     [where, JSON.stringify(query), most],
   );

@@ -135,6 +135,9 @@ export function Meter({ value, most, label }) {
 
 /**
  * A table of rows with keyboard: j and k move the focus from row to row, Enter opens, x selects.
+ *
+ * With `columns` that stay the same object, only rows that have changed are drawn again: then the cells
+ * must depend on their row alone, or be components.
  * @template R
  * @param {object} props
  * @param {string} props.caption  What the table lists, for screen readers.
@@ -154,6 +157,28 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
     if (!next.delete(one)) next.add(one);
     onSelect?.(next);
   };
+  const latest = useRef(toggle);
+  latest.current = toggle;
+  /** @typedef {{ row: R, columns: Column<R>[], chosen: boolean, view: unknown }} Drawn */
+  const drawn = useRef(/** @type {Map<string, Drawn>} */ (new Map()));
+  const before = drawn.current;
+  drawn.current = new Map();
+  /** @param {R} row */
+  const line = (row) => {
+    const key = id(row);
+    const chosen = selected?.has(key) ?? false;
+    let one = before.get(key);
+    if (one?.row !== row || one.columns !== columns || one.chosen !== chosen) {
+      const view = html`<tr key=${key} class=${chosen ? 'selected' : ''}>
+        ${onSelect && html`<td class="select"><input type="checkbox" tabindex="-1" aria-label=${`Select ${key}`} checked=${chosen} onChange=${() => latest.current(key)} /></td>`}
+        ${columns.map((column, n) => html`<td class=${column.className ?? ''}>
+          ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
+      </tr>`;
+      one = { row, columns, chosen, view };
+    }
+    drawn.current.set(key, one);
+    return one.view;
+  };
   useKeys([
     { keys: 'j', what: 'Next row', run: () => walk(1) },
     { keys: 'k', what: 'Previous row', run: () => walk(-1) },
@@ -162,13 +187,6 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
       if (row) toggle(id(row));
     } }] : []),
   ]);
-  // Not again when only something beside the rows has changed: there may be hundreds of them.
-  const lines = useMemo(() => rows.map((row) => html`<tr key=${id(row)} class=${selected?.has(id(row)) ? 'selected' : ''}>
-      ${onSelect && html`<td class="select"><input type="checkbox" tabindex="-1" aria-label=${`Select ${id(row)}`}
-        checked=${selected?.has(id(row)) ?? false} onChange=${() => toggle(id(row))} /></td>`}
-      ${columns.map((column, n) => html`<td class=${column.className ?? ''}>
-        ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
-    </tr>`), [rows, columns, selected, onSelect]);
   const all = rows.length > 0 && rows.every((row) => selected?.has(id(row)));
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
     <caption class="hidden">${caption}</caption>
@@ -177,7 +195,7 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
         onChange=${() => onSelect(new Set(all ? [] : rows.map(id)))} /></th>`}
       ${columns.map((column) => html`<th scope="col" class=${column.className ?? ''}>${column.name}</th>`)}
     </tr></thead>
-    <tbody ref=${body}>${lines}</tbody>
+    <tbody ref=${body}>${rows.map(line)}</tbody>
   </table></div>`;
 }
 
