@@ -1,4 +1,6 @@
-/** Figures of queues: sums over lanes, rates, and what a reader should know first. */
+/** Figures of queues: sums over lanes, rates, and what a reader should look at first. */
+
+import { href } from './router.js';
 
 /** @typedef {import('./types').QueueView} QueueView */
 /** @typedef {import('./types').LaneView} LaneView */
@@ -60,4 +62,62 @@ export function troubles(queue) {
   if (hour && hour.failed.jobs > hour.completed.jobs) found.push('more than half of the jobs failed in 60 min');
   if (dead > 0) found.push(dead === 1 ? '1 dead letter' : `${dead} dead letters`);
   return found;
+}
+
+/** @typedef {import('./types').Summary} Summary */
+
+/**
+ * @typedef {object} Notice
+ * @property {'bad' | 'warn'} tone  `bad`: jobs cannot run, or are lost without somebody's action.
+ * @property {string} text
+ * @property {string | null} to  Address of the page for it; null if there is none for this reader.
+ */
+
+/** Share of a limit from which on it is worth a look. */
+const NEAR = 0.9;
+
+/**
+ * What needs attention, the worst first; empty if nothing does.
+ * @param {Summary} summary
+ * @param {readonly QueueView[]} queues
+ * @returns {Notice[]}
+ */
+export function attention({ agents, jobs, limits, caller }, queues) {
+  const operates = caller.scopes.includes('platform.read');
+  const states = jobs?.by_state ?? {};
+  const waiting = queues.reduce((sum, queue) => sum + total(queue, 'visible'), 0);
+  /** @type {Notice[]} */
+  const found = [];
+  /** @param {Notice['tone']} tone @param {string} text @param {string | null} to */
+  const say = (tone, text, to = null) => found.push({ tone, text, to });
+  /** @param {Record<string, string>} query */
+  const agentsPage = (query = {}) => (operates ? href(['agents'], query) : null);
+
+  if (agents.alive === 0) say('bad', `No agent is alive: no job can start${waiting ? `, and ${count(waiting, 'message')} ${waiting === 1 ? 'waits' : 'wait'}` : ''}.`, agentsPage());
+  else if (agents.free === 0 && waiting > 0) say('warn', `No slot is free (${agents.running} of ${agents.slots} in use), and ${count(waiting, 'message')} ${waiting === 1 ? 'waits' : 'wait'}.`, agentsPage());
+  if (agents.troubled > 0) say('warn', `${count(agents.troubled, 'agent')} ${agents.troubled === 1 ? 'is' : 'are'} in trouble.`, agentsPage({ state: 'trouble' }));
+  if (states.dead) say('bad', `${count(states.dead, 'job')} ${states.dead === 1 ? 'is' : 'are'} dead: replay or dismiss.`, caller.scopes.includes('admin.read') ? href(['dead']) : href(['jobs'], { state: 'dead' }));
+  for (const queue of queues) {
+    const { run_jobs: runs, changed_by: by } = queue.settings;
+    const reasons = [...(runs ? [] : [`paused${by ? ` by ${by}` : ''}`]), ...troubles(queue)];
+    if (reasons.length) say(runs && reasons.some((reason) => reason.startsWith('jobs wait')) ? 'bad' : 'warn', `Queue ${queue.name}: ${reasons.join('; ')}.`, href(['queues', queue.name]));
+  }
+  for (const { limit, allowed, current } of limits) {
+    if (current !== null && allowed > 0 && current >= allowed * NEAR) {
+      say(current >= allowed ? 'bad' : 'warn', `Limit ${limit}: ${current.toLocaleString('en-GB')} of ${allowed.toLocaleString('en-GB')} in use.`, href(['settings']));
+    }
+  }
+  if (states.blocked) say('warn', `${count(states.blocked, 'job')} ${states.blocked === 1 ? 'waits' : 'wait'} for a condition.`, href(['jobs'], { state: 'blocked' }));
+  return found.sort((a, b) => Number(b.tone === 'bad') - Number(a.tone === 'bad'));
+}
+
+/** @param {number} number @param {string} what */
+function count(number, what) {
+  return `${number.toLocaleString('en-GB')} ${what}${number === 1 ? '' : 's'}`;
+}
+
+/** The queue that started most jobs in the last hour. @param {readonly QueueView[]} queues @returns {string | null} */
+export function busiest(queues) {
+  const started = (/** @type {QueueView} */ queue) => queue.activity.at(-1)?.started.jobs ?? 0;
+  return [...queues].sort((a, b) => started(b) - started(a))[0]?.name ?? null;
 }

@@ -1,9 +1,9 @@
 /** Overview: what runs, what waits, what needs a look, and whether there are agents for it. */
 
-import { attention, busiest } from '../attention.js';
-import { useList } from '../lists.js';
+import { call } from '../api.js';
 import { Badge, Empty, Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
-import { oldestS } from '../queue-figures.js';
+import { usePoll } from '../poll.js';
+import { attention, busiest, oldestS } from '../queue-figures.js';
 import { href } from '../router.js';
 import { can, canAny, summary } from '../session.js';
 import { duration } from '../time.js';
@@ -82,8 +82,9 @@ function Figures({ known, queues }) {
 }
 
 function LatestTroubles() {
-  const { data, error, refresh } = useList('v1/jobs', { state: NEEDS_A_LOOK }, { most: 10, everyMs: 10_000 });
-  const jobs = /** @type {Job[]} */ (data?.entries ?? []);
+  const { data, error, refresh } = usePoll(
+    (signal) => /** @type {Promise<import('../types').JobPage>} */ (call('GET', 'v1/jobs', { query: { state: NEEDS_A_LOOK, limit: 10 }, signal })), 10_000, []);
+  const jobs = data?.entries ?? [];
   return html`<${Section} title="Needs a look" actions=${html`<a href=${href(['jobs'], { state: NEEDS_A_LOOK })}>All of them</a>`}>
     ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
     ${data && !jobs.length && html`<${Empty}><p>No job has failed or is blocked.</p>${canAny('jobs.submit') && html`<p>Submit one with <code>joblane run -- echo hello</code> or <a href=${href(['submit'])}>here</a>.</p>`}<//>`}

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { attention, busiest } from '../../../console/attention.js';
+import { attention, busiest } from '../../../console/queue-figures.js';
 
 const summary = (change = {}) => ({
   caller: { kind: 'person', name: 'ada', tenant: 'acme', role: 'reader', scopes: ['jobs.read'] }, now: '', links: [], prices: {}, version: '', deployment: '',
