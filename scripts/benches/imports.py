@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from infra.console_files import write_console
 from joblane.deployment.names import VARIABLES
 from tests.support.aws import FUNCTION_ENVIRONMENT
 from tests.support.recovery import ENVIRONMENT as RECOVERY_ENVIRONMENT
@@ -71,6 +72,7 @@ _ENVIRONMENT = {
     **FUNCTION_ENVIRONMENT,
     **RECOVERY_ENVIRONMENT,
     "JOBLANE_IDS": " ".join(f"{n:012x}={n:026}" for n in range(49)),
+    "JOBLANE_CONNECT": "https://id.test https://token.test",
 }
 for name in ("ACCESS", "QUEUES", "TENANTS", "TENANT_QUEUES", "THREADS", "MAXIMA"):
     del _ENVIRONMENT[f"JOBLANE_{name}"]  # in the bundle
@@ -171,7 +173,29 @@ def main() -> int:
             f"{function:<12} {boto3_cpu:>10.0f} {cpu:>8.0f} {cpu / boto3_cpu:>6.2f} "
             f"{boto3_wall:>11.0f} {wall:>8.0f}"
         )
+    with tempfile.TemporaryDirectory() as folder:
+        console, empty = (_median_wall(body) for body in _console(Path(folder)))
+    print(f"\nimport of the console's handler {console:.2f} ms, of an empty one {empty:.2f} ms")
     return 0 if within else 1
+
+
+def _console(folder: Path) -> tuple[str, str]:
+    """Write the console's bundle and that of an empty function; return what imports each."""
+    for name in ("console", "empty"):
+        (folder / name).mkdir()
+    write_console(ROOT / "console", folder / "console")
+    shutil.copy(ROOT / "functions" / "console" / "handler.py", folder / "console")
+    (folder / "empty" / "handler.py").write_text("def main(event, context): ...\n", "utf-8")
+    console, empty = (
+        f"import sys\nsys.path.insert(0, {str(folder / name)!r})\nimport handler"
+        for name in ("console", "empty")
+    )
+    return console, empty
+
+
+def _median_wall(body: str) -> float:
+    walls: list[float] = [_run(_TIMED.format(body=body))[1] for _ in range(RUNS)]
+    return median(walls) * 1e3
 
 
 if __name__ == "__main__":
