@@ -72,7 +72,7 @@ export function Specification({ job }) {
       ['Type', job.type && html`<a href=${href(['types', job.type])}>${job.type}</a>${job.type_version !== null && ` version ${job.type_version}`}`],
       ['Limits', given.map(([name, value]) => `${name} ${value}`).join(', ') || 'the defaults'],
       ['Time limit of an attempt', duration(job.timeout_s)],
-      ['Attempts', `${job.retry.max_attempts}, with waits of up to ${job.retry.backoff_s.map((s) => duration(s)).join(', ')}`],
+      ['Attempts', job.retry.max_attempts === 1 ? 1 : `${job.retry.max_attempts}, with waits of up to ${job.retry.backoff_s.slice(0, job.retry.max_attempts - 1).map((s) => duration(s)).join(', ')}`],
       ['Restartable', job.restartable ? null : 'no'],
       ['Network', job.network],
       ['Earliest start', job.run_at && html`<${Time} at=${job.run_at} full=${true} />`],

@@ -32,7 +32,7 @@ export function Timeline({ job }) {
       ${(whole ? all : all.slice(-FEW)).map((row) => html`<div class="bars-row" key=${row.attempt}>
         <span class="bars-name">${row.attempt}</span>
         <span class="bars-track">${row.bars.map((bar) => html`<span class=${`bars-bar ${bar.kind}`} title=${`${bar.state} ${duration((bar.toMs - bar.fromMs) / 1000)}`}
-          style=${{ left: share(bar.fromMs), width: share(fromMs + bar.toMs - bar.fromMs) }}></span>`)}</span>
+          style=${{ left: `min(${share(bar.fromMs)}, 100% - 3px)`, width: share(fromMs + bar.toMs - bar.fromMs) }}></span>`)}</span>
       </div>`)}
       <div class="bars-axis about"><span>${clock(fromMs, inUtc).slice(11)}</span><span>${duration((toMs - fromMs) / 1000)}</span><span>${clock(toMs, inUtc).slice(11)}</span></div>
     </div>

@@ -9,7 +9,7 @@ import { Badge, Empty, Failure, Head, Loading, Section, Span, Table, Time } from
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { Sentence } from '../sentence.js';
-import { can, summary } from '../session.js';
+import { can, canAny, summary } from '../session.js';
 import { duration } from '../time.js';
 import { rows, totals } from '../timeline.js';
 import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js';
@@ -71,7 +71,7 @@ export default function Page({ route }) {
       ${!data && !list.error && html`<${Loading} />`}
       ${data && !jobs.length && html`<${Nothing} filtered=${filterText !== ''} />`}
       ${jobs.length > 0 && html`<${Table} caption="Jobs" columns=${COLUMNS} rows=${jobs} id=${(/** @type {Job} */ job) => job.id}
-        to=${(/** @type {Job} */ job) => href(['jobs', job.id])} selected=${selected} onSelect=${setSelected} />`}
+        to=${(/** @type {Job} */ job) => href(['jobs', job.id])} ...${canAny('jobs.cancel', 'jobs.submit') ? { selected, onSelect: setSelected } : {}} />`}
       ${data && html`<p class="bar more">
         ${data.next && html`<button type="button" onClick=${() => setPages(pages + 1)} disabled=${!list.data}>${list.data ? 'Load more' : 'Loading…'}</button>`}
         ${(jobs.length >= PAGE || size === LONG) && html`<${Choice} label="Jobs a page" value=${String(size)} options=${[['100', '100'], ['500', '500']]}
