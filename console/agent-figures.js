@@ -66,7 +66,7 @@ export function pairs(values) {
 }
 
 /**
- * Agents by a state, a label or a fact, the largest group first.
+ * Agents by a state, a label or a fact: the largest group first, of states what needs a look.
  * @param {readonly AgentView[]} agents
  * @param {string} by  `state`, `version`, `label:NAME`, `fact:NAME`; anything else makes one group.
  * @returns {{ name: string, agents: AgentView[] }[]}
@@ -83,6 +83,7 @@ export function groupsOf(agents, by) {
     name,
     agents: members.sort((a, b) => order.indexOf(kindOf(a)) - order.indexOf(kindOf(b)) || (a.name < b.name ? -1 : 1)),
   }));
+  if (by === 'state') return KINDS.flatMap((each) => sorted.filter((group) => group.name === each.name));
   return sorted.sort((a, b) => b.agents.length - a.agents.length || (a.name < b.name ? -1 : 1));
 }
 

@@ -10,6 +10,11 @@ export function total(queue, figure) {
   return queue.lanes.reduce((sum, lane) => sum + lane[figure], 0);
 }
 
+/** A number with its thousands apart: `12,500`. @param {number} value */
+export function grouped(value) {
+  return value.toLocaleString('en-GB');
+}
+
 /** Age of the oldest message of a queue in seconds; null if no lane has one. @param {QueueView} queue */
 export function oldestS(queue) {
   const ages = queue.lanes.flatMap((lane) => (lane.oldest_s === null ? [] : [lane.oldest_s]));
@@ -60,7 +65,7 @@ export function troubles(queue) {
     found.push('jobs wait, none started in 5 min');
   }
   if (hour && hour.failed.jobs > hour.completed.jobs) found.push('more than half of the jobs failed in 60 min');
-  if (dead > 0) found.push(dead === 1 ? '1 dead letter' : `${dead} dead letters`);
+  if (dead > 0) found.push(count(dead, 'dead letter'));
   return found;
 }
 
@@ -104,7 +109,7 @@ export function attention({ agents, jobs, limits, caller }, queues) {
   }
   for (const { limit, allowed, current } of limits) {
     if (current !== null && allowed > 0 && current >= allowed * NEAR) {
-      say(current >= allowed ? 'bad' : 'warn', `Limit ${limit}: ${current.toLocaleString('en-GB')} of ${allowed.toLocaleString('en-GB')} in use.`, href(['settings']));
+      say(current >= allowed ? 'bad' : 'warn', `Limit ${limit}: ${grouped(current)} of ${grouped(allowed)} in use.`, href(['settings']));
     }
   }
   if (states.blocked) say('warn', `${count(states.blocked, 'job')} ${states.blocked === 1 ? 'waits' : 'wait'} for a condition.`, href(['jobs'], { state: 'blocked' }));
@@ -113,7 +118,7 @@ export function attention({ agents, jobs, limits, caller }, queues) {
 
 /** @param {number} number @param {string} what */
 function count(number, what) {
-  return `${number.toLocaleString('en-GB')} ${what}${number === 1 ? '' : 's'}`;
+  return `${grouped(number)} ${what}${number === 1 ? '' : 's'}`;
 }
 
 /** The queue that started most jobs in the last hour. @param {readonly QueueView[]} queues @returns {string | null} */

@@ -3,7 +3,7 @@
 import { call } from '../api.js';
 import { Badge, Empty, Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { attention, busiest, oldestS } from '../queue-figures.js';
+import { attention, busiest, grouped, oldestS } from '../queue-figures.js';
 import { href } from '../router.js';
 import { can, canAny, summary } from '../session.js';
 import { duration } from '../time.js';
@@ -65,12 +65,12 @@ function Figures({ known, queues }) {
   const about = `${atLeast}${agents.free} of ${agents.slots} slots free`;
   return html`<div class="figures">
     ${states && html`
-      <${Figure} name="Running" value=${states.active ?? 0} to=${href(['jobs'], { state: 'active' })} />
-      <${Figure} name="Pending" value=${states.pending ?? 0} to=${href(['jobs'], { state: 'pending' })} />
-      <${Figure} name="Waiting" value=${(states.waiting ?? 0) + (states.scheduled ?? 0) + (states.retry ?? 0) + (states.blocked ?? 0)} note="for a key, a time or a condition"
+      <${Figure} name="Running" value=${grouped(states.active ?? 0)} to=${href(['jobs'], { state: 'active' })} />
+      <${Figure} name="Pending" value=${grouped(states.pending ?? 0)} to=${href(['jobs'], { state: 'pending' })} />
+      <${Figure} name="Waiting" value=${grouped((states.waiting ?? 0) + (states.scheduled ?? 0) + (states.retry ?? 0) + (states.blocked ?? 0))} note="for a key, a time or a condition"
         to=${href(['jobs'], { state: ['waiting', 'scheduled', 'retry', 'blocked'] })} />
-      <${Figure} name="Failed" value=${states.failed ?? 0} tone=${states.failed ? 'warn' : ''} to=${href(['jobs'], { state: 'failed' })} />
-      <${Figure} name="Dead" value=${states.dead ?? 0} tone=${states.dead ? 'bad' : ''} to=${href(can('admin.read') ? ['dead'] : ['jobs'], can('admin.read') ? {} : { state: 'dead' })} />`}
+      <${Figure} name="Failed" value=${grouped(states.failed ?? 0)} tone=${states.failed ? 'warn' : ''} to=${href(['jobs'], { state: 'failed' })} />
+      <${Figure} name="Dead" value=${grouped(states.dead ?? 0)} tone=${states.dead ? 'bad' : ''} to=${href(can('admin.read') ? ['dead'] : ['jobs'], can('admin.read') ? {} : { state: 'dead' })} />`}
     <${Figure} name="Agents" value=${`${atLeast}${agents.alive}`} tone=${agents.alive ? '' : 'bad'} note=${agents.alive ? about : 'no job can start'}
       ...${can('platform.read') ? { to: href(['agents']) } : {}} />
     ${ages.length > 0 && html`<${Figure} name="Oldest message" value=${duration(Math.max(...ages))} note="of all queues" to=${href(['queues'])} />`}

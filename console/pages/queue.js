@@ -6,7 +6,7 @@ import { valueOf } from '../fields.js';
 import { linksFor } from '../links.js';
 import { Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, backlogS, oldestS, perMinute, total } from '../queue-figures.js';
+import { activityOf, backlogS, grouped, oldestS, perMinute, total } from '../queue-figures.js';
 import { changeSettings, Limits, mayChange } from '../queue-settings.js';
 import { ActivityCharts } from '../queue-charts.js';
 import { href } from '../router.js';
@@ -69,13 +69,13 @@ function Figures({ queue }) {
   /** @param {string} state */
   const to = (state) => (can('jobs.read') ? { to: href(['jobs'], { queue: queue.name, state }) } : {});
   return html`<div class="figures">
-    <${Figure} name="Waiting" value=${total(queue, 'visible')} note=${backlog === null ? 'for an agent' : `start within about ${duration(backlog)}, as in the last 5 min`} ...${to('pending')} />
-    <${Figure} name="In flight" value=${total(queue, 'in_flight')} note="run, or wait for an attempt" ...${to('active')} />
-    <${Figure} name="Delayed" value=${total(queue, 'delayed')} note="start within 15 min" ...${to('scheduled')} />
-    <${Figure} name="Dead letters" value=${dead} tone=${dead ? 'bad' : ''} note="messages" ...${can('admin.read') ? { to: href(['dead'], { queue: queue.name }) } : {}} />
+    <${Figure} name="Waiting" value=${grouped(total(queue, 'visible'))} note=${backlog === null ? 'for an agent' : `start within about ${duration(backlog)}, as in the last 5 min`} ...${to('pending')} />
+    <${Figure} name="In flight" value=${grouped(total(queue, 'in_flight'))} note="run, or wait for an attempt" ...${to('active')} />
+    <${Figure} name="Delayed" value=${grouped(total(queue, 'delayed'))} note="start within 15 min" ...${to('scheduled')} />
+    <${Figure} name="Dead letters" value=${grouped(dead)} tone=${dead ? 'bad' : ''} note="messages" ...${can('admin.read') ? { to: href(['dead'], { queue: queue.name }) } : {}} />
     <${Figure} name="Oldest message" value=${duration(oldest ?? NaN) || '–'} note=${oldest === null ? 'not measured' : html`measured <${Time} at=${measured(queue)} />`} />
     <${Figure} name="Mean wait" value=${duration(recent?.mean_wait_s ?? NaN) || '–'} note="for a start, 5 min" />
-    <${Figure} name="Failed" value=${recent?.failed.jobs ?? 0} tone=${recent?.failed.jobs ? 'warn' : ''} note="in 5 min" ...${to('failed')} />
+    <${Figure} name="Failed" value=${grouped(recent?.failed.jobs ?? 0)} tone=${recent?.failed.jobs ? 'warn' : ''} note="in 5 min" ...${to('failed')} />
   </div>`;
 }
 
@@ -89,10 +89,10 @@ function Lanes({ queue }) {
   /** @type {import('../parts.js').Column<LaneView>[]} */
   const columns = [
     { name: 'Lane', className: 'name', cell: (lane) => lane.lane },
-    { name: 'Waiting', className: 'number', cell: (lane) => lane.visible },
-    { name: 'In flight', className: 'number', cell: (lane) => lane.in_flight },
-    { name: 'Delayed', className: 'number', cell: (lane) => lane.delayed },
-    { name: 'Dead letters', className: 'number', cell: (lane) => lane.dead_letters },
+    { name: 'Waiting', className: 'number', cell: (lane) => grouped(lane.visible) },
+    { name: 'In flight', className: 'number', cell: (lane) => grouped(lane.in_flight) },
+    { name: 'Delayed', className: 'number', cell: (lane) => grouped(lane.delayed) },
+    { name: 'Dead letters', className: 'number', cell: (lane) => grouped(lane.dead_letters) },
     { name: 'Oldest', className: 'number', cell: (lane) => duration(lane.oldest_s ?? NaN) || '–' },
   ];
   return html`<${Section} title="Lanes">
@@ -111,7 +111,7 @@ function Windows({ queue }) {
   /** @type {import('../parts.js').Column<Row>[]} */
   const columns = [
     { name: 'Jobs (work items)', cell: ([, label]) => label },
-    ...queue.activity.map((window) => ({ name: title(window), className: 'number', cell: (/** @type {Row} */ [figure]) => html`${window[figure].jobs} <span class="none">(${window[figure].items})</span>` })),
+    ...queue.activity.map((window) => ({ name: title(window), className: 'number', cell: (/** @type {Row} */ [figure]) => html`${grouped(window[figure].jobs)} <span class="none">(${grouped(window[figure].items)})</span>` })),
     { name: 'per min in 5', className: 'number minor', cell: ([figure]) => {
       const window = activityOf(queue, 5);
       return window ? perMinute(window[figure].jobs, window.span_s) : '–';
@@ -127,7 +127,7 @@ function Windows({ queue }) {
 async function pause(queue, refresh) {
   const answer = await confirm({
     title: `Pause queue ${queue.name}?`, action: 'Pause', reason: true,
-    text: html`<p>No agent starts a job of it until it is resumed; jobs that run go on. ${total(queue, 'visible')} jobs wait.</p>`,
+    text: html`<p>No agent starts a job of it until it is resumed; jobs that run go on. ${grouped(total(queue, 'visible'))} jobs wait.</p>`,
   });
   if (answer) await changeSettings(queue, { run_jobs: false }, answer.reason, `Queue ${queue.name} is paused`, refresh);
 }
@@ -136,7 +136,7 @@ async function pause(queue, refresh) {
 async function resume(queue, refresh) {
   const answer = await confirm({
     title: `Resume queue ${queue.name}?`, action: 'Resume', reason: true,
-    text: html`<p>Agents start its jobs again within 20 s. ${total(queue, 'visible')} jobs wait.</p>`,
+    text: html`<p>Agents start its jobs again within 20 s. ${grouped(total(queue, 'visible'))} jobs wait.</p>`,
   });
   if (answer) await changeSettings(queue, { run_jobs: true }, answer.reason, `Queue ${queue.name} runs jobs again`, refresh);
 }

@@ -3,7 +3,7 @@
 import { call } from '../api.js';
 import { Empty, Failure, Head, Loading, Section, Table } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, oldestS, perMinute, total, troubles } from '../queue-figures.js';
+import { activityOf, grouped, oldestS, perMinute, total, troubles } from '../queue-figures.js';
 import { href } from '../router.js';
 import { duration } from '../time.js';
 import { html } from '../view.js';
@@ -63,7 +63,7 @@ function rate(queue, figure) {
 
 /** @param {number} value @param {string} [tone] */
 function count(value, tone = '') {
-  return value ? html`<span class=${tone && `tone-${tone}`}>${value.toLocaleString('en-GB')}</span>` : html`<span class="none">0</span>`;
+  return value ? html`<span class=${tone && `tone-${tone}`}>${grouped(value)}</span>` : html`<span class="none">0</span>`;
 }
 
 /** @param {QueueView} queue */

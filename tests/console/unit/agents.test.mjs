@@ -35,6 +35,9 @@ test('agents are grouped by state, version, label or fact, the largest group fir
   const names = (by) => groupsOf(agents, by).map((group) => [group.name, group.agents.map((one) => one.name).join('')]);
   assert.deepEqual(names(''), [['', 'bca']]);
   assert.deepEqual(names('state'), [['busy', 'bc'], ['idle', 'a']]);
+  agents.push(agent({ name: 'd', alive: false }));
+  assert.deepEqual(names('state').map(([name]) => name), ['gone', 'busy', 'idle']);
+  agents.pop();
   assert.deepEqual(names('label:a:b'), [['no a:b', 'bc'], ['x', 'a']]);
   assert.deepEqual(names('fact:zone'), [['no zone', 'ba'], ['z', 'c']]);
   assert.deepEqual(names('version'), [['1.0.0', 'bca']]);
