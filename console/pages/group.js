@@ -75,7 +75,8 @@ export default function Page({ route }) {
     <${Head} title=${nameOf(group, 90)} about=${html`<${Badge} state=${group.state} /> <${Id} text=${group.id} /><${Copy} text=${group.id} what="the id" />`}>
       <${Actions} job=${group} refresh=${refresh} />
     <//>
-    <section class=${`panel why ${['failed', 'partial_failure'].includes(group.state) ? 'bad' : ''}`} aria-label="How far it is"><p role="status"><${Sentence} text=${group.reason} /></p>
+    <section class=${`panel why ${['failed', 'partial_failure'].includes(group.state) ? 'bad' : ''}`} aria-label="How far it is"><p><${Sentence} text=${group.reason} /></p>
+      <p class="hidden" role="status">The group is ${group.state.replaceAll('_', ' ')}.</p>
       ${!hasEnded(group) && members.length > 0 && html`<p><progress max=${members.length} value=${done} aria-label="Members that have ended"></progress> ${done} of ${group.members ?? members.length} have ended</p>`}</section>
     <${Section} title="Group"><${Facts} entries=${[
       ['Target', html`<code>${group.target}</code>`],

@@ -69,7 +69,8 @@ function Why({ job }) {
   const commands = [...new Set(data?.reasons.flatMap((reason) => reason.commands))];
   return html`<section class=${`panel why ${bad}`} aria-labelledby="why">
     <h2 id="why">Why</h2>
-    <p role="status"><${Sentence} text=${data?.summary ?? job.reason} /></p>
+    <p class="hidden" role="status">The job is ${job.state.replaceAll('_', ' ')}.</p>
+    <p><${Sentence} text=${data?.summary ?? job.reason} /></p>
     ${rest.length > 0 && html`<ul>${rest.map((reason) => html`<li key=${reason.code}><${Sentence} text=${reason.text} /></li>`)}</ul>`}
     ${job.cancel_requested !== null && !data && html`<p>It was asked to stop: ${job.cancel_requested}</p>`}
     ${job.progress && html`<${Done} job=${job} />`}

@@ -97,7 +97,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     }
     const answer = await confirm({
       title: `${doing.label} ${count} that match?`,
-      text: html`<p>${words ? html`Filters: <strong>${words}</strong>.` : 'There is no filter: these are all jobs of the tenant.'} Of them, those that are ${chosen.state.join(', ').replaceAll('_', ' ')}, and were submitted before now.</p><p>${doing.text}</p>`,
+      text: html`<p>${words ? html`Filters: <strong>${words}</strong>.` : 'There is no filter: these are all jobs of the tenant.'} ${chosen.state.length < (filters.state?.length ?? 99) && `Of them, those that can be ${doing.done}: ${chosen.state.join(', ').replaceAll('_', ' ')}.`} What is submitted from now on is left out.</p><p>${doing.text}</p>`,
       action: `${doing.label} ${count}`, danger: doing.name === 'cancel', reason: true,
     });
     if (!answer) return;
