@@ -219,7 +219,7 @@ function Page({ route: at }) {
         <p>It needs the scope ${scopes?.map((scope, n) => html`${n > 0 && ' or '}<code>${scope}</code>`)}.</p><//></section>`;
   }
   if (problem) {
-    return html`<div class="failure" role="alert"><p>${problem}</p>
+    return html`<${Head} title=${PAGES[name] ? 'Not loaded' : 'Not found'} /><div class="failure" role="alert"><p>${problem}</p>
       <p><a href="#/">Overview</a> · <button type="button" onClick=${() => location.reload()}>Reload</button></p></div>`;
   }
   return View ? html`<${View} route=${at} />` : html`<${Loading} />`;

@@ -6,6 +6,7 @@ import { valueOf } from '../fields.js';
 import { useList } from '../lists.js';
 import { Empty, Failure, Head, Loading, Pager, Section, Table, Time } from '../parts.js';
 import { href } from '../router.js';
+import { Sentence } from '../sentence.js';
 import { can, canAny, summary } from '../session.js';
 import { html, useState, useStore } from '../view.js';
 
@@ -25,7 +26,7 @@ const KINDS = {
 export default function Page({ route }) {
   const tenant = useStore(summary)?.caller.tenant;
   return html`
-    <${Head} title="Conditions" about=${tenant ? `What jobs of ${tenant} wait for outside Joblane. Each condition is tested again and again; its jobs go on by themselves when it holds.` : 'The state of applications for all tenants.'} />
+    <${Head} title="Conditions" about=${tenant ? 'What jobs wait for outside Joblane. Each condition is tested again and again; its jobs go on by themselves when it holds.' : 'The state of applications for all tenants.'} />
     ${can('admin.read') && html`<${Blocking} route=${route} />`}
     ${canAny('admin.mutate', 'platform.mutate') && html`<${Declare} />`}`;
 }
@@ -47,7 +48,7 @@ function Blocking({ route }) {
         { name: 'Condition', cell: (/** @type {Condition} */ each) => html`<strong>${each.name}</strong><div class="about">${KINDS[each.kind] ?? each.kind}</div>` },
         { name: 'Jobs', className: 'number', cell: (/** @type {Condition} */ each) => html`<a href=${href(['jobs'], { state: 'blocked' })}>${each.waiting}${each.more ? '+' : ''}<span class="hidden"> blocked jobs</span></a>` },
         { name: 'Since', cell: (/** @type {Condition} */ each) => html`<${Time} at=${each.since_at} />` },
-        { name: 'Last test', className: 'wide', cell: (/** @type {Condition} */ each) => html`${each.reason || 'not tested yet'}<div class="about">${each.tests === 1 ? '1 test' : `${each.tests} tests`} without a release</div>` },
+        { name: 'Last test', className: 'wide', cell: (/** @type {Condition} */ each) => html`<${Sentence} text=${each.reason || 'not tested yet'} /><div class="about">${each.tests === 1 ? '1 test' : `${each.tests} tests`} without a release</div>` },
         { name: 'Next test', cell: (/** @type {Condition} */ each) => (each.next_test_at ? html`<${Time} at=${each.next_test_at} />` : 'about to start') },
         { name: 'Gives up', className: 'minor', cell: (/** @type {Condition} */ each) => html`<${Time} at=${each.gives_up_at} /><div class="about">policy ${each.policy}</div>` },
         ...(can('admin.mutate') ? [{ name: 'Actions', cell: (/** @type {Condition} */ each) => each.kind === 'app' && html`<div class="actions">
@@ -83,7 +84,7 @@ function Declare() {
     ${done.length > 0 && html`<${Table} caption="Declared just now" rows=${done} id=${(/** @type {App} */ app) => app.name} columns=${[
       { name: 'Declared just now', cell: (/** @type {App} */ app) => html`<strong>${app.name}</strong>` },
       { name: 'State', cell: (/** @type {App} */ app) => (app.state === 'down' ? '▼ down' : '▲ up') },
-      { name: 'Reason', className: 'wide', cell: (/** @type {App} */ app) => app.reason },
+      { name: 'Reason', className: 'wide', cell: (/** @type {App} */ app) => html`<${Sentence} text=${app.reason} />` },
       { name: 'Until', cell: (/** @type {App} */ app) => (app.until_at ? html`<${Time} at=${app.until_at} full />` : '–') },
     ]} />`}
   <//>`;

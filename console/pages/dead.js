@@ -9,6 +9,7 @@ import { Empty, Failure, Head, Loading, Section, Table, Time } from '../parts.js
 import { usePoll } from '../poll.js';
 import { groupByReason, patternOf } from '../reasons.js';
 import { href } from '../router.js';
+import { Sentence } from '../sentence.js';
 import { can } from '../session.js';
 import { sweepEach, SweepProgress, useSweep } from '../sweep.js';
 import { html, useEffect, useMemo, useState } from '../view.js';
@@ -131,7 +132,7 @@ function Jobs({ jobs, selected, setSelected, refresh, busy }) {
   /** @type {import('../parts.js').Column<Job>[]} */
   const columns = [
     { name: 'Job', cell: titleOf },
-    { name: 'Reason', className: 'wide', cell: (job) => job.reason },
+    { name: 'Reason', className: 'wide', cell: (job) => html`<${Sentence} text=${job.reason} />` },
     { name: 'Queue', className: 'minor', cell: (job) => job.queue },
     { name: 'Attempts', className: 'number minor', cell: (job) => job.attempt },
     { name: 'Died', cell: (job) => html`<${Time} at=${job.ended_at} />` },

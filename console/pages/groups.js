@@ -4,6 +4,7 @@ import { Badge, Empty, Failure, Head, Loading, Section, Span, Table, Time } from
 import { nameOf } from '../job-actions.js';
 import { useList } from '../lists.js';
 import { href } from '../router.js';
+import { Sentence } from '../sentence.js';
 import { can } from '../session.js';
 import { html } from '../view.js';
 
@@ -22,7 +23,7 @@ const COLUMNS = [
   { name: 'State', cell: (job) => html`<${Badge} state=${job.state} />` },
   { name: 'Target', cell: (job) => html`<code>${job.target}</code>` },
   { name: 'Members', className: 'number', cell: (job) => job.members ?? '–' },
-  { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp">${job.reason}</span>` },
+  { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
   { name: 'Created', className: 'number minor', cell: (job) => html`<${Time} at=${job.created_at} />` },
   { name: 'Took', className: 'number minor', cell: (job) => html`<${Span} from=${job.created_at} to=${job.ended_at} />` },
 ];

@@ -8,6 +8,7 @@ import { Badge, Empty, Facts, Failure, Head, Id, Loading, Meter, Pager, Section,
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { parseSegments, showSegments, written } from '../segments.js';
+import { Sentence } from '../sentence.js';
 import { can } from '../session.js';
 import { html, useEffect, useState } from '../view.js';
 
@@ -140,7 +141,7 @@ function One({ type, id }) {
           { name: 'State', cell: stateOf },
           { name: 'Since', cell: (/** @type {Holder} */ job) => html`<${Time} at=${job.since_at} />` },
           { name: 'Agent', className: 'minor', cell: (/** @type {Holder} */ job) => job.agent ?? '–' },
-          { name: 'Why', className: 'wide', cell: (/** @type {Holder} */ job) => job.reason },
+          { name: 'Why', className: 'wide', cell: (/** @type {Holder} */ job) => html`<${Sentence} text=${job.reason} />` },
         ]} />` : html`<${Empty}><p>No job has a slot.</p><//>`}
     <//>
     <${Section} title="Jobs that wait, the next one first">
@@ -150,7 +151,7 @@ function One({ type, id }) {
           { name: 'Position', className: 'number', cell: (/** @type {Waiter} */ job) => job.position },
           { name: 'State', cell: stateOf },
           { name: 'Since', cell: (/** @type {Waiter} */ job) => html`<${Time} at=${job.since_at} />` },
-          { name: 'Why', className: 'wide', cell: (/** @type {Waiter} */ job) => job.reason },
+          { name: 'Why', className: 'wide', cell: (/** @type {Waiter} */ job) => html`<${Sentence} text=${job.reason} />` },
         ]} />` : html`<${Empty}><p>No job waits for a slot.</p><//>`}
       ${data.queued > data.queue.length && html`<p class="about">The first ${data.queue.length} of ${data.queued}.</p>`}
     <//>`;

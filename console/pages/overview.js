@@ -5,6 +5,7 @@ import { Badge, Empty, Failure, Figure, Head, Loading, Section, Table, Time } fr
 import { usePoll } from '../poll.js';
 import { attention, busiest, grouped, oldestS } from '../queue-figures.js';
 import { href } from '../router.js';
+import { Sentence } from '../sentence.js';
 import { can, canAny, summary } from '../session.js';
 import { duration } from '../time.js';
 import { html, useEffect, useState, useStore } from '../view.js';
@@ -93,7 +94,7 @@ function LatestTroubles() {
       columns=${[
         { name: 'Job', cell: (/** @type {Job} */ job) => job.name ?? job.type ?? job.command.join(' ').slice(0, 60) },
         { name: 'State', cell: (/** @type {Job} */ job) => html`<${Badge} state=${job.state} />` },
-        { name: 'Why', className: 'wide', cell: (/** @type {Job} */ job) => job.reason },
+        { name: 'Why', className: 'wide', cell: (/** @type {Job} */ job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
         { name: 'Since', cell: (/** @type {Job} */ job) => html`<${Time} at=${job.timeline.at(-1)?.at} />` },
       ]} />`}
   <//>`;
