@@ -7,7 +7,7 @@
 export const KINDS = [
   { kind: 'trouble', name: 'in trouble', sign: '!', means: 'alive, but takes no jobs or cannot report' },
   { kind: 'gone', name: 'gone', sign: '✕', means: 'no heartbeat for the time of its lease' },
-  { kind: 'leaving', name: 'leaving', sign: '↘', means: 'cordoned or draining: takes no more jobs' },
+  { kind: 'leaving', name: 'cordoned or draining', sign: '↘', means: 'takes no new jobs' },
   { kind: 'busy', name: 'busy', sign: '●', means: 'runs jobs' },
   { kind: 'idle', name: 'idle', sign: '○', means: 'all slots are free' },
 ];

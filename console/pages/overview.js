@@ -77,7 +77,7 @@ function Figures({ known, queues }) {
     ${ages.length > 0 && html`<${Figure} name="Oldest message" value=${duration(Math.max(...ages))} note="of all queues" to=${href(['queues'])} />`}
     ${can('platform.read') && html`
       <${Figure} name="Slots in use" value=${agents.running} note=${`of ${agents.slots}, all tenants`} to=${href(['agents'])} />
-      <${Figure} name="Leaving" value=${agents.cordoned} note="cordoned or draining" to=${href(['agents'], { state: 'leaving' })} />
+      <${Figure} name="Cordoned or draining" value=${agents.cordoned} note="take no new jobs" to=${href(['agents'], { state: 'leaving' })} />
       <${Figure} name="In trouble" value=${agents.troubled} tone=${agents.troubled ? 'warn' : ''} note="agents" to=${href(['agents'], { state: 'trouble' })} />`}
   </div>`;
 }
