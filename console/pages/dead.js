@@ -129,8 +129,7 @@ function Groups({ groups, chosen, route, busy, act }) {
  * @param {{ jobs: readonly Job[], selected: Set<string>, setSelected: (ids: Set<string>) => void, refresh: () => void, busy: boolean }} props
  */
 function Jobs({ jobs, selected, setSelected, refresh, busy }) {
-  /** @type {import('../parts.js').Column<Job>[]} */
-  const columns = [
+  const columns = useMemo(() => /** @type {import('../parts.js').Column<Job>[]} */ ([
     { name: 'Job', cell: titleOf },
     { name: 'Reason', className: 'wide', cell: (job) => html`<${Sentence} text=${job.reason} />` },
     { name: 'Queue', className: 'minor', cell: (job) => job.queue },
@@ -139,7 +138,7 @@ function Jobs({ jobs, selected, setSelected, refresh, busy }) {
     ...(can('admin.mutate') ? [{ name: 'Action', cell: (/** @type {Job} */ job) => html`<span class="actions tight">
       <button type="button" disabled=${busy} onClick=${() => one('replay', job, refresh)}>Replay</button>
       <button type="button" disabled=${busy} onClick=${() => one('dismiss', job, refresh)}>Dismiss</button></span>` }] : []),
-  ];
+  ]), [busy, refresh]);
   return html`<${Table} caption="Dead jobs" columns=${columns} rows=${jobs} id=${(/** @type {Job} */ job) => job.id} to=${(/** @type {Job} */ job) => href(['jobs', job.id])}
     ...${can('admin.mutate') ? { selected, onSelect: setSelected } : {}} />`;
 }
