@@ -25,7 +25,6 @@ from joblane.http.application import Application
 from joblane.http.request_jobs import RequestJobs
 from joblane.http.status_routes import status_routes
 from joblane.http.why_routes import why_routes
-from joblane.queue.maxima import Maxima
 from joblane.service.activity import ActivityReader
 from joblane.service.summary import Summaries
 
@@ -47,8 +46,8 @@ class Settings(Environment):
     """Tenants that may use each queue; none listed means all."""
     threads: Json[dict[str, int]]
     """What joblane.toml declares for each queue."""
-    maxima: Json[dict[str, tuple[Maxima, ...]]]
-    """Those of the fleets of each queue."""
+    maxima: str
+    """JSON: those of the fleets of each queue."""
     policies: str
     """JSON: policy of each kind of condition that does not have the default one."""
     limits: Json[Limits]
@@ -107,6 +106,7 @@ def build(
         from joblane.aws.lanes import Lanes  # noqa: PLC0415
         from joblane.aws.settings import SettingsStore  # noqa: PLC0415
         from joblane.condition.policies import read_policies  # noqa: PLC0415
+        from joblane.queue.maxima import read_maxima  # noqa: PLC0415
         from joblane.service.why import WhyReader  # noqa: PLC0415
 
         return WhyReader(
@@ -120,7 +120,7 @@ def build(
             logger,
             tenants=settings.queues,
             threads=settings.threads,
-            maxima=settings.maxima,
+            maxima=read_maxima(settings.maxima),
             limits=settings.limits,
             policy_of=read_policies(settings.policies),
             now_ms=app.now_ms,

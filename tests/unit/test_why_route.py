@@ -148,6 +148,19 @@ def test_a_limit_whose_jobs_are_too_many_to_count_is_named_as_possible(
     assert "stops 1 agent whose jobs were too many to count" in first(why(aws, job_id))["text"]
 
 
+def test_what_no_fleet_gives_any_more_is_named(aws: Cloud):
+    """Submission refuses it; joblane.toml gave more when this job came."""
+    large = submission(resources={"memory_mb": 8192})
+    aws.jobs.put_new(submitted(JOB, "acme", large, now_ms()))
+    found = first(why(aws, JOB))
+    assert ("too_large", "memory_mb", 8192, 4096) == (
+        found["code"],
+        found["facts"]["field"],
+        found["facts"]["asked"],
+        found["facts"]["most"],
+    )
+
+
 def test_agents_that_were_not_read_are_not_said_to_be_absent(
     aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
 ):

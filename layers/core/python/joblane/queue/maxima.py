@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from joblane.job.spec import DEFAULT_MEMORY_MB, Resources
 
@@ -21,6 +21,16 @@ class Maxima(BaseModel):
     """Processes and threads; at least the default of jobs, 1024."""
     tmp_mb: Annotated[int, Field(ge=256)] | None = None
     """Size of /tmp and of the work directory in MiB; at least the default of jobs, 256."""
+
+
+_BY_QUEUE: TypeAdapter[dict[str, tuple[Maxima, ...]]] = TypeAdapter(
+    dict[str, tuple[Maxima, ...]], config=ConfigDict(defer_build=True)
+)
+
+
+def read_maxima(text: str) -> dict[str, tuple[Maxima, ...]]:
+    """Read the maxima of the fleets of each queue, as JSON."""
+    return _BY_QUEUE.validate_json(text)
 
 
 def excess(asked: Resources, fleets: Iterable[Maxima]) -> tuple[str, float] | None:
