@@ -256,6 +256,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_ACCESS": self._gate.access,
                 "JOBLANE_LINKS": json.dumps(config.links),
                 "JOBLANE_PRICES": json.dumps(config.prices),
+                "JOBLANE_FLEETS": self._fleets(),
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
@@ -270,7 +271,36 @@ class ApiStack(FunctionStack):
                 Grant(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (resources.table("jobs"),)),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
+                Grant(
+                    (
+                        "autoscaling:DescribeAutoScalingGroups",
+                        "autoscaling:DescribeScalingActivities",
+                    ),
+                    ("*",),  # they have no resources
+                ),
             ],
+        )
+
+    def _fleets(self) -> str:
+        """JSON of the fleets as operators see them."""
+        return json.dumps(
+            [
+                {
+                    "name": name,
+                    **fleet.model_dump(
+                        mode="json",
+                        include={
+                            "queues",
+                            "instance_types",
+                            "architecture",
+                            "min_size",
+                            "max_size",
+                            "price_per_hour",
+                        },
+                    ),
+                }
+                for name, fleet in self.config.fleets.items()
+            ]
         )
 
     def _ids(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.usage import UsageStore
 from joblane.contract.principal import AnyAccess
-from joblane.contract.status import LinkView, PriceView
+from joblane.contract.status import DeclaredFleet, LinkView, PriceView
 from joblane.contract.status_routes import STATUS_ROUTES
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
@@ -29,6 +29,7 @@ from joblane.service.activity import ActivityReader
 from joblane.service.summary import Summaries
 
 if TYPE_CHECKING:
+    from joblane.service.fleets import FleetReader
     from joblane.service.read import JobReader
     from joblane.service.why import WhyReader
 
@@ -55,6 +56,7 @@ class Settings(Environment):
     links: Json[tuple[LinkView, ...]] = ()
     prices: Json[dict[str, PriceView]] = Field(default_factory=dict)
     """By queue."""
+    fleets: Json[tuple[DeclaredFleet, ...]] = ()
 
 
 def build(
@@ -96,7 +98,16 @@ def build(
         logger,
         pool=pool,
     )
-    status_routes(app, summaries, activity)
+
+    @cache
+    def fleets() -> "FleetReader":
+        from joblane.aws.groups import Groups  # noqa: PLC0415 - as above
+        from joblane.service.fleets import FleetReader  # noqa: PLC0415
+
+        groups = cache(lambda: Groups(clients.make("autoscaling"), settings.deployment))
+        return FleetReader(settings.fleets, settings.deployment, groups, logger, pool=pool)
+
+    status_routes(app, summaries, activity, fleets)
 
     @cache
     def why() -> "WhyReader":

@@ -42,6 +42,7 @@ EXCUSED = {
     "state machines run here without their role": ("Machine *",),
     "there are no instances here": (
         "Instancewatch autoscaling:SetInstanceHealth *",
+        "Status autoscaling:DescribeScalingActivities *",
         "Instancewatch dynamodb:* *",
         "Instancewatch sns:Publish *",
         "joblane-agent autoscaling:CompleteLifecycleAction *",

@@ -6,6 +6,7 @@ from typing import Any
 from joblane.contract.access import SCOPES
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
+from joblane.contract.status import DeclaredFleet
 from tests.infra.synthesis import Deployment
 
 CONSOLE = ("GET /console", "GET /console/{path+}")
@@ -64,6 +65,7 @@ EXCEPTIONS = {
     "POST /v1/groups/{group}/retry": (10, 20),
     "POST /v1/jobs/cancel": (10, 20),
     "POST /v1/jobs/retry": (10, 20),
+    "GET /v1/fleets": (10, 20),
     "GET /v1/queues": (10, 20),
     "GET /v1/jobs/{job_id}/logs": (2000, 4000),
 }
@@ -197,11 +199,24 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     assert both | {"JOBLANE_ARCHITECTURES", "JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
     assert {"default": [], "bulk": []} == submission["JOBLANE_QUEUES"] == admin["JOBLANE_QUEUES"]
-    read = {"ACCESS", "LIMITS", "LINKS", "MAXIMA", "POLICIES", "PRICES", "QUEUES", "THREADS"}
+    read = {
+        "ACCESS",
+        "FLEETS",
+        "LIMITS",
+        "LINKS",
+        "MAXIMA",
+        "POLICIES",
+        "PRICES",
+        "QUEUES",
+        "THREADS",
+    }
     status = laptop.declared("status")
     assert {f"JOBLANE_{name}" for name in read} == set(status)
     assert laptop.config.links == status["JOBLANE_LINKS"] != []
     assert laptop.config.prices == status["JOBLANE_PRICES"] != {}
+    assert [*laptop.config.fleets] == [fleet["name"] for fleet in status["JOBLANE_FLEETS"]]
+    for fleet in status["JOBLANE_FLEETS"]:
+        assert fleet == DeclaredFleet.model_validate(fleet).model_dump(mode="json")
 
 
 def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:

@@ -105,7 +105,10 @@ ALLOWED = {
     | every(("dynamodb:GetItem",), (CONDITIONS, KEYS))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (JOBS,))
     | {("dynamodb:BatchGetItem", SETTINGS)}
-    | every(("sqs:GetQueueAttributes",), LANES),
+    | every(("sqs:GetQueueAttributes",), LANES)
+    | every(
+        ("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"), ("*",)
+    ),
     "Recovery": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
     | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))

@@ -8,8 +8,8 @@ import pytest
 
 from scripts.benches.imports import FUNCTIONS, count, count_boto3
 
-BOUNDS = {"submission": 2.15, "admin": 2.15, "status": 1.9}
-"""Those that load the models of the API, each its own: 2.11, 2.10 and 1.86 as of 2026-11."""
+BOUNDS = {"submission": 2.15, "admin": 2.15, "status": 1.95}
+"""Those that load the models of the API, each its own: 2.11, 2.10 and 1.91 as of 2026-11."""
 
 BOUND = 1.65
 """All others: 1.53 to 1.58."""

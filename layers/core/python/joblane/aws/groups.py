@@ -1,6 +1,6 @@
 """Adapter for Auto Scaling: the groups of a deployment's fleets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,8 @@ from joblane.deployment.names import DEPLOYMENT_TAG, FLEET_TAG
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
+
+_MOST_NAMES = 100  # of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,28 @@ class Group:
     instances: tuple[str, ...]
     """Ids of the instances that are in service and count as healthy; not those that start, end, or
     that an operator has put in standby."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many instances a group has."""
+
+    desired: int
+    in_service: int
+    """Those that are in service, healthy or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingActivity:
+    """What a group did, or tried."""
+
+    at_ms: int
+    """When it began, in Unix milliseconds."""
+    status: str
+    """`Successful`, `Failed`, `InProgress` or another status of Auto Scaling."""
+    description: str
+    cause: str | None
+    """Why; of one that failed, the error."""
 
 
 class Groups:
@@ -55,3 +79,31 @@ class Groups:
         self._client.set_instance_health(
             InstanceId=instance, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False
         )
+
+    def sizes(self, names: Sequence[str]) -> dict[str, Size]:
+        """Read the sizes of groups by name, a hundred in a request; absent ones are left out."""
+        found: dict[str, Size] = {}
+        for start in range(0, len(names), _MOST_NAMES):
+            answer = self._client.describe_auto_scaling_groups(
+                AutoScalingGroupNames=names[start : start + _MOST_NAMES], MaxRecords=_MOST_NAMES
+            )
+            for group in answer["AutoScalingGroups"]:
+                states = [each["LifecycleState"] for each in group.get("Instances", [])]
+                name, desired = group["AutoScalingGroupName"], group["DesiredCapacity"]
+                found[name] = Size(desired, states.count("InService"))
+        return found
+
+    def activities(self, name: str, most: int) -> list[ScalingActivity]:
+        """Read the newest activities of a group, newest first. Raises ClientError if it is gone."""
+        answer = self._client.describe_scaling_activities(
+            AutoScalingGroupName=name, MaxRecords=most
+        )
+        return [
+            ScalingActivity(
+                at_ms=int(each["StartTime"].timestamp() * 1000),
+                status=each["StatusCode"],
+                description=each.get("Description", ""),
+                cause=each.get("StatusMessage") or each.get("Cause"),
+            )
+            for each in answer["Activities"]
+        ]

@@ -7,6 +7,7 @@ from joblane.contract.access import AnyRole, Scope
 from joblane.contract.models import View
 from joblane.contract.queries import Query
 from joblane.deployment.limits import Limit
+from joblane.deployment.names import Architecture
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
 from joblane.queue.activity import Tally
@@ -173,3 +174,59 @@ def _point(minute: int, tally: Tally) -> ActivityPoint:
         retried=tally.retried,
         mean_wait_s=round(tally.waited_ms / tally.started / 1000, 3) if tally.started else None,
     )
+
+
+class DeclaredFleet(View):
+    """A fleet as joblane.toml declares it."""
+
+    name: str
+    """The fleet's name."""
+    queues: tuple[str, ...]
+    """Queues that its agents serve."""
+    instance_types: tuple[str, ...]
+    """EC2 instance types, in order of preference."""
+    architecture: Architecture
+    """CPU architecture of its instances."""
+    min_size: int
+    """Smallest number of instances."""
+    max_size: int
+    """Largest number of instances."""
+    price_per_hour: Mapping[str, float]
+    """US dollars for an hour of an instance, by type; empty if joblane.toml has no prices."""
+
+
+class ScalingActivityView(View):
+    """What the Auto Scaling group of a fleet did, or tried."""
+
+    at: str
+    """When it began."""
+    status: str
+    """`Successful`, `Failed`, `Cancelled`, or a status on the way there, as Auto Scaling has it."""
+    description: str
+    """What it is."""
+    cause: str | None
+    """Why; of an activity that failed, the error."""
+
+
+class FleetView(DeclaredFleet):
+    """A fleet with the state of its Auto Scaling group."""
+
+    desired: int | None
+    """Number of instances that the group wants; null if the group cannot be read."""
+    in_service: int | None
+    """Number of instances in service."""
+    activities: tuple[ScalingActivityView, ...]
+    """The newest activities of the group, newest first, 20 at most."""
+    note: str | None
+    """Why there are no figures; null if there are."""
+
+
+class FleetPage(View):
+    """The fleets of the deployment."""
+
+    entries: tuple[FleetView, ...]
+    """The entries of this page."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: None
+    """Cursor of the next page; null at the end."""

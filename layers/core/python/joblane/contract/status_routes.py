@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from joblane.contract.route import Route
-from joblane.contract.status import ActivityQuery, QueueActivity, Summary
+from joblane.contract.route import SWEEPS, Route
+from joblane.contract.status import ActivityQuery, FleetPage, QueueActivity, Summary
 from joblane.contract.why import Why
 
 STATUS_ROUTES: Final = (
@@ -28,5 +28,13 @@ STATUS_ROUTES: Final = (
         "Show the activity of a queue over time",
         QueueActivity,
         query=ActivityQuery,
+    ),
+    Route(
+        "GET",
+        "/v1/fleets",
+        ("platform.read",),
+        "List fleets with the state and activities of their groups",
+        FleetPage,
+        rate=SWEEPS,
     ),
 )

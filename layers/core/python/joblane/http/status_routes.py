@@ -1,5 +1,7 @@
 """The routes that show what goes on."""
 
+from typing import TYPE_CHECKING
+
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.status import ActivityQuery
@@ -8,9 +10,22 @@ from joblane.http.application import Application
 from joblane.service.activity import ActivityReader
 from joblane.service.summary import Summaries
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def status_routes(app: Application, summaries: Summaries, activity: ActivityReader) -> None:
-    """Bind the routes that show what goes on to a tenant or the role platform."""
+    from joblane.service.fleets import FleetReader
+
+
+def status_routes(
+    app: Application,
+    summaries: Summaries,
+    activity: ActivityReader,
+    fleets: "Callable[[], FleetReader]",
+) -> None:
+    """Bind the routes that show what goes on to a tenant or the role platform.
+
+    `fleets` is called by requests that need it.
+    """
 
     @app.route("GET /v1/summary")
     def summary() -> Response[str]:
@@ -19,3 +34,7 @@ def status_routes(app: Application, summaries: Summaries, activity: ActivityRead
     @app.route("GET /v1/queues/{queue}/activity")
     def of_queue(queue: str) -> Response[str]:
         return success(activity.of(app.tenant(), queue, app.parameters(ActivityQuery).span))
+
+    @app.route("GET /v1/fleets")
+    def all_fleets() -> Response[str]:
+        return success(fleets().page())

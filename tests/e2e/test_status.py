@@ -1,0 +1,64 @@
+"""The summary, activity and fleets, on the deployed stacks."""
+
+import time
+from typing import Any
+
+from joblane.formats.times import rfc3339
+from tests.e2e.conftest import Http
+from tests.support.deployed import submit
+
+COUNTED_S = 60
+"""The projector collects changes for 5 s, and starts cold on a busy host."""
+
+
+def summary(http: Http) -> dict[str, Any]:
+    answer = http("GET", "/v1/summary")
+    assert 200 == answer.status_code, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_scheduled_jobs_are_counted_until_they_are_cancelled(http: Http):
+    """As many as a list finds, after each change."""
+
+    def agree() -> int:
+        deadline = time.monotonic() + COUNTED_S
+        while True:
+            page = http("GET", "/v1/jobs", params={"state": "scheduled", "limit": 100}).json()
+            assert page["next"] is None
+            counted = (summary(http)["jobs"] or {"by_state": {}})["by_state"].get("scheduled", 0)
+            if counted == len(page["entries"]):
+                return int(counted)
+            assert time.monotonic() < deadline, f"{counted} are counted of {len(page['entries'])}"
+            time.sleep(0.5)
+
+    before = agree()
+    run_at = rfc3339(int((time.time() + 3600) * 1000))
+    job_id = submit(http, "true", run_at=run_at)
+    assert before + 1 == agree()
+    assert 202 == http("POST", f"/v1/jobs/{job_id}/cancel").status_code
+    assert before == agree()
+
+
+def test_activity_over_a_day_has_what_the_hour_has(http: Http, platform: Http):
+    job_id = submit(http, "true", run_at=rfc3339(int((time.time() + 3600) * 1000)))
+
+    def points(client: Http, span: str) -> int:
+        answer = client("GET", "/v1/queues/default/activity", params={"span": span})
+        assert 200 == answer.status_code, answer.text
+        return sum(point["submitted"] for point in answer.json()["points"])
+
+    deadline = time.monotonic() + COUNTED_S
+    while not (found := points(http, "1h")):
+        assert time.monotonic() < deadline, "no submission is counted"
+        time.sleep(0.5)
+    assert found <= points(http, "24h") <= points(platform, "24h")
+    assert 202 == http("POST", f"/v1/jobs/{job_id}/cancel").status_code
+
+
+def test_fleets_without_groups_say_so(platform: Http):
+    answer = platform("GET", "/v1/fleets")
+    assert 200 == answer.status_code, answer.text
+    for fleet in answer.json()["entries"]:
+        assert fleet["desired"] is None
+        assert "no Auto Scaling group" in fleet["note"]
