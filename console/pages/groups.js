@@ -19,7 +19,7 @@ const VIEWS = [
 
 /** @type {import('../parts.js').Column<Job>[]} */
 const COLUMNS = [
-  { name: 'Group', cell: (job) => nameOf(job, 60) },
+  { name: 'Group', className: 'short', cell: (job) => nameOf(job, 60) },
   { name: 'State', cell: (job) => html`<${Badge} state=${job.state} />` },
   { name: 'Target', cell: (job) => html`<code>${job.target}</code>` },
   { name: 'Members', className: 'number', cell: (job) => job.members ?? '–' },

@@ -88,11 +88,12 @@ function Done({ job }) {
 /** @param {{ job: Job }} props */
 function Overview({ job }) {
   const ended = hasEnded(job);
-  return html`<${Section} title="Now">
+  const agent = job.agent ?? job.assigned;
+  return html`<${Section} title="At a glance">
     <${Facts} entries=${[
       ['Attempt', job.attempt ? `${job.attempt} of ${job.retry.max_attempts}` : `0 of ${job.retry.max_attempts}`],
       ['Queue', html`<a href=${href(['queues', job.queue])}>${job.queue}</a> ${job.priority !== 'default' && html`<span class="about">priority ${job.priority}</span>`}`],
-      ['Agent', job.agent ?? job.assigned],
+      ['Agent', agent && html`<span class="ellipsis" title=${agent}>${agent}</span>`],
       ['Exit code', job.exit_code],
       ['Signal', job.signal],
       ['Outcome', job.outcome?.replaceAll('_', ' ')],

@@ -92,12 +92,12 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     const count = `${found.next ? 'at least ' : ''}${jobsOf(found.entries.length)}`;
     const words = wordsOf(query);
     if (!found.entries.length) {
-      await confirm({ title: `No job that matches can be ${doing.done}`, text: words && `Filters: ${words}.`, action: 'Close' });
+      await confirm({ title: `No job that matches can be ${doing.done}`, text: `Filters: ${words}.`, action: 'Close' });
       return;
     }
     const answer = await confirm({
       title: `${doing.label} ${count} that match?`,
-      text: html`<p>${words ? html`Filters: <strong>${words}</strong>.` : 'There is no filter: these are all jobs of the tenant.'} ${chosen.state.length < (filters.state?.length ?? 99) && `Of them, those that can be ${doing.done}: ${chosen.state.join(', ').replaceAll('_', ' ')}.`} What is submitted from now on is left out.</p><p>${doing.text}</p>`,
+      text: html`<p>Filters: <strong>${words}</strong>. ${chosen.state.length < (filters.state?.length ?? 99) && `Of them, those that can be ${doing.done}: ${chosen.state.join(', ').replaceAll('_', ' ')}.`} What is submitted from now on is left out.</p><p>${doing.text}</p>`,
       action: `${doing.label} ${count}`, danger: doing.name === 'cancel', reason: true,
     });
     if (!answer) return;
@@ -116,13 +116,14 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
 
   if (sweep.sweep) return html`<${SweepProgress} of=${sweep} />`;
   const allowed = DOINGS.filter((doing) => can(doing.scope));
+  const words = wordsOf(query); // without a filter all jobs of the tenant would match
   if (selected.size) {
     const chosen = jobs.filter((job) => selected.has(job.id));
     return html`<span role="status">${selected.size} selected</span>
       ${allowed.map((doing) => html`<button type="button" class=${doing.name === 'cancel' ? 'danger' : ''} onClick=${() => each(doing, chosen)}>${doing.label} selected</button>`)}
       <button type="button" class="quiet" onClick=${() => setSelected(new Set())}>Select none</button>`;
   }
-  return allowed.filter((doing) => jobs.some((job) => doing.states.includes(job.state)) && statesOf(doing, filters).length)
+  return allowed.filter((doing) => words && jobs.some((job) => doing.states.includes(job.state)) && statesOf(doing, filters).length)
     .map((doing) => html`<button type="button" onClick=${() => all(doing)} disabled=${counting !== ''}>${counting === doing.name ? 'Counting…' : `${doing.label} all that match`}</button>`);
 }
 

@@ -34,7 +34,7 @@ function Ran({ job }) {
 
 /** @type {import('../parts.js').Column<Job>[]} */
 const COLUMNS = [
-  { name: 'Job', cell: (job) => nameOf(job, 48) },
+  { name: 'Job', className: 'short', cell: (job) => nameOf(job, 48) },
   { name: 'State', cell: (job) => html`<${Badge} state=${job.state} />` },
   { name: 'Queue', className: 'minor', cell: (job) => html`${job.queue}${job.priority !== 'default' && html` <span class="about">${job.priority}</span>`}` },
   { name: 'Agent', className: 'minor', cell: (job) => job.agent ?? job.assigned ?? html`<span class="none">–</span>` },
