@@ -9,32 +9,12 @@ import { html, useState } from '../view.js';
 /** Scaling activities that are shown at first. */
 const FEW = 6;
 
-/**
- * @typedef {object} Activity
- * @property {string} at
- * @property {string} status
- * @property {string} description
- * @property {string | null} cause
- */
-
-/**
- * @typedef {object} Fleet
- * @property {string} name
- * @property {string[]} queues
- * @property {string[]} instance_types
- * @property {string} architecture
- * @property {number} min_size
- * @property {number} max_size
- * @property {number | null} desired
- * @property {number | null} in_service
- * @property {Record<string, number>} price_per_hour
- * @property {Activity[]} activities
- * @property {string | null} note
- */
+/** @typedef {import('../types').FleetView} Fleet */
+/** @typedef {import('../types').ScalingActivityView} Activity */
 
 export default function Page() {
   const { data, error, refresh } = usePoll(
-    (signal) => /** @type {Promise<{ entries: Fleet[] }>} */ (call('GET', 'v1/fleets', { signal })), 15_000, []);
+    (signal) => /** @type {Promise<import('../types').FleetPage>} */ (call('GET', 'v1/fleets', { signal })), 15_000, []);
   return html`
     <${Head} title="Fleets" about="Groups of EC2 instances that agents run on, as joblane.toml declares them." />
     ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
