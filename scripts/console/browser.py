@@ -2,13 +2,17 @@
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Request, expect, sync_playwright
 
 from scripts.local.errors import LocalError
 from scripts.local.people import Person
+
+WAIT_MS = 30_000
+"""For what takes milliseconds on an idle machine: more than any load of it takes."""
 
 
 @contextmanager
@@ -19,6 +23,7 @@ def chromium() -> Iterator[Browser]:
         raise LocalError("chromium is not on PATH; scripts/browser-deps installs it")
     # Root has no user namespace of its own that Chromium's sandbox would need.
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=options)
         yield browser
@@ -32,7 +37,17 @@ class Console:
         """Use the console of the deployment whose API is at `api_url`, without a slash."""
         self.page = page
         self.api_url = api_url
+        self._open: set[Request] = set()
+        page.on("request", self._begun)
+        page.on("requestfinished", self._ended)
+        page.on("requestfailed", self._ended)
         self.url = f"{api_url}/console"
+
+    def _begun(self, request: Request) -> None:
+        self._open.add(request)
+
+    def _ended(self, request: Request) -> None:
+        self._open.discard(request)
 
     @property
     def heading(self) -> Locator:
@@ -55,7 +70,14 @@ class Console:
     def wait(self) -> None:
         """Wait until the page of the present address is drawn, with its data."""
         expect(self.heading).to_be_visible()
-        expect(self.page.get_by_text("Loading…", exact=True)).to_have_count(0)
+        for words in ("Loading…", "Reading…"):
+            expect(self.page.get_by_text(words, exact=True)).to_have_count(0)
+        # What it reads beside that: why a job waits, say.
+        ends = time.monotonic() + WAIT_MS / 1000
+        while self._open:
+            if time.monotonic() > ends:
+                raise LocalError(f"no answer from {[request.url for request in self._open]}")
+            self.page.wait_for_timeout(20)
 
 
 def sign_in(page: Page, person: Person) -> None:

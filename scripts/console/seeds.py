@@ -136,7 +136,8 @@ def _written(stores: Stores, seeds: Seeds) -> None:
         moment = now_ms - round(minutes_ago * 60_000)
         return Step(state, moment, attempt, reason, "i-0a51c2f6b1e0d7a11" if agent else None)
 
-    submitted, started = "submitted", "started"
+    submitted = "waits in lane default of queue default for an agent with a free slot"
+    started = "claimed"
     failed = "exit code 1 after 94.2 s (attempt {} of 5); next attempt in {} s"
     tries = [
         at(State.PENDING, 61, 0, submitted),
@@ -152,12 +153,20 @@ def _written(stores: Stores, seeds: Seeds) -> None:
             at(State.COMPLETED, 3, 3, "exit code 0 after 1260.0 s", agent=True),
         ],
         exit_code=0,
+        usage={"cpu_s": 1137.4, "wall_s": 1260.0, "peak_memory_bytes": 431_000_000},
+        retry={"max_attempts": 5},
         name="import-orders",
         labels={"team": "shop"},
         items=1200,
     )
     seeds.jobs["attempts"] = history.job_id
-    waits = stores.put(tries, exit_code=1, name="sync-prices", labels={"team": "shop"})
+    waits = stores.put(
+        tries,
+        exit_code=1,
+        retry={"max_attempts": 5},
+        name="sync-prices",
+        labels={"team": "shop"},
+    )
     seeds.jobs["retry"] = waits.job_id
     ends: dict[State, tuple[str, str]] = {
         State.EXPIRED: ("send-reminder", "the deadline has passed before a start"),

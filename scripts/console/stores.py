@@ -62,6 +62,7 @@ class Stores:
         steps: Sequence[Step],
         *,
         exit_code: int | None = None,
+        usage: dict[str, float] | None = None,
         who: Who = Who("person", "01", "ada"),  # noqa: B008 - it is immutable
         **fields: object,
     ) -> Head:
@@ -82,6 +83,7 @@ class Stores:
                 timeline=tuple(steps),
                 agent=starts[-1].agent if starts else None,
                 exit_code=exit_code,
+                usage_json=None if usage is None else json.dumps(usage),
                 next_at_ms=last.at_ms + DAY_S * 1000 if last.state is State.RETRY else None,
                 expires_at=int(time.time()) + KEPT_S if last.state in ENDED else None,
                 submitted_by=who,

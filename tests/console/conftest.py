@@ -8,19 +8,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 from joblane.deployment.names import PLATFORM
 from scripts.console.api import Api
-from scripts.console.browser import Console, chromium
+from scripts.console.browser import WAIT_MS, Console, chromium
 from scripts.console.seeds import Seeds, seed
 from scripts.console.stores import Stores
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.people import Person, add_people, add_person
 from tests.support.watch import Watch
-
-WAIT_MS = 30_000
-"""For what takes milliseconds on an idle machine: more than any load of it takes."""
 
 Open = Callable[..., "Tab"]
 
@@ -72,7 +69,6 @@ def _stores(cloud: Cloud) -> Stores:
 
 @pytest.fixture(name="browser", scope="session")
 def _browser() -> Iterator[Browser]:
-    expect.set_options(timeout=WAIT_MS)
     with chromium() as browser:
         yield browser
 
