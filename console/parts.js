@@ -64,7 +64,12 @@ export function Head({ title, children, about }) {
     document.title = `${title} · Joblane`;
   }, [title]);
   useEffect(() => {
-    if (document.activeElement?.id === 'main') heading.current?.focus({ preventScroll: true });
+    const own = heading.current;
+    if (document.activeElement?.id === 'main') own?.focus({ preventScroll: true });
+    // If another heading takes its place, such as with the data, that one takes the focus from `main`.
+    return () => {
+      if (document.activeElement === own) document.getElementById('main')?.focus({ preventScroll: true });
+    };
   }, []);
   return html`<header class="head">
     <div><h1 ref=${heading} tabindex="-1">${title}</h1>${about && html`<p class="about">${about}</p>`}</div>
