@@ -2,22 +2,22 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.logging import Logger
 from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.projector.handler import Settings, build
 from joblane.aws.clients import Clients
+from joblane.aws.counters import CounterStore
 from joblane.aws.job_stream import read_record
-from joblane.aws.usage import UsageStore
+from joblane.aws.usage import Recounted, UsageStore
 from joblane.deployment.names import table_name
-from joblane.job.lifecycle import State
-from joblane.queue.activity import Change
+from joblane.job.lifecycle import NOT_RUNNING, State
 from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
-from joblane.queue.usage import OPEN_MINUTES, Account, Jobs, Use
+from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.count import Counting
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
 from tests.support.job_stream import NOON, Stream
@@ -237,62 +237,176 @@ def test_a_batch_that_both_versions_count_counts_once(
     assert {State.PENDING: 1, State.DISMISSED: 1} == counted(usage)
 
 
-def changes_of(dice: random.Random) -> Iterator[Change]:
-    """The stream of some jobs whose states change at random, over up to three hours."""
-    stream, states = Stream(), dict[int, State | None]()
-    step_s = dice.choice((20, 60))
-    for n in range(dice.randrange(1, 180)):
-        job = dice.randrange(6)
-        gone = states.get(job) is not None and dice.random() < 0.2
-        states[job] = None if gone else dice.choice(list(State))
-        change = read_record(stream.write(str(job), states[job], NOON + step_s * n))
-        if change is not None:
-            yield change
+class Dying(Exception):
+    """A call of the projector ends here."""
 
 
-class Deliveries:
-    """Counts batches as the projector does, which dies now and then."""
+class Stored(UsageStore):
+    """The table of one tenant, in memory, whose writes and reads may be the last of a call."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
-        self._stored: dict[int, dict[int, StateCounts]] = {}
-        self.account = Account.new(Jobs(), MINUTE)
+        self._minutes: dict[int, dict[str, Use]] = {}
+        self._accounts: tuple[Accounts | None, int] = (None, 0)
+        self.dying = False
+        self.read: list[int] = []
 
-    def deliver(self, batch: list[Change], depth: int = 3) -> None:
-        """Deliver a batch until it is counted, in halves if a call dies."""
-        if depth and len(batch) > 1 and self._dice.random() < 0.5:
-            self._write(batch, self._dice.randrange(4))
-            self.deliver(batch[: len(batch) // 2], depth - 1)
-            self.deliver(batch[len(batch) // 2 :], depth - 1)
-            return
-        for _ in range(self._dice.choice((1, 1, 2))):
-            self._write(batch)
-            now = max([self.account.at_minute, *self._stored])
-            uses = {minute: _sum(each.values()) for minute, each in self._stored.items()}
-            self.account = self.account.at(now).counted(uses, now)
+    def _may_die(self) -> None:
+        if self.dying and self._dice.random() < 0.2:
+            raise Dying
 
-    def _write(self, batch: list[Change], writes: int | None = None) -> None:
-        for (_, minute), (sequence, counts) in list(fold_states(batch).items())[:writes]:
-            self._stored.setdefault(minute, {})[sequence] = counts
+    def put(
+        self,
+        _tenant: str,
+        minute: int,
+        use: tuple[int, Use] | None,
+        states: tuple[int, StateCounts] | None,
+    ) -> None:
+        """Replace what a batch had stored."""
+        self._may_die()
+        found = self._minutes.setdefault(minute, {})
+        if use is not None:
+            found[f"b{use[0]}"] = use[1]
+        if states is not None:
+            found[f"c{states[0]}"] = Use(states=states[1])
+
+    def minutes(self, _tenant: str, since: int) -> dict[int, Use]:
+        """Add up the batches of each minute."""
+        self._may_die()
+        self.read.append(len([minute for minute in self._minutes if minute >= since]))
+        found: dict[int, Use] = {}
+        for minute, batches in self._minutes.items():
+            if minute >= since:
+                found[minute] = Use()
+                for use in batches.values():
+                    found[minute].add(use)
+        return found
+
+    def accounts(self, _tenant: str) -> tuple[Accounts | None, int]:
+        """What was stored last."""
+        self._may_die()
+        return self._accounts
+
+    def store(self, _tenant: str, accounts: Accounts, over: int) -> None:
+        """Store it over its version."""
+        self._may_die()
+        if self._accounts[1] != over:
+            raise Recounted
+        self._accounts = (accounts, over + 1)
+
+
+class NoCounters(CounterStore):
+    """Counters of queues, which are not looked at."""
+
+    def __init__(self) -> None:
+        pass
+
+    def put(self, *_: object) -> None:
+        """Store nothing."""
+
+
+class Scene:
+    """The projector and the stream of jobs whose states change at random, over some hours."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.stored = Stored(self.dice)
+        self.now = NOON
+        self.last: dict[int, State | None] = {}
+        self._stream = Stream()
+        self._late: list[tuple[int, list[dict[str, Any]]]] = []
+        self.counting = Counting(
+            NoCounters(), self.stored, _refuse, Logger(level="ERROR"), lambda: self.now
+        )
+
+    def run(self) -> None:
+        """Deliver batches in time, late, again, and in halves; then all that are late."""
+        step_s = self.dice.choice((5, 60, 600))
+        for _ in range(self.dice.randrange(1, 60)):
+            batch = [self._write() for _ in range(self.dice.randrange(1, 8))]
+            late_s = self.dice.choice((0, 0, 0, 5, 300, 3000))
+            self._late.append((self.now + late_s, batch))
+            self.now += self.dice.randrange(step_s + 1)
+            self._deliver_due()
+        while self._late:
+            self.now += 300
+            self._deliver_due()
+
+    def _write(self) -> dict[str, Any]:
+        job = self.dice.randrange(6)
+        gone = self.last.get(job) is not None and self.dice.random() < 0.2
+        self.last[job] = None if gone else self.dice.choice(list(State))
+        return self._stream.write(str(job), self.last[job], self.now)
+
+    def _deliver_due(self) -> None:
+        due = [batch for at, batch in self._late if at <= self.now]
+        self._late = [(at, batch) for at, batch in self._late if at > self.now]
+        for batch in due:
+            self._deliver(batch, 3)
+
+    def _deliver(self, batch: list[dict[str, Any]], depth: int) -> None:
+        self.stored.dying = depth > 0
+        try:
+            for _ in range(self.dice.choice((1, 1, 2))):
+                self.counting.handle(batch)
+        except Dying:
+            half = len(batch) // 2
+            for part in (batch[:half], batch[half:]) if half else (batch,):
+                self._deliver(part, depth - 1)
+
+    @property
+    def counted(self) -> Accounts:
+        """What is stored."""
+        self.stored.dying = False
+        accounts, _ = self.stored.accounts("acme")
+        assert accounts is not None
+        return accounts
+
+
+def _refuse(what: object) -> None:
+    raise AssertionError(what)
 
 
 @given(seed=st.integers(0, 10_000))
-def test_however_batches_are_cut_and_repeated_and_calls_die_every_job_counts_once(seed: int):
-    dice = random.Random(seed)
-    changes, deliveries, batch = list(changes_of(dice)), Deliveries(dice), dice.randrange(1, 20)
-    for start in range(0, len(changes), batch):
-        deliveries.deliver(changes[start : start + batch])
-    last = Counter(change.after for change in changes)
-    last.subtract(change.before for change in changes)
-    del last[None]
-    assert +last == deliveries.account.present.counts.by_state()
+def test_however_batches_come_and_calls_die_every_job_counts_once(seed: int):
+    scene = Scene(seed)
+    scene.run()
+    states = Counter(state for state in scene.last.values() if state is not None)
+    assert states == scene.counted.jobs.present.counts.by_state()
+    waiting = sum(number for state, number in states.items() if state in NOT_RUNNING)
+    assert waiting == scene.counted.figures.present.waiting
 
 
-def _sum(counts: Iterable[StateCounts]) -> Use:
-    total = Use()
-    for each in counts:
-        total.add(Use(states=each))
-    return total
+def test_most_counts_read_a_few_minutes_only():
+    """An hour of batches every five seconds."""
+    scene = Scene(1)
+    stored, stream = scene.stored, Stream()
+    for batch in range(720):
+        scene.now = NOON + 5 * batch
+        scene.counting.handle([stream.write(f"j{batch}", State.PENDING, scene.now)])
+    assert {State.PENDING: 720} == scene.counted.jobs.present.counts.by_state()
+    whole = [minutes for minutes in stored.read if minutes > RESETTLE + 1]
+    assert len(whole) <= 6
+    print(f"minutes of a count, on average: {sum(stored.read) / len(stored.read):.1f}")
+    assert sum(stored.read) / len(stored.read) < 10
+
+
+def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
+    """Nobody delivers its batch again."""
+    scene = Scene(1)
+    stream = Stream()
+    late = stream.write("late", State.PENDING, NOON)
+    for minute in range(30):
+        scene.now = NOON + 60 * minute
+        scene.counting.handle([stream.write(f"j{minute}", State.PENDING, scene.now)])
+    change = read_record(late)
+    assert change is not None
+    ((place, counts),) = fold_states([change]).items()
+    scene.stored.put(*place, None, counts)
+    for minute in range(30, 30 + RESETTLE):
+        scene.now = NOON + 60 * minute
+        scene.counting.handle([stream.write(f"j{minute}", State.PENDING, scene.now)])
+    assert {State.PENDING: 31 + RESETTLE} == scene.counted.jobs.present.counts.by_state()
 
 
 def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[float]):

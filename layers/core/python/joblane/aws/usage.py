@@ -7,7 +7,7 @@ figures of a batch, and `c<sequence>` with its counts by state, which earlier ve
 
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.queue.state_counts import StateCounts
-from joblane.queue.usage import USE_TTL_S, Account, Accounts, Figures, Jobs, Use
+from joblane.queue.usage import USE_TTL_S, Account, Accounts, Figures, Jobs, Settled, Use
 
 ACCOUNT_TTL_S = 400 * 86_400
 """An account expires after this time without a change: longer than a job waits."""
@@ -82,6 +82,7 @@ class UsageStore(Store):
                 "closed": [jobs.closed_minute, jobs.closed.counts.encode()],
                 "present": [jobs.at_minute, jobs.present.counts.encode()],
                 "counted": accounts.counted_ms,
+                "settled": None if accounts.settled is None else _settled_row(accounts.settled),
             },
             "next": over + 1,
             "expires": figures.at_minute * 60 + ACCOUNT_TTL_S,
@@ -112,7 +113,10 @@ def _accounts(row: Row) -> Accounts:
     jobs = row.get("jobs")  # an earlier version stores none, and keeps those that are there
     if jobs is None:
         return Accounts(figures, Account(closed_minute, Jobs(), Jobs(), at_minute))
-    return Accounts(figures, _jobs(jobs), jobs.get("counted"))
+    settled = jobs.get("settled")
+    return Accounts(
+        figures, _jobs(jobs), jobs.get("counted"), None if settled is None else _settled(settled)
+    )
 
 
 def _jobs(row: Row) -> Account[Jobs]:
@@ -122,3 +126,16 @@ def _jobs(row: Row) -> Account[Jobs]:
 
 def _decoded(text: str) -> Jobs:
     return Jobs(StateCounts.decode(text))
+
+
+def _settled_row(settled: Settled) -> Row:
+    figures = settled.figures
+    return {
+        "minute": settled.minute,
+        "figures": [figures.waiting, figures.day, figures.output_bytes],
+        "jobs": settled.jobs.counts.encode(),
+    }
+
+
+def _settled(row: Row) -> Settled:
+    return Settled(row["minute"], Figures(*row["figures"]), _decoded(row["jobs"]))

@@ -6,7 +6,7 @@ however many jobs there were.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from joblane.deployment.limits import Limit, TenantLimits
@@ -16,9 +16,15 @@ from joblane.queue.state_counts import StateCounts
 OPEN_MINUTES: Final = 75
 """Minutes after which a minute is closed. The projector gives up changes after an hour."""
 
-USE_TTL_S: Final = (2 * OPEN_MINUTES + 30) * 60
+UNSETTLED: Final = 3
+"""Minutes after which hardly any batch has changes of a minute: it is settled."""
+
+RESETTLE: Final = UNSETTLED + 10
+"""Age in minutes of the last settled one above which all open minutes are read again."""
+
+USE_TTL_S: Final = (2 * OPEN_MINUTES + RESETTLE + 30) * 60
 """How long the counts of a minute are stored. They may be read until a count that comes up to
-OPEN_MINUTES after another one, which itself came OPEN_MINUTES after that minute."""
+OPEN_MINUTES after another one, which itself came OPEN_MINUTES and RESETTLE after that minute."""
 
 SOON_MS: Final = 10_000
 """When a figure of waiting jobs may have changed: counts are some 5 s late."""
@@ -156,6 +162,14 @@ class Account(Generic[ATotal]):
                 present = closed
         return type(self)(closed_minute, closed, present.none_below_zero(), now_minute)
 
+    def until(self, last: int, minutes: Mapping[int, Use]) -> ATotal:
+        """Add the minutes from the first open one to `last` to the closed ones, uncorrected."""
+        total = self.closed
+        for minute, use in sorted(minutes.items()):
+            if self.closed_minute < minute <= last:
+                total = total.plus(minute, use)
+        return total
+
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
@@ -173,6 +187,18 @@ class Jobs:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """The totals of all minutes up to one that hardly changes any more.
+
+    Most counts read the few minutes after it.
+    """
+
+    minute: int
+    figures: Figures
+    jobs: Jobs
+
+
+@dataclass(frozen=True, slots=True)
 class Accounts:
     """The accounts of a tenant.
 
@@ -184,6 +210,7 @@ class Accounts:
     jobs: Account[Jobs]
     counted_ms: int | None = None
     """When `jobs` was counted; None before it ever was."""
+    settled: Settled | None = None
 
     @classmethod
     def new(cls, now_minute: int) -> "Accounts":
@@ -192,17 +219,39 @@ class Accounts:
 
     def at(self, now_minute: int) -> "Accounts":
         """As `Account.at`, of each."""
-        return Accounts(self.figures.at(now_minute), self.jobs.at(now_minute), self.counted_ms)
+        figures, jobs = self.figures.at(now_minute), self.jobs.at(now_minute)
+        same = figures is self.figures and jobs is self.jobs
+        return Accounts(figures, jobs, self.counted_ms, self.settled if same else None)
 
-    @property
-    def first_open(self) -> int:
-        """The first minute that is not closed in both."""
-        return min(self.figures.closed_minute, self.jobs.closed_minute) + 1
+    def since(self, first: int, now_minute: int) -> int:
+        """Return the first minute to read after counts were written from the minute `first` on.
 
-    def counted(self, minutes: Mapping[int, Use], now_ms: int) -> "Accounts":
-        """Count the minutes from `first_open` on, at a time in Unix milliseconds."""
-        now = now_ms // 60_000
-        return Accounts(self.figures.counted(minutes, now), self.jobs.counted(minutes, now), now_ms)
+        That is the first one that is not settled, unless a settled one was written; and the first
+        one that is not closed whenever the settled ones have not been read for some minutes. So
+        counts of a call that died after it had written settled minutes are found as well.
+        """
+        settled = self.settled
+        if settled is None or first <= settled.minute or now_minute - settled.minute > RESETTLE:
+            return min(self.figures.closed_minute, self.jobs.closed_minute) + 1
+        return settled.minute + 1
+
+    def counted(self, minutes: Mapping[int, Use], since: int, now_ms: int) -> "Accounts":
+        """Count the minutes from `since` on, as it was returned, at a time in Unix milliseconds."""
+        now, settled = now_ms // 60_000, self.settled
+        if settled is not None and since == settled.minute + 1:
+            figures = replace(self.figures, present=_sum(settled.figures, minutes), at_minute=now)
+            jobs = replace(self.jobs, present=_sum(settled.jobs, minutes), at_minute=now)
+            return Accounts(figures, jobs, now_ms, settled)
+        figures, jobs = self.figures.counted(minutes, now), self.jobs.counted(minutes, now)
+        last = max(now - UNSETTLED, figures.closed_minute, jobs.closed_minute)
+        settled = Settled(last, figures.until(last, minutes), jobs.until(last, minutes))
+        return Accounts(figures, jobs, now_ms, settled)
+
+
+def _sum(settled: ATotal, minutes: Mapping[int, Use]) -> ATotal:
+    for minute, use in sorted(minutes.items()):
+        settled = settled.plus(minute, use)
+    return settled.none_below_zero()
 
 
 @dataclass(frozen=True, slots=True)

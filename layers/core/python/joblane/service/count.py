@@ -66,22 +66,35 @@ class Counting:
         places = {**uses, **states}
         for place in places:
             self.usage.put(*place, uses.get(place), states.get(place))
-        for tenant in sorted({tenant for tenant, _ in places}):
-            self._recount(tenant)
+        first: dict[str, int] = {}
+        for tenant, minute in places:
+            first[tenant] = min(minute, first.get(tenant, minute))
+        for tenant in sorted(first):
+            self._recount(tenant, first[tenant])
 
-    def _recount(self, tenant: str) -> None:
+    def _recount(self, tenant: str, first: int) -> None:
         """Count a tenant's figures from what is stored by minute, so any repetition is harmless.
 
-        Every batch does this after its own writes, so the last one to store has seen all of them.
+        Every batch does this after its own writes, from the minute `first` on, so the last one to
+        store has seen all of them. Whether the settled minutes are among those to read is decided
+        by the accounts that will be replaced:
+
+            projector A                  counters                   projector B
+                                                           <------  reads all minutes
+            put 12:01, late  ------->
+                                         settled: 12:07    <------  store over 3
+            reads accounts 4
+            reads all minutes: 12:01 is settled
         """
         for left in reversed(range(TRIES)):
             stored, version = self.usage.accounts(tenant)
             now_ms = int(self.clock() * 1000)
             now = now_ms // 60_000
             accounts = (stored or Accounts.new(now)).at(now)
-            minutes = self.usage.minutes(tenant, accounts.first_open)
+            since = accounts.since(first, now)
+            minutes = self.usage.minutes(tenant, since)
             try:
-                self.usage.store(tenant, accounts.counted(minutes, now_ms), version)
+                self.usage.store(tenant, accounts.counted(minutes, since, now_ms), version)
             except Recounted:
                 if not left:
                     raise
