@@ -84,13 +84,13 @@ function Entries({ route }) {
     ${rows.length > 0 && html`<${Table} caption="Entries of the audit trail" rows=${rows} id=${(/** @type {Entry} */ entry) => entry.id} columns=${[
       { name: 'When', cell: (/** @type {Entry} */ entry) => html`<${Time} at=${entry.at} full />` },
       { name: 'Who', cell: (/** @type {Entry} */ entry) => who(entry) },
-      { name: 'What', cell: (/** @type {Entry} */ entry) => html`${ACTIONS[entry.action] ?? entry.action}${entry.asked && html`<${Asked} asked=${entry.asked} />`}` },
+      { name: 'What', className: 'name', cell: (/** @type {Entry} */ entry) => ACTIONS[entry.action] ?? entry.action },
       { name: 'To what', cell: targets },
       { name: 'Outcome', cell: (/** @type {Entry} */ entry) => (entry.refused
-        ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused, ${entry.refused.status}</strong><div class="about">${entry.refused.detail}</div>`
+        ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused</strong>`
         : html`<span class="good"><span aria-hidden="true">✓</span> done</span>`) },
-      { name: 'Reason', className: 'wide', cell: (/** @type {Entry} */ entry) => entry.reason ?? html`<span class="none">–</span>` },
-      { name: 'Request', className: 'minor', cell: (/** @type {Entry} */ entry) => entry.request_id && html`<${Id} text=${entry.request_id} short=${8} /> <${Copy} text=${entry.request_id} what="the request id" />` },
+      { name: 'Reason and details', className: 'wide', cell: details },
+      { name: 'Request', className: 'minor', cell: (/** @type {Entry} */ entry) => entry.request_id && html`<span class="actions tight"><${Id} text=${entry.request_id} short=${8} /><${Copy} text=${entry.request_id} what="the request id" /></span>` },
     ]} />`}
     <${Pager} route=${route} next=${data.next} what="entries" />
   </section>`;
@@ -126,9 +126,11 @@ function target(kind, name) {
   return html`<span class="about">${kind === 'job_id' ? 'job' : kind.replaceAll('_', ' ')}</span> ${pages[kind] ? html`<a href=${pages[kind]}>${text}</a>` : text}`;
 }
 
-/** Other parameters of the request. @param {{ asked: Record<string, unknown> }} props */
-function Asked({ asked }) {
-  return html`<div class="about">${Object.entries(asked).map(([name, value]) => html`<div><code>${name}</code> ${typeof value === 'string' ? value : JSON.stringify(value)}</div>`)}</div>`;
+/** The reason, why it was refused, and the other parameters of the request. @param {Entry} entry */
+function details({ reason, refused, asked }) {
+  const given = Object.entries(asked ?? {}).map(([name, value]) => `${name}: ${value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)}`);
+  if (!reason && !refused && !given.length) return html`<span class="none">–</span>`;
+  return html`${reason && html`<div>${reason}</div>`}${refused && html`<div>${refused.status}: ${refused.detail}</div>`}${given.length > 0 && html`<div class="about">${given.join(', ')}</div>`}`;
 }
 
 /** A moment as a field of date and time shows it. @param {string | null} at @param {boolean} inUtc */

@@ -51,7 +51,7 @@ function Blocking({ route }) {
         { name: 'Last test', className: 'wide', cell: (/** @type {Condition} */ each) => html`<${Sentence} text=${each.reason || 'not tested yet'} /><div class="about">${each.tests === 1 ? '1 test' : `${each.tests} tests`} without a release</div>` },
         { name: 'Next test', cell: (/** @type {Condition} */ each) => (each.next_test_at ? html`<${Time} at=${each.next_test_at} />` : 'about to start') },
         { name: 'Gives up', className: 'minor', cell: (/** @type {Condition} */ each) => html`<${Time} at=${each.gives_up_at} /><div class="about">policy ${each.policy}</div>` },
-        ...(can('admin.mutate') ? [{ name: 'Actions', cell: (/** @type {Condition} */ each) => each.kind === 'app' && html`<div class="actions">
+        ...(can('admin.mutate') ? [{ name: 'Actions', cell: (/** @type {Condition} */ each) => each.kind === 'app' && html`<div class="actions tight">
           <button type="button" onClick=${() => declare(each.name, 'up', refresh)}>Declare up</button>
           <button type="button" onClick=${() => declare(each.name, 'down', refresh)}>Declare down</button></div>` }] : []),
       ]} />
