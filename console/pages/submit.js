@@ -23,9 +23,13 @@ export default function Page({ route }) {
   const from = route.query.get('from') ?? '';
   const type = route.query.get('type') ?? '';
   const { data, error, refresh } = usePoll((signal) => begin(from, type, signal), 0, [from, type]);
-  if (!can('jobs.submit')) return html`<${Head} title="New job" /><p>Your role may not submit jobs.</p>`;
-  if (!data) return html`<${Head} title="New job" />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
-  return html`<${Submit} key=${`${from} ${type}`} ...${data} />`;
+  const job = data?.from;
+  // One heading all the time: it has the focus.
+  return html`
+    <${Head} title="New job" about=${job && html`As <a href=${href(['jobs', job.id])}>${job.name ?? job.id}</a>, with changes`} />
+    ${!can('jobs.submit') ? html`<p>Your role may not submit jobs.</p>`
+      : data ? html`<${Submit} key=${`${from} ${type}`} first=${data.first} />`
+        : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
 }
 
 /**
@@ -47,8 +51,8 @@ async function begin(from, type, signal) {
   return { from: null, first: formOfType(type, view.params_schema) };
 }
 
-/** @param {{ from: Job | null, first: Form }} props */
-function Submit({ from, first }) {
+/** @param {{ first: Form }} props */
+function Submit({ first }) {
   const inUtc = useStore(utc);
   const [form, setForm] = useState(first);
   const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
@@ -87,7 +91,6 @@ function Submit({ from, first }) {
   /** @type {Editing} */
   const editing = { form, set, wrong };
   return html`
-    <${Head} title="New job" about=${from && html`As <a href=${href(['jobs', from.id])}>${from.name ?? from.id}</a>, with changes`} />
     <div ref=${top}>${refused && html`<${Failure} error=${refused} />`}</div>
     <form class="submit" onSubmit=${submit} novalidate>
       <div class="stack">
