@@ -11,6 +11,7 @@ test('colours become classes, and end where they are reset', () => {
   assert.deepEqual(looks('a \x1b[32mb\x1b[0m c'), [['a ', ''], ['b', 't-green'], [' c', '']]);
   assert.deepEqual(looks('\x1b[1;4;91mx'), [['x', 't-red t-bold t-underline']]);
   assert.deepEqual(looks('\x1b[31mr\x1b[39mn'), [['r', 't-red'], ['n', '']]);
+  assert.deepEqual(looks('\x1b[31mr\x1b[37mw'), [['r', 't-red'], ['w', '']]);
   assert.deepEqual(looks('\x1b[37mwhite\x1b[30mblack'), [['whiteblack', '']]);
   assert.deepEqual(looks('\x1b[41;33mx'), [['x', 't-back']]);
   assert.deepEqual(looks('\x1b[2mfaint\x1b[22m \x1b[3;9mx\x1b[m'), [['faint', 't-grey'], [' ', ''], ['x', 't-italic t-strike']]);
