@@ -23,6 +23,7 @@ from scripts.costs.usage import (
     REQUEUE_READ_UNITS,
     TOKENS,
     Agent,
+    counter_reads,
     projector_calls,
     traces,
 )
@@ -172,7 +173,7 @@ class Month:
         calls = projector_calls(jobs * JOB.changes, has.batch, has.window_s)
         yield from self._function("jobs", "projector", calls)
         yield Line("jobs", "write units of counters", calls * 3, prices.WRITE_UNIT)
-        yield Line("jobs", "read units of counters", calls * 2, prices.READ_UNIT)
+        yield Line("jobs", "read units of counters", counter_reads(calls), prices.READ_UNIT)
         callers = len(has.tables["submission"]) + len(has.tables["projector"])
         yield Line("jobs", "KMS requests of tables", callers * KEY_REQUESTS, prices.KMS_REQUEST)
         tokens = TOKENS * has.machines

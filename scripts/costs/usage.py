@@ -119,6 +119,18 @@ def projector_calls(changes: float, batch: int, window_s: float) -> float:
     return max(changes / batch, period / (window_s + period / changes))
 
 
+def counter_reads(calls: float) -> float:
+    """Read units of counters in a month of so many calls of the projector, spread evenly over it.
+
+    A call reads the accounts and the minutes since the settled one, which have an attribute of 55
+    bytes for each call (docs/decisions/1523), strongly consistent: a unit for every 4 KB.
+    """
+    minutes_read, item_bytes, batch_bytes, unit_bytes = 8, 40, 55, 4096
+    a_minute = calls / (SECONDS / 60)
+    read_bytes = minutes_read * (item_bytes * min(1, a_minute) + batch_bytes * a_minute)
+    return calls * (1 + max(1, math.ceil(read_bytes / unit_bytes)))
+
+
 def traces(calls: float) -> float:
     """Traces of a function's calls in a month, spread evenly over it; at most."""
     first = min(calls, TRACED_A_SECOND * SECONDS)

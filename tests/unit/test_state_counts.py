@@ -378,17 +378,17 @@ def test_however_batches_come_and_calls_die_every_job_counts_once(seed: int):
 
 
 def test_most_counts_read_a_few_minutes_only():
-    """An hour of batches every five seconds."""
+    """Three hours of batches every half minute: minutes are closed in between, and none twice."""
     scene = Scene(1)
     stored, stream = scene.stored, Stream()
-    for batch in range(720):
-        scene.now = NOON + 5 * batch
+    for batch in range(360):
+        scene.now = NOON + 30 * batch
         scene.counting.handle([stream.write(f"j{batch}", State.PENDING, scene.now)])
-    assert {State.PENDING: 720} == scene.counted.jobs.present.counts.by_state()
+    assert {State.PENDING: 360} == scene.counted.jobs.present.counts.by_state()
     whole = [minutes for minutes in stored.read if minutes > RESETTLE + 1]
-    assert len(whole) <= 6
+    assert len(whole) <= 18
     print(f"minutes of a count, on average: {sum(stored.read) / len(stored.read):.1f}")
-    assert sum(stored.read) / len(stored.read) < 10
+    assert sum(stored.read) / len(stored.read) < 12
 
 
 def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
