@@ -1,6 +1,6 @@
 /** One agent: what it is, what it runs, and how to take it out of service. */
 
-import { call, path } from '../api.js';
+import { ApiError, call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
 import { linksFor } from '../links.js';
 import { Badge, Empty, Facts, Failure, Figure, Head, Loading, Meter, Section, Table, Time } from '../parts.js';
@@ -23,15 +23,18 @@ export default function Page({ route }) {
     return html`<${Head} title=${`Agent ${name}`} />
       ${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
   }
+  // An agent that has stopped is no longer listed; what was read last stays on the page.
+  const left = error instanceof ApiError && error.status === 404;
   const labels = Object.entries(agent.labels);
   const facts = Object.entries(agent.facts).sort(([a], [b]) => (a < b ? -1 : 1));
   return html`
     <${Head} title=${`Agent ${name}`} about=${html`<${KindBadge} agent=${agent} /> last heartbeat <${Time} at=${agent.last_seen_at} />`}>
       ${links.map((link) => html`<a class="button" href=${link.url} rel="noopener noreferrer" target="_blank">${link.name}</a>`)}
-      <${Actions} agent=${agent} refresh=${refresh} />
+      ${!left && html`<${Actions} agent=${agent} refresh=${refresh} />`}
     <//>
     ${agent.trouble && html`<div class="notice bad" role="alert"><p><strong>In trouble:</strong> ${agent.trouble}</p></div>`}
-    ${agent.state !== 'ready' && html`<div class="notice warn"><p>${MEANING[agent.state]}</p></div>`}
+    ${left && html`<div class="notice" role="status"><p>The agent has stopped. The page shows it as it was.</p></div>`}
+    ${!left && agent.state !== 'ready' && html`<div class="notice warn"><p>${MEANING[agent.state]}</p></div>`}
     <div class="figures">
       <${Figure} name="Running" value=${agent.running} note=${html`<${Meter} value=${agent.running} most=${agent.threads} label="Slots in use" />`} />
       <${Figure} name="Slots" value=${agent.threads} note="jobs at once" />

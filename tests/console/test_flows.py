@@ -102,7 +102,10 @@ def test_drain_an_agent(as_role: Open, cloud: Cloud, platform: Api):
     page.get_by_role("main").get_by_role("link", name="spare").first.click()
     expect(tab.heading).to_have_text("Agent spare")
     page.get_by_role("button", name="Drain", exact=True).click()
-    confirm(page, "Drain agent spare?", "Drain", "a smaller one will do")
-    assert 0 == cloud.agents.pop("spare").wait(60)
-    assert not process.is_alive()
+    with tab.watch.expecting("status of 404"):  # once it has stopped, it is no agent any more
+        confirm(page, "Drain agent spare?", "Drain", "a smaller one will do")
+        assert 0 == cloud.agents.pop("spare").wait(60)
+        assert not process.is_alive()
+        expect(page.get_by_text("The agent has stopped")).to_be_visible()
+        expect(page.get_by_role("button", name="Drain", exact=True)).to_have_count(0)
     assert "a smaller one will do" == platform("GET", "/v1/audit")["entries"][0]["reason"]
