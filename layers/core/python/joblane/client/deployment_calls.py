@@ -36,6 +36,28 @@ class DeploymentCalls:
         return as_object((yield from get(_path(queue))), "a queue")
 
     @ApiCall
+    def summary(self) -> Call[dict[str, Any]]:
+        """Read what goes on: the caller, its jobs by state and limits, and agents of its queues.
+
+        `jobs` is counted some seconds late; None for the role platform.
+        """
+        return as_object((yield from get("/v1/summary")), "a summary")
+
+    @ApiCall
+    def queue_activity(self, queue: str, span: Literal["1h", "24h"] = "1h") -> Call[dict[str, Any]]:
+        """Read the activity of a queue as `points`: an hour by minutes, or a day by five minutes.
+
+        Raises `NotFoundError`.
+        """
+        path = f"{_path(queue)}/activity"
+        return as_object((yield from get(path, {"span": span})), "the activity of a queue")
+
+    @ApiCall
+    def fleets(self) -> Call[dict[str, Any]]:
+        """Read all fleets with the state of their Auto Scaling groups, for the role platform."""
+        return as_object((yield from get("/v1/fleets")), "a list of fleets")
+
+    @ApiCall
     def explain_queue(self, submission: Mapping[str, Any]) -> Call[dict[str, Any]]:
         """Say which queue would take a job, and of each queue why it would not.
 

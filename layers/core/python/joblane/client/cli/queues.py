@@ -1,19 +1,15 @@
 """The command `queues`: show queue statistics, explain a choice, pause, resume, set limits."""
 
-import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from joblane.client.answers import rows
-from joblane.client.cli import exit_codes, formats, queue_text, terminal
+from joblane.client.cli import exit_codes, formats, live, queue_text, terminal
 from joblane.client.cli.job_options import JobOptions, with_job_options
 from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
 from joblane.client.cli.tables import screen
-from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
@@ -50,7 +46,7 @@ def show(
         return client.queues() if queue is None else client.queue(queue)
 
     if watch:
-        _watch(fetch, as_json=json)
+        live.watch(fetch, _text, WATCH_EVERY_S, as_json=json)
     else:
         answer = fetch()
         terminal.show(answer, lambda: _text(answer), as_json=json)
@@ -60,44 +56,6 @@ def _text(answer: dict[str, Any]) -> str:
     if "lanes" in answer:
         return queue_text.queue_details(answer, datetime.now(UTC), screen())
     return queue_text.queues_table(rows(answer), screen())
-
-
-def _watch(fetch: Callable[[], dict[str, Any]], *, as_json: bool) -> None:
-    """Show each answer until interrupted; retryable errors are shown and retried."""
-    live = not as_json and screen().width is not None
-    view, show_text = _full_screen() if live else (nullcontext(), terminal.text)
-    last = ""
-    with view:
-        while True:
-            try:
-                answer = fetch()
-            except JoblaneError as error:
-                if not error.retryable:
-                    raise
-                if live:
-                    show_text(f"{last}\n\n{formats.printable(str(error))}")
-                else:
-                    terminal.note(str(error))
-            else:
-                if as_json:
-                    terminal.json_line(answer)
-                else:
-                    last = f"{datetime.now(UTC):%H:%M:%S} UTC\n\n{_text(answer)}"
-                    show_text(last)
-            time.sleep(WATCH_EVERY_S)
-
-
-def _full_screen() -> tuple[AbstractContextManager[object], Callable[[str], None]]:
-    """Make a full-screen view, and the function that updates it."""
-    from rich.console import Console  # noqa: PLC0415 - rich takes 60 ms; only the live view pays
-    from rich.text import Text  # noqa: PLC0415
-
-    view = Console(highlight=False).screen()
-
-    def draw(text: str) -> None:
-        view.update(Text.from_ansi(text, no_wrap=True, overflow="ellipsis"))
-
-    return view, draw
 
 
 @commands.command(
