@@ -55,6 +55,12 @@ export function Copy({ text, what }) {
 }
 
 /**
+ * The heading that had the focus last. When another component draws it anew, with the data that it
+ * waited for, the new one takes the focus. @type {HTMLElement | null}
+ */
+let lastHeading = null;
+
+/**
  * The head of a page: title, what belongs to it, and its actions.
  * @param {{ title: string, children?: Children, about?: Children }} props  `children` are the actions.
  */
@@ -64,15 +70,12 @@ export function Head({ title, children, about }) {
     document.title = `${title} · Joblane`;
   }, [title]);
   useEffect(() => {
-    const own = heading.current;
-    if (document.activeElement?.id === 'main') own?.focus({ preventScroll: true });
-    // If another heading takes its place, such as with the data, that one takes the focus from `main`.
-    return () => {
-      if (document.activeElement === own) document.getElementById('main')?.focus({ preventScroll: true });
-    };
+    const focused = document.activeElement;
+    const isLost = focused === document.body && lastHeading !== null && !lastHeading.isConnected;
+    if (focused?.id === 'main' || isLost) heading.current?.focus({ preventScroll: true });
   }, []);
   return html`<header class="head">
-    <div><h1 ref=${heading} tabindex="-1">${title}</h1>${about && html`<p class="about">${about}</p>`}</div>
+    <div><h1 ref=${heading} tabindex="-1" onFocus=${() => (lastHeading = heading.current)}>${title}</h1>${about && html`<p class="about">${about}</p>`}</div>
     <div class="actions">${children}</div>
   </header>`;
 }
