@@ -1,6 +1,7 @@
 """Groups, rosters and members in the table."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -11,6 +12,8 @@ from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import apply, plan
 from joblane.job.timeline import Step
+from joblane.queue.activity import Change
+from joblane.queue.state_counts import fold_states
 from joblane.target.group import Group, MemberOf, Stop, page_done, retried, roll
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
@@ -129,8 +132,24 @@ def test_the_counters_count_members_and_no_groups():
     change = read_record(record(row))
     assert change is not None
     assert ("acme", "submitted", 1) == (change.tenant, change.kind, change.waiting)
-    group = {**row, "state": {"S": "processing"}, "group": {"M": {}}}
-    assert read_record(record(group)) is None
+    assert not change.listed
+    parent = {**row, "tenant": row["of"], "state": {"S": "processing"}, "group": {"M": {}}}
+    change = read_record(record({name: parent[name] for name in parent if name != "of"}))
+    assert change is not None
+    assert (None, 0, True) == (change.kind, change.waiting, change.listed)
+
+
+def test_members_of_groups_count_only_while_they_run():
+    """No list shows them; the limit jobs_running holds for them as well."""
+    lives: tuple[State | None, ...] = (None, State.PENDING, State.ACTIVE, State.DEAD)
+    changes = [
+        Change("acme", "default", None, 1, 1, n, before=before, after=after, listed=listed)
+        for listed in (True, False)
+        for n, (before, after) in enumerate(pairwise(lives))
+    ]
+    for end, running, states in ((2, 2, {State.ACTIVE: 1}), (3, 0, {State.DEAD: 1})):
+        ((_, counts),) = fold_states(changes[:end] + changes[3 : 3 + end]).values()
+        assert (running, states) == (counts.running, counts.by_state())
 
 
 def test_a_member_is_moved_together_with_its_group_or_not_at_all(aws: Cloud):

@@ -39,6 +39,7 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         output_bytes=output_bytes,
         before=before,
         after=after,
+        listed="tenant" in (new or old),  # a member of a group has `of` in its place
     )
 
 

@@ -35,7 +35,7 @@ class JobCounts(View):
     counted_at: str
     """When they were counted: after the last change that is in them."""
     by_state: Mapping[State, int]
-    """Number of jobs in each state that has one."""
+    """Number of jobs in each state that has one. Members of groups do not count, as in lists."""
 
 
 class LimitView(View):

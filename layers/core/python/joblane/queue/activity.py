@@ -47,6 +47,8 @@ class Change:
     """The job's state until then; None for a new one."""
     after: State | None = None
     """Its state since; None if it was deleted."""
+    listed: bool = True
+    """False for a member of a group: lists leave it out."""
 
     @property
     def waiting(self) -> int:

@@ -29,12 +29,18 @@ LETTERS: Final[Mapping[State, str]] = {
 """The letter of each state in the table. Counts of every batch are stored for hours and read with
 every later one, so they are short; other versions read them, so a letter never changes."""
 
+MEMBERS_ACTIVE: Final = "m"
+"""The letter of members of groups that run: no list has them, and the limit jobs_running does."""
+
 _ENTRY = re.compile(r"([a-z])(-?[0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class StateCounts:
-    """Number of jobs in each state, or how some changes alter it."""
+    """Number of jobs in each state, or how some changes alter it.
+
+    Members of groups are left out, as lists leave them out, but for those that run.
+    """
 
     by_letter: Mapping[str, int] = field(default_factory=dict)
     """By the letter of the state; states of a later version have letters that LETTERS lacks."""
@@ -54,6 +60,11 @@ class StateCounts:
         """Return the number of jobs in each state that has one."""
         found = {state: self.by_letter.get(letter, 0) for state, letter in LETTERS.items()}
         return {state: number for state, number in found.items() if number > 0}
+
+    @property
+    def running(self) -> int:
+        """Number of jobs that run, with members of groups."""
+        return sum(self.by_letter.get(each, 0) for each in (LETTERS[State.ACTIVE], MEMBERS_ACTIVE))
 
     def encode(self) -> str:
         """Encode for the table: `p-3a3`."""
@@ -77,6 +88,16 @@ def fold_states(changes: Iterable[Change]) -> dict[tuple[str, int], tuple[int, S
             continue
         _, letters = found.setdefault((change.tenant, change.minute), (change.sequence, {}))
         for state, number in ((change.before, -1), (change.after, 1)):
-            if state is not None:
-                letters[LETTERS[state]] = letters.get(LETTERS[state], 0) + number
+            letter = _letter(state, listed=change.listed)
+            if letter is not None:
+                letters[letter] = letters.get(letter, 0) + number
     return {place: (sequence, StateCounts(letters)) for place, (sequence, letters) in found.items()}
+
+
+def _letter(state: State | None, *, listed: bool) -> str | None:
+    """What a job in a state counts as; None for nothing."""
+    if state is None:
+        return None
+    if not listed:
+        return MEMBERS_ACTIVE if state is State.ACTIVE else None
+    return LETTERS[state]

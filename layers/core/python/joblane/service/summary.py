@@ -21,7 +21,6 @@ from joblane.deployment.limits import LIMITS, Limit, Limits
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import State
 from joblane.queue.access import open_queues
 from joblane.queue.usage import Accounts
 
@@ -84,8 +83,7 @@ class Summaries:
             known["jobs_waiting"] = figures.waiting
             known["output_mb_per_day"] = figures.output_mb(now_ms)
             if accounts.counted_ms is not None:
-                by_state = accounts.jobs.present.counts.by_state()
-                known["jobs_running"] = by_state.get(State.ACTIVE, 0)
+                known["jobs_running"] = accounts.jobs.present.counts.running
         limits = self.limits.of(tenant)
         for limit in LIMITS:
             allowed: int = getattr(limits, limit)
