@@ -1,8 +1,13 @@
 """A page that nobody sees asks nothing; one without a connection says so and goes on by itself."""
 
-from playwright.sync_api import Page, expect
+from collections.abc import Iterator
 
-from tests.console.conftest import Open
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from scripts.local.cloud import Cloud
+from scripts.local.people import Person
+from tests.console.conftest import Tab, new_tab
 
 HIDE = """hidden => {
   Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
@@ -12,13 +17,21 @@ HIDE = """hidden => {
 MINUTE = "01:00"
 
 
+@pytest.fixture(name="tab", scope="module")
+def _tab(browser: Browser, cloud: Cloud, people: dict[str, Person]) -> Iterator[Tab]:
+    """A tab whose clock the tests advance; each leaves it visible and connected."""
+    tab = new_tab(browser, cloud, clocked=True)
+    tab.log_in(people["admin"])
+    yield tab
+    tab.page.context.close()
+
+
 def idle(page: Page) -> None:
     """Wait until no request is under way."""
     page.wait_for_load_state("networkidle")
 
 
-def test_a_hidden_page_asks_nothing_and_a_visible_one_goes_on(as_role: Open):
-    tab = as_role("admin", clocked=True)
+def test_a_hidden_page_asks_nothing_and_a_visible_one_goes_on(tab: Tab):
     page, watch = tab.page, tab.watch
     page.evaluate(HIDE, True)
     idle(page)
@@ -28,10 +41,10 @@ def test_a_hidden_page_asks_nothing_and_a_visible_one_goes_on(as_role: Open):
     assert [] == [path for path in watch.paths(before) if "/v1/" in path]
     with page.expect_response("**/v1/summary"):
         page.evaluate(HIDE, False)
+    watch.check()
 
 
-def test_a_lost_connection_is_shown_and_comes_back_by_itself(as_role: Open):
-    tab = as_role("admin", clocked=True)
+def test_a_lost_connection_is_shown_and_comes_back_by_itself(tab: Tab):
     page = tab.page
     notice = page.get_by_text("No connection to the API since")
     with tab.watch.expecting(r"net::ERR_INTERNET_DISCONNECTED"):
@@ -41,10 +54,11 @@ def test_a_lost_connection_is_shown_and_comes_back_by_itself(as_role: Open):
         expect(page.get_by_role("table").first).to_contain_text("default")
         page.context.set_offline(False)
         expect(notice).to_have_count(0)
+        tab.wait()
+    tab.watch.check()
 
 
-def test_an_api_that_fails_is_asked_less_often_and_is_back_without_a_reload(as_role: Open):
-    tab = as_role("admin", clocked=True)
+def test_an_api_that_fails_is_asked_less_often_and_is_back_without_a_reload(tab: Tab):
     page = tab.page
     idle(page)
     page.route("**/v1/**", lambda route: route.abort())
@@ -57,3 +71,5 @@ def test_an_api_that_fails_is_asked_less_often_and_is_back_without_a_reload(as_r
         page.unroute("**/v1/**")
         page.clock.run_for(MINUTE)
         expect(page.get_by_text("No connection to the API since")).to_have_count(0)
+        tab.wait()
+    tab.watch.check()
