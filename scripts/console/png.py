@@ -1,4 +1,4 @@
-"""Screenshots as small PNG files, with at most 256 colours."""
+"""Screenshots as small PNG files, with at most 96 colours."""
 
 import base64
 import struct
@@ -16,11 +16,11 @@ _INDEX = """async source => {
   const counts = new Map();
   for (const pixel of pixels) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
   const all = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
-  const palette = all.slice(0, 256);
+  const palette = all.slice(0, 96);
   const parts = pixel => [pixel & 255, pixel >> 8 & 255, pixel >> 16 & 255];
   const table = palette.map(parts);
   const indices = new Map(palette.map((pixel, index) => [pixel, index]));
-  for (const pixel of all.slice(256)) {
+  for (const pixel of all.slice(96)) {
     const [r, g, b] = parts(pixel);
     let best = 0, least = Infinity;
     table.forEach(([x, y, z], index) => {
@@ -32,7 +32,7 @@ _INDEX = """async source => {
   const data = Uint8Array.from(pixels, pixel => indices.get(pixel));
   return {width, height, palette: table.flat(), data: data.toBase64()};
 }"""
-"""Looks up each pixel in a palette of the 256 most frequent colours."""
+"""Looks up each pixel in a palette of the 96 most frequent colours."""
 
 
 def small_png(blank: Page, screenshot: bytes) -> bytes:

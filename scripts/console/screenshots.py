@@ -33,6 +33,8 @@ class Picture:
     scheme: Literal["light", "dark"] = "light"
     width: int = 1280
     height: int = 800
+    region: str = ""
+    """Name of the region that it begins with; empty for the top of the page."""
 
 
 PICTURES = (
@@ -43,7 +45,7 @@ PICTURES = (
     Picture("jobs-phone", "jobs", width=360, height=740),
     Picture("job-waits", "jobs/{waiting}"),
     Picture("job-attempts", "jobs/{attempts}"),
-    Picture("job-output-dark", "jobs/{completed}", scheme="dark"),
+    Picture("job-output-dark", "jobs/{completed}", scheme="dark", region="Output"),
     Picture("job-phone", "jobs/{active}", width=360, height=740),
     Picture("submit", "submit?from={completed}"),
     Picture("groups", "groups"),
@@ -97,7 +99,10 @@ def take(browser: Browser, cloud: Cloud, people: dict[AnyRole, Person], seeds: S
             page.set_viewport_size({"width": picture.width, "height": picture.height})
             page.emulate_media(color_scheme=picture.scheme)
             console.go(picture.route.format(**seeds.names()))
-            page.wait_for_load_state("networkidle")
+            if picture.region:
+                page.get_by_role("region", name=picture.region).evaluate(
+                    "region => region.closest('section').scrollIntoView()"
+                )
             data = small_png(blank, page.screenshot())
             if len(data) > MOST_BYTES:
                 raise RuntimeError(f"{picture.name}.png has {len(data)} bytes, over {MOST_BYTES}")
