@@ -38,7 +38,9 @@ def test_cancel_the_jobs_that_wait_for_a_key(as_role: Open, api: Api):
     page, main = tab.page, tab.page.get_by_role("main")
     page.get_by_label("Only this key").fill('console / "7"')
     page.get_by_role("button", name="Show", exact=True).click()
-    main.get_by_role("table", name="Keys of command").get_by_role("link").click()
+    keys = main.get_by_role("table", name="Keys of command").get_by_role("row")
+    expect(keys).to_have_count(2)  # the heading, and the one that was asked for
+    keys.get_by_role("link").click()
     expect(tab.heading).to_have_text('console / "7"')
     expect(main.get_by_role("table", name="Jobs that have a slot")).to_contain_text(holder)
     queue = main.get_by_role("table", name="Jobs that wait")
