@@ -32,6 +32,8 @@ class Tab(Console):
 def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     with running_cloud(tmp_path_factory.mktemp("console") / "run", longest_poll_s=1) as cloud:
         yield cloud
+        for name in list(cloud.agents):
+            cloud.kill_agent(name)  # they would wait for their jobs, which sleep for an hour
 
 
 @pytest.fixture(name="seeds", scope="session")
