@@ -20,6 +20,7 @@ const ACTIONS = {
   cordon: 'agent cordoned',
   declare: 'application declared',
   delete: 'job deleted',
+  'delete-jobs': 'jobs of a list deleted',
   dismiss: 'dead job dismissed',
   drain: 'agent drained',
   hide: 'job hidden',

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
     from joblane.job.head import Head
+    from joblane.service.delete_selected import SelectedDeletion
     from joblane.service.groups import Groups
     from joblane.service.selected_jobs import SelectedJobs
     from joblane.service.targets import Targets
@@ -126,13 +127,7 @@ def build(
     typed = cache(lambda: _typed(dynamodb, settings.types_table))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
-    admission = Admission(
-        settings.deployment,
-        router,
-        settings.retention,
-        settings.maxima,
-        typed,
-    )
+    admission = Admission(settings.deployment, router, settings.maxima, typed)
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     keyed = KeyAdmission(jobs, rules, partial(send_wake_up, lanes), settings.retention)
     usage = UsageStore(dynamodb, settings.counters_table)
@@ -180,7 +175,10 @@ def build(
     job_operation_routes(app, submitter, operations, deleter, groups)
     group_routes(app, groups, limits)
     selected_jobs_routes(
-        app, limits, lambda: _selected(search, operations, groups, reader.find, pool)
+        app,
+        limits,
+        lambda: _selected(search, operations, groups, reader.find, pool),
+        lambda: _selected_deletion(search, deleter, groups, reader.find, pool),
     )
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
@@ -210,6 +208,19 @@ def _selected(
     from joblane.service.selected_jobs import SelectedJobs  # noqa: PLC0415
 
     return SelectedJobs(search, operations, groups, find, pool=pool)
+
+
+def _selected_deletion(
+    search: JobSearch,
+    deleter: JobDeleter,
+    groups: "Callable[[], Groups]",
+    find: Callable[[str, str], "Head | None"],
+    pool: Callable[[int], Executor],
+) -> "SelectedDeletion":
+    # Few requests delete many jobs.
+    from joblane.service.delete_selected import SelectedDeletion  # noqa: PLC0415
+
+    return SelectedDeletion(search, deleter, groups, find, pool=pool)
 
 
 def _groups(

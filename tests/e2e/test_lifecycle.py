@@ -41,11 +41,10 @@ def test_a_job_waits_for_its_run_at_and_then_runs(http: Http):
     assert job["started_at"] >= job["run_at"][:19]
 
 
-def test_a_deadline_in_the_past_expires_the_job_at_once(http: Http):
-    job_id = submit(http, "true", deadline=moment(-1))
-    job = http("GET", f"/v1/jobs/{job_id}").json()
-    assert "expired" == job["state"]
-    assert "deadline" in job["reason"]
+def test_a_deadline_in_the_past_is_refused(http: Http):
+    answer = http("POST", "/v1/jobs", json={"command": ["true"], "deadline": moment(-1)})
+    assert 400 == answer.status_code
+    assert ["deadline"] == [entry["field"] for entry in answer.json()["errors"]]
 
 
 def test_a_scheduled_job_is_cancelled_at_once_and_only_once(http: Http):

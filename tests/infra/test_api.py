@@ -64,6 +64,7 @@ EXCEPTIONS = {
     "POST /v1/groups/{group}/cancel": (10, 20),
     "POST /v1/groups/{group}/retry": (10, 20),
     "POST /v1/jobs/cancel": (10, 20),
+    "POST /v1/jobs/delete": (10, 20),
     "POST /v1/jobs/retry": (10, 20),
     "GET /v1/fleets": (10, 20),
     "GET /v1/queues": (10, 20),

@@ -157,7 +157,7 @@ def test_a_wrong_key_is_named_by_its_field(
 
 def test_a_job_that_is_too_late_is_not_admitted(aws: Cloud, api: Api):
     late = {**job(), "deadline": "2020-01-01T00:00:00Z"}
-    assert "expired" == api("POST", "/v1/jobs", late)[1]["state"]
+    assert 400 == api("POST", "/v1/jobs", late)[0]
     assert 0 == stored(aws).version
 
 

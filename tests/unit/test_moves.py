@@ -146,12 +146,11 @@ def test_what_was_dealt_with_waits_for_its_deadline_or_for_nothing():
     assert rearmed(job(State.PENDING), 1).wake_at_ms is None
 
 
-def test_a_new_job_waits_for_its_time_in_its_lane_or_is_too_late():
+def test_a_new_job_waits_for_its_time_or_in_its_lane():
     at = {"run_at": rfc3339(5_000), "deadline": rfc3339(9_000)}
-    early, late, over = (submitted(JOB, "acme", submission(**at), n) for n in (1, 5_000, 9_000))
+    early, late = (submitted(JOB, "acme", submission(**at), n) for n in (1, 5_000))
     assert (State.SCHEDULED, 5_000, 5_000) == (early.state, early.next_at_ms, early.wake_at_ms)
     assert (State.PENDING, None, 9_000) == (late.state, late.next_at_ms, late.wake_at_ms)
-    assert (State.EXPIRED, None, None) == (over.state, over.next_at_ms, over.wake_at_ms)
 
 
 @dataclass

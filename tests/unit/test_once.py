@@ -9,6 +9,7 @@ import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
+from joblane.formats.times import rfc3339
 from joblane.job.idempotency import WINDOW_S
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
@@ -227,12 +228,28 @@ def test_a_job_that_is_resubmitted_is_linked_both_ways(aws: Cloud, api: Api):
     assert ("failed", new["id"]) == (old["state"], old["resubmitted_as"])
 
 
-def test_a_job_that_has_not_ended_or_is_too_late_is_not_resubmitted(api: Api):
+def test_a_job_that_has_not_ended_or_is_too_late_is_not_resubmitted(
+    aws: Cloud, api: Api, clock: Clock
+):
     job_id = api("POST", "/v1/jobs", JOB)[1]["id"]
     assert 409 == api("POST", f"/v1/jobs/{job_id}/resubmit")[0]
-    late = api("POST", "/v1/jobs", {**JOB, "deadline": "2020-01-01T00:00:00Z"})[1]
-    assert 409 == api("POST", f"/v1/jobs/{late['id']}/resubmit")[0]
+    soon = rfc3339(int(clock.now * 1000) + 60_000)
+    late = api("POST", "/v1/jobs", {**JOB, "deadline": soon})[1]
+    end(aws, late["id"])
+    clock.now += 60
+    status, problem = api("POST", f"/v1/jobs/{late['id']}/resubmit")
+    assert 409 == status
+    assert "deadline has passed" in problem["detail"]
     assert 2 == len(ids(api))
+
+
+def test_a_request_that_is_sent_again_after_its_deadline_answers_its_job(api: Api, clock: Clock):
+    job = {**JOB, "deadline": rfc3339(int(clock.now * 1000) + 60_000)}
+    first = api("POST", "/v1/jobs", job, headers=KEY)[1]["id"]
+    clock.now += 60
+    assert first == api("POST", "/v1/jobs", job, headers=KEY)[1]["id"]
+    assert 400 == api("POST", "/v1/jobs", job)[0]
+    assert [first] == ids(api)
 
 
 def test_a_resubmission_that_is_sent_again_makes_one_job(aws: Cloud, api: Api):

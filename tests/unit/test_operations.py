@@ -88,14 +88,19 @@ def test_a_start_in_the_past_is_now(aws: Cloud, api: Api):
     assert (1, 0) == waiting(aws)
 
 
-def test_a_deadline_in_the_past_has_expired_and_leaves_no_message(aws: Cloud, api: Api):
-    job = submit(api, deadline=at(-1))
-    assert "expired" == job["state"]
-    assert job["ended_at"]
-    assert (0, 0) == waiting(aws)
-    stored = aws.jobs.get(job["id"])
-    assert stored is not None
-    assert stored.expires_at is not None
+@pytest.mark.parametrize("later_s", [-1, 0])
+def test_a_deadline_in_the_past_is_refused_and_leaves_nothing(aws: Cloud, api: Api, later_s: int):
+    late = {"command": ["true"], "deadline": at(later_s)}
+    status, problem = api("POST", "/v1/jobs", late)
+    (wrong,) = problem["errors"]
+    assert (400, "deadline") == (status, wrong["field"])
+    assert wrong["problem"].startswith(f"must be in the future; it is {at(0)[:16]}")
+    in_time = {**late, "deadline": at(60)}
+    status, batch = api("POST", "/v1/jobs/batch", {"jobs": [late, in_time]})
+    assert [400, 202] == [entry["status"] for entry in batch["entries"]]
+    assert ["deadline"] == [entry["field"] for entry in batch["entries"][0]["errors"]]
+    assert (1, 0) == waiting(aws)
+    assert 1 == len(api("GET", "/v1/jobs")[1]["entries"])
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,15 @@ def test_all_that_match_are_cancelled_but_nothing_that_is_submitted_meanwhile(
     assert {"reason": "wrong input"} == sent[0].body
 
 
+def test_all_that_match_are_deleted(api: FakeApi, joblane: Joblane) -> None:
+    fill(api, 5)
+    sent = sweep(api, "delete", "deleted", pages=2)
+    ran = joblane("delete", "--state", "completed", "--yes", "--reason", "done with")
+    assert (0, b"deleted 4 of 6 jobs examined\n", "") == (ran.code, ran.stdout, ran.said)
+    assert {"state": "completed", "until": rfc3339(NEWEST_MS + 1)} == sent[0].query
+    assert {"reason": "done with"} == sent[1].body
+
+
 def test_jobs_that_cannot_be_changed_are_named(api: FakeApi, joblane: Joblane) -> None:
     fill(api, 1)
     refused = [{"id": "01J", "detail": "the job is not restartable"}]
@@ -76,13 +85,14 @@ def test_jobs_that_cannot_be_changed_are_named(api: FakeApi, joblane: Joblane) -
     [
         ("cancel", set(State) - ENDED),
         ("retry", {State.FAILED, State.DEAD, State.PARTIAL_FAILURE}),
+        ("delete", set(ENDED)),
     ],
 )
 def test_without_a_state_those_are_counted_that_can_be_changed(
     api: FakeApi, joblane: Joblane, verb: str, states: set[State]
 ) -> None:
     fill(api, 1)
-    sent = sweep(api, verb, "cancelled" if verb == "cancel" else "retried")
+    sent = sweep(api, verb, {"cancel": "cancelled", "retry": "retried"}.get(verb, "deleted"))
     joblane(verb, "--type", "sleep", "--yes")
     (counted,), (changed,) = counts(api), sent
     assert states == set(counted.query["state"].split(","))
@@ -159,7 +169,7 @@ def test_a_person_is_asked_with_the_number(
         (("01J", "--yes"), "give the id of a job or filters, not both"),
     ],
 )
-@pytest.mark.parametrize("verb", ["cancel", "retry"])
+@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
 def test_it_is_one_job_or_a_selection(
     api: FakeApi, joblane: Joblane, verb: str, args: tuple[str, ...], said: str
 ) -> None:
@@ -181,6 +191,9 @@ def test_the_sdk_goes_page_by_page(api: FakeApi, connect: Connect) -> None:
         assert [2, 2] == done
         assert {"state": "failed,dead", "groups": "true"} == sent[0].query
         assert {"reason": "fixed"} == sent[1].body
+        sent = sweep(api, "delete", "deleted")
+        assert 2 == next(iter(client.delete_jobs(state="failed", reason="old")))["deleted"]
+        assert [({"state": "failed"}, {"reason": "old"})] == [(r.query, r.body) for r in sent]
         sent = sweep(api, "cancel", "cancelled")
         assert 3 == next(iter(client.cancel_jobs(label="team=web")))["examined"]
         assert [{"label": "team=web"}] == [request.query for request in sent]

@@ -21,6 +21,7 @@ Action = Literal[
     "cordon",
     "declare",
     "delete",
+    "delete-jobs",
     "dismiss",
     "drain",
     "hide",

@@ -274,6 +274,17 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         """
         return sweep("/v1/jobs/retry", "a page of jobs", reason, _params(filters))
 
+    @ApiStream
+    def delete_jobs(
+        self, *, reason: str | None = None, **filters: Unpack[Filters]
+    ) -> Stream[dict[str, Any]]:
+        """Delete all jobs that the filters select, with their output.
+
+        As `cancel_jobs`, with the number `deleted`. Without `state`, those that have ended. A group
+        is deleted with its jobs and counts as one.
+        """
+        return sweep("/v1/jobs/delete", "a page of jobs", reason, _params(filters))
+
     @ApiCall
     def resubmit(
         self, job_id: str, *, idempotency_key: str | None = None, reason: str | None = None

@@ -15,7 +15,7 @@ from joblane.contract.queues import QueueChoice
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.route_kinds import change
 from joblane.contract.submissions import BatchAnswer, Cancelled, Submitted
-from joblane.contract.views import JobPage, JobsCancelled, JobsRetried, LogPage
+from joblane.contract.views import JobPage, JobsCancelled, JobsDeleted, JobsRetried, LogPage
 from joblane.job.spec import Batch, Submission
 
 _JOBS = "/v1/jobs"
@@ -96,6 +96,13 @@ JOB_ROUTES: Final = (
         "jobs.submit",
         "Retry the failed and dead jobs that filters select, a page at a time",
         JobsRetried,
+    ),
+    _of_selected(
+        "delete",
+        "delete-jobs",
+        "jobs.cancel",
+        "Delete the jobs that filters select, a page at a time",
+        JobsDeleted,
     ),
     Route("GET", _JOB, ("jobs.read",), "Show a job", Job),
     Route(

@@ -186,6 +186,13 @@ class JobsRetried(Sweep):
     """Jobs that were retried. Those of a group with `max_concurrency` start as there is room."""
 
 
+class JobsDeleted(Sweep):
+    """What one request of deleting the jobs that filters select did."""
+
+    deleted: int
+    """Jobs that were deleted; a group and its jobs count as one."""
+
+
 class Contract(View):
     """An OpenAPI document: this one."""
 

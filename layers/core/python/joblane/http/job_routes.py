@@ -28,6 +28,7 @@ from joblane.service.submit import Submitter
 if TYPE_CHECKING:  # most requests concern no group
     from collections.abc import Callable
 
+    from joblane.service.delete_selected import SelectedDeletion
     from joblane.service.groups import Groups
     from joblane.service.selected_jobs import SelectedJobs
 
@@ -144,9 +145,12 @@ def job_operation_routes(
 
 
 def selected_jobs_routes(
-    app: Application, limits: LimitCheck, selected: "Callable[[], SelectedJobs]"
+    app: Application,
+    limits: LimitCheck,
+    selected: "Callable[[], SelectedJobs]",
+    deletion: "Callable[[], SelectedDeletion]",
 ) -> None:
-    """Bind the routes that cancel and retry what filters select, a page at a time."""
+    """Bind the routes that cancel, retry and delete what filters select, a page at a time."""
 
     def query() -> tuple[SelectJobs, str | None]:
         found = app.parameters(SelectJobs)
@@ -173,6 +177,11 @@ def selected_jobs_routes(
         why = app.asked("retried", now_ms)
         result = selected().retry(app.tenant(), wanted, why, now_ms, after)
         return swept("retried", result, wanted)
+
+    @app.route("POST /v1/jobs/delete")
+    def delete() -> Response[str]:
+        wanted, after = query()
+        return swept("deleted", deletion().delete(app.tenant(), wanted, after), wanted)
 
 
 def _entry(answer: Submitted | Problem) -> dict[str, Any]:

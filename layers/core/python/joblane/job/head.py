@@ -210,7 +210,7 @@ def submitted(  # noqa: PLR0913 - what a submission consists of
     *,
     caller_trace: TraceContext | None = None,
 ) -> Head:
-    """Make the head of a newly accepted job: scheduled, pending, or expired by its deadline.
+    """Make the head of a newly accepted job: scheduled or pending.
 
     The trace context in the submission counts before `caller_trace`. It leaves the submission,
     which agents of earlier versions read and which is stored again when the job is resubmitted.
@@ -218,13 +218,9 @@ def submitted(  # noqa: PLR0913 - what a submission consists of
     caller_trace = parse_trace(spec.traceparent, spec.tracestate) or caller_trace
     spec = spec.model_copy(update={"traceparent": None, "tracestate": None})
     run_at_ms = None if spec.run_at is None else unix_ms(spec.run_at)
-    deadline_ms = None if spec.deadline is None else unix_ms(spec.deadline)
     next_at_ms: int | None = None
-    wake_at_ms = deadline_ms
-    if deadline_ms is not None and deadline_ms <= now_ms:
-        state, wake_at_ms = State.EXPIRED, None
-        reason = f"its deadline {spec.deadline} was not in the future"
-    elif run_at_ms is not None and run_at_ms > now_ms:
+    wake_at_ms = None if spec.deadline is None else unix_ms(spec.deadline)
+    if run_at_ms is not None and run_at_ms > now_ms:
         state, next_at_ms, wake_at_ms = State.SCHEDULED, run_at_ms, run_at_ms
         reason = f"waits for its run_at {spec.run_at}"
     else:

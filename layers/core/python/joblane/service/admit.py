@@ -10,7 +10,7 @@ from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Problem, wrong
 from joblane.contract.queues import QueueChoice
 from joblane.job.head import Head, submitted
-from joblane.job.retention import PAYLOAD_START_DAYS, Retention
+from joblane.job.retention import PAYLOAD_START_DAYS
 from joblane.job.secret_names import allowed, parse
 from joblane.job.spec import Submission, is_broadcast
 from joblane.job.trace import TraceContext
@@ -28,7 +28,6 @@ class Admission:
     deployment: str
     router: QueueRouter
     """Chooses the queue."""
-    retention: Retention
     maxima: Mapping[str, tuple[Maxima, ...]]
     """The most that a job of each queue may ask for, by fleet."""
     types: "Callable[[], TypedAdmission]"
@@ -68,9 +67,7 @@ class Admission:
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
             raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
-        if not head.ended:
-            return head
-        return replace(head, expires_at=self.retention.expires_at(head.state, now_ms))
+        return head
 
     def _typed(self, tenant: str, spec: Submission, now_ms: int, *, again: bool) -> "Typed | None":
         if spec.type is None:

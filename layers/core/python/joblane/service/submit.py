@@ -43,6 +43,7 @@ from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.contract.principal import Principal
 from joblane.contract.problems import Problem, parsed, wrong
 from joblane.formats.ids import block_of_ids, nth_id
+from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
 from joblane.job.lifecycle import State
@@ -113,6 +114,7 @@ class Submitter:
                 if isinstance(found, Problem):
                     raise found
                 return self._continued(found), True
+        _check_deadline(head, now_ms)
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
         if _is_group_now(head):
             return Submitted(self._broadcast(head, now_ms)), claim.repeated
@@ -288,9 +290,11 @@ class Submitter:
             spec = parsed(Submission, json.dumps(job))
             if is_broadcast(spec.target):
                 raise wrong("target", "must name one agent in a batch; submit a group by itself")
-            return self._admitted(by, spec, job_id, now_ms, trace)
+            head = self._admitted(by, spec, job_id, now_ms, trace)
+            _check_deadline(head, now_ms)
         except Problem as problem:
             return problem
+        return head
 
     def _within_limits(
         self, tenant: str, entries: Sequence[Head | Submitted | Problem]
@@ -366,6 +370,12 @@ class Submitter:
         reads it from the id.
         """
         return block_of_ids(now_ms, self.random_bits(80))
+
+
+def _check_deadline(head: Head, now_ms: int) -> None:
+    """Refuse a new job that would expire at once; not before a repeated request is answered."""
+    if head.deadline_ms is not None and head.deadline_ms <= now_ms:
+        raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
 
 
 def _is_group_now(head: Head) -> bool:

@@ -106,9 +106,22 @@ def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Js
 
 
 @commands.command()
-def delete(ctx: typer.Context, job_id: JobId, *, reason: Reason = None) -> None:
-    """Delete a job that is not running, and its output. Of a group, all its jobs as well."""
-    groups.delete(connect(ctx), job_id, reason)
+@with_fields(BulkOptions)
+def delete(
+    ctx: typer.Context, options: BulkOptions, *, reason: Reason = None, json: Json = False
+) -> None:
+    """Delete a job that is not running, or all jobs that filters select, and their output.
+
+    Of a group, all its jobs. With filters, of which all must match, jobs that have not ended are
+    left out unless --state names their state. The command counts the jobs and asks; jobs that are
+    submitted after that are not deleted. --json is for filters: one job is deleted silently.
+    """
+    job_id = options.one
+    client = connect(ctx)
+    if job_id is None:
+        change_selected(client, "delete", options, reason, as_json=json)
+    else:
+        groups.delete(client, job_id, reason)
 
 
 @commands.command()

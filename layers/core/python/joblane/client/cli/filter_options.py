@@ -1,26 +1,28 @@
-"""Options of `ls`, `cancel` and `retry` that select jobs, and changing all that are selected."""
+"""Options of `ls`, `cancel`, `retry` and `delete` that select jobs; changing what they select."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from joblane.client.cli import groups, terminal
 from joblane.client.cli.status_line import StatusLine
-from joblane.job.lifecycle import OPEN, RETRIABLE, State
+from joblane.job.lifecycle import ENDED, OPEN, RETRIABLE, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from joblane.client.clients import Client
     from joblane.client.job_calls import Filters
 
 COUNTED = 1000
 """Jobs at most that are counted before a question; it takes ten requests."""
 
-Verb = Literal["cancel", "retry"]
+Verb = Literal["cancel", "retry", "delete"]
 
-_DONE: dict[Verb, str] = {"cancel": "cancelled", "retry": "retried"}
+_DONE: dict[Verb, str] = {"cancel": "cancelled", "retry": "retried", "delete": "deleted"}
 
-_STATES: dict[Verb, frozenset[State]] = {"cancel": OPEN, "retry": RETRIABLE}
+_STATES: dict[Verb, frozenset[State]] = {"cancel": OPEN, "retry": RETRIABLE, "delete": ENDED}
 """Those of jobs that are changed if no option names states."""
 
 
@@ -152,8 +154,12 @@ def change_selected(
         terminal.note(f"nothing was {_DONE[verb]}")
         return
     filters["until"] = _just_after(found.newest)
-    call = client.cancel_jobs if verb == "cancel" else client.retry_jobs
-    groups.run_pages(call(reason=reason, **filters), _DONE[verb], as_json=as_json)
+    calls: dict[Verb, Callable[..., Iterator[dict[str, Any]]]] = {
+        "cancel": client.cancel_jobs,
+        "retry": client.retry_jobs,
+        "delete": client.delete_jobs,
+    }
+    groups.run_pages(calls[verb](reason=reason, **filters), _DONE[verb], as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
