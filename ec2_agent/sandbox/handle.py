@@ -41,6 +41,10 @@ class Sandbox:
             counters = (cgroup.cpu_seconds(leaf) if leaf else None) or 0.0, time.monotonic()
         self.counters = counters
         """The cgroup's CPU seconds and the monotonic time when the job began."""
+        self.work: int | None = None
+        """Descriptor (O_PATH) of the job's work directory, whose files stay until its last copy is
+        closed, also after the end. The holder closes it: `release` does not. None unless the job
+        was started with `keep_work`."""
         self._on_released = on_released
         self._stop_asked = False
         self._released = False

@@ -10,11 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from ec2_agent.sandbox import cgroup, launcher_process, leftovers, limits, plan, seccomp, uids, wire
+from ec2_agent.sandbox import (
+    cgroup,
+    launcher_process,
+    leftovers,
+    limits,
+    plan,
+    seccomp,
+    staging,
+    uids,
+    wire,
+)
 from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.sandbox.model import (
     EgressPolicy,
+    HostShort,
     Isolation,
     LauncherGone,
     Limits,
@@ -116,7 +127,7 @@ class Launcher:
                     os.close(fd)
             self._undo = undo.pop_all()
         self._bundles = bundles
-        self._pool_needs = self._needs(self._defaults, "none", "")
+        self._pool_needs = self._needs(self._defaults, "none", "", own_work=False)
         self._default_writes = self._writes(self._defaults)
         self._refill()
 
@@ -158,10 +169,11 @@ class Launcher:
         """Run the job; raise SandboxRefused, with nothing run, if it cannot be run as asked.
 
         `stdout` and `stderr` are descriptors the job writes to, `line` one that it finds as
-        descriptor 3; the caller closes its copies afterwards. stdin is /dev/null.
+        descriptor 3; the caller closes its copies of these and of those in `spec` afterwards, and
+        `Sandbox.work` once it has read it. Returns after the input files were placed.
         """
         env = {**ENVIRONMENT, **spec.env}
-        given = (stdout, stderr) if line is None else (stdout, stderr, line)
+        given = tuple(fd for fd in (spec.stdin, stdout, stderr, line) if fd is not None)
         if line is not None:
             env["JOBLANE_FD"] = "3"
         _check_texts(spec.argv, env)
@@ -170,9 +182,10 @@ class Launcher:
             settled = limits.merge(self._defaults, spec.limits)
             limits.check(settled, self._cgroup)
         self._check_network(spec.network)
-        run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s)
+        run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s, spec.stdin is not None)
         self._check_bundle(spec.bundle)
-        needs = self._needs(settled, spec.network, spec.bundle or "")
+        work = staging.order(spec)
+        needs = self._needs(settled, spec.network, spec.bundle or "", own_work=work is not None)
         with self._lock:
             if self._closed:
                 raise SandboxRefused("this launcher is closed")
@@ -190,6 +203,8 @@ class Launcher:
                 if ready and leaf and settled != self._defaults:
                     cgroup.apply(leaf, set(self._writes(settled)) - set(self._default_writes))
                 try:
+                    if work is not None:
+                        work.send(slot.sock)
                     if spec.network == "egress":
                         self._attach(slot, pidfd, undo)
                     wire.send_run(slot.sock, run, given)
@@ -202,14 +217,36 @@ class Launcher:
             sandbox = Sandbox(slot.sock, pidfd, leaf, functools.partial(self._release, slot.number))
             self._running[slot.number] = sandbox
         if not ready:
-            # The job may be running by now; this only reads whether it was started.
-            answer = wire.receive_answer(slot.sock)
-            if answer != wire.READY:
-                sandbox.release(killed=False)
-                raise launcher_process.refused(
-                    "the sandbox could not be made", answer, "its init process died"
-                )
+            self._await_start(slot.sock, sandbox, settled, keep_work=spec.keep_work)
         return sandbox
+
+    def _await_start(
+        self, sock: socket.socket, sandbox: Sandbox, settled: Limits, *, keep_work: bool
+    ) -> None:
+        """Read whether an ordered sandbox could be made; raises SandboxRefused.
+
+        The job may be running by now, but not when the init sent this message: it sends it before
+        it reads RUN, nobody else has its end of the socket, and messages arrive in the order in
+        which they were sent. So the descriptor that comes with it is not a job's.
+        """
+        answer, fds = wire.receive_raw(sock) if keep_work else (wire.receive_answer(sock), [])
+        if answer == wire.READY and len(fds) == int(keep_work):
+            sandbox.work = fds[0] if fds else None
+            return
+        for fd in fds:
+            os.close(fd)
+        sandbox.kill()
+        short_of_memory = sandbox.leaf is not None and cgroup.oom_killed(sandbox.leaf)
+        sandbox.release(killed=True)
+        if answer == wire.READY:  # the kernel drops descriptors above this process's limit
+            raise HostShort("this agent has no descriptors left")
+        died = "its init process died"
+        if short_of_memory:
+            died = (
+                f"it needs more than memory_mb ({settled.memory_mb} MiB), "
+                "of which input files without disk_mb are a part"
+            )
+        raise launcher_process.refused("the sandbox could not be made", answer, died)
 
     def _check_network(self, network: Network) -> None:
         if network == "host" and not self._allow_host_network:
@@ -231,11 +268,13 @@ class Launcher:
         if not bundle.isalnum() or not (self._bundles / bundle).is_dir():
             raise SandboxRefused(f"there is no bundle {bundle} on this host")
 
-    def _needs(self, settled: Limits, network: Network, bundle: str) -> launcher_process.Needs:
+    def _needs(
+        self, settled: Limits, network: Network, bundle: str, *, own_work: bool
+    ) -> launcher_process.Needs:
         # Without pids.max it is RLIMIT_NPROC that counts, in the slot's own user namespace and
         # with its init.
         nproc = 0 if self._cgroup or settled.pids is None else settled.pids + 1
-        return network, settled.tmp_mb or 0, nproc, bundle
+        return network, settled.tmp_mb or 0, nproc, bundle, own_work
 
     def _writes(self, settled: Limits) -> tuple[cgroup.Write, ...]:
         return cgroup.writes(settled, self._cgroup) if self._cgroup else ()

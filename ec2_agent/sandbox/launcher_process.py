@@ -11,8 +11,8 @@ from ec2_agent.sandbox.zygote_process import start_zygote
 
 _ENDING_MS = 100
 
-Needs = tuple[str, int, int, str]
-"""Network, tmp_mb, RLIMIT_NPROC and bundle of a slot (see slot.Needs)."""
+Needs = tuple[str, int, int, str, bool]
+"""Network, tmp_mb, RLIMIT_NPROC, bundle and own work directory of a slot (see slot.Needs)."""
 
 
 class Slot(NamedTuple):

@@ -82,6 +82,16 @@ class Spec:
     """Seconds between that SIGTERM and the kill."""
     bundle: str | None = None
     """Name of a directory of the launcher's bundles, which the job has at /opt/joblane/type."""
+    stdin: int | None = None
+    """Descriptor that the job reads as its standard input, opened for reading only and for this
+    job alone, since its position is shared; None: /dev/null. A job that opens /dev/stdin needs the
+    file's own mode to let it read."""
+    stage: int | None = None
+    """Descriptor of a directory with the job's input files and their `plan`: see staging.py."""
+    disk: int | None = None
+    """Descriptor of a detached mount for /work, empty, in place of the part of /tmp in memory."""
+    keep_work: bool = False
+    """Whether the holder gets /work, for reading it after the end: `Sandbox.work`."""
 
 
 @dataclass(frozen=True, slots=True)

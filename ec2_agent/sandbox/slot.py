@@ -17,7 +17,7 @@ import socket
 import struct
 import time
 
-from ec2_agent.sandbox import kernel, netlink, overlay, wire
+from ec2_agent.sandbox import kernel, netlink, overlay, wire, work
 
 SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
 """The descriptors of the launcher process and of every slot; all others are closed here."""
@@ -45,14 +45,15 @@ if TYPE_CHECKING:
 class Needs:
     """Properties of a slot that are fixed when it is made; sent as a tuple."""
 
-    __slots__ = ("bundle", "network", "nproc", "pooled", "tmp_mb")
+    __slots__ = ("bundle", "network", "nproc", "own_work", "pooled", "tmp_mb")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - as on the wire
         self,
         network: str,
         tmp_mb: int,
         nproc: int,
         bundle: str,
+        own_work: bool,  # noqa: FBT001 - as on the wire
         pooled: bool,  # noqa: FBT001 - as on the wire
     ) -> None:
         self.network = network
@@ -61,6 +62,8 @@ class Needs:
         """RLIMIT_NPROC, including the slot's init; 0 leaves the limit unchanged."""
         self.bundle = bundle
         """Name of the bundle that the job has at `overlay.BUNDLE`; empty: none."""
+        self.own_work = own_work
+        """Whether a WORK message describes the work directory."""
         self.pooled = pooled
         """Made in advance for the pool: it runs a self-test, because no job is waiting for it."""
 
@@ -97,7 +100,9 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
             _yield_to_others(os.SCHED_BATCH)
         else:
             _announce(sock)  # first: the agent sends the job while the rest is done
-        _build(template, needs, uid)
+        asked = work.receive(sock) if needs.own_work else None
+        _build(template, needs, uid, asked.disk if asked else -1)
+        kept = work.prepare(asked, uid if template.own_uids else -1, needs.tmp_mb) if asked else ()
         if needs.network == "egress":
             _join_link(sock)
         _give_up_everything(template, needs, uid)
@@ -106,7 +111,9 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
             _yield_to_others(os.SCHED_OTHER)
             _announce(sock)
         else:
-            sock.send(wire.READY)
+            wire.send_raw(sock, wire.READY, kept)
+            for fd in kept:
+                os.close(fd)
     except OSError as refused:
         sock.send(wire.REFUSED + wire.ERRNO.pack(0) + str(refused).encode())
         return
@@ -138,8 +145,11 @@ def _take_descriptors(slot_socket: int) -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, SOCKET)
 
 
-def _build(template: Template, needs: Needs, uid: int) -> None:
-    """Make the private part of the root and the network, before privileges are dropped."""
+def _build(template: Template, needs: Needs, uid: int, disk: int) -> None:
+    """Make the private part of the root and the network, before privileges are dropped.
+
+    `disk` is a detached mount for /work, or -1.
+    """
     os.setsid()  # kill(0) of a job without this would reach the launcher's process group
     kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
     if template.overlays:
@@ -153,11 +163,16 @@ def _build(template: Template, needs: Needs, uid: int) -> None:
     kernel.mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, f"size={needs.tmp_mb}m,nr_inodes={inodes}")
     for name, target in (("work", "/work"), ("shm", "/dev/shm"), ("tmp", "/tmp")):
         inner = "/tmp/" + name
-        os.mkdir(inner)
+        if name == "work" and disk >= 0:
+            inner = target
+            work.attach(disk)
+        else:
+            os.mkdir(inner)
         os.chmod(inner, 0o700 if name == "work" else 0o1777)
         if template.own_uids:
             os.chown(inner, uid, uid)
-        kernel.mount(inner, target, "", kernel.MS_BIND)
+        if inner != target:
+            kernel.mount(inner, target, "", kernel.MS_BIND)
     if needs.network != "host":
         _loopback_up()
 
@@ -245,7 +260,7 @@ def _self_test() -> None:
 def _try_run(program: str) -> int:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with near, far:
-        wire.send(far, (wire.RUN, (program,), {}, 60.0, 0.0), (0, 0, 0))
+        wire.send(far, (wire.RUN, (program,), {}, 60.0, 0.0, False), (0, 0, 0))
         _run_one(near)
         answer = far.recv(wire.PACKET)
     status: int = wire.ENDING.unpack(answer[1 : 1 + wire.ENDING.size])[0]
@@ -279,13 +294,13 @@ class _Job:
 
     def run(self, message: "tuple[Any, ...]", fds: list[int]) -> bytes:
         """Run the job to its end and return the ENDED message."""
-        _, argv, env, timeout_s, self._grace_s = message
+        _, argv, env, timeout_s, self._grace_s, has_stdin = message
         error = b""
         began = time.monotonic()
         if timeout_s is not None:
             self._deadline = began + timeout_s
         try:
-            self._spawn(argv, env, fds)
+            self._spawn(argv, env, fds, 0 if has_stdin else 1)
         except OSError as failed:
             missing = failed.errno in (errno.ENOENT, errno.ENOTDIR)
             self._status = (_NOT_FOUND if missing else _CANNOT_RUN) << 8
@@ -299,10 +314,14 @@ class _Job:
         wall_s = time.monotonic() - began
         return wire.ENDED + wire.ENDING.pack(self._status, *flags, self._cpu_s, wall_s) + error
 
-    def _spawn(self, argv: tuple[str, ...], env: dict[str, str], fds: list[int]) -> None:
+    def _spawn(
+        self, argv: tuple[str, ...], env: dict[str, str], fds: list[int], first: int
+    ) -> None:
+        """Start the job's process, with these as its descriptors `first` and those after it."""
         os.environ["PATH"] = env.get("PATH", "")  # posix_spawnp searches the caller's
-        # stdout, stderr, and perhaps the job's line, in place of this process's own socket.
-        given = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds, 1)]
+        # Perhaps stdin, then stdout, stderr, and perhaps the job's line, in place of this process's
+        # own socket. None of them was received as a number below that.
+        given = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds, first)]
         self._main = os.posix_spawnp(
             argv[0],
             argv,

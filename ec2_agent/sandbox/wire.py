@@ -6,11 +6,14 @@ send other data to the agent.
 
     agent -> launcher   (MAKE, slot, needs) + the slot's socket | (RELEASE, slot) | (CLOSE,)
     launcher -> agent   b"R" when it has started | b"F" + ERRNO + reason, on the slot's socket too
-    agent -> slot       (LINK, address, gateway), before RUN, for network egress
-                        | (RUN, argv, env, timeout_s, grace_s) + stdout, stderr, [line]
+    agent -> slot       (WORK, has_disk, has_stage, keep) + [disk], [stage, plan], before LINK
+                        | (LINK, address, gateway), before RUN, for network egress
+                        | (RUN, argv, env, timeout_s, grace_s, has_stdin) + [stdin], stdout,
+                          stderr, [line]
                         | (BIG,) + the RUN tuple in a memfd, then as RUN | (STOP, grace_s)
     slot -> agent       b"M" + its pidfd | b"F" + ERRNO + reason; then, if it was ordered for a
-                        job, b"R" or b"F"; at the end of the job b"E" + ENDING + error text
+                        job, b"R" (+ its work directory, if it is to be kept) or b"F"; at the end
+                        of the job b"E" + ENDING + error text
 """
 
 import marshal
@@ -19,7 +22,7 @@ import socket
 import struct
 
 MAKE, RELEASE, CLOSE = "make", "release", "close"
-LINK, RUN, BIG, STOP = "link", "run", "big", "stop"
+WORK, LINK, RUN, BIG, STOP = "work", "link", "run", "big", "stop"
 MADE, READY, REFUSED, ENDED = b"M", b"R", b"F", b"E"
 
 ERRNO = struct.Struct("=i")
@@ -59,8 +62,8 @@ def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     flags |= socket.MSG_CMSG_CLOEXEC
     try:
         body, ancillary, _, _ = sock.recvmsg(PACKET, _ANCILLARY, flags)
-    except ConnectionResetError:  # the peer was killed before it read the last message
-        return b"", []
+    except ConnectionResetError:  # see receive_answer
+        body, ancillary, _, _ = sock.recvmsg(PACKET, _ANCILLARY, flags)
     fds: list[int] = []
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -69,11 +72,15 @@ def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
 
 
 def receive_answer(sock: socket.socket, flags: int = 0) -> bytes:
-    """Return one message of a slot; the kernel drops any descriptors."""
+    """Return one message of a slot; the kernel drops any descriptors.
+
+    A peer that ended before it read its last message is an error, which the kernel reports once
+    and before the messages that the peer had sent.
+    """
     try:
         return sock.recv(PACKET, flags)
     except ConnectionResetError:
-        return b""
+        return sock.recv(PACKET, flags)
 
 
 def receive(sock: socket.socket, flags: int = 0) -> "tuple[tuple[Any, ...], list[int]]":
@@ -88,18 +95,24 @@ def send_run(sock: socket.socket, run: "tuple[Any, ...]", fds: tuple[int, ...]) 
     if len(body) <= PACKET:
         send_raw(sock, body, fds)
         return
-    memory = os.memfd_create("run")
+    memory = in_memory(body)
     try:
-        view = memoryview(body)
-        while view:
-            view = view[os.write(memory, view) :]
         send(sock, (BIG,), (memory, *fds))
     finally:
         os.close(memory)
 
 
+def in_memory(body: bytes) -> int:
+    """Return a new memfd with this content."""
+    memory = os.memfd_create("message")
+    view = memoryview(body)
+    while view:
+        view = view[os.write(memory, view) :]
+    return memory
+
+
 def read_big(memory: int) -> "tuple[Any, ...]":
-    """Read a RUN message from a memfd, and close it."""
+    """Read a tuple of the trusted side from a memfd, and close it."""
     os.lseek(memory, 0, os.SEEK_SET)
     with os.fdopen(memory, "rb") as file:
         message: tuple[Any, ...] = marshal.loads(file.read())  # noqa: S302 - trusted side

@@ -25,6 +25,7 @@ SIDE_BY_SIDE = (
         "tests/sandbox/test_own_inodes.py",
         "tests/sandbox/test_output.py",
         "tests/sandbox/test_soak.py",
+        "tests/sandbox/test_work.py",
     ),
 )
 """Two lists that take both cores."""

@@ -19,6 +19,7 @@ from ec2_agent.sandbox.launcher import DEFAULTS, Launcher
 from ec2_agent.sandbox.model import Limits, SandboxRefused, Spec
 from ec2_agent.sandbox.probe import probe
 from tests.sandbox.running import TidyLauncher, python, room, run, shell, wait_until_ready
+from tests.sandbox.staged import Stage
 
 pytestmark = pytest.mark.skipif(
     probe().isolation != "full", reason="needs cgroup v2; test_machine.py brings one"
@@ -191,6 +192,19 @@ def test_files_in_tmp_count_as_memory(launcher: Launcher) -> None:
     ran = shell(launcher, "head -c 100000000 /dev/zero >/tmp/x", limits=Limits(tmp_mb=40))
     assert b"No space left" in ran.err
     assert not ran.ending.oom_killed
+
+
+def test_input_files_count_as_memory(launcher: Launcher, tmp_path: Path) -> None:
+    """They are copied within the job's cgroup, and in memory they stay there."""
+    staged = Stage(tmp_path)
+    staged.add("big", bytes(100 << 20))
+    with staged.opened() as stage:
+        with pytest.raises(SandboxRefused, match=r"memory_mb \(48 MiB\)"):
+            shell(launcher, "true", stage=stage, limits=Limits(memory_mb=48, tmp_mb=200))
+        ran = shell(launcher, "true", stage=stage, limits=Limits(memory_mb=256))
+    assert (ran.ending.usage.peak_memory_bytes or 0) > 100 << 20
+    while len([entry for entry in room(launcher).iterdir() if entry.is_dir()]) > 2:
+        time.sleep(0.02)  # the pool's two; pytest's time limit ends what never comes
 
 
 def test_half_a_core_is_half_a_core(launcher: Launcher) -> None:
