@@ -1,0 +1,142 @@
+"""Lambda on the local AWS: how many workers start at once, and the layers that they share."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from scripts.local.emulator import MiniStack, bind, start_ministack
+
+AT_ONCE = 2
+"""WORKER_STARTS_AT_ONCE of scripts/local/launcher.py, which imports from another environment."""
+CALLS = 6
+
+SLOW = """
+import os, pathlib, time
+began = time.monotonic()
+time.sleep(0.5)
+ready = time.monotonic()
+def handler(event, context):
+    return [os.getpid(), began, ready]
+"""
+NESTED = """
+import json, boto3
+def handler(event, context):
+    if event == 0:
+        return 0
+    answer = boto3.client("lambda").invoke(
+        FunctionName=context.function_name, Payload=json.dumps(event - 1))
+    return 1 + json.load(answer["Payload"])
+"""
+BROKEN = "raise RuntimeError('not today')"
+LAYERED = """
+import os, shared
+def handler(event, context):
+    return [os.getpid(), os.path.realpath(shared.__file__)]
+"""
+
+Invoke = Callable[..., Any]
+Create = Callable[..., Invoke]
+
+
+def zipped(files: Mapping[str, str]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text)  # of 1980: same content, same bytes
+    return made.getvalue()
+
+
+@pytest.fixture(name="ministack", scope="module")
+def _ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniStack]:
+    with bind() as server:
+        ministack = start_ministack(tmp_path_factory.mktemp("lambda"), server)
+    yield ministack
+    ministack.stop()
+
+
+@pytest.fixture(name="create")
+def _create(ministack: MiniStack) -> Create:
+    """Create a function; returns what calls it and returns its answer."""
+    patient = Config(read_timeout=60, retries={"total_max_attempts": 1}, max_pool_connections=CALLS)
+    client = boto3.client("lambda", config=patient, **ministack.root())
+    iam = boto3.client("iam", **ministack.root())
+
+    def create(name: str, code: str, layer: str | None = None) -> Invoke:
+        trust = {"Version": "2012-10-17", "Statement": []}
+        policy = {"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": "*"}
+        role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
+        iam.put_role_policy(
+            RoleName=name,
+            PolicyName=name,
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [policy]}),
+        )
+        layers = []
+        if layer is not None:
+            content = zipped({"python/shared.py": layer})
+            published = client.publish_layer_version(LayerName=name, Content={"ZipFile": content})
+            layers.append(published["LayerVersionArn"])
+        client.create_function(
+            FunctionName=name,
+            Role=role["Role"]["Arn"],
+            Runtime="python3.11",
+            Handler="code.handler",
+            Timeout=60,
+            Code={"ZipFile": zipped({"code.py": code})},
+            Layers=layers,
+        )
+
+        def invoke(event: object = None) -> Any:
+            answer = client.invoke(FunctionName=name, Payload=json.dumps(event))
+            return json.load(answer["Payload"])
+
+        return invoke
+
+    return create
+
+
+def at_once(invoke: Invoke) -> list[Any]:
+    with ThreadPoolExecutor(CALLS) as pool:
+        return list(pool.map(lambda _: invoke(), range(CALLS)))
+
+
+def test_few_workers_start_at_once_and_are_used_again(create: Create):
+    """Over all functions; each start takes so long that without the limit all would overlap."""
+    one, two = create("one", SLOW), create("two", SLOW)
+    with ThreadPoolExecutor(2) as pool:
+        answers = [answer for each in pool.map(at_once, (one, two)) for answer in each]
+    workers = {pid: (began, ready) for pid, began, ready in answers}
+    most = max(
+        sum(began <= moment < ready for began, ready in workers.values())
+        for moment, _ in workers.values()
+    )
+    assert most <= AT_ONCE
+    assert len(workers) < len(answers)
+
+
+def test_a_function_that_calls_itself_does_not_wait_for_itself(create: Create):
+    """Deeper than the starts at once: a worker that runs does not count as starting."""
+    assert AT_ONCE + 1 == create("nested", NESTED)(AT_ONCE + 1)
+
+
+def test_a_start_that_fails_is_reported_and_lets_others_start(create: Create):
+    broken = create("broken", BROKEN)
+    for _ in range(AT_ONCE + 1):
+        assert "not today" in broken()["errorMessage"]
+    assert 0 == create("sound", NESTED)(0)
+
+
+def test_workers_share_the_layers_and_have_the_newest(create: Create):
+    answers = at_once(create("layered", LAYERED, "first = 1"))
+    again = create("layered-again", LAYERED, "first = 1")()
+    other = create("layered-other", LAYERED, "other = 1")()
+    ((path,),) = ({path for _, path in [*answers, again]},)
+    assert "first = 1" == Path(path).read_text(encoding="utf-8")
+    assert "other = 1" == Path(other[1]).read_text(encoding="utf-8")
