@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -58,6 +59,61 @@ def test_every_field_of_a_request_says_what_it_takes():
 
     schemas = document()["components"]["schemas"]
     assert {} == {name: vague(schema) for name, schema in schemas.items() if vague(schema)}
+
+
+VOCABULARIES = """
+$anchor $comment $defs $dynamicAnchor $dynamicRef $id $ref $schema $vocabulary
+additionalProperties allOf anyOf const contains contentEncoding contentMediaType contentSchema
+default dependentRequired dependentSchemas deprecated description else enum examples
+exclusiveMaximum exclusiveMinimum format if items maxContains maxItems maxLength maxProperties
+maximum minContains minItems minLength minProperties minimum multipleOf not oneOf pattern
+patternProperties prefixItems properties propertyNames readOnly required then title type
+unevaluatedItems unevaluatedProperties uniqueItems writeOnly discriminator
+"""
+"""Keywords of JSON Schema 2020-12, and `discriminator` of OpenAPI 3.1; others are ignored."""
+
+BY_NAME = frozenset({"$defs", "dependentSchemas", "patternProperties", "properties"})
+"""Keywords whose values have schemas by name."""
+
+LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+
+ONE = frozenset({"additionalProperties", "contains", "items", "not", "propertyNames"})
+
+
+def unknown_keywords(schema: Any, place: str) -> Iterator[str]:
+    """Places of keywords that JSON Schema does not have."""
+    if isinstance(schema, bool):
+        return
+    for word, value in schema.items():
+        where = f"{place}.{word}"
+        if word not in VOCABULARIES.split():
+            yield where
+        below = value.items() if word in BY_NAME else enumerate(value) if word in LISTED else []
+        for name, each in [*below, *([("", value)] if word in ONE else [])]:
+            yield from unknown_keywords(each, f"{where}.{name}")
+
+
+def schemas(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Every schema of the document that is in no other."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name == "schema":
+                yield place, member
+            elif (place, name) == ("components", "schemas"):
+                yield from ((each, schema) for each, schema in member.items())
+            elif name not in {"example", "examples"}:
+                yield from schemas(member, f"{place}.{name}".strip("."))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield from schemas(member, f"{place}.{index}")
+
+
+def test_schemas_have_the_keywords_of_json_schema_and_no_others():
+    found = dict(schemas(document(), ""))
+    assert len(found) > 200  # the walk found them
+    assert [] == [each for place, s in found.items() for each in unknown_keywords(s, place)]
+    limit = next(s for s in found.values() if s.get("default") == 10)
+    assert (1, 100) == (limit["minimum"], limit["maximum"])
 
 
 def test_a_wrong_answer_would_be_noticed():

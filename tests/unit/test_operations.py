@@ -11,6 +11,7 @@ import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.deployment.names import inbox_name
+from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
@@ -66,7 +67,8 @@ def claim(aws: Cloud, job_id: str) -> Head:
 def end(aws: Cloud, head: Head, state: State, outcome: Outcome = Outcome.FAILED) -> None:
     now_ms = int(time.time() * 1000)
     step = Step(state, now_ms, head.attempt, "as the test wants")
-    aws.jobs.settle(head, step, AttemptFacts(outcome, expires_at=now_ms // 1000 + 3600))
+    facts = AttemptFacts(outcome, exit_code=3, usage_json="{}", expires_at=now_ms // 1000 + 3600)
+    aws.jobs.settle(head, step, facts)
 
 
 # --- time
@@ -128,6 +130,7 @@ def test_what_is_wrong_is_named(api: Api, fields: dict[str, object], wrong: str)
         ({}, "command"),
         ({"type": "sleep"}, "params"),
         ({"type": "nap", "params": {"ms": 1}}, "type"),
+        ({"type": "nap"}, "type"),
         ({"type": "sleep", "params": {"ms": -1}}, "params.ms"),
         ({"type": "sleep", "params": {"ms": 1, "depth": 2}}, "params.depth"),
     ],
@@ -217,22 +220,33 @@ def test_a_waiting_job_is_cancelled_at_once(aws: Cloud, api: Api, fields: dict[s
     job_id = submit(api, **fields)["id"]
     status, job = api("POST", f"/v1/jobs/{job_id}/cancel")
     assert (202, "cancelled") == (status, job["state"])
+    assert "cancelled before it ran" == job["note"]
     assert "machine ci at 20" in job["reason"]
     stored = aws.jobs.get(job_id)
     assert stored is not None
     assert stored.expires_at is not None
     status, problem = api("POST", f"/v1/jobs/{job_id}/cancel")
-    assert (409, "a job that is cancelled cannot be cancelled: it has ended") == (
-        status,
-        problem["detail"],
-    )
+    assert 409 == status
+    assert problem["detail"].startswith("a job that is cancelled cannot be cancelled, only one")
+    assert problem["detail"].endswith("; it has ended")
 
 
 @pytest.mark.parametrize("state", [State.RETRY, State.PENDING])
 def test_a_job_between_two_attempts_is_cancelled_at_once(aws: Cloud, api: Api, state: State):
     job_id = submit(api)["id"]
     end(aws, claim(aws, job_id), state)
-    assert "cancelled" == api("POST", f"/v1/jobs/{job_id}/cancel")[1]["state"]
+    job = api("POST", f"/v1/jobs/{job_id}/cancel")[1]
+    note = "cancelled between two attempts; it is not started again"
+    assert ("cancelled", note) == (job["state"], job["note"])
+
+
+def test_a_blocked_job_that_ran_is_not_said_to_be_cancelled_before(aws: Cloud, api: Api):
+    job_id = submit(api)["id"]
+    head = claim(aws, job_id)
+    step = Step(State.BLOCKED, int(time.time() * 1000), 0, "exit code 75")
+    aws.jobs.block(head, step, "app:billing", AttemptFacts(Outcome.BLOCKED, exit_code=75))
+    note = api("POST", f"/v1/jobs/{job_id}/cancel")[1]["note"]
+    assert "cancelled while it was blocked" == note
 
 
 def test_an_agent_is_told_to_end_the_job_that_it_runs(aws: Cloud, api: Api):
@@ -294,24 +308,47 @@ def test_a_job_that_failed_is_retried_with_its_counters_reset(aws: Cloud, api: A
     status, job = api("POST", f"/v1/jobs/{job_id}/retry")
     assert (202, "pending", 0, None) == (status, job["state"], job["attempt"], job["ended_at"])
     assert [job_id] == [m["job_id"] for m in bodies(aws, f"{PREFIX}{NAME}-lane-default_default")]
+    of_the_last = ("outcome", "exit_code", "signal", "usage", "agent", "started_at")
+    assert [None] * 6 == [job[name] for name in of_the_last]  # its timeline has them
+    assert job == api("GET", f"/v1/jobs/{job_id}")[1]
     head = claim(aws, job_id)
     assert (1, 2, None) == (head.attempt, head.epoch, head.wake_at_ms)
+    started = api("GET", f"/v1/jobs/{job_id}")[1]["started_at"]
+    assert rfc3339(head.timeline[-1].at_ms) == started > job["created_at"]
 
 
 def test_what_cannot_be_retried_says_why(aws: Cloud, api: Api):
     job_id = submit(api, restartable=False)["id"]
     status, problem = api("POST", f"/v1/jobs/{job_id}/retry")
-    assert (409, "a job that is pending cannot be retried") == (status, problem["detail"])
+    refused = "a job that is pending cannot be retried, only one that is failed or dead; "
+    starts = "it starts when an agent has a free slot"
+    assert (409, refused + starts) == (status, problem["detail"])
     end(aws, claim(aws, job_id), State.FAILED)
     status, problem = api("POST", f"/v1/jobs/{job_id}/retry")
     assert 409 == status
     assert "not restartable" in problem["detail"]
 
 
+def test_a_job_that_starts_while_it_is_deleted_is_not_deleted(aws: Cloud, api: Api):
+    job_id = submit(api)["id"]
+    claimed: list[Head] = []
+
+    def claim_first(**_: object) -> None:
+        if not claimed:
+            claimed.append(claim(aws, job_id))
+
+    aws.emitter().register("before-call.dynamodb.DeleteItem", claim_first)
+    status, problem = make_api(aws)("DELETE", f"/v1/jobs/{job_id}")
+    running = "a job that is active cannot be deleted; cancel it first"
+    assert (409, running) == (status, problem["detail"])
+
+
 def test_a_job_is_deleted_unless_it_runs(aws: Cloud, api: Api):
     job_id = submit(api)["id"]
     head = claim(aws, job_id)
-    assert 409 == api("DELETE", f"/v1/jobs/{job_id}")[0]
+    status, problem = api("DELETE", f"/v1/jobs/{job_id}")
+    running = "a job that is active cannot be deleted; cancel it first"
+    assert (409, running) == (status, problem["detail"])
     end(aws, head, State.COMPLETED, Outcome.SUCCEEDED)
     answer = api.raw("DELETE", f"/v1/jobs/{job_id}")
     assert (204, "") == (answer["statusCode"], answer["body"])  # not null: MiniStack's gateway

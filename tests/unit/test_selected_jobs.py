@@ -121,7 +121,10 @@ def test_jobs_that_cannot_be_changed_are_named_with_the_reason(aws: Cloud, api: 
     assert "the job is already being stopped" in again["detail"]
     ended = page(api, "cancel", state="completed")
     assert (1, 0) == (ended["examined"], ended["cancelled"])
-    detail = "a job that is completed cannot be cancelled: it has ended"
+    detail = (
+        "a job that is completed cannot be cancelled, only one that is scheduled, waiting, "
+        "pending, active, retry or blocked; it has ended"
+    )
     assert [{"id": done, "detail": detail}] == ended["refused"]
     retried = page(api, "retry", queue="default")
     assert (2, 1) == (retried["examined"], retried["retried"])

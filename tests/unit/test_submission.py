@@ -189,6 +189,17 @@ def test_a_client_of_no_tenant_is_refused(aws: Cloud):
 def test_a_limit_out_of_range_is_refused(api: Api, limit: str):
     status, problem = api("GET", "/v1/jobs", query={"limit": limit})
     assert (400, "limit") == (status, problem["errors"][0]["field"])
+    whole = "a whole number " if limit in {"ten", "", "1.5", "\u0661"} else ""
+    assert f"must be {whole}between 1 and 100" == problem["errors"][0]["problem"]
+
+
+def test_a_problem_spells_names_as_the_caller_does(api: Api):
+    body = {"command": ["a"], "env": {"MyVar": "1"}, "secret_env": {"MyVar": "ssm:/joblane/a/b"}}
+    status, problem = api("POST", "/v1/jobs", body)
+    assert 400 == status
+    assert problem["errors"] == [
+        {"field": "secret_env", "problem": "MyVar is in env as well; set it once"}
+    ]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "Li4v", "\u00e9", "A" * 400])

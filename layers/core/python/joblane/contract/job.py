@@ -13,6 +13,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head, abridged
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import JobFields
+from joblane.job.timeline import first_start
 
 
 class Transition(View):
@@ -110,7 +111,7 @@ class JobProgress(View):
     created_at: str
     """Time of the submission."""
     started_at: str | None
-    """Start of the first attempt."""
+    """Start of the first attempt since its submission, or since it was last retried or replayed."""
     ended_at: str | None
     """Time when it ended."""
     next_at: str | None
@@ -154,7 +155,7 @@ class LogEnd(View):
 def job_view(head: Head, *, whole: bool = False) -> Job:
     """The API's answer for a job; with `whole`, a long command and environment are not cut."""
     spec = head.spec if whole else abridged(head.spec)
-    starts = [step for step in head.timeline if step.state is State.ACTIVE]
+    start = first_start(head.timeline)
     fields = dict(spec) | {"traceparent": head.trace.traceparent, "tracestate": None}
     return Job(
         **(fields | head.trace.fields),
@@ -184,7 +185,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         resubmit_of=head.resubmit_of,
         resubmitted_as=head.resubmitted_as,
         created_at=rfc3339(head.timeline[0].at_ms),
-        started_at=rfc3339(starts[0].at_ms) if starts else None,
+        started_at=None if start is None else rfc3339(start.at_ms),
         ended_at=rfc3339(head.timeline[-1].at_ms) if head.ended else None,
         next_at=rfc3339(head.next_at_ms) if head.next_at_ms is not None else None,
         timeline=tuple(

@@ -103,5 +103,7 @@ def _problem(entry: Mapping[str, Any]) -> str:
             return f"must have at least {entry['ctx']['min_length']} item(s)"
         case "too_long":
             return f"must have at most {entry['ctx']['max_length']} item(s)"
-    message = str(entry["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+        case "value_error":  # our own text, which may begin with a name of the caller
+            return str(entry["ctx"]["error"])
+    message = str(entry["msg"]).removeprefix("Input ")
     return message[:1].lower() + message[1:]

@@ -19,15 +19,28 @@ from joblane.target.facts import MAX_NAME, NAME_PATTERN
 PAGE_DEFAULT = 10
 PAGE_MAX = 100
 LOG_PAGE_DEFAULT = 100
+_DIGITS = 9
+"""Digits of a number that is read; Python refuses some thousands with an error of its own."""
 MAX_FACTS = 10
 """Facts that a list of agents shows."""
 
 
-def _whole(value: object) -> object:
-    """Accept ASCII digits only: pydantic would accept `1_0`, ` 1` and digits of any script."""
-    if isinstance(value, str) and not re.fullmatch(r"[0-9]{1,9}", value, re.ASCII):
-        raise ValueError("should be a whole number")
-    return value
+def _up_to(most: int) -> BeforeValidator:
+    """Accept a whole number from 1 to `most`, of ASCII digits only.
+
+    pydantic would accept `1_0`, ` 1` and digits of any script.
+    """
+
+    def check(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if not re.fullmatch(r"-?[0-9]+", value, re.ASCII):
+            raise ValueError(f"must be a whole number between 1 and {most}")
+        if len(value) > _DIGITS or not 1 <= int(value) <= most:
+            raise ValueError(f"must be between 1 and {most}")
+        return value
+
+    return BeforeValidator(check)
 
 
 def _truth(value: object) -> object:
@@ -41,7 +54,9 @@ def _each(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+PageSize = Annotated[int, Field(ge=1, le=PAGE_MAX), _up_to(PAGE_MAX)]
+"""The check of the text comes last: pydantic has no keyword of JSON Schema for a limit after it."""
+LogPageSize = Annotated[int, Field(ge=1, le=LOG_PAGE_MAX), _up_to(LOG_PAGE_MAX)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
 Each = BeforeValidator(_each)
 """For a parameter that may be repeated; none of its values may contain a comma."""
@@ -66,7 +81,7 @@ class NoQuery(Query):
 class PageQuery(Query):
     """Which page of a list to answer."""
 
-    limit: Annotated[Whole, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
+    limit: PageSize = PAGE_DEFAULT
     """Maximum number of entries."""
     next: Place | None = None
     """The `next` of the previous page; valid with the same filters only."""
@@ -137,7 +152,7 @@ class SelectJobs(ListJobs):
     `until` and `hidden` alone select nearly every job, and do not count.
     """
 
-    limit: Annotated[Whole, Field(ge=1, le=PAGE_MAX)] = PAGE_MAX
+    limit: PageSize = PAGE_MAX
     """Maximum number of jobs to change."""
 
     @property
@@ -167,18 +182,18 @@ class AuditQuery(PageQuery):
 class LogQuery(Query):
     """Which part of a job's output to answer."""
 
-    limit: Annotated[Whole, Field(ge=1, le=LOG_PAGE_MAX)] | None = None
+    limit: LogPageSize | None = None
     """Maximum number of records: 100 by default, 1000 with `tail` and in a stream of events."""
     next: Place | None = None
     """The `next` of the previous page."""
-    tail: Annotated[Whole, Field(ge=1, le=LOG_PAGE_MAX)] | None = None
+    tail: LogPageSize | None = None
     """Start with the last so many lines of all attempts, 768 KB at most; without `next`."""
 
 
 class WorkQuery(PageQuery):
     """Which jobs a bulk operation changes, a page at a time."""
 
-    limit: Annotated[Whole, Field(ge=1, le=PAGE_MAX)] = PAGE_MAX
+    limit: PageSize = PAGE_MAX
     """Maximum number of jobs to examine."""
     type: TypeName | None = None
     """Jobs of this type; by default commands and all types."""

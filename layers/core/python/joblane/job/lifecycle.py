@@ -171,6 +171,22 @@ OPERATORS = frozenset(
 )
 """Events that only an operator causes; only these move a job that has ended."""
 
+_DONE: Mapping[Event, str] = {
+    Event.CANCEL: "cancelled",
+    Event.EXPIRE: "expired",
+    Event.RETRY: "retried",
+    Event.REPLAY: "replayed",
+    Event.RETRY_QUEUED: "retried",
+    Event.REPLAY_QUEUED: "replayed",
+    Event.DISMISS: "dismissed",
+}
+
+
+def done(event: Event) -> str:
+    """What a job is after an event, for texts; the event's name for those that nobody asks for."""
+    return _DONE.get(event, event.value)
+
+
 ENDED: frozenset[State] = frozenset(
     state
     for state in State

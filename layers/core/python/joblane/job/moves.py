@@ -6,10 +6,11 @@ exactly as the store makes it in the table.
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import Any
 
 from joblane.job.head import Head, waits, with_step
 from joblane.job.lease import LEASE_S
-from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State
+from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State, done
 from joblane.job.result import ResultObject
 from joblane.job.spec import is_broadcast
 from joblane.job.timeline import SAME_ATTEMPT, Step, folded
@@ -22,15 +23,14 @@ _SENT = frozenset({Event.RETRY, Event.REPLAY, Event.WAKE, Event.REOPEN})
 _OF_DEAD_LETTERS = frozenset({Event.REPLAY, Event.DISMISS})
 """Operations of the dead-letter list, which has no members of groups."""
 
-_DONE: dict[Event, str] = {
-    Event.CANCEL: "cancelled",
-    Event.EXPIRE: "expired",
-    Event.RETRY: "retried",
-    Event.REPLAY: "replayed",
-    Event.RETRY_QUEUED: "retried",
-    Event.REPLAY_QUEUED: "replayed",
-    Event.DISMISS: "dismissed",
+_NO_ATTEMPT: dict[str, Any] = {
+    "agent": None,
+    "outcome": None,
+    "exit_code": None,
+    "signal": None,
+    "usage_json": None,
 }
+"""What belongs to the last attempt, which a restarted job has not: its timeline keeps it."""
 
 
 class NotAllowed(Exception):
@@ -44,7 +44,7 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
     settlement ends it, so no event of this module moves it.
     """
     to = TABLE.get((head.state, event))
-    verb = _DONE.get(event, event.value)
+    verb = done(event)
     if head.group is not None and event not in OF_GROUPS:
         raise NotAllowed(
             f"the job is a group of {head.group.members} jobs, which cannot be {verb} as one job; "
@@ -56,7 +56,9 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
             f"cannot be {verb}; retry it, or the group's failed members"
         )
     if to is None or head.state is State.ACTIVE:
-        raise NotAllowed(f"a job that is {head.state} cannot be {verb}{_instead(head)}")
+        from joblane.job.refusals import refusal  # noqa: PLC0415 - refusals only
+
+        raise NotAllowed(refusal(head, event))
     if event in OF_GROUPS and not is_broadcast(head.spec.target):
         raise NotAllowed(f"a job that is no group cannot be {verb}")
     if event in _RESTARTS and is_broadcast(head.spec.target):
@@ -76,16 +78,6 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
         wait = f"; {waits(head)}" if to is State.PENDING else ""
         return Step(to, now_ms, 0, f"{why}{wait}")
     return Step(to, now_ms, SAME_ATTEMPT, why)
-
-
-def _instead(head: Head) -> str:
-    match head.state:
-        case State.ACTIVE:
-            return "; cancel it first"
-        case State.CANCELLED | State.EXPIRED | State.COMPLETED | State.DISMISSED:
-            return ": it has ended"
-        case _:
-            return ""
 
 
 def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -> Head:
@@ -108,7 +100,7 @@ def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -
         reply_by_ms=_reply_by(head, step),
     )
     again = event in _RESTARTS or event is Event.REOPEN
-    return replace(after, cancel_requested=None, hidden=False) if again else after
+    return replace(after, cancel_requested=None, hidden=False, **_NO_ATTEMPT) if again else after
 
 
 def _reply_by(head: Head, step: Step) -> int | None:

@@ -252,7 +252,7 @@ class JobFields(Input):
     """Name for people; several jobs may have the same one."""
     type: TypeName | None = None
     """A job type instead of a command."""
-    params: Annotated[Params | None, Field(validate_default=True)] = None
+    params: Params | None = None
     """Parameters of the type: a JSON object that its JSON Schema allows, at most 262,144 bytes."""
     command: Annotated[tuple[Argument, ...], Field(max_length=1000, validate_default=True)] = ()
     """Program and arguments."""
@@ -317,8 +317,9 @@ class Submission(JobFields):
     def _type_has_params(
         cls, value: dict[str, Any] | None, info: ValidationInfo
     ) -> dict[str, Any] | None:
-        if "type" in info.data and (info.data["type"] is None) != (value is None):
-            raise ValueError("required by a type" if value is None else "allowed with a type only")
+        """A type needs params: who knows the types checks that, and that there is this one."""
+        if value is not None and info.data.get("type", "invalid") is None:
+            raise ValueError("allowed with a type only")
         return value
 
     @field_validator("command")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from joblane.formats.text import shortened
 from joblane.formats.times import rfc3339
-from joblane.job.lifecycle import State
+from joblane.job.lifecycle import ENDED, State
 
 STEP_REASON_CHARS = 160
 """Maximum length in characters of the reason of a timeline entry. Longer ones would push the
@@ -76,6 +76,13 @@ class Step:
         return f"{self.reason} (the last of {self.times} times since {rfc3339(self.first_ms)})"
 
 
+def first_start(steps: tuple[Step, ...]) -> Step | None:
+    """The first claim since the submission, or since an operator restarted the job."""
+    ends = (n for n, step in enumerate(steps[:-1], 1) if step.state in ENDED)
+    since = steps[max(ends, default=0) :]
+    return next((step for step in since if step.state is State.ACTIVE), None)
+
+
 def short_reason(reason: str) -> str:
     """Cut a long reason at a word and end it with an ellipsis."""
     return shortened(reason, STEP_REASON_CHARS)
@@ -110,11 +117,12 @@ def folded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         active, retry, active, retry, ... active, retry  ->  active, retry (the last of 40 times)
 
     So the head has a bounded size however often a job is tried, interrupted, blocked or restarted.
-    What is read from a timeline stays right: its first claim, the number of claims (each is an
-    epoch of the output, `joblane.job.output`), and when the last series of blocks began
-    (`joblane.condition.waiting`). For that the middle is folded in up to three parts: up to the
-    last line that ends a series of blocks, up to the last block after it, and the rest. Folding
-    again gives lines of the same form.
+    What is read from a timeline stays right: its first claim, also since the last restart
+    (`first_start`), the number of claims (each is an epoch of the output, `joblane.job.output`),
+    and when the last series of blocks began (`joblane.condition.waiting`). For that the middle is
+    folded in up to four parts: up to the last end of the job, up to the last line that ends a
+    series of blocks, up to the last block after it, and the rest. Folding again gives lines of the
+    same form.
     """
     if len(steps) <= TIMELINE_LINES:
         return steps
@@ -127,9 +135,10 @@ def folded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     middle = steps[start:end]
     others = [n for n, step in enumerate(middle, 1) if step.state not in BLOCK_SERIES]
     blocks = [n for n, step in enumerate(middle, 1) if step.state is State.BLOCKED]
+    ended = max((n for n in others if middle[n - 1].state in ENDED), default=0)
     series = max(others, default=0)
     rest = max([series, *blocks])
-    parts = (middle[:series], middle[series:rest], middle[rest:])
+    parts = (middle[:ended], middle[ended:series], middle[series:rest], middle[rest:])
     return (*steps[:start], *(step for part in parts for step in _fold(part)), *steps[end:])
 
 

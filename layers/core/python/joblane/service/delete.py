@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from joblane.aws.idempotency import IdempotencyStore
-from joblane.aws.jobs import JobStore
+from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.result_store import ResultStore
@@ -15,6 +15,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
 from joblane.job.output import epoch_end, stream_name
+from joblane.job.refusals import running
 from joblane.job.spec import is_broadcast
 from joblane.service.audit_trail import Trail
 from joblane.service.operations import Gone, unless_gone
@@ -42,29 +43,35 @@ class JobDeleter:
     def delete(self, head: Head, *, exact: bool) -> None:
         """Delete a job; its submitter stays in the audit trail.
 
-        `exact` deletes it only as `head` shows it. Raises Refused if it is running, Gone if it was
-        deleted, and NotAllowed if it is a member of a group. Its output goes first: while there is
-        any, the job is there, so that the request can be repeated after a crash. Raises Problem 503
-        if the output is so large that the request has to be repeated. Output that an agent without
-        a lease ships later expires.
+        `exact` deletes it only as `head` shows it, or raises Refused. Raises NotAllowed if it is
+        running or a member of a group, and Gone if it was deleted. Its output goes first: while
+        there is any, the job is there, so that the request can be repeated after a crash. Raises
+        Problem 503 if the output is so large that the request has to be repeated. Output that an
+        agent without a lease ships later expires.
         """
         if head.member_of is not None:
             raise NotAllowed(
                 f"the job is a member of group {head.member_of.group_id}, and is deleted with it"
             )
+        if head.state is State.ACTIVE:
+            raise NotAllowed(running(head))
         self.keep(head)
         # A broadcast that becomes a group meanwhile has members by then.
         seen = head if exact or is_broadcast(head.spec.target) else None
-        if head.state is not State.ACTIVE:
-            self._delete_output(head)
-        unless_gone(lambda: self.jobs.delete(head.job_id, seen))
+        self._delete_output(head)
+        try:
+            unless_gone(lambda: self.jobs.delete(head.job_id, seen))
+        except Refused as refusal:
+            if refusal.head is None or refusal.head.state is not State.ACTIVE or exact:
+                raise
+            raise NotAllowed(running(refusal.head)) from None  # it started meanwhile
         self.payloads.delete(head)
         self.results.delete(head)
 
     def keep(self, head: Head) -> None:
         """Keep what outlives a job: its submitter, and that its Idempotency-Key was used."""
         self.trail.keep_submission(head)
-        if head.idempotency_row is not None and head.state is not State.ACTIVE:
+        if head.idempotency_row is not None:
             self.keys.note_deletion(head.idempotency_row, head.job_id, int(self.clock()))
 
     def remove(self, member: Head) -> None:

@@ -91,7 +91,10 @@ class GroupCancel:
             if seen.ended:
                 if again:
                     return seen.group
-                raise NotAllowed(f"a group that is {seen.state} cannot be cancelled: it has ended")
+                raise NotAllowed(
+                    f"a group that is {seen.state} cannot be cancelled, only one that is "
+                    f"{State.PROCESSING}; it has ended"
+                )
             group = stopped(seen.group, Stop(State.CANCELLED, why))
             if group is seen.group:
                 return group

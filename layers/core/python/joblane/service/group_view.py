@@ -11,6 +11,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.spec import is_broadcast
+from joblane.job.timeline import first_start
 from joblane.target.group import PAGE, Group
 from joblane.target.judge import overdue
 
@@ -65,7 +66,7 @@ def _member(group: Group, index: int, agent: str, row: Head | None, now_ms: int)
     if row is None or row.expired_row(now_ms / 1000):
         return _without_row(group, index, agent)
     late = overdue(row, now_ms)
-    starts = [step for step in row.timeline if step.state is State.ACTIVE]
+    start = first_start(row.timeline)
     return Member(
         agent=agent,
         index=index,
@@ -75,7 +76,7 @@ def _member(group: Group, index: int, agent: str, row: Head | None, now_ms: int)
         attempt=row.attempt,
         exit_code=row.exit_code,
         outcome=row.outcome,
-        started_at=rfc3339(starts[0].at_ms) if starts else None,
+        started_at=None if start is None else rfc3339(start.at_ms),
         ended_at=rfc3339(row.timeline[-1].at_ms) if row.ended else None,
     )
 

@@ -30,7 +30,9 @@ class Groups:
         """
         group = head.group
         if group is None or head.state in {State.COMPLETED, State.SKIPPED}:
-            raise NotAllowed(f"a group that is {head.state} has no members that failed")
+            raise NotAllowed(
+                f"a group that is {head.state} has no members that failed; resubmit it instead"
+            )
         first = (page or 0) * PAGE
         numbers = range(first, min(first + PAGE, group.begun))
         done = self.restart.members(head.job_id, numbers, why, now_ms)

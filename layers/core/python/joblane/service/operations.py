@@ -86,7 +86,7 @@ class Operations:
             if seen.state is State.ACTIVE:
                 return self.request_stop(seen, why, exact=exact)
             ended = self.move(seen, Event.CANCEL, why, now_ms)
-            return CancelResult(ended, "cancelled before it ran, or between two attempts")
+            return CancelResult(ended, _cancelled(seen))
 
         return _repeated(once, head, exact=exact)
 
@@ -100,7 +100,9 @@ class Operations:
                 f"the job is a member of group {head.member_of.group_id}, and is in no list"
             )
         if not head.ended:
-            raise NotAllowed(f"a job that is {head.state} cannot be hidden: it has not ended")
+            from joblane.job.refusals import not_ended  # noqa: PLC0415 - refusals only
+
+            raise NotAllowed(not_ended(head, "hidden"))
         return unless_gone(lambda: self.jobs.set_hidden(head, hidden=hidden))
 
     def request_stop(self, head: Head, why: str, *, exact: bool = False) -> CancelResult:
@@ -183,6 +185,15 @@ class Operations:
     def wake_up(self, head: Head) -> None:
         """Send another message for a job; its row stays as it is."""
         send_wake_up(self.lanes, head)
+
+
+def _cancelled(seen: Head) -> str:
+    """When a job was cancelled that did not run at that time."""
+    if seen.state is State.BLOCKED:
+        return "cancelled while it was blocked"
+    if not any(step.state is State.ACTIVE for step in seen.timeline):
+        return "cancelled before it ran"
+    return "cancelled between two attempts; it is not started again"
 
 
 def unless_gone(call: Callable[[], T]) -> T:

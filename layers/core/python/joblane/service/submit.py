@@ -143,7 +143,9 @@ class Submitter:
                 "or retry the job"
             )
         if not head.ended:
-            raise NotAllowed(f"a job that is {head.state} cannot be resubmitted: it has not ended")
+            from joblane.job.refusals import not_ended  # noqa: PLC0415 - refusals only
+
+            raise NotAllowed(not_ended(head, "resubmitted"))
         if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
             raise NotAllowed("the job's deadline has passed; submit it with another one")
         try:

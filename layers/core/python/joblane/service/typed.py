@@ -66,11 +66,13 @@ class TypedAdmission:
 
         Raises Problem 400 naming each wrong field, ClientError and BotoCoreError.
         """
-        if spec.type is None or spec.params is None:
+        if spec.type is None:
             raise ValueError("the submission has no type")
         built_in = built_in_types().get(spec.type)
         number = None if built_in is not None else self._number(tenant, spec.type, now_ms)
         contract, schema = self._contract(tenant, spec.type, number)
+        if spec.params is None:
+            raise wrong("params", "required by a type")
         if problems := schema.problems(spec.params, "params"):
             detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
             raise Problem(HTTPStatus.BAD_REQUEST, detail, problems)
