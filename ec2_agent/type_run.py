@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -21,7 +22,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import ValidationError
-from ulid import ULID
 
 from ec2_agent.attempt.preparation import GRACE_S, sandbox_spec
 from ec2_agent.attempt.typed import find_python
@@ -41,6 +41,7 @@ from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader
 from ec2_agent.shim.pool import Shims
 from joblane.contract import strict_json
+from joblane.formats.ids import new_id
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import EXIT_PERMANENT, Outcome, State
 from joblane.job.spec import Submission
@@ -141,7 +142,8 @@ def _head(
         spec = Submission.model_validate_json(json.dumps(fields))
     except ValidationError as error:
         raise CannotRun(str(error.errors()[0]["msg"]), EXIT_PERMANENT) from None
-    job = submitted(str(ULID()), "local", spec, int(time.time() * 1000))
+    now_ms = int(time.time() * 1000)
+    job = submitted(new_id(now_ms, secrets.randbits(80)), "local", spec, now_ms)
     return replace(job, state=State.ACTIVE, attempt=1, epoch=1, agent="local")
 
 

@@ -9,8 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ulid import ULID
-
+from joblane.formats.ids import submitted_ms
 from joblane.job.trace import Traced
 
 Action = Literal[
@@ -106,7 +105,7 @@ class Record:
     @property
     def at_ms(self) -> int:
         """Time of the request, in Unix milliseconds."""
-        return ULID.from_str(self.record_id).milliseconds
+        return submitted_ms(self.record_id)
 
 
 def asked_json(asked: dict[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from ulid import ULID
+from joblane.formats.ids import number_of
 
 MAX_TRACESTATE_CHARS: Final = 512
 """Characters of a `tracestate` that are kept: what the recommendation asks for at least."""
@@ -110,7 +110,7 @@ def job_trace(job_id: str, caller: TraceContext | None) -> TraceContext:
     """
     if caller is not None:
         return caller
-    return TraceContext(ULID.from_str(job_id).hex, span_id(job_id, 0), _SAMPLED)
+    return TraceContext(f"{number_of(job_id):032x}", span_id(job_id, 0), _SAMPLED)
 
 
 def span_id(job_id: str, epoch: int) -> str:

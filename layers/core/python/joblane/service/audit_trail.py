@@ -1,12 +1,12 @@
 """The audit trail: each action is recorded before it is done."""
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ulid import ULID
-
 from joblane.audit.records import Record, Refusal, submission_record
 from joblane.aws.audit import AuditStore, Wanted
+from joblane.formats.ids import new_id
 from joblane.job.head import Head
 from joblane.job.timeline import short_reason
 
@@ -21,7 +21,7 @@ class Trail:
 
     def new_id(self) -> str:
         """Make the id of a record, which holds the time."""
-        return str(ULID.from_timestamp(self.clock()))
+        return new_id(int(self.clock() * 1000), secrets.randbits(80))
 
     def begin(self, record: Record) -> None:
         """Record an action. If this raises ClientError or BotoCoreError, do not do the action."""
