@@ -4,14 +4,8 @@ Only what runs has the values: the API shows the submission as it was made.
 """
 
 from ec2_agent.facts.known import KnownFacts
-from joblane.job.spec import (
-    MAX_ARGUMENT_BYTES,
-    MAX_EXEC_BYTES,
-    MAX_PARAMS_BYTES,
-    Submission,
-    exec_bytes,
-    json_bytes,
-)
+from joblane.job.fields import MAX_ARGUMENT_BYTES, MAX_PARAMS_BYTES, json_bytes
+from joblane.job.spec import MAX_EXEC_BYTES, Submission, exec_bytes
 from joblane.target.facts import (
     MARK,
     MAX_NAME,

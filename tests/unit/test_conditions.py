@@ -27,7 +27,7 @@ from joblane.condition.policies import (
     Policy,
     Stepwise,
 )
-from joblane.job.spec import ConditionName
+from joblane.job.fields import ConditionName
 
 POLICIES: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
 

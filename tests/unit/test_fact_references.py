@@ -12,9 +12,10 @@ from ec2_agent.attempt.references import CannotResolve, with_facts
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.sandbox.launcher import Launcher
 from functions.submission.handler import Settings, build
+from joblane.job.fields import MAX_ARGUMENT_BYTES, MAX_ENV_VALUE_BYTES, MAX_PARAMS_BYTES
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
-from joblane.job.spec import MAX_ARGUMENT_BYTES, MAX_ENV_VALUE_BYTES, MAX_PARAMS_BYTES, Submission
+from joblane.job.spec import Submission
 from joblane.target.facts import Facts
 from tests.support.attempts import begin, output
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud

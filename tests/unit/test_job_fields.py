@@ -15,10 +15,13 @@ OTHERS = {
     "params": {"ms": 5},
     "queue": "bulk",
     "priority": "low",
-    "resources": {"memory_mb": 64},
+    "resources": {"memory_mb": 64, "disk_mb": 9},
     "network": "egress",
     "env": {"A": "b"},
     "secret_env": {"S": "ssm:/joblane/acme/s"},
+    "stdin": "text",
+    "inputs": ({"path": "a", "sha256": "0" * 64, "mode": "0755"},),
+    "outputs": ("out/**",),
     "timeout_s": 5,
     "heartbeat_timeout_s": 2,
     "concurrency": "per-customer",
@@ -39,12 +42,14 @@ TARGETED = {
     "reply_timeout_s": 5,
     "max_concurrency": 2,
     "max_failures": 1,
+    "stdin_file": "0" * 64,
 }
-"""Values for the others, which exclude `concurrency`."""
+"""Values for the others, which exclude `concurrency` and `stdin`."""
 
 
 @pytest.mark.parametrize(
-    "fields", [OTHERS, {n: v for n, v in OTHERS.items() if n != "concurrency"} | TARGETED]
+    "fields",
+    [OTHERS, {n: v for n, v in OTHERS.items() if n not in {"concurrency", "stdin"}} | TARGETED],
 )
 def test_the_api_shows_each_field_of_a_submission_as_it_was_submitted(fields: dict[str, object]):
     assert Submission.model_fields.keys() == OTHERS.keys() | TARGETED.keys() | {"command"}

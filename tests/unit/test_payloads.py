@@ -18,17 +18,10 @@ from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.payload_store import MAX_DATA_BYTES
 from joblane.formats.times import rfc3339
+from joblane.job.fields import MAX_ARGUMENT_BYTES, MAX_ENV_NAME, MAX_ENV_VALUE_BYTES
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
-from joblane.job.spec import (
-    LISTED_CHARS,
-    MAX_ARGUMENT_BYTES,
-    MAX_BODY_BYTES,
-    MAX_ENV_NAME,
-    MAX_ENV_VALUE_BYTES,
-    MAX_EXEC_BYTES,
-    exec_bytes,
-)
+from joblane.job.spec import LISTED_CHARS, MAX_BODY_BYTES, MAX_EXEC_BYTES, exec_bytes
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.meter import Meter

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from joblane.job.spec import JobFields, TypeName, json_bytes
+from joblane.job.fields import TypeName, json_bytes
+from joblane.job.spec import JobFields
 from joblane.job.type_definition import (
     MAX_SCHEMA_BYTES,
     TypeDefaults,

@@ -13,7 +13,7 @@ from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.http.json_schema import MAX_PROBLEMS, JsonSchema
 from joblane.job.built_in import built_in_types
-from joblane.job.spec import MAX_PARAMS_BYTES
+from joblane.job.fields import MAX_PARAMS_BYTES
 from joblane.service.schemas import SchemaError
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
 from tests.support.meter import Meter

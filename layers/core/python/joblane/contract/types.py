@@ -10,9 +10,9 @@ from joblane.contract.queries import Query, Truth
 from joblane.deployment.names import Architecture
 from joblane.formats.times import rfc3339
 from joblane.job.built_in import built_in_types
+from joblane.job.fields import Sha256
 from joblane.job.type_definition import (
     MAX_BUNDLE_BYTES,
-    Sha256,
     TypeDefaults,
     TypeDefinition,
     TypeKey,

@@ -114,12 +114,36 @@ PAYLOADS: Final = "payloads/"
 OUTPUT: Final = "output/"
 RESULTS: Final = "results/"
 BUNDLES: Final = "bundles/"
-"""Prefixes of the objects in that bucket; the tenant follows."""
+FILES: Final = "files/"
+OUTPUTS: Final = "outputs/"
+"""Prefixes of the objects in that bucket; the tenant follows. `output/` is what jobs print, and
+`outputs/` the files that they leave."""
 
 
 def bundle_key(tenant: str, sha256: str) -> str:
     """Key of a bundle in that bucket: its name is its digest."""
     return f"{BUNDLES}{tenant}/{sha256}"
+
+
+def file_key(tenant: str, sha256: str) -> str:
+    """Key of an uploaded input file in that bucket: its name is its digest."""
+    return f"{FILES}{tenant}/{sha256}"
+
+
+def outputs_prefix(tenant: str, job_id: str, epoch: int | None = None) -> str:
+    """What the keys of a job's output files begin with: of all attempts, or of one."""
+    prefix = f"{OUTPUTS}{tenant}/{job_id}/"
+    return prefix if epoch is None else f"{prefix}{epoch}/"
+
+
+def output_key(tenant: str, job_id: str, epoch: int, path: str) -> str:
+    """Key of an output file in that bucket. Up to 90 bytes precede the path."""
+    return f"{outputs_prefix(tenant, job_id, epoch)}f/{path}"
+
+
+def manifest_key(tenant: str, job_id: str, epoch: int) -> str:
+    """Key of the list of an attempt's output files in that bucket."""
+    return f"{outputs_prefix(tenant, job_id, epoch)}manifest"
 
 
 def network_parameter(deployment: str, name: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from joblane.job.spec import MAX_TIMEOUT_S
+from joblane.job.fields import MAX_TIMEOUT_S
 from joblane.job.type_definition import TypeContract
 
 

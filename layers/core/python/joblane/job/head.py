@@ -6,15 +6,17 @@ stored: the reason, the times and the agent of each step are in the timeline onl
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from joblane.audit.records import Who
 from joblane.deployment.names import Lane
 from joblane.formats.times import unix_ms
+from joblane.job.fields import json_bytes
 from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
 from joblane.job.result import ResultObject
-from joblane.job.spec import LISTED_CHARS, Submission, json_bytes
+from joblane.job.spec import LISTED_CHARS, Submission
 from joblane.job.timeline import Step, extended
 from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
@@ -22,6 +24,8 @@ from joblane.target.match import REPLY_TIMEOUT_S
 
 if TYPE_CHECKING:  # most jobs are in no group
     from joblane.target.group import Group, MemberOf
+
+_Entry = TypeVar("_Entry")
 
 INLINE_SPEC_BYTES = 340
 """Longest submission stored in the head, together with a trace context that came with it (66 bytes,
@@ -259,11 +263,12 @@ def with_step(head: Head, step: Step) -> Head:
 
 
 def abridged(spec: Submission) -> Submission:
-    """The submission with command, environment and params cut to `LISTED_CHARS`.
+    """The submission with command, environment, params, stdin and files cut to `LISTED_CHARS`.
 
     The result is a valid submission: code that needs only queue, times and limits can use it as
     the whole one.
     """
+    spec = _files_abridged(spec)
     texts = [*spec.command, *spec.env, *spec.env.values()]
     params = 0 if spec.params is None else json_bytes(spec.params)
     if sum(map(len, texts)) + params <= LISTED_CHARS:
@@ -279,3 +284,25 @@ def abridged(spec: Submission) -> Submission:
     if spec.type is None:
         return spec.model_copy(update={"command": tuple(words), "env": {}})
     return spec.model_copy(update={"params": {}, "env": {}})
+
+
+def _files_abridged(spec: Submission) -> Submission:
+    """The submission with the first characters of its stdin, and the first of its files."""
+    cut: dict[str, object] = {}
+    if spec.stdin is not None and len(spec.stdin) > LISTED_CHARS:
+        cut["stdin"] = spec.stdin[:LISTED_CHARS] + "\u2026"
+    if len(inputs := _first(spec.inputs, lambda file: len(file.path))) < len(spec.inputs):
+        cut["inputs"] = inputs
+    if len(outputs := _first(spec.outputs, len)) < len(spec.outputs):
+        cut["outputs"] = outputs
+    return spec.model_copy(update=cut) if cut else spec
+
+
+def _first(entries: tuple[_Entry, ...], chars: Callable[[_Entry], int]) -> tuple[_Entry, ...]:
+    """The first entries, with `LISTED_CHARS` characters together."""
+    most = LISTED_CHARS
+    for index, entry in enumerate(entries):
+        most -= chars(entry)
+        if most < 0:
+            return entries[:index]
+    return entries

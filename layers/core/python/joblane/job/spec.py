@@ -4,26 +4,35 @@ Messages name the wrong field and what is allowed, and never repeat the value: i
 confidential.
 """
 
-import json
 from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from joblane.condition.names import requested
 from joblane.deployment.names import Lane, Name
-from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
-from joblane.job.secret_names import parse as parse_secret
+from joblane.job.fields import (
+    Argument,
+    ConditionName,
+    Cores,
+    EnvName,
+    EnvValue,
+    HeartbeatTimeout,
+    Inputs,
+    JobName,
+    LabelKey,
+    LabelValue,
+    Moment,
+    NetworkAccess,
+    Outputs,
+    Params,
+    SecretReference,
+    Sha256,
+    Stdin,
+    Timeout,
+    TypeName,
+    text_bytes,
+)
 from joblane.key.policy import AnyConcurrency
 from joblane.target.match import ANY, Target, TargetText, parse_target
 
@@ -36,22 +45,11 @@ must fit: 291,556 bytes are left for headers (10 KB at most), path and claims. T
 has the same bound, and uses the rest for its timeline.
 """
 
-MAX_ARGUMENT_BYTES = 128 * 1024 - 1
-"""Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages, its NUL included)."""
-
 DEFAULT_MEMORY_MB = 512
 """Memory of a job that asks for none, in MiB; wake-up messages without a figure mean it too."""
 
 DEFAULT_PIDS = 1024
 """Processes and threads of a job that asks for no limit (`ec2_agent.sandbox.launcher`)."""
-
-MAX_ENV_NAME = 256
-
-MAX_JOB_NAME = 128
-"""Characters of a job's name."""
-
-MAX_ENV_VALUE_BYTES = MAX_ARGUMENT_BYTES - MAX_ENV_NAME - 1
-"""`NAME=value` is one string of the kernel's, and must be as short as an argument."""
 
 MAX_EXEC_BYTES = 2 * 1024 * 1024 - 16 * 1024
 """Limit of a command and its environment together, as `exec_bytes` counts them.
@@ -61,17 +59,8 @@ agent's own variables (under 1 KB, a trace context included) and for the file na
 as well: up to 4 KB, and again for the interpreter of a script.
 """
 
-MAX_TIMEOUT_S = 7 * 86_400
-"""Longest run, a week: half of the time that a lane keeps a message (14 days)."""
-
 MAX_BATCH = 100
 """Most jobs of one `POST /v1/jobs/batch`."""
-
-COMMAND: Final = "command"
-"""Stands for jobs without a type where types are named, so that no type has this name."""
-
-MAX_PARAMS_BYTES: Final = 262_144
-"""Longest params of a job, as JSON in UTF-8."""
 
 LISTED_CHARS = 500
 """Characters of command, environment and params that lists show; only the answer for a single job
@@ -80,111 +69,13 @@ shows longer ones whole, so that a page of a hundred jobs stays small."""
 LOG_PAGE_MAX = 1000
 
 
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _string(value: str, most: int) -> str:
-    if _size(value) > most:
-        raise ValueError(f"must be at most {most} bytes")
-    if "\0" in value:
-        raise ValueError("must not contain a NUL character")
-    return value
-
-
 def exec_bytes(words: Iterable[str], env: Mapping[str, str]) -> int:
     """Size of a command and its environment as Linux counts it, in bytes.
 
     Each string counts with its NUL and the pointer to it (`bprm_stack_limits` in fs/exec.c).
     """
     strings = [*words, *(f"{name}={value}" for name, value in env.items())]
-    return sum(_size(text) + 1 + 8 for text in strings)
-
-
-def json_bytes(value: object) -> int:
-    """Size of a JSON value in bytes, in its shortest form in UTF-8."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return _size(text)
-
-
-def _type_name(name: str) -> str:
-    if name == COMMAND:
-        raise ValueError(f"must not be {COMMAND}, which stands for jobs without a type")
-    return name
-
-
-def _params(params: dict[str, Any]) -> dict[str, Any]:
-    if (size := json_bytes(params)) > MAX_PARAMS_BYTES:
-        raise ValueError(f"takes {size} bytes as JSON; at most {MAX_PARAMS_BYTES} are allowed")
-    return params
-
-
-def _not_reserved(name: str) -> str:
-    if name.startswith("JOBLANE_"):
-        raise ValueError("names that start with JOBLANE_ are set by the agent")
-    return name
-
-
-def _reference(value: str) -> str:
-    from joblane.target.facts import references  # noqa: PLC0415 - cold starts need it for nothing
-
-    if references(value):  # a tenant's jobs on other instances would read other secrets
-        raise ValueError("must not refer to a fact of the agent; name the secret itself")
-    parse_secret(value)
-    return value
-
-
-def _moment(value: str) -> str:
-    unix_ms(value)
-    return value
-
-
-def _cores(value: str) -> str:
-    seen: set[int] = set()
-    for part in value.split(","):
-        first, _, last = part.partition("-")
-        low, high = int(first), int(last or first)
-        if low > high:
-            raise ValueError("must rise, such as 0-3")
-        span = set(range(low, high + 1))
-        if seen & span:
-            raise ValueError("must name each core once")
-        seen |= span
-    return value
-
-
-Argument = Annotated[str, AfterValidator(partial(_string, most=MAX_ARGUMENT_BYTES))]
-EnvName = Annotated[
-    str,
-    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=MAX_ENV_NAME),
-    AfterValidator(_not_reserved),
-]
-TypeName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), AfterValidator(_type_name)
-]
-"""The name of a job type, such as `sync-tickets`."""
-Params = Annotated[dict[str, Any], AfterValidator(_params)]
-JobName = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_JOB_NAME), AfterValidator(one_line)
-]
-EnvValue = Annotated[str, AfterValidator(partial(_string, most=MAX_ENV_VALUE_BYTES))]
-LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}$")]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{0,255}$")]
-Cores = Annotated[
-    str,
-    StringConstraints(pattern=r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$"),
-    AfterValidator(_cores),
-]
-ConditionName = Annotated[str, AfterValidator(requested)]
-SecretReference = Annotated[str, AfterValidator(_reference)]
-"""Such as `secretsmanager:joblane/main/db#password` or `ssm:/joblane/main/db-password`."""
-Moment = Annotated[str, AfterValidator(_moment)]
-"""RFC 3339 in UTC, such as `2026-11-21T02:07:09Z`."""
-Timeout = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)]
-"""Seconds."""
-HeartbeatTimeout = Annotated[float, Field(ge=1, le=MAX_TIMEOUT_S)]
-"""Seconds."""
-NetworkAccess = Literal["none", "egress", "host"]
+    return sum(text_bytes(text) + 1 + 8 for text in strings)
 
 
 def parsed_target(target: str | None) -> Target | None:
@@ -225,6 +116,9 @@ class Resources(Input):
     tmp_mb: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
     """Size of /tmp and of the work directory together, a part of the memory; 256 by default, and
     at most half of the memory."""
+    disk_mb: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
+    """Size of the work directory in MiB, on the instance's disk instead of in memory. It has a
+    limit of its own then, and `tmp_mb` is that of /tmp alone."""
 
     @property
     def memory(self) -> int:
@@ -269,6 +163,17 @@ class JobFields(Input):
     """Environment variables."""
     secret_env: Annotated[dict[EnvName, SecretReference], Field(max_length=50)] = {}
     """Variables and names of secrets; the agent reads the values when an attempt starts."""
+    stdin: Stdin | None = None
+    """Text that the job reads from its standard input, at most 262,144 bytes; empty without it."""
+    stdin_file: Sha256 | None = None
+    """The SHA-256 of an uploaded file that the job reads from its standard input instead."""
+    inputs: Inputs = ()
+    """Files that are placed in the work directory before each attempt, at most 1,000. They are
+    uploaded before the job is submitted (`POST /v1/files`)."""
+    outputs: Outputs = ()
+    """Globs of files in the work directory that are collected after each attempt, at most 20, such
+    as `out/**`; `*`, `?` and `[a-z]` match within a name, `**` any number of directories. A
+    directory means all files below it."""
     timeout_s: Timeout = 600
     """Time limit of one attempt."""
     heartbeat_timeout_s: HeartbeatTimeout | None = None
@@ -353,6 +258,13 @@ class Submission(JobFields):
         if both := names.keys() & info.data.get("env", {}).keys():
             raise ValueError(f"{min(both)} is in env as well; set it once")
         return names
+
+    @field_validator("stdin_file")
+    @classmethod
+    def _one_stdin(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("stdin") is not None:
+            raise ValueError("not allowed with stdin; give one of them")
+        return value
 
     @field_validator("target")
     @classmethod

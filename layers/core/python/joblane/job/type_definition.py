@@ -13,17 +13,16 @@ from pydantic import AfterValidator, Field, StringConstraints
 from joblane.audit.records import Who
 from joblane.deployment.names import Architecture, Lane, Name
 from joblane.formats.pointer import parse_pointer
-from joblane.job.spec import (
+from joblane.job.fields import (
     EnvName,
     EnvValue,
     HeartbeatTimeout,
-    Input,
     NetworkAccess,
-    Resources,
-    Retry,
+    Sha256,
     Timeout,
     json_bytes,
 )
+from joblane.job.spec import Input, Resources, Retry
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import Template
 
@@ -65,9 +64,6 @@ def _members(value: object) -> Iterator[tuple[str, object]]:
         elif isinstance(entry, list):
             level.extend(entry)
 
-
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-"""A digest, hexadecimal in lower case."""
 
 Entry = Annotated[
     str,

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from joblane.formats.times import unix_ms
-from joblane.job.spec import COMMAND, DEFAULT_PIDS, Submission
+from joblane.job.fields import COMMAND
+from joblane.job.spec import DEFAULT_PIDS, Submission
 
 HOUR_MS: Final = 3_600_000
 

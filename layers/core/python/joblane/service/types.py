@@ -22,7 +22,7 @@ from joblane.contract.types import (
 )
 from joblane.deployment.names import Architecture
 from joblane.job.built_in import built_in_types
-from joblane.job.spec import TypeName
+from joblane.job.fields import TypeName
 from joblane.job.type_changes import changes, names_other_keys
 from joblane.job.type_definition import TypeDefinition, TypeVersion
 from joblane.queue.access import open_queues

@@ -17,7 +17,7 @@ from joblane.client.bundles.errors import BundleError
 from joblane.client.bundles.upload import upload
 from joblane.client.errors import RequestError
 from joblane.handler.collect import Collected, CollectError, collect
-from joblane.job.spec import TypeName
+from joblane.job.fields import TypeName
 from joblane.job.type_definition import TypeDefinition
 
 if TYPE_CHECKING:
