@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         listener = _listen(files.socket)
     except (StateRefused, OSError) as error:
         events.state_cannot_begin(error)
-        return EX_CANTCREAT
+        passing = isinstance(error, StateRefused) and error.passing
+        return EX_TEMPFAIL if passing else EX_CANTCREAT
     events.state_serving(options.backend, str(files.socket))
     rounds = Rounds(backend, options.sync_interval)
     server = Server(options.backend, rounds, listener, threaded=options.backend == "dynamodb")

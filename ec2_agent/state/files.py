@@ -6,7 +6,7 @@ from pathlib import Path
 EX_CANTCREAT = 73
 """sysexits.h: its files or its table cannot be used; a retry would fail as well."""
 EX_TEMPFAIL = 75
-"""sysexits.h: another service still has the directory locked."""
+"""sysexits.h: another service has the directory locked, or another process the database."""
 
 
 @dataclass(frozen=True, slots=True)

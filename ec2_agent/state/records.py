@@ -41,11 +41,11 @@ class Result(StrEnum):
     DONE = "done"
     """Stored, by this or by an earlier try of the same write."""
     EXISTS = "exists"
-    """Not created: another record of that id exists."""
+    """Not created: another record of that id exists, whatever its version."""
     ABSENT = "absent"
     """Not updated: no such record exists."""
     STALE = "stale"
-    """Not written: the stored record is newer."""
+    """Not written: what is stored, a record or the mark of a deletion, is as new or newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +88,27 @@ def prepared(verb: Verb, record: Record, now: float) -> Write:
 def decide(write: Write, stored: Record | None, now: float) -> tuple[Result, bool]:
     """Return the result of a write, and whether the record is to be stored.
 
-    `stored` is the current record. Every backend follows this rule: it calls this before it
-    writes, or has its database check the same condition.
+    `stored` is the current record. The first of these that holds decides:
+
+        done     it has this version and this content: this write, retried after a lost response
+        exists   create: there is another record
+        stale    it has this version or a newer one
+        absent   update: there is no record, or the mark of a deletion
+        done     otherwise; the record is to be stored
+
+    Every backend follows this rule: it calls this before it writes, or has its database check the
+    same condition.
     """
     new = write.record
     if stored is not None and stored.forgotten(now):
         stored = None
-    if stored is not None and stored.version >= new.version:
-        # Equal versions with equal content: this write, retried after a lost response.
-        same = stored.version == new.version and stored.body == new.body
-        return (Result.DONE if same else Result.STALE), False
+    if stored is not None and (stored.version, stored.body) == (new.version, new.body):
+        return Result.DONE, False
     present = stored is not None and stored.body is not None
     if write.verb is Verb.CREATE and present:
         return Result.EXISTS, False
+    if stored is not None and stored.version >= new.version:
+        return Result.STALE, False
     if write.verb is Verb.UPDATE and not present:
         return Result.ABSENT, False
     return Result.DONE, True

@@ -1,6 +1,7 @@
 """Starts the state service, checks its health, and starts it again when it has ended."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,12 +14,16 @@ from ec2_agent.state.client import NotReached, StateClient, StateRefused
 from ec2_agent.state.files import EX_CANTCREAT, Files
 from ec2_agent.state.pool import NoDescriptor
 from ec2_agent.state.settings import StateSettings
+from joblane.formats.text import shortened
 
 LOG_BYTES = 1024 * 1024
 """A log larger than this is removed when the service starts."""
 
 SOCKET_PATH_BYTES = 107
 """man 7 unix: sun_path has 108 bytes, and one ends it."""
+
+LAST_CHARS = 600
+"""Characters that are quoted of the end of a log."""
 
 HUNG_AFTER = 3
 """A service that does not answer this many health checks in a row is killed and restarted."""
@@ -213,11 +218,19 @@ class StateSupervisor:
         self._on_change()
 
     def _last_log_line(self) -> str:
-        """Quote the last line of the service's log."""
+        """Quote the message of the last line of the service's log."""
         with suppress(OSError, IndexError):
             lines = self._location.files.log.read_text(errors="replace").splitlines()
-            return f"the last line of its log: {lines[-1][:300]!r}; "
+            return f"the end of its log: {shortened(_message(lines[-1]), LAST_CHARS)!r}; "
         return ""
+
+
+def _message(line: str) -> str:
+    """The message of a line of the log; the line itself if it is no event, such as a traceback."""
+    try:
+        return str(json.loads(line)["message"])
+    except (ValueError, TypeError, KeyError):
+        return line
 
 
 async def _no_process() -> int:

@@ -67,9 +67,12 @@ def test_what_is_created_is_read_back_whole(backend: Backend):
 def test_a_creation_is_done_once_and_its_repetition_is_answered_alike(backend: Backend):
     assert [Result.DONE] == write(backend, Verb.CREATE, record())
     assert [Result.DONE] == write(backend, Verb.CREATE, record())
-    assert [Result.STALE] == write(backend, Verb.CREATE, record(body="another"))
-    assert [Result.EXISTS] == write(backend, Verb.CREATE, record(version=2, body="another"))
+    for version in (0, 1, 2):
+        other = record(version=version, body="another")
+        assert [Result.EXISTS] == write(backend, Verb.CREATE, other)
     assert ["one"] == bodies(backend, "a")
+    write(backend, Verb.UPDATE, record(version=2, body="two"))
+    assert [Result.EXISTS] == write(backend, Verb.CREATE, record())
 
 
 def test_an_update_needs_a_record_and_a_newer_version(backend: Backend):

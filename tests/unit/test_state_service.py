@@ -5,8 +5,11 @@ import os
 import re
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -157,9 +160,41 @@ def test_a_service_that_cannot_have_its_files_keeps_the_agent_from_starting(file
     with pytest.raises(CannotStart) as caught:
         run(test)
     said = str(caught.value)
+    assert "the end of its log: 'the state service cannot start: " in said
     assert "is damaged" in said
+    assert "other agents take over their jobs when the leases end'; check its log" in said
+    assert '{"' not in said
     for place in (files.log, files.socket, "the disk"):
         assert str(place) in said
+
+
+def test_a_locked_database_is_waited_for(files: Files):
+    """SQLite waits 5 s for a lock by itself; the service then ends, and is started again."""
+    began, locked_s = time.monotonic(), 6.0
+    with sqlite3.connect(files.database, check_same_thread=False) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        threading.Timer(locked_s, other.execute, ("COMMIT",)).start()
+
+        async def test() -> None:
+            async with service(files, start_interval=0.5) as supervisor:
+                assert supervisor.trouble is None
+
+        run(test)
+    other.close()
+    assert time.monotonic() - began >= locked_s
+    assert "is locked by another process" in files.log.read_text()
+
+
+def test_a_database_that_stays_locked_is_tried_as_often_as_is_promised(files: Files):
+    with sqlite3.connect(files.database) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        settings = StateSettings(start_tries=16, start_interval=0.5)
+        supervisor = StateSupervisor(StateLocation(files, "a", "t"), settings)
+        began = time.monotonic()
+        with pytest.raises(CannotStart, match="is locked by another process"):
+            run(supervisor.start)
+        assert time.monotonic() - began >= 15 * 0.5
+    other.close()
 
 
 def test_a_socket_path_that_the_kernel_cannot_take_is_refused_at_once(tmp_path: Path):

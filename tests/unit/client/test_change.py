@@ -5,6 +5,7 @@ import json
 import pytest
 
 from joblane import Client, InputError, RequestError
+from joblane.client.cli import exit_codes
 from tests.support.client.command import Joblane
 from tests.support.client.fake_api import CUT, FakeApi, ok, problem
 
@@ -185,3 +186,12 @@ def test_the_trail_is_a_table_for_people_and_json_for_programs(
     assert page == json.loads(joblane("audit", "--json").stdout)
     api.answers["/v1/jobs/01K/audit"] = ok({**page, "entries": [], "next": None})
     assert b"no entries" in joblane("audit", "01K").stdout
+
+
+@pytest.mark.parametrize("group", ["dlq", "types", "keys"])
+def test_a_group_of_commands_alone_shows_its_help_on_lines(joblane: Joblane, group: str):
+    ran = joblane(group)
+    assert (exit_codes.USAGE, b"") == (ran.code, ran.stdout)
+    assert ran.said.startswith(f"Usage: joblane {group} [OPTIONS] COMMAND")
+    assert "\nCommands:\n  " in ran.said
+    assert "\\n" not in ran.said

@@ -92,6 +92,24 @@ def test_a_host_without_a_browser_takes_the_address_that_another_ended_on(
     assert (0, True) == (code, f"logged in to {api.url}" in said)
 
 
+@pytest.mark.usefixtures("ports", "issuer")
+@pytest.mark.parametrize("end", ["/dev/null", "pipe"])
+def test_a_login_that_nobody_can_complete_ends_at_once(api: FakeApi, spawn: Spawn, end: str):
+    with open(end if end != "pipe" else os.devnull, "rb") as null:  # noqa: PTH123 - a device
+        process = spawn(
+            "--url",
+            api.url,
+            "login",
+            "--no-browser",
+            stdin=subprocess.PIPE if end == "pipe" else null,
+        )
+        if process.stdin is not None:
+            process.stdin.close()
+            process.stdin = None
+        code, said = ended(process)
+    assert (exit_codes.NOT_ALLOWED, True) == (code, "nobody can paste the address" in said)
+
+
 def test_only_the_answer_to_this_login_is_taken(
     issuer: FakeIssuer, begin: Callable[..., Begun]
 ) -> None:

@@ -8,7 +8,6 @@ import os
 import selectors
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Self, TextIO
@@ -56,7 +55,7 @@ class Loopback:
         """Return the code of the first address that belongs to this login.
 
         `pasted` is a stream in which a person can paste the address, one per line. Raises
-        `LoginError` when the issuer refused, or after `WAIT_S` seconds.
+        `LoginError` when the issuer refused, when `pasted` has ended, or after `WAIT_S` seconds.
         """
         until = time.monotonic() + WAIT_S
         rest = b""
@@ -64,8 +63,10 @@ class Loopback:
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ)
             if pasted is not None:
-                with suppress(OSError, ValueError):  # a file or /dev/null cannot be polled
+                try:
                     selector.register(pasted, selectors.EVENT_READ)
+                except (OSError, ValueError):  # a file or /dev/null, in which nobody pastes
+                    raise nobody_pastes() from None
             while (left_s := until - time.monotonic()) > 0:
                 for key, _ in selector.select(left_s):
                     if key.fileobj is self._server:
@@ -73,14 +74,23 @@ class Loopback:
                         code = self._server.result()
                     else:
                         data = os.read(key.fd, 16_384)
-                        if not data:  # end of the stream
-                            selector.unregister(key.fileobj)
+                        if not data:
+                            raise nobody_pastes()
                         *lines, rest = (rest + data).split(b"\n")
                         codes = (take(line.decode("utf-8", "replace")) for line in lines)
                         code = next((code for code in codes if code), None)
                     if code is not None:
                         return code
         raise LoginError(f"no login within {WAIT_S:.0f} s; run joblane login again")
+
+
+def nobody_pastes() -> LoginError:
+    """The error of a login without a browser, whose address nobody can paste."""
+    return LoginError(
+        "no browser was opened, and standard input has ended, so nobody can paste the address: run "
+        "joblane login in a terminal, or log in as a machine, with JOBLANE_CLIENT_ID and "
+        "JOBLANE_CLIENT_SECRET"
+    )
 
 
 class _Server(HTTPServer):

@@ -133,6 +133,11 @@ def call(args: Sequence[str]) -> int:
     try:
         answer = app(list(args) or ["--help"], prog_name="joblane", standalone_mode=False)
     except typer.TyperException as error:
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # of typer's own click: its text is the help
+            terminal.write(f"{error.format_message()}\n".encode(), stderr=True)
+            return error.exit_code
         where = getattr(getattr(error, "ctx", None), "command_path", "joblane")
         terminal.note(f"{error.format_message()} (see: {where} --help)")
         return error.exit_code

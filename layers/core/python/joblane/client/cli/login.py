@@ -103,10 +103,13 @@ def _code(loopback: "Loopback", attempt: "LoginAttempt", *, no_browser: bool) ->
     else:
         terminal.note("open this page in any browser and log in:")
     terminal.note(attempt.url)
-    pasted = None
-    if not opened and sys.stdin is not None and not sys.stdin.closed:
-        pasted = sys.stdin
-        terminal.note(
-            "on another machine the browser ends on an address that it cannot open: paste it here"
-        )
-    return loopback.wait(attempt.code, pasted)
+    if opened:
+        return loopback.wait(attempt.code, None)
+    if sys.stdin is None or sys.stdin.closed:
+        from joblane.client.loopback import nobody_pastes  # noqa: PLC0415 - help needs no HTTP
+
+        raise nobody_pastes()
+    terminal.note(
+        "on another machine the browser ends on an address that it cannot open: paste it here"
+    )
+    return loopback.wait(attempt.code, sys.stdin)
