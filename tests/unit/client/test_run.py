@@ -421,7 +421,7 @@ def test_a_relative_time_becomes_a_time_in_utc(api: FakeApi, joblane: Joblane) -
         assert before <= found - timedelta(minutes=minutes) <= after
 
 
-@pytest.mark.parametrize("text", ["+", "+5", "+m", "+1.5h", "+5w", "+" + "9" * 20 + "d"])
+@pytest.mark.parametrize("text", ["+", "+5", "+m", "+1.5x", "+5y", "+" + "9" * 20 + "d"])
 def test_a_relative_time_that_is_none_is_refused_here(
     api: FakeApi, joblane: Joblane, text: str
 ) -> None:

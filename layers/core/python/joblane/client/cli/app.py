@@ -16,6 +16,7 @@ from joblane.client.cli import (
     conditions,
     console,
     exit_codes,
+    foreign,
     host,
     keys,
     login,
@@ -51,6 +52,12 @@ class Settings:
 
 class Commands(TyperGroup):
     """Runs a command; its errors become one line on stderr and an exit code."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - vendored click
+        """Find the command. Raises `InputError` for the word of another tool."""
+        if args[0] not in self.commands:
+            foreign.explain_command(args[0])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's context is its own vendored click
         """Run the command of the context."""

@@ -15,6 +15,7 @@ from joblane.client.cli.options import (
     Json,
     Next,
     Reason,
+    Verbs,
     connect,
     limit_of,
     with_fields,
@@ -30,7 +31,9 @@ JobType = Annotated[
 
 commands = typer.Typer()
 dead_letters = typer.Typer(
-    help="List, restart or dismiss dead jobs, whose attempts are exhausted.", no_args_is_help=True
+    cls=Verbs,
+    help="List, restart or dismiss dead jobs, whose attempts are exhausted.",
+    no_args_is_help=True,
 )
 
 

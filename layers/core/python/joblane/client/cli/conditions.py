@@ -6,7 +6,7 @@ import typer
 
 from joblane.client.cli import terminal
 from joblane.client.cli.formats import printable
-from joblane.client.cli.options import Json, Next, connect, limit_of
+from joblane.client.cli.options import Json, Next, Verbs, connect, limit_of
 from joblane.client.cli.read import show_page
 
 App = Annotated[str, typer.Argument(metavar="APP", help="Application, such as app:billing.")]
@@ -14,7 +14,7 @@ Reason = Annotated[
     str, typer.Option("--reason", help="Reason, shown with the jobs that wait.", show_default=False)
 ]
 
-commands = typer.Typer()
+commands = typer.Typer(cls=Verbs)
 
 
 @commands.callback(invoke_without_command=True)

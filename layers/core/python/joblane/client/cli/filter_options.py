@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from joblane.client.cli import groups, terminal
+from joblane.client.cli import foreign, groups, terminal, times
 from joblane.client.cli.status_line import StatusLine
 from joblane.job.lifecycle import ENDED, OPEN, RETRIABLE, State
 
@@ -46,7 +46,8 @@ class FilterOptions:
         ),
     ] = None
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only jobs submitted at or after this time.")
+        str | None,
+        typer.Option(metavar="TIME", help="Only jobs submitted since then, such as 1h."),
     ] = None
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only jobs submitted before this time.")
@@ -57,7 +58,17 @@ class FilterOptions:
     ] = False
 
     def filters(self) -> "Filters":
-        """The parameters of the client's calls."""
+        """The parameters of the client's calls, with the times of now.
+
+        Raises `BadParameter` for a time, and `InputError` for a state of another tool.
+        """
+        filters = self._given()
+        filters["state"] = [foreign.known_state(state) for state in self.state or ()] or None
+        filters["since"] = times.utc_time("--since", self.since, "back")
+        filters["until"] = times.utc_time("--until", self.until, "back")
+        return filters
+
+    def _given(self) -> "Filters":
         return {
             "name": self.name,
             "state": self.state or None,
@@ -73,7 +84,7 @@ class FilterOptions:
     @property
     def selects(self) -> bool:
         """Whether they select some of the jobs and not nearly all."""
-        given = {name for name, value in self.filters().items() if value}
+        given = {name for name, value in self._given().items() if value}
         return not given <= {"until", "hidden"}
 
     def __str__(self) -> str:
@@ -119,7 +130,7 @@ class BulkOptions(FilterOptions):
                 raise typer.BadParameter(
                     "give the id of a job, or filters such as --state, --label or --since"
                 )
-        elif any(self.filters().values()) or self.dry_run or self.yes:
+        elif any(self._given().values()) or self.dry_run or self.yes:
             raise typer.BadParameter("give the id of a job or filters, not both")
         return self.job_id
 

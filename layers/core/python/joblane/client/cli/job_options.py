@@ -4,13 +4,13 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from joblane.client.cli import terminal
+from joblane.client.cli import terminal, times
+from joblane.client.cli.environment import variables
 from joblane.client.cli.options import IdempotencyKey, with_fields
 from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
 
@@ -24,8 +24,6 @@ RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb")
 LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
 
 OF_TARGETS = ("reply_timeout_s", "max_concurrency", "max_failures")
-
-UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,16 @@ class JobOptions:
     ] = None
     env: Annotated[
         list[str] | None,
-        typer.Option(metavar="K=V", help="Environment variable; can be repeated."),
+        typer.Option(
+            "--env",
+            "-e",
+            metavar="K=V",
+            help="Environment variable; K alone has its value here. Can be repeated.",
+        ),
+    ] = None
+    env_file: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File of environment variables, one a line: K=V or K."),
     ] = None
     secret_env: Annotated[
         list[str] | None,
@@ -87,9 +94,11 @@ class JobOptions:
             help="Variable set from a secret: K=secretsmanager:NAME[#KEY] or K=ssm:/PATH.",
         ),
     ] = None
-    timeout_s: Annotated[float | None, typer.Option(help="Timeout of each attempt in seconds.")] = (
-        None
-    )
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Timeout of each attempt, such as 90s, 5m or 1h30m."),
+    ] = None
+    timeout_s: Annotated[float | None, typer.Option(help="The same in seconds.")] = None
     heartbeat_timeout_s: Annotated[
         float | None,
         typer.Option(
@@ -116,13 +125,13 @@ class JobOptions:
     ] = True
     run_at: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Earliest start time (RFC 3339, or +5m)."),
+        typer.Option(metavar="TIME", help="Earliest start time, such as +5m or 'tomorrow 9:00'."),
     ] = None
     deadline: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Latest end time (RFC 3339, or +2h); then the job expires or is stopped.",
+            help="Latest end time, such as +2h; then the job expires or is stopped.",
         ),
     ] = None
     label: Annotated[
@@ -266,13 +275,14 @@ class JobOptions:
             "concurrency": _concurrency(self.concurrency, own.pop("key"), _given(limits)),
             "resources": _given(resources) or None,
             "retry": _given(retry) or None,
-            "env": _pairs("--env", self.env),
+            "env": variables(self.env, own.pop("env_file")),
             "secret_env": _pairs("--secret-env", self.secret_env),
             "labels": _pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
             "target": self._target(),
-            "run_at": _time("--run-at", self.run_at),
-            "deadline": _time("--deadline", self.deadline),
+            "timeout_s": times.one_duration(self.timeout_s, own.pop("timeout")),
+            "run_at": times.utc_time("--run-at", self.run_at, "ahead"),
+            "deadline": times.utc_time("--deadline", self.deadline, "ahead", in_future=True),
         }
         return _given(own)
 
@@ -327,20 +337,6 @@ def _pairs(option: str, texts: Sequence[str] | None) -> dict[str, str] | None:
             raise typer.BadParameter(f"{option} must be KEY=VALUE")
         found[key] = value
     return found
-
-
-def _time(option: str, text: str | None) -> str | None:
-    """Make +5m an RFC 3339 time; the API checks every other text."""
-    if text is None or not text.startswith("+"):
-        return text
-    number, unit = text[1:-1], text[-1]
-    if not (number.isascii() and number.isdecimal()) or unit not in UNITS_S:
-        raise typer.BadParameter(f"{option} must be RFC 3339 or such as +30s, +5m, +2h, +1d")
-    try:
-        then = datetime.now(UTC) + timedelta(seconds=int(number) * UNITS_S[unit])
-    except OverflowError as error:
-        raise typer.BadParameter(f"{option} is too far in the future") from error
-    return then.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:

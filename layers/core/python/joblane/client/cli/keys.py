@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from joblane.client.cli import formats, tables, terminal
-from joblane.client.cli.options import Json, Next, Reason, connect, limit_of
+from joblane.client.cli.options import Json, Next, Reason, Verbs, connect, limit_of
 from joblane.client.cli.read import show_page
 
 Type = Annotated[
@@ -27,6 +27,7 @@ Segments = Annotated[
 ]
 
 commands = typer.Typer(
+    cls=Verbs,
     help="List the keys that limit how many jobs run at once, show one, cancel those that wait.",
     no_args_is_help=True,
 )

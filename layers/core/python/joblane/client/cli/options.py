@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
+from joblane.client.cli.foreign import explain_verb
+
 if TYPE_CHECKING:
     from joblane.client.cli.app import Settings
     from joblane.client.clients import Client
@@ -62,12 +64,25 @@ def limit_of(what: str, most: int | None = None) -> Any:  # noqa: ANN401 - as ty
     return typer.Option("-n", "--limit", min=1, max=most, help=f"Maximum number of {what}.")
 
 
-class ShowByDefault(TyperGroup):
+class Verbs(TyperGroup):
+    """A group of commands, such as `queues`, that answers words of other tools."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - vendored click
+        """Raise `InputError` for the word of another tool."""
+        if args and args[0] not in self.commands:
+            explain_verb(ctx.command_path, args[0], self.commands)
+        return super().parse_args(ctx, args)
+
+
+class ShowByDefault(Verbs):
     """A group that runs `show` when its first argument is not one of its commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - vendored click
         """Insert `show` where no command is named."""
-        if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
+        named = args and args[0] in {*self.commands, "-h", "--help"}
+        if args and not named:
+            explain_verb(ctx.command_path, args[0], self.commands)
+        if not named:
             args = ["show", *args]
         return super().parse_args(ctx, args)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from joblane.client.answers import is_group, rows
-from joblane.client.cli import exit_codes, formats, groups, job_text, tables, terminal
+from joblane.client.cli import exit_codes, formats, groups, job_text, tables, terminal, times
 from joblane.client.cli.filter_options import FilterOptions
 from joblane.client.cli.options import (
     GiveUp,
@@ -23,7 +23,7 @@ from joblane.client.errors import RequestError
 
 commands = typer.Typer()
 
-_TIME = "UTC, such as 2026-11-21T02:00:00Z."
+_TIME = "such as 1h, 'yesterday 18:00' or 2026-11-21T02:00:00Z."
 
 
 @commands.command()
@@ -38,14 +38,15 @@ def ls(
 ) -> None:
     """List jobs, newest first; all filters must match.
 
-    Times are RFC 3339 in UTC, such as 2026-11-21T02:00:00Z. A filter that matches few jobs reads
-    many, 500 per request; Ctrl-C stops it. The states active, blocked, dead, failed,
-    partial_failure, processing, scheduled, stale and waiting are found directly.
+    Times are such as 1h (an hour ago), 'yesterday 18:00' or 2026-11-21T02:00:00Z. A filter that
+    matches few jobs reads many, 500 per request; Ctrl-C stops it. The states active, blocked, dead,
+    failed, partial_failure, processing, scheduled, stale and waiting are found directly.
     """
     entries: list[Any] = []
+    filters = options.filters()
     client = connect(ctx)
     while len(entries) < limit:
-        page = client.list_page(limit=limit - len(entries), cursor=after, **options.filters())
+        page = client.list_page(limit=limit - len(entries), cursor=after, **filters)
         entries += page["entries"]
         after = page.get("next")
         if not after:
@@ -188,7 +189,12 @@ def audit(  # noqa: PLR0913 - the filters of the API
     tenant's jobs and queues; `joblane ls` lists submissions.
     """
     page = connect(ctx).audit(
-        job_id, limit=limit, cursor=after, since=since, until=until, action=action
+        job_id,
+        limit=limit,
+        cursor=after,
+        since=times.utc_time("--since", since, "back"),
+        until=times.utc_time("--until", until, "back"),
+        action=action,
     )
     show_page(page, _audit_row, "entries", "no entries", as_json=json)
 

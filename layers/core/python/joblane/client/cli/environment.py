@@ -1,0 +1,67 @@
+"""Environment variables of a job: `--env K=V`, `--env NAME` and `--env-file FILE`.
+
+Files are those of `docker run --env-file`: a variable a line, `K=V`, or a name whose value is the
+caller's; empty lines and lines that begin with `#` are skipped; quotes belong to the value.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+MAX_FILE_BYTES = 1_000_000
+"""A larger file is none of variables."""
+
+_NAME = re.compile(r"[^\s=]+")
+
+
+def variables(
+    texts: Sequence[str] | None,
+    files: Sequence[Path] | None,
+    own: Mapping[str, str] = os.environ,
+) -> dict[str, str] | None:
+    """Read the variables; None without any.
+
+    Later files count before earlier ones, and options before files, as in docker. Raises
+    `typer.BadParameter`, also for a name that is not set here: a job without a variable that it
+    was to have would fail later, or worse.
+    """
+    found: dict[str, str] = {}
+    for file in files or ():
+        found |= dict(_of_file(file, own))
+    for text in texts or ():
+        name, value = _pair("--env", text, own)
+        found[name] = value
+    return found or None
+
+
+def _of_file(file: Path, own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise typer.BadParameter(f"--env-file {file}: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise typer.BadParameter(f"--env-file {file} is larger than {MAX_FILE_BYTES:,} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"--env-file {file} is not UTF-8") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        stripped = line.removesuffix("\r").lstrip()
+        if stripped and not stripped.startswith("#"):
+            yield _pair(f"--env-file {file} line {number}", stripped, own)
+
+
+def _pair(where: str, text: str, own: Mapping[str, str]) -> tuple[str, str]:
+    """Read `K=V`, or `K` with the caller's value."""
+    name, equals, value = text.partition("=")
+    if not _NAME.fullmatch(name):
+        raise typer.BadParameter(f"{where} must be KEY=VALUE, or the name of a variable set here")
+    if equals:
+        return name, value
+    if name not in own:
+        raise typer.BadParameter(f"{where}: {name} is not set here; write {name}=VALUE")
+    return name, own[name]
