@@ -21,6 +21,7 @@ from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.sandbox.model import Usage
 from joblane.aws.job_items import from_item, to_item
+from joblane.files.models import OutputSummary
 from joblane.job.head import Head, abridged
 from joblane.job.lifecycle import ENDED, Outcome, State, settle
 from joblane.job.moves import AttemptFacts
@@ -139,11 +140,13 @@ def _usage_json(usage: Usage) -> str:
     return json.dumps(rounded, separators=(",", ":"))
 
 
-_BESIDE = ("output_bytes", "result", "result_object")
+_BESIDE = ("output_bytes", "result", "result_object", "output_files")
 
 
 def _encode(transition: Transition) -> dict[str, Any]:
     facts = asdict(transition.facts)
+    if (files := transition.facts.output_files) is not None:
+        facts["output_files"] = files.model_dump(exclude_defaults=True)
     return {
         "step": transition.step.encode(),
         # Beside the facts, where agents up to version 0.2 refuse unknown keys.
@@ -156,6 +159,7 @@ def _encode(transition: Transition) -> dict[str, Any]:
 
 def _decode(value: dict[str, Any]) -> Transition:
     facts, stored = value["facts"], value.get("result_object")
+    files = value.get("output_files")
     return Transition(
         step=Step.decode(value["step"]),
         facts=AttemptFacts(
@@ -163,6 +167,7 @@ def _decode(value: dict[str, Any]) -> Transition:
             output_bytes=value.get("output_bytes", 0),
             result=value.get("result"),
             result_object=None if stored is None else ResultObject(**stored),
+            output_files=None if files is None else OutputSummary.model_validate(files),
         ),
         condition=value["condition"],
         hide_s=value["hide_s"],

@@ -17,7 +17,7 @@ import joblane
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.audit import AuditStore
-from joblane.aws.bundle_store import SIGNING, BundleStore
+from joblane.aws.bundle_store import BundleStore
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.directory import AppStore, Directory
@@ -26,6 +26,7 @@ from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
+from joblane.aws.signed_uploads import SIGNING
 from joblane.aws.types import TypeStore
 from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.contract.principal import AnyAccess

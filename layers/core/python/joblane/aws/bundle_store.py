@@ -8,41 +8,17 @@ absent" are part of the signature, so S3 refuses other content and never replace
                                  412                <------  upload of the same digest, if absent
 """
 
-import base64
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from joblane.aws.clients import QUICK
+from joblane.aws.signed_uploads import ABSENT, SignedUpload, digest_base64, sign_upload
 from joblane.deployment.names import bundle_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from mypy_boto3_s3.client import S3Client
-
-VALID_S: Final = 900
-"""Seconds in which an upload must begin."""
-
-SIGNING: Final = QUICK.merge(
-    Config(signature_version="s3v4", s3={"us_east_1_regional_endpoint": "regional"})
-)
-"""Settings of the client: older signatures do not cover headers, and names without a region lead
-elsewhere while a bucket is new."""
-
-_ABSENT = frozenset({"403", "404", "AccessDenied", "NoSuchKey", "NotFound"})
-"""S3's codes for a missing object; 403 to callers that may not list the bucket."""
-
-
-@dataclass(frozen=True, slots=True)
-class SignedUpload:
-    """A PUT that whoever has it may make."""
-
-    url: str
-    headers: "Mapping[str, str]"
-    """Headers that it must have."""
 
 
 class BundleStore:
@@ -62,31 +38,18 @@ class BundleStore:
                 Bucket=self._bucket, Key=bundle_key(tenant, sha256), ChecksumMode="ENABLED"
             )
         except ClientError as error:
-            if error.response["Error"]["Code"] in _ABSENT:
+            if error.response["Error"]["Code"] in ABSENT:
                 return False
             raise
-        return found.get("ChecksumSHA256", _base64(sha256)) == _base64(sha256)
+        return found.get("ChecksumSHA256", digest_base64(sha256)) == digest_base64(sha256)
 
     def upload(self, tenant: str, sha256: str, size: int) -> SignedUpload:
         """Sign the upload of a bundle of `size` bytes; sends no request."""
-        url = self._client().generate_presigned_url(
-            "put_object",
-            Params={
-                "Bucket": self._bucket,
-                "Key": bundle_key(tenant, sha256),
-                "ContentLength": size,
-                "ChecksumSHA256": _base64(sha256),
-                "IfNoneMatch": "*",
-            },
-            ExpiresIn=VALID_S,
+        return sign_upload(
+            self._client(),
+            self._bucket,
+            bundle_key(tenant, sha256),
+            sha256=sha256,
+            size=size,
+            if_absent=True,
         )
-        headers = {
-            "Content-Length": str(size),
-            "If-None-Match": "*",
-            "x-amz-checksum-sha256": _base64(sha256),
-        }
-        return SignedUpload(url, headers)
-
-
-def _base64(sha256: str) -> str:
-    return base64.b64encode(bytes.fromhex(sha256)).decode("ascii")

@@ -18,6 +18,7 @@ from joblane.key.policy import parse_concurrency
 from joblane.key.segments import KeyName
 
 if TYPE_CHECKING:
+    from joblane.files.models import OutputSummary
     from joblane.target.group import Group, MemberOf
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
@@ -76,6 +77,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "output_bytes": head.output_bytes or None,
         "result": head.result,
         "result_object": None if head.result_object is None else asdict(head.result_object),
+        "output_files": _output_files_value(head.output_files),
         "follows": _follows(head),
         "slot": head.slot,
         "queued_after": head.queued_after,
@@ -187,6 +189,7 @@ def from_row(row: Row, data: Row) -> Head:
         output_bytes=row.get("output_bytes", 0),
         result=row.get("result"),
         result_object=ResultObject(**row["result_object"]) if "result_object" in row else None,
+        output_files=_output_files(row),
         type_version=row.get("type_version"),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         key=key_of(row),
@@ -236,6 +239,20 @@ def _group(row: Row) -> "Group | None":
     from joblane.aws.group_items import read_group  # noqa: PLC0415 - as above
 
     return read_group(row["group"])
+
+
+def _output_files_value(summary: "OutputSummary | None") -> Row | None:
+    """The attribute of a job that has left files; None for others."""
+    return None if summary is None else summary.model_dump(exclude_defaults=True)
+
+
+def _output_files(row: Row) -> "OutputSummary | None":
+    """Inverse of `_output_files_value`."""
+    if "output_files" not in row:
+        return None
+    from joblane.files.models import OutputSummary  # noqa: PLC0415 - most jobs leave no files
+
+    return OutputSummary.model_validate(row["output_files"])
 
 
 def key_of(row: Row) -> KeyName | None:

@@ -10,6 +10,7 @@ from joblane.contract.audit import WhoView, who_view
 from joblane.contract.models import View
 from joblane.deployment.names import Name
 from joblane.formats.times import rfc3339
+from joblane.job.fields import OutputFiles
 from joblane.job.head import Head, abridged
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import JobFields
@@ -81,6 +82,9 @@ class JobProgress(View):
     """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
     result: Any
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
+    output_files: OutputFiles | None
+    """The files that the newest attempt with `outputs` left: how many, and which globs matched
+    none. `GET /v1/jobs/{id}/outputs` lists them."""
     condition: str | None
     """Condition that a blocked job waits for."""
     assigned: str | None
@@ -172,6 +176,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         agent=head.agent,
         progress=None,
         result=None,
+        output_files=head.output_files,
         condition=None if head.condition is None else unscoped(head.condition),
         cancel_requested=head.cancel_requested,
         assigned=head.assigned,

@@ -181,6 +181,7 @@ _INPUTS: TypeAdapter[tuple[InputFile, ...]] = TypeAdapter(
 _OUTPUTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
     Outputs, config=ConfigDict(strict=True, defer_build=True)
 )
+_SUMMARY: TypeAdapter[OutputSummary] = TypeAdapter(OutputSummary)
 
 
 def check_inputs(values: tuple[Any, ...]) -> tuple[InputFile, ...]:
@@ -200,6 +201,11 @@ def check_outputs(values: tuple[Any, ...]) -> tuple[str, ...]:
     return _OUTPUTS.validate_python(values)
 
 
-def schema_of(name: Literal["inputs", "outputs"]) -> "CoreSchema":
-    """The schema of a field of a submission, for the JSON schema of submissions."""
-    return (_INPUTS if name == "inputs" else _OUTPUTS).core_schema
+def schema_of(name: Literal["inputs", "outputs", "summary"]) -> "CoreSchema":
+    """The schema of a field of a submission or a job, for their JSON schemas."""
+    adapters: dict[str, TypeAdapter[Any]] = {
+        "inputs": _INPUTS,
+        "outputs": _OUTPUTS,
+        "summary": _SUMMARY,
+    }
+    return adapters[name].core_schema

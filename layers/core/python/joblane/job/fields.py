@@ -165,10 +165,16 @@ def _outputs(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return check_outputs(values)
 
 
+def _summary(value: object) -> object:
+    from joblane.files.models import OutputSummary  # noqa: PLC0415 - as above
+
+    return OutputSummary.model_validate(value)
+
+
 class _SchemaOf:
     """Takes the JSON schema of a field from `joblane.files.models`, which few jobs need."""
 
-    def __init__(self, name: Literal["inputs", "outputs"]) -> None:
+    def __init__(self, name: Literal["inputs", "outputs", "summary"]) -> None:
         self.name = name
 
     def __get_pydantic_json_schema__(
@@ -180,10 +186,12 @@ class _SchemaOf:
 
 
 if TYPE_CHECKING:
-    from joblane.files.models import InputFile
+    from joblane.files.models import InputFile, OutputSummary
 
     Inputs = tuple[InputFile, ...]
     Outputs = tuple[str, ...]
+    OutputFiles = OutputSummary
 else:
     Inputs = Annotated[tuple[Any, ...], AfterValidator(_inputs), _SchemaOf("inputs")]
     Outputs = Annotated[tuple[Any, ...], AfterValidator(_outputs), _SchemaOf("outputs")]
+    OutputFiles = Annotated[Any, AfterValidator(_summary), _SchemaOf("summary")]

@@ -22,7 +22,8 @@ from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
 from joblane.target.match import REPLY_TIMEOUT_S
 
-if TYPE_CHECKING:  # most jobs are in no group
+if TYPE_CHECKING:  # most jobs are in no group and leave no files
+    from joblane.files.models import OutputSummary
     from joblane.target.group import Group, MemberOf
 
 _Entry = TypeVar("_Entry")
@@ -106,6 +107,8 @@ class Head:
     """The result of a completed job as JSON, if it is short."""
     result_object: ResultObject | None = None
     """A longer result, which is in S3."""
+    output_files: "OutputSummary | None" = None
+    """Which files the newest attempt that collected any has left in S3."""
     caller_trace: TraceContext | None = None
     """The trace context that it was submitted with; None if there was none."""
     key: KeyName | None = None

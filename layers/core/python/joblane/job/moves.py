@@ -6,7 +6,7 @@ exactly as the store makes it in the table.
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joblane.job.head import Head, waits, with_step
 from joblane.job.lease import LEASE_S
@@ -14,6 +14,9 @@ from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State
 from joblane.job.result import ResultObject
 from joblane.job.spec import is_broadcast
 from joblane.job.timeline import SAME_ATTEMPT, Step, folded
+
+if TYPE_CHECKING:  # most jobs leave no files
+    from joblane.files.models import OutputSummary
 
 _RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPLAY_QUEUED})
 
@@ -192,6 +195,8 @@ class AttemptFacts:
     """The result of a job that is completed, as JSON."""
     result_object: ResultObject | None = None
     """The same, if it is in S3."""
+    output_files: "OutputSummary | None" = None
+    """Which files were collected after the attempt; None if none were to be."""
 
 
 def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | None) -> Head:
@@ -210,6 +215,7 @@ def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | 
         output_bytes=head.output_bytes + facts.output_bytes,
         result=facts.result,
         result_object=facts.result_object,
+        output_files=facts.output_files or head.output_files,
     )
 
 

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from joblane.audit.records import Who
-from joblane.aws.bundle_store import BundleStore, SignedUpload
+from joblane.aws.bundle_store import BundleStore
 from joblane.aws.keys import KeyStore
+from joblane.aws.signed_uploads import SignedUpload
 from joblane.aws.types import TypeChanged, TypeStore
 from joblane.contract.problems import Problem, wrong
 from joblane.contract.types import (

@@ -1,0 +1,115 @@
+"""Adapter for output files: S3 objects of an attempt, and the manifest that lists them.
+
+The files `outputs/<tenant>/<job id>/<epoch>/f/<path>` are put before the manifest, and that before
+the job's transition:
+
+    agent                      S3                table                reader
+    put  ------------------->  .../1/f/a, f/b
+    (killed here: another process puts them again, or they expire)
+    put  ------------------->  .../1/manifest
+    settle, with a summary  -------------------> completed
+                               .../1/manifest  <--------------------  lists the files
+
+An attempt has names of its own, so a late agent of an earlier epoch replaces nothing.
+"""
+
+import gzip
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from botocore.exceptions import ClientError
+
+from joblane.aws.signed_uploads import ABSENT, digest_base64
+from joblane.deployment.names import manifest_key, output_key, outputs_prefix
+from joblane.files.models import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_s3.client import S3Client
+
+LINK_S: Final = 300
+"""Seconds in which a download by a link must begin."""
+
+PAGE: Final = 1000
+"""Objects that one request lists, or deletes: the most that S3 allows."""
+
+
+class OutputFileStore:
+    """Stores output files. `client` makes the S3 client when it is first needed."""
+
+    def __init__(self, client: "Callable[[], S3Client]", bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    def put(  # noqa: PLR0913 - what names an object, and its content
+        self, tenant: str, job_id: str, epoch: int, path: str, body: BinaryIO, *, sha256: str
+    ) -> None:
+        """Store a file of an attempt; may be repeated.
+
+        `body` is read from its position to its end, and sought back if the request is repeated.
+        S3 refuses content whose SHA-256 is another one. Raises ClientError and BotoCoreError.
+        """
+        self._client().put_object(
+            Bucket=self._bucket,
+            Key=output_key(tenant, job_id, epoch, path),
+            Body=body,
+            ContentType="application/octet-stream",
+            ChecksumSHA256=digest_base64(sha256),
+        )
+
+    def put_manifest(self, tenant: str, job_id: str, epoch: int, manifest: Manifest) -> None:
+        """Store the list of an attempt's files; may be repeated.
+
+        Raises ClientError and BotoCoreError.
+        """
+        body = gzip.compress(manifest.model_dump_json().encode(), mtime=0)
+        key = manifest_key(tenant, job_id, epoch)
+        self._client().put_object(
+            Bucket=self._bucket, Key=key, Body=body, ContentType="application/gzip"
+        )
+
+    def manifest(self, tenant: str, job_id: str, epoch: int) -> Manifest | None:
+        """Read the list of an attempt's files; None if it is gone: it has expired.
+
+        Raises ClientError and BotoCoreError.
+        """
+        key = manifest_key(tenant, job_id, epoch)
+        try:
+            answer = self._client().get_object(Bucket=self._bucket, Key=key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ABSENT:
+                return None
+            raise
+        return Manifest.model_validate_json(gzip.decompress(answer["Body"].read()))
+
+    def link(self, tenant: str, job_id: str, epoch: int, path: str) -> str:
+        """Sign the download of a file; sends no request.
+
+        Browsers save it and do not show it: what a job wrote must not run in a page of S3's.
+        """
+        return self._client().generate_presigned_url(
+            "get_object",
+            Params={
+                "Bucket": self._bucket,
+                "Key": output_key(tenant, job_id, epoch, path),
+                "ResponseContentDisposition": "attachment",
+                "ResponseContentType": "application/octet-stream",
+            },
+            ExpiresIn=LINK_S,
+        )
+
+    def delete(self, tenant: str, job_id: str) -> bool:
+        """Delete up to 1,000 objects of all attempts of a job; whether nothing was left over.
+
+        Raises ClientError and BotoCoreError.
+        """
+        listed = self._client().list_objects_v2(
+            Bucket=self._bucket, Prefix=outputs_prefix(tenant, job_id), MaxKeys=PAGE
+        )
+        if not (found := listed.get("Contents", [])):
+            return True
+        answer = self._client().delete_objects(
+            Bucket=self._bucket,
+            Delete={"Objects": [{"Key": entry["Key"]} for entry in found], "Quiet": True},
+        )
+        return not listed["IsTruncated"] and not answer.get("Errors")

@@ -1,0 +1,138 @@
+"""Files in S3: inputs by their digest, outputs of an attempt and their manifest (moto)."""
+
+import hashlib
+import io
+import time
+from collections.abc import Iterable
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from joblane.aws.clients import Clients
+from joblane.aws.file_store import FileGone, FileStore
+from joblane.aws.output_file_store import PAGE, OutputFileStore
+from joblane.aws.signed_uploads import SIGNING
+from joblane.files.models import Manifest, OutputFile, OutputSummary, SkippedFile
+from joblane.job.head import Head, submitted
+from joblane.job.lifecycle import Outcome, State
+from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
+from tests.support.aws import DESCRIPTOR, Cloud, new_session
+from tests.support.jobs import submission
+
+CONTENT = b"a,b\n1,2\n"
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+JOB = "01KAJ5RJ00V3XW8TQZ9M4C2N7D"
+OTHER = "01KAJ5RJ00V3XW8TQZ9M4C2N7E"
+
+
+@pytest.fixture(name="files")
+def _files(aws: Cloud) -> FileStore:
+    return FileStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+
+
+@pytest.fixture(name="outputs")
+def _outputs(aws: Cloud) -> OutputFileStore:
+    return OutputFileStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+
+
+def put_file(aws: Cloud, tenant: str = "acme", content: bytes = CONTENT) -> None:
+    aws.clients.make("s3").put_object(
+        Bucket=DESCRIPTOR.bucket,
+        Key=f"files/{tenant}/{hashlib.sha256(content).hexdigest()}",
+        Body=content,
+        ChecksumAlgorithm="SHA256",
+    )
+
+
+def test_a_file_is_found_with_its_size_and_age_and_read_back(aws: Cloud, files: FileStore):
+    assert files.find("acme", DIGEST) is None
+    put_file(aws)
+    found = files.find("acme", DIGEST)
+    assert found is not None
+    assert len(CONTENT) == found.size
+    assert abs(time.time() - found.uploaded_at) < 60
+    assert CONTENT == b"".join(files.download("acme", DIGEST))
+
+
+def test_a_file_of_another_tenant_is_not_there(aws: Cloud, files: FileStore):
+    put_file(aws, "other")
+    assert files.find("acme", DIGEST) is None
+    with pytest.raises(FileGone, match=f"files/acme/{DIGEST}"):
+        b"".join(files.download("acme", DIGEST))
+
+
+def test_an_object_with_another_content_counts_as_absent(aws: Cloud, files: FileStore):
+    aws.clients.make("s3").put_object(
+        Bucket=DESCRIPTOR.bucket,
+        Key=f"files/acme/{DIGEST}",
+        Body=b"another",
+        ChecksumAlgorithm="SHA256",
+    )
+    assert files.find("acme", DIGEST) is None
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_upload_is_signed_with_length_and_digest_and_may_renew_a_file():
+    files = FileStore(lambda: Clients(new_session()).make("s3", SIGNING), DESCRIPTOR.bucket)
+    upload = files.upload("acme", DIGEST, len(CONTENT))
+    signed = parse_qs(urlsplit(upload.url).query)["X-Amz-SignedHeaders"][0].split(";")
+    assert {name.lower() for name in upload.headers} <= {*signed}
+    assert {"content-length", "x-amz-checksum-sha256"} == {n.lower() for n in upload.headers}
+
+
+def summary_of(files: Iterable[OutputFile], epoch: int = 1) -> OutputSummary:
+    return OutputSummary.of(epoch, files, ["*.log"], [SkippedFile(path="a", why="a link")])
+
+
+def test_output_files_are_put_listed_and_linked(aws: Cloud, outputs: OutputFileStore):
+    path = "out/a b%41&ü.csv"
+    outputs.put("acme", JOB, 1, path, io.BytesIO(CONTENT), sha256=DIGEST)
+    listed = (OutputFile(path=path, size=len(CONTENT), sha256=DIGEST, mode="0755"),)
+    manifest = Manifest(summary=summary_of(listed), files=listed)
+    outputs.put_manifest("acme", JOB, 1, manifest)
+    assert manifest == outputs.manifest("acme", JOB, 1)
+    assert outputs.manifest("acme", JOB, 2) is None
+    link = urlsplit(outputs.link("acme", JOB, 1, path))
+    assert link.path.endswith("/1/f/out/a%20b%2541%26%C3%BC.csv")
+    key = f"outputs/acme/{JOB}/1/f/{path}"
+    assert unquote(link.path).endswith(key)
+    assert ["attachment"] == parse_qs(link.query)["response-content-disposition"]
+    stored = aws.clients.make("s3").get_object(Bucket=DESCRIPTOR.bucket, Key=key)
+    assert CONTENT == stored["Body"].read()
+
+
+def test_deletion_takes_all_attempts_of_one_job_by_pages(aws: Cloud, outputs: OutputFileStore):
+    s3 = aws.clients.make("s3")
+    keys = [f"outputs/acme/{JOB}/{n % 3 + 1}/f/{n}" for n in range(PAGE + 5)]
+    others = [
+        f"outputs/acme/{OTHER}/1/manifest",
+        f"outputs/acme/{JOB}0/1/f/a",
+        f"output/acme/{JOB}",
+    ]
+    for key in (*keys, *others):
+        s3.put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=b"")
+    assert [False, True, True] == [outputs.delete("acme", JOB) for _ in range(3)]
+    left = s3.list_objects_v2(Bucket=DESCRIPTOR.bucket)["Contents"]
+    assert sorted(others) == [entry["Key"] for entry in left]
+
+
+def ended(aws: Cloud, head: Head, files: OutputSummary | None, state: State) -> Head:
+    """End the attempt that `head` shows."""
+    facts = AttemptFacts(Outcome.FAILED, output_files=files)
+    aws.jobs.settle(head, Step(state, 2_000, head.attempt, "exit code 1", records=0), facts)
+    stored = aws.jobs.get(head.job_id)
+    assert stored is not None
+    return stored
+
+
+def test_a_job_has_the_summary_of_its_newest_attempt_that_collected(aws: Cloud):
+    aws.jobs.put_new(submitted(JOB, "acme", submission(), 500))
+    files = [OutputFile(path="a", size=5, sha256=DIGEST)]
+    first, second = summary_of(files), summary_of([], epoch=2)
+    head = ended(aws, aws.jobs.claim(JOB, "agent-1", 1_000), first, State.RETRY)
+    assert first == head.output_files
+    head = ended(aws, aws.jobs.claim(JOB, "agent-1", 3_000), second, State.RETRY)
+    assert second == head.output_files
+    head = ended(aws, aws.jobs.claim(JOB, "agent-1", 5_000), None, State.DEAD)
+    assert second == head.output_files
