@@ -6,8 +6,10 @@ Dependencies come from uv.lock with their hashes, as wheels for the target platf
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +42,8 @@ AGENT_PYTHON = "3.12"
 """Python version of the agent: one that Amazon Linux 2023 packages beside its own 3.9."""
 
 AGENT_PACKAGES = ("layers/core/python/joblane", "ec2_agent")
+
+THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 KEPT_BUNDLES = 4
 
@@ -87,6 +91,7 @@ def build_assets(root: Path, config: Config) -> Assets:
         target=(config.functions.architecture, python),
         packages=("layers/core/python/joblane",),
         folder="python",
+        bytecode=python == THIS_PYTHON,
     )
     agents = {
         architecture: bundle(
@@ -96,6 +101,7 @@ def build_assets(root: Path, config: Config) -> Assets:
             target=(architecture, AGENT_PYTHON),
             packages=AGENT_PACKAGES,
             folder="lib",
+            bytecode=False,  # an instance writes it itself
         )
         for architecture in sorted({fleet.architecture for fleet in config.fleets.values()})
     }
@@ -110,17 +116,20 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
     target: tuple[Architecture, str],
     packages: tuple[str, ...],
     folder: str,
+    bytecode: bool,
 ) -> Path:
     """Return `.build/<label>-<hash>` with our packages and their locked dependencies in `folder`.
 
     `target` is the architecture and the Python version that will import them; `group` says to
-    `uv export` which dependencies.
+    `uv export` which dependencies. With `bytecode`, for a target that has the Python version of
+    this process, the bundle has that as well.
     """
     sources = [root / package for package in packages]
     for source in sources:
         if not source.is_dir():
             raise AssetError([f"{source.relative_to(root)}: no such package"])
-    recipe = (*group, *target, folder)
+    # The bytes differ between patch releases.
+    recipe = (*group, *target, folder, platform.python_version() if bytecode else "")
     inputs = [root / "uv.lock", root / "pyproject.toml", Path(__file__), *sources]
     built = root / ".build" / f"{label}-{digest(root, recipe, inputs)}"
     if built.is_dir():
@@ -136,6 +145,8 @@ def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the ca
                 content / folder / source.name,
                 ignore=shutil.ignore_patterns("__pycache__"),
             )
+        if bytecode:
+            _compile(content)
         content.chmod(0o755)
         try:
             content.rename(built)
@@ -221,6 +232,19 @@ def _install(
     shutil.rmtree(into / "bin", ignore_errors=True)
     for leftover in [into / ".lock", *into.glob("*.dist-info/RECORD")]:
         leftover.unlink(missing_ok=True)
+
+
+def _compile(layer: Path) -> None:
+    """Add the bytecode of every module: a cold start cannot keep it, since /opt is read-only.
+
+    It is not compared with its source: what extracts the layer sets new times. In a process of its
+    own, since the bytes depend on what is loaded.
+    """
+    command = [sys.executable, "-I", "-W", "ignore", "-m", "compileall", "-q"]
+    command += ["--invalidation-mode", "unchecked-hash", "-s", str(layer), "-p", "/opt", str(layer)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssetError([f"compileall: {' '.join(done.stdout.split())}"])
 
 
 def _trim(models: Path) -> None:

@@ -7,19 +7,31 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 import pytest
 
 from infra import assets
-from infra.assets import AGENT_PACKAGES, KEPT_BUNDLES, build_assets, bundle, find_uv
+from infra.assets import (
+    AGENT_PACKAGES,
+    KEPT_BUNDLES,
+    THIS_PYTHON,
+    build_assets,
+    bundle,
+    find_uv,
+)
 from infra.compose import compose
 from infra.config import load_config
 from infra.errors import AssetError
 from joblane.deployment.services import OF_CREDENTIALS, SERVICES
+from scripts.local.deploy import local_config
 from tests.infra.synthesis import ROOT, new_app
 
 LAYER_SOURCES = "layers/core/python/joblane"
+
+UNCHECKED_HASH = b"\1\0\0\0"
+"""Flags of bytecode that is not compared with its source (PEP 552)."""
 
 
 @pytest.fixture
@@ -38,7 +50,13 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def layer(root: Path, architecture: assets.Architecture = "arm64", python: str = "3.13") -> Path:
+def layer(
+    root: Path,
+    architecture: assets.Architecture = "arm64",
+    python: str = "3.13",
+    *,
+    bytecode: bool = False,
+) -> Path:
     return bundle(
         root,
         label="layer",
@@ -46,6 +64,7 @@ def layer(root: Path, architecture: assets.Architecture = "arm64", python: str =
         target=(architecture, python),
         packages=(LAYER_SOURCES,),
         folder="python",
+        bytecode=bytecode,
     )
 
 
@@ -168,6 +187,7 @@ def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:
         target=("arm64" if architecture == "arm64" else "x86_64", python),
         packages=AGENT_PACKAGES,
         folder="lib",
+        bytecode=False,
     )
     imports = f"import sys; sys.path.append('{built}/lib')"
     for code, said in (
@@ -204,17 +224,43 @@ def test_a_second_build_starts_nothing(checkout: Path, monkeypatch: pytest.Monke
         layer(checkout)
 
 
+@pytest.mark.parametrize(("python", "bytecode"), [("3.13", False), (THIS_PYTHON, True)])
 def test_two_checkouts_build_the_same_bytes(
-    checkout: Path, tmp_path_factory: pytest.TempPathFactory
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory, python: str, *, bytecode: bool
 ) -> None:
     other = tmp_path_factory.mktemp("other") / "checkout"
     shutil.copytree(checkout, other)
 
-    one, two = layer(checkout), layer(other)
+    one, two = (layer(root, "arm64", python, bytecode=bytecode) for root in (checkout, other))
 
     assert one.name == two.name
     assert content(one) == content(two)
     assert len(content(one)) > 100
+
+
+def test_the_layer_of_this_python_has_bytecode_that_is_never_out_of_date(tmp_path: Path) -> None:
+    """Extracted, its sources are newer than when they were compiled."""
+    file = tmp_path / "joblane.toml"
+    file.write_text(local_config(platform.machine()), encoding="utf-8")
+    built = build_assets(ROOT, load_config(file)).layer
+    compiled = {cache_from_source(str(source)): source for source in built.rglob("*.py")}
+    assert {str(file) for file in built.rglob("*.pyc")} == compiled.keys()
+    for cached, source in compiled.items():
+        content = Path(cached).read_bytes()
+        assert (MAGIC_NUMBER, UNCHECKED_HASH) == (content[:4], content[4:8])
+        assert f"/opt/{source.relative_to(built)}".encode() in content  # for tracebacks
+
+
+def test_the_layer_of_another_python_has_sources_only() -> None:
+    config = load_config(ROOT / "joblane.toml")
+    assert f"python{THIS_PYTHON}" != config.functions.runtime
+    assert [] == list(build_assets(ROOT, config).layer.rglob("*.pyc"))
+
+
+def test_a_module_that_cannot_be_compiled_is_named(checkout: Path) -> None:
+    (checkout / LAYER_SOURCES / "broken.py").write_text("def", encoding="utf-8")
+    with pytest.raises(AssetError, match=r"compileall: .*broken.py.*invalid syntax"):
+        layer(checkout, python=THIS_PYTHON, bytecode=True)
 
 
 def test_colours_do_not_get_into_the_requirements(
