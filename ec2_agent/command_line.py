@@ -134,6 +134,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="the most memory of one job, in MiB; a job that asks for more is left to other agents",
     )
     run.add_argument(
+        "--work-dir",
+        type=Path,
+        metavar="DIRECTORY",
+        help="directory on the disk for the work directories of jobs with disk_mb (default: "
+        "work_dir of --config, or the agent's state directory)",
+    )
+    run.add_argument(
         "--drain-s",
         type=float,
         default=60.0,

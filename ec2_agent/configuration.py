@@ -24,6 +24,9 @@ class Configuration(BaseModel):
     labels: Labels = {}
     """Labels of this agent, at most five, by which targets select it. `--label` adds to them, and
     replaces one of the same key."""
+    work_dir: Path | None = None
+    """Directory on the disk for the work directories of jobs with `disk_mb`; the agent makes it. By
+    default the agent's state directory."""
 
 
 def read(path: Path | None) -> Configuration:

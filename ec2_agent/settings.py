@@ -61,5 +61,7 @@ class Settings:
     """The most that one job may ask for, in MiB; None: all that jobs may have together."""
     facts: Mapping[str, FactCommand] = field(default_factory=dict)
     """Commands that give facts, by name."""
+    work_dir: Path | None = None
+    """Directory for the disks of jobs; None: `directory`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """By which targets select this agent (`joblane.target.match`)."""

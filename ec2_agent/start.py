@@ -16,6 +16,7 @@ from ec2_agent import configuration
 from ec2_agent.agent import Agent
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.compose import Host, Parts
+from ec2_agent.disk.work_disks import WorkDisks
 from ec2_agent.host import memory
 from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
@@ -58,6 +59,7 @@ class Options:
     drain_s: float
     fleet: str | None
     max_memory_mb: int | None
+    work_dir: Path | None
     labels: Mapping[str, str]
 
 
@@ -116,6 +118,7 @@ def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
         pace=pace,
         max_memory_mb=options.max_memory_mb,
         facts=configured.facts,
+        work_dir=options.work_dir or configured.work_dir,
         labels=_labels(configured.labels, options.labels),
     )
 
@@ -180,6 +183,7 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
             state_dir=settings.directory,
             cgroup_parent=options.cgroup,
             bundles=bundles,
+            disks=WorkDisks(settings.work_dir or settings.directory),
             defaults=Limits(memory_mb=DEFAULT_MEMORY_MB) if full else NO_LIMITS,
         )
     except OSError as failed:

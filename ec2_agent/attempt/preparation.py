@@ -213,6 +213,7 @@ def sandbox_spec(head: Head, grace_s: float) -> Spec:
             cores=resources.cores,
             io_bps=resources.io_bps,
             tmp_mb=resources.tmp_mb,
+            disk_mb=resources.disk_mb,
         ),
         network=spec.network,
         timeout_s=spec.timeout_s,

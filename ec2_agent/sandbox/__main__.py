@@ -14,6 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
+from ec2_agent.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Ending, Limits, SandboxRefused, Spec
 from ec2_agent.sandbox.probe import probe
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> Ending:
         grace_s=arguments.grace_s,
         bundle=arguments.bundle.name if arguments.bundle else None,
     )
+    disks = None if arguments.disk_mb is None else WorkDisks(arguments.work_dir)
     with Launcher(
         isolation=arguments.isolation,
         slots=0,
@@ -61,6 +63,7 @@ def run(arguments: argparse.Namespace) -> Ending:
         egress=EgressPolicy() if arguments.network == "egress" else None,
         programs=tuple(arguments.programs),
         bundles=arguments.bundle.parent if arguments.bundle else None,
+        disks=disks,
     ) as launcher:
         read_out, write_out = os.pipe()
         read_err, write_err = os.pipe()
@@ -103,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     run_ = actions.add_parser("run", help="run a command in a sandbox")
     run_.add_argument("--isolation", choices=("full", "namespaces"), default="full")
     run_.add_argument("--network", choices=("none", "egress", "host"), default="none")
-    for whole in ("--memory-mb", "--pids", "--io-bps", "--tmp-mb"):
+    for whole in ("--memory-mb", "--pids", "--io-bps", "--tmp-mb", "--disk-mb"):
         run_.add_argument(whole, type=int)
     run_.add_argument("--cpus", type=float)
     run_.add_argument("--cores")
@@ -112,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--env", type=_variable, action="append", default=[], metavar="NAME=VALUE")
     run_.add_argument("--programs", type=Path, action="append", default=[], metavar="DIRECTORY")
     run_.add_argument("--bundle", type=Path, metavar="DIRECTORY", help="at /opt/joblane/type")
+    run_.add_argument("--work-dir", type=Path, default="/var/tmp", help="where disks are made")  # noqa: S108 - the host's
     run_.add_argument("--json", action="store_true", help="print the ending and usage as JSON")
     run_.add_argument("command", nargs="+")
     return parser

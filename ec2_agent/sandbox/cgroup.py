@@ -40,8 +40,13 @@ FIX = (
 )
 
 
-def writes(settled: Limits, launcher: LauncherCgroup) -> tuple[Write, ...]:
-    """Return the files and texts to write for these (checked) limits."""
+def writes(
+    settled: Limits, launcher: LauncherCgroup, disks: tuple[str, ...] = ()
+) -> tuple[Write, ...]:
+    """Return the files and texts to write for these (checked) limits.
+
+    `disks` are those of the work directory, beside the launcher's.
+    """
     result: list[Write] = [("memory.oom.group", "1")]
     if (launcher.path / "memory.swap.max").exists():  # a kernel without swap has no such file
         result.append(("memory.swap.max", "0"))
@@ -56,7 +61,8 @@ def writes(settled: Limits, launcher: LauncherCgroup) -> tuple[Write, ...]:
         result.append(("cpuset.cpus", settled.cores))
     if settled.io_bps is not None:
         rates = f"rbps={settled.io_bps} wbps={settled.io_bps}"
-        result.extend(("io.max", f"{disk} {rates}") for disk in launcher.disks)
+        all_disks = dict.fromkeys((*launcher.disks, *disks))
+        result.extend(("io.max", f"{disk} {rates}") for disk in all_disks)
     return tuple(result)
 
 

@@ -42,7 +42,7 @@ class Sandbox:
         self.counters = counters
         """The cgroup's CPU seconds and the monotonic time when the job began."""
         self.work: int | None = None
-        """Descriptor (O_PATH) of the job's work directory, whose files stay until its last copy is
+        """Descriptor of the job's work directory, whose files stay until its last copy is
         closed, also after the end. The holder closes it: `release` does not. None unless the job
         was started with `keep_work`."""
         self._on_released = on_released

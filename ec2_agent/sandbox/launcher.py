@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from ec2_agent.disk.model import Disk
+from ec2_agent.disk.work_disks import WorkDisks
 from ec2_agent.sandbox import (
     cgroup,
     launcher_process,
@@ -69,6 +71,7 @@ class Launcher:
         programs: tuple[Path, ...] = (),
         cgroup_parent: Path | None = None,
         bundles: Path | None = None,
+        disks: WorkDisks | None = None,
     ) -> None:
         """Start the launcher process; raise SandboxRefused if `isolation` is not available.
 
@@ -77,9 +80,11 @@ class Launcher:
         files: io_bps applies to its disk and to that of /usr. `programs` are host trees that jobs
         may read and execute beside /usr, at their own paths. `cgroup_parent` is the delegated
         cgroup below which jobs have theirs (see cgroup.py for where they are without it). `bundles`
-        is a directory of directories, one of which a job may have at `overlay.BUNDLE`.
+        is a directory of directories, one of which a job may have at `overlay.BUNDLE`. `disks` are
+        closed with the launcher; without them `disk_mb` is refused.
         """
         self._lock = threading.Lock()
+        self._disks = disks
         self._slots = slots
         self._allow_host_network = allow_host_network
         self._egress: Egress | None = None
@@ -184,8 +189,25 @@ class Launcher:
         self._check_network(spec.network)
         run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s, spec.stdin is not None)
         self._check_bundle(spec.bundle)
-        work = staging.order(spec)
+        if settled.disk_mb is None:
+            return self._start(spec, settled, run, given, None)
+        if self._disks is None:
+            raise SandboxRefused("disk_mb cannot be applied: this launcher has no disks")
+        with self._disks.make(settled.disk_mb) as disk:
+            return self._start(spec, settled, run, given, disk)
+
+    def _start(
+        self,
+        spec: Spec,
+        settled: Limits,
+        run: tuple[object, ...],
+        given: tuple[int, ...],
+        disk: Disk | None,
+    ) -> Sandbox:
+        """Give the job to a slot; see `start`."""
+        work = staging.order(spec, disk.mount if disk else None)
         needs = self._needs(settled, spec.network, spec.bundle or "", own_work=work is not None)
+        writes = self._writes(settled, disk.devices if disk else ())
         with self._lock:
             if self._closed:
                 raise SandboxRefused("this launcher is closed")
@@ -193,7 +215,7 @@ class Launcher:
             if ready:
                 slot, pidfd = ready
             else:
-                slot = self._process.order(needs, self._writes(settled), pooled=False)
+                slot = self._process.order(needs, writes, pooled=False)
                 # Before the job is sent: after that, the job may have run.
                 pidfd = self._process.take_pidfd(slot)
             with contextlib.ExitStack() as undo:
@@ -201,7 +223,7 @@ class Launcher:
                 undo.callback(os.close, pidfd)
                 leaf = self._cgroup.path / str(slot.number) if self._cgroup else None
                 if ready and leaf and settled != self._defaults:
-                    cgroup.apply(leaf, set(self._writes(settled)) - set(self._default_writes))
+                    cgroup.apply(leaf, set(writes) - set(self._default_writes))
                 try:
                     if work is not None:
                         work.send(slot.sock)
@@ -276,8 +298,8 @@ class Launcher:
         nproc = 0 if self._cgroup or settled.pids is None else settled.pids + 1
         return network, settled.tmp_mb or 0, nproc, bundle, own_work
 
-    def _writes(self, settled: Limits) -> tuple[cgroup.Write, ...]:
-        return cgroup.writes(settled, self._cgroup) if self._cgroup else ()
+    def _writes(self, settled: Limits, disks: tuple[str, ...] = ()) -> tuple[cgroup.Write, ...]:
+        return cgroup.writes(settled, self._cgroup, disks) if self._cgroup else ()
 
     def _refill(self) -> None:
         """Order slots until the pool is full."""
@@ -313,11 +335,15 @@ class Launcher:
                 self._egress.release(number)
             if killed and self._cgroup and not self._closed:
                 self._process.release(number)
+        if self._disks:
+            self._disks.sweep_soon()
 
     def remove_leftovers(self) -> None:
         """Remove what killed launchers have left, once their last job has ended."""
         parent = self._cgroup.path.parent if self._cgroup else None
         leftovers.remove(parent, links=self._egress is not None)
+        if self._disks:
+            self._disks.sweep_soon()
 
     def close(self) -> None:
         """Kill running jobs, and remove cgroups, links and rules."""
@@ -332,6 +358,8 @@ class Launcher:
         # Dead by now, unless the launcher process ended before it could kill them.
         for sandbox in running:
             sandbox.kill()
+        if self._disks:
+            self._disks.close()
         self._undo.close()
 
     def __enter__(self) -> Self:

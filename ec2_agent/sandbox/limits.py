@@ -91,6 +91,7 @@ def check(limits: Limits, own: LauncherCgroup | None) -> None:
     _whole(limits.pids, "pids", 1, 1 << 22)  # the kernel's PID_MAX_LIMIT
     _whole(limits.io_bps, "io_bps", 1024, 1 << 50)
     _whole(limits.tmp_mb, "tmp_mb", 1, 1 << 30)
+    _whole(limits.disk_mb, "disk_mb", 1, 1 << 30)
     cpus = limits.cpus
     if cpus is not None and not (
         not isinstance(cpus, bool) and math.isfinite(cpus) and 0.01 <= cpus <= 1 << 13  # noqa: PLR2004 - CPU_PERIOD_US says why
@@ -106,10 +107,10 @@ def check(limits: Limits, own: LauncherCgroup | None) -> None:
     for name, controller in _CONTROLLERS.items():
         if getattr(limits, name) is not None:
             _need(name, controller, own)
-    if limits.io_bps is not None and own and not own.disks:
+    if limits.io_bps is not None and own and not own.disks and limits.disk_mb is None:
         raise SandboxRefused(
             "io_bps cannot be applied: the sandbox's files are not on a block device; "
-            "run the job without io_bps, or on an instance whose root is a disk"
+            "run the job without io_bps, with disk_mb, or on an instance whose root is a disk"
         )
 
 

@@ -63,9 +63,12 @@ class Limits:
     cores: str | None = None
     """The cores it may run on, as `0-2,5`: ascending, no core twice, all of them online."""
     io_bps: int | None = None
-    """Bytes a second, read and written each, on the disks that the sandbox stands on."""
+    """Bytes a second, read and written each, on the disks that the sandbox stands on, and on that
+    of its work directory."""
     tmp_mb: int | None = None
-    """MiB that /work, /tmp and /dev/shm hold together."""
+    """MiB that /work, /tmp and /dev/shm hold together; without /work if `disk_mb` is set."""
+    disk_mb: int | None = None
+    """MiB that /work holds, on the host's disk; None: it is in memory, a part of `tmp_mb`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,6 @@ class Spec:
     file's own mode to let it read."""
     stage: int | None = None
     """Descriptor of a directory with the job's input files and their `plan`: see staging.py."""
-    disk: int | None = None
-    """Descriptor of a detached mount for /work, empty, in place of the part of /tmp in memory."""
     keep_work: bool = False
     """Whether the holder gets /work, for reading it after the end: `Sandbox.work`."""
 

@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
+from ec2_agent.disk.work_disks import find
 from ec2_agent.sandbox import cgroup
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
 from ec2_agent.sandbox.model import Feature, HostReport, Isolation, SandboxRefused, Spec
@@ -15,6 +17,13 @@ _USER_NAMESPACES = (
     ("user/max_user_namespaces", "0", "10000"),
 )
 """Switches below /proc/sys that forbid user namespaces: name, forbidding value, allowing value."""
+
+_WORK_DIRS = (
+    Path("/var/lib/joblane/work"),
+    Path("/var/lib/joblane"),
+    Path("/var/tmp"),  # noqa: S108 - the host's
+)
+"""Where a fleet's data volume is; where the agent's state is; where any host has a disk."""
 
 _LIMITS_OF = {"cpuset": "cores", "io": "io_bps"}
 
@@ -30,7 +39,8 @@ def probe() -> HostReport:
     if namespaces.available:
         full = cgroups[0].available and (own_inodes.available or os.geteuid() != 0)
         isolation = "full" if full else "namespaces"
-    return HostReport(isolation, (namespaces, _own_uids(), own_inodes, *cgroups, _egress()))
+    features = (namespaces, _own_uids(), own_inodes, *cgroups, _egress(), _disk())
+    return HostReport(isolation, features)
 
 
 def _namespaces() -> tuple[Feature, Feature]:
@@ -104,6 +114,26 @@ def _cgroups() -> list[Feature]:
         detail = f"jobs {'may' if has else 'cannot'} ask for {limit}"
         features.append(Feature(f"cgroup {controller}", has, detail, fix))
     return features
+
+
+def _disk() -> Feature:
+    """Return whether a work directory can be on the disk, by making a small one."""
+    fix = "load the kernel module loop, and install e2fsprogs"
+    place = next((each for each in _WORK_DIRS if each.is_dir()), _WORK_DIRS[-1])
+    began = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="joblane-", dir=place) as name:
+            disks = find(Path(name))
+            disks.make(1).close()
+            disks.sweep()
+    except (SandboxRefused, OSError) as refused:
+        fix = fix if os.geteuid() == 0 else "run as root"
+        return Feature("disk", False, str(refused), fix)
+    took = round((time.monotonic() - began) * 1000)
+    detail = (
+        f"jobs may ask for disk_mb: one was made in {took} ms, by {disks.describe()} on {place}"
+    )
+    return Feature("disk", True, detail, "")
 
 
 def _egress() -> Feature:

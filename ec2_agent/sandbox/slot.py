@@ -112,8 +112,6 @@ def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
             _announce(sock)
         else:
             wire.send_raw(sock, wire.READY, kept)
-            for fd in kept:
-                os.close(fd)
     except OSError as refused:
         sock.send(wire.REFUSED + wire.ERRNO.pack(0) + str(refused).encode())
         return

@@ -43,15 +43,16 @@ class WorkOrder:
             os.close(plan)
 
 
-def order(spec: Spec) -> WorkOrder | None:
+def order(spec: Spec, disk: int | None) -> WorkOrder | None:
     """Return what the job wants of its work directory; None if that is the usual one, in memory.
 
-    Raises SandboxRefused if the plan of its stage cannot be read, or is not one.
+    `disk` is the descriptor of a detached mount. Raises SandboxRefused if the plan of its stage
+    cannot be read, or is not one.
     """
-    if spec.stage is None and spec.disk is None and not spec.keep_work:
+    if spec.stage is None and disk is None and not spec.keep_work:
         return None
     plan = () if spec.stage is None else read_plan(spec.stage)
-    return WorkOrder(spec.disk, spec.stage, plan, spec.keep_work)
+    return WorkOrder(disk, spec.stage, plan, spec.keep_work)
 
 
 def read_plan(stage: int) -> tuple[tuple[bytes, int, bytes], ...]:

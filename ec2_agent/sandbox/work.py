@@ -5,6 +5,7 @@ in the job's cgroup, so the pages and bytes of the copies are the job's.
 """
 
 import errno
+import fcntl
 import os
 import socket
 
@@ -55,8 +56,10 @@ def attach(disk: int) -> None:
 def prepare(asked: Asked, owner: int, tmp_mb: int) -> tuple[int, ...]:
     """Place the input files; returns a descriptor of the work directory if it is to be kept.
 
-    Everything belongs to `owner` afterwards, or as it was made if that is below 0. Raises OSError
-    with what is to be changed if the files do not fit: without a disk, into `tmp_mb`.
+    Everything belongs to `owner` afterwards, or to whom it did if that is below 0. A lock on the
+    directory says that it is used, for as long as this process or a holder of the descriptor lives
+    (`ec2_agent/disk/quota.py`). Raises OSError with what is to be changed if the files do not fit:
+    without a disk, into `tmp_mb`.
     """
     if asked.stage >= 0:
         umask = os.umask(0)  # so that modes are as given: a later chmod would need CAP_FOWNER
@@ -72,7 +75,9 @@ def prepare(asked: Asked, owner: int, tmp_mb: int) -> tuple[int, ...]:
             raise OSError(why) from failed
         os.umask(umask)
         os.close(asked.stage)
-    return (os.open(PLACE, os.O_PATH | os.O_DIRECTORY),) if asked.keep else ()
+    used = os.open(PLACE, os.O_RDONLY | os.O_DIRECTORY)  # never closed here
+    fcntl.flock(used, fcntl.LOCK_SH)
+    return (used,) if asked.keep else ()
 
 
 def _place(asked: Asked, owner: int) -> None:

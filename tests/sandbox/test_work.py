@@ -1,16 +1,14 @@
 """Stdin, input files, a disk in place of memory, and a work directory that outlives its job."""
 
 import ast
-import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import kernel
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, SandboxRefused, Spec
 from tests.sandbox.running import NO_LIMITS, REPOSITORY, python, run, shell, strongest
@@ -100,12 +98,11 @@ print([(fd, os.readlink(f"/proc/self/fd/{fd}").partition(":")[0]) for fd in rang
 """
 
 
-@needs_root
 def test_the_job_has_none_of_the_descriptors(launcher: Launcher, staged: Stage) -> None:
     staged.add("a", b"a")
-    with staged.opened() as stage, disk() as mounted:
+    with staged.opened() as stage:
         stdin = stdin_of(b"")
-        wanted = {"stdin": stdin, "stage": stage, "disk": mounted, "keep_work": True}
+        wanted = {"stdin": stdin, "stage": stage, "keep_work": True}
         ran = python(launcher, DESCRIPTORS, **wanted)
         os.close(stdin)
     found = ast.literal_eval(ran.out.decode())
@@ -202,53 +199,6 @@ def test_no_work_directory_is_given_unless_it_is_asked_for(launcher: Launcher) -
         )
     assert sandbox.wait().exit_code == 0
     assert sandbox.work is None
-
-
-@contextlib.contextmanager
-def disk(options: str = "size=3m") -> Iterator[int]:
-    """Give a detached mount that allows everything."""
-    target = "/tmp/joblane-test-disk"
-    Path(target).mkdir(exist_ok=True)
-    kernel.mount("disk", target, "tmpfs", 0, options)
-    tree = kernel.open_tree(target)
-    kernel.unmount(target)
-    Path(target).rmdir()
-    try:
-        yield tree
-    finally:
-        os.close(tree)
-
-
-@needs_root
-def test_a_disk_is_the_work_directory(launcher: Launcher, staged: Stage) -> None:
-    staged.add("dir/in", b"given")
-    script = (
-        "cat dir/in; stat -c '%a %u' . dir; head -c 4000000 /dev/zero >full; "
-        "head -c 5000000 /dev/zero >/tmp/other && echo not there; "
-        "grep ' /work ' /proc/self/mountinfo; ls -A /tmp"
-    )
-    with staged.opened() as stage, disk() as mounted:
-        ran, work = kept(launcher, script, stage=stage, disk=mounted)
-    lines = ran.out.decode().splitlines()
-    assert lines[0] == "given700 1000"
-    assert lines[1] == "755 1000"
-    assert "No space left" in lines[2]
-    assert lines[3] == "not there"
-    assert {"rw", "nosuid", "nodev"} <= set(lines[4].split()[5].split(","))
-    assert lines[5:] == ["other", "shm", "tmp"] or lines[5:] == ["other"], lines
-    assert content(work, "dir/in") == b"given"
-    os.close(work)
-
-
-@needs_root
-def test_files_that_do_not_fit_on_the_disk_are_refused(launcher: Launcher, staged: Stage) -> None:
-    staged.add("big", bytes(4 << 20))
-    with (
-        staged.opened() as stage,
-        disk() as mounted,
-        pytest.raises(SandboxRefused, match="raise disk_mb"),
-    ):
-        shell(launcher, "true", stage=stage, disk=mounted)
 
 
 ROOTLESS = """

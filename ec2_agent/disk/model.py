@@ -1,0 +1,74 @@
+"""A disk, and the figures that every kind of disk shares."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+from ec2_agent.sandbox.model import SandboxRefused
+
+MIB = 1 << 20
+
+INODES_PER_MIB = 256
+"""As of the directories in memory (`ec2_agent/sandbox/slot.py`)."""
+LEAST_INODES, MOST_INODES = 1024, 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One disk. A context manager: closes its descriptors, which a sandbox has copies of."""
+
+    mount: int
+    """Descriptor of the detached mount."""
+    locks: tuple[int, ...]
+    """Descriptors whose locks say that it is used, until the sandbox has its own."""
+    devices: tuple[str, ...]
+    """`major:minor` of the devices that its bytes go through."""
+
+    def close(self) -> None:
+        """Close the descriptors; the disk ends with them unless a sandbox has it."""
+        for fd in (self.mount, *self.locks):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Disks(Protocol):
+    """One way to make disks."""
+
+    def make(self, size_mb: int) -> Disk:
+        """Make an empty disk of this many MiB.
+
+        Raises HostShort if the space is used by others now, and SandboxRefused.
+        """
+
+    def sweep(self) -> int:
+        """Remove disks that are no longer used; returns how many are used."""
+
+    def describe(self) -> str:
+        """Say for operators how the size is enforced."""
+
+
+def inodes_of(size_mb: int) -> int:
+    """Return how many files and directories a disk may hold."""
+    return max(LEAST_INODES, min(MOST_INODES, size_mb * INODES_PER_MIB))
+
+
+def reserve_of(total: int) -> int:
+    """Return how many bytes of a file system of `total` bytes stay free of disks."""
+    return min(1 << 30, total // 20)
+
+
+def too_large(size_mb: int, place: Path, total: int) -> SandboxRefused:
+    """Make the refusal of a disk that this host cannot have."""
+    most = (total - reserve_of(total)) // MIB
+    return SandboxRefused(
+        f"disk_mb {size_mb}: the file system of {place} has room for {most} MiB; "
+        "submit the job with less, or run it on a fleet with a larger disk_gb"
+    )

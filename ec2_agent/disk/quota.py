@@ -1,0 +1,112 @@
+"""Disks that are directories with a project quota: xfs and ext4 mounted with `prjquota`.
+
+    <place>/<number>     the directory of one disk, in the project FIRST_PROJECT + number
+    <place>/lock         held while a directory is made, and while one is found to be unused
+
+A directory is used while a process has a lock on it: first the agent, then the init of the sandbox,
+and whoever keeps the work directory. The locks end with their processes. Directories without a lock
+are removed, by any agent of the host; the limits themselves say what the used ones may still take.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ec2_agent.disk import calls
+from ec2_agent.disk.model import MIB, Disk, inodes_of, reserve_of, too_large
+from ec2_agent.disk.removal import empty
+from ec2_agent.sandbox import kernel
+from ec2_agent.sandbox.cgroup import disks_of
+from ec2_agent.sandbox.model import HostShort, SandboxRefused, refusal
+
+FIRST_PROJECT = 0x4A4C0000
+"""Projects with lower numbers are the host's own."""
+MOST_DISKS = 0xFFFF
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class QuotaDisks:
+    """Makes directories below one directory."""
+
+    def __init__(self, place: Path) -> None:
+        """Open the directory; raises SandboxRefused unless project quotas are enforced there."""
+        self._place = place
+        self._fd = os.open(place, _DIRECTORY)
+        if not calls.enforces_project_quota(self._fd):
+            os.close(self._fd)
+            raise SandboxRefused(f"the file system of {place} enforces no project quotas")
+        self._devices = disks_of((place,))
+
+    def describe(self) -> str:
+        """Say for operators how the size is enforced."""
+        return "a project quota"
+
+    def make(self, size_mb: int) -> Disk:
+        """Make a directory with this many MiB; raises SandboxRefused."""
+        try:
+            with self._locked(), contextlib.ExitStack() as undo:
+                used = self._used()
+                self._check_space(size_mb, used)
+                number = next(n for n in range(MOST_DISKS) if n not in used)
+                name = str(number)
+                os.mkdir(name, 0o700, dir_fd=self._fd)
+                directory = os.open(name, _DIRECTORY, dir_fd=self._fd)
+                undo.callback(os.close, directory)
+                fcntl.flock(directory, fcntl.LOCK_SH)
+                project = FIRST_PROJECT + number
+                calls.set_project(directory, project)
+                calls.limit_project(self._fd, project, size_mb * MIB, inodes_of(size_mb))
+                mount = kernel.open_tree(f"{self._place}/{name}", submounts=False)
+                undo.pop_all()
+                return Disk(mount, (directory,), self._devices)
+        except OSError as failed:
+            why = f"disk_mb {size_mb}: the disk could not be made: {failed}"
+            raise refusal(failed.errno, why) from failed
+
+    def sweep(self) -> int:
+        """Remove disks that are no longer used; returns how many are used."""
+        left = 0
+        for number in self._used():
+            with contextlib.ExitStack() as ends, contextlib.suppress(FileNotFoundError):
+                with self._locked():
+                    directory = os.open(str(number), _DIRECTORY, dir_fd=self._fd)
+                    ends.callback(os.close, directory)
+                    try:
+                        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        left += 1
+                        continue
+                empty(directory)
+                os.rmdir(str(number), dir_fd=self._fd)
+                calls.limit_project(self._fd, FIRST_PROJECT + number, 0, 0)
+        return left
+
+    def _used(self) -> set[int]:
+        return {int(name) for name in os.listdir(self._fd) if name.isdecimal()}  # noqa: PTH208 - of a descriptor
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = os.open("lock", flags, 0o600, dir_fd=self._fd)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _check_space(self, size_mb: int, used: set[int]) -> None:
+        """Raise unless the disks that are used can be filled, and this one as well."""
+        host = os.fstatvfs(self._fd)
+        total, free = host.f_blocks * host.f_frsize, host.f_bavail * host.f_frsize
+        if size_mb * MIB > total - reserve_of(total):
+            raise too_large(size_mb, self._place, total)
+        for number in used:
+            use = calls.project_use(self._fd, FIRST_PROJECT + number)
+            free -= max(0, use.limit - use.used)
+        if size_mb * MIB > free - reserve_of(total):
+            raise HostShort(
+                f"disk_mb {size_mb}: the file system of {self._place} has {max(0, free) // MIB} "
+                "MiB left beside what running jobs may take"
+            )
