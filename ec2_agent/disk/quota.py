@@ -84,7 +84,13 @@ class QuotaDisks:
         return left
 
     def _used(self) -> set[int]:
-        return {int(name) for name in os.listdir(self._fd) if name.isdecimal()}  # noqa: PTH208 - of a descriptor
+        # Opened anew: a descriptor has one position, and two threads may list at once.
+        listed = os.open(".", _DIRECTORY, dir_fd=self._fd)
+        try:
+            names = os.listdir(listed)  # noqa: PTH208 - a descriptor
+            return {int(name) for name in names if name.isdecimal()}
+        finally:
+            os.close(listed)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

@@ -8,11 +8,16 @@ from tests.kernel import vm
 from tests.kernel.architectures import Architecture
 from tests.sandbox.cases import cases_of
 
-ALONE = ("tests/kernel/test_limits.py", "tests/kernel/test_cgroups.py")
+ALONE = (
+    "tests/kernel/test_limits.py",
+    "tests/kernel/test_cgroups.py",
+    "tests/kernel/test_disks.py",
+)
 """They measure time and CPU."""
 
 SIDE_BY_SIDE = (
     (
+        "tests/sandbox/test_disks.py",
         "tests/sandbox/test_endings.py",
         "tests/sandbox/test_keepers.py",
         "tests/sandbox/test_egress.py",

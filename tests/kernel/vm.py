@@ -34,8 +34,8 @@ HERE = Path(__file__).parent
 VIRTIOFSD = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")
 
 _GUEST_MODULES = (
-    "virtio_blk ext4 overlay veth nf_tables nft_ct nft_masq nft_reject_inet nft_chain_nat nf_nat "
-    "nft_connlimit nft_limit nft_objref nf_conntrack_netlink"
+    "virtio_blk ext4 loop quota_v2 xfs overlay veth nf_tables nft_ct nft_masq nft_reject_inet "
+    "nft_chain_nat nf_nat nft_connlimit nft_limit nft_objref nf_conntrack_netlink"
 )
 HOST = "10.0.2.2"
 """This host, as a machine with systemd reaches it."""
