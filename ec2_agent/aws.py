@@ -4,12 +4,14 @@ from ec2_agent.host.clock import Clock
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
-from joblane.aws.clients import LONG_POLL, Clients
+from joblane.aws.clients import LONG_POLL, TRANSFER, Clients
 from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
+from joblane.aws.file_store import FileStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
+from joblane.aws.output_file_store import OutputFileStore
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
@@ -63,6 +65,9 @@ class Aws:
         )
         self.types = TypeStore(dynamodb, descriptor.types_table)
         self.bundles = BundleDownloads(lambda: s3, descriptor.bucket)
+        files = clients.make("s3", TRANSFER)
+        self.files = FileStore(lambda: files, descriptor.bucket)
+        self.output_files = OutputFileStore(lambda: files, descriptor.bucket)
         self.secrets = SecretStore(
             clients.make("secretsmanager"), clients.make("ssm"), descriptor.name
         )

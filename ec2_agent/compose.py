@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import AttemptParts
 from ec2_agent.attempt.typed import JobTypes
@@ -17,6 +18,10 @@ from ec2_agent.facts.command import run, sandbox_of
 from ec2_agent.facts.host import HostFacts
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.facts.publishing import FactPublisher
+from ec2_agent.files.cache import FileCache
+from ec2_agent.files.inputs import InputFiles
+from ec2_agent.files.staging import Stages
+from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.group import Group
@@ -124,12 +129,18 @@ class Parts:
         self.published_facts = FactPublisher(settings.name, aws.facts, known, clock)
         self.targeted = TargetedJobs(self.tenants, aws.jobs, flight, self._obstacle, time.monotonic)
         recovery = aws.conditions is not None
+        files, transfers = settings.directory / "files", Transfers()
         self.attempts = AttemptParts(
             Preparation(
                 aws.requirements,
                 aws.payloads,
                 aws.secrets,
                 JobTypes(aws.types, BundleCache(host.bundles, aws.bundles.download)),
+                InputFiles(
+                    FileCache(files / "cache", aws.files.download),
+                    Stages(files / "stage"),
+                    transfers,
+                ),
                 known,
                 clock,
             ),
@@ -145,6 +156,7 @@ class Parts:
             OutcomeRecorder(journal, descriptor.retention, clock, dice),
             aws.output,
             aws.results,
+            OutputFiles(aws.output_files, aws.payloads, transfers),
             flight,
             recovery,
         )

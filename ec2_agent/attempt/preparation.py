@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
@@ -11,6 +12,9 @@ from ec2_agent.attempt.references import CannotResolve, refers_to_facts, with_fa
 from ec2_agent.attempt.typed import CannotRunType, JobTypes, TypedCommand
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.facts.known import KnownFacts
+from ec2_agent.files.cache import FileUnusable
+from ec2_agent.files.inputs import Fetch, InputFiles, Note
+from ec2_agent.files.transfers import Stopped
 from ec2_agent.jobs.context import Typed
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import (
@@ -50,18 +54,19 @@ class NotStarted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a job is started with. A context manager, which lets its bundle go."""
+    """What a job is started with. A context manager, which closes the descriptors in it."""
 
     spec: Spec
     typed: Typed | None
     """None for a command."""
+    held: ExitStack
+    """Closes its bundle, its standard input and its input files."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.typed is not None and self.typed.bundle is not None:
-            os.close(self.typed.bundle)
+        self.held.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +78,20 @@ class Preparation:
     payloads: PayloadStore
     secrets: SecretStore
     types: JobTypes
+    files: InputFiles
     facts: KnownFacts
     clock: Callable[[], float]
     """Unix seconds."""
     grace_s: float = GRACE_S
     """Seconds between SIGTERM and SIGKILL."""
 
-    async def prepare(self, head: Head, stop: Stop) -> Prepared:
+    async def prepare(self, head: Head, stop: Stop, note: Note) -> Prepared:
         """Read all that a job needs, and return what it is started with.
 
-        AWS errors are retried. Raises NotStarted if a condition does not hold, the submission or
-        a secret cannot be read, it refers to a fact that is unknown here, its type cannot run here,
-        or the attempt is to stop; HostShort if the disk has no room for its bundle.
+        `note` is told how far files are fetched. AWS errors are retried. Raises NotStarted if a
+        condition does not hold, the submission, a secret or an input file cannot be read, it refers
+        to a fact that is unknown here, its type cannot run here, or the attempt is to stop;
+        HostShort if the disk has no room for its bundle or its files.
         """
         await self._test_conditions(head)
         read = partial(self.payloads.whole, head)
@@ -99,13 +106,33 @@ class Preparation:
             text = None if params is None else _json(whole.spec.params)
         spec = sandbox_spec(whole, self.grace_s)
         spec = replace(spec, env={**spec.env, **await self._secret_env(whole, stop)})
-        if text is None:
-            return Prepared(spec, None)
-        command = await self._typed_command(head, stop)
-        if command is None:  # a built-in type, whose command is in the submission
-            return Prepared(spec, Typed(text.encode()))
-        spec = replace(spec, argv=command.argv, bundle=command.bundle)
-        return Prepared(spec, Typed(text.encode(), command.lock))
+        typed = None
+        with ExitStack() as held:
+            if text is not None:
+                typed = Typed(text.encode())
+                command = await self._typed_command(head, stop)
+                if command is not None:  # the command of a built-in type is in the submission
+                    held.callback(os.close, command.lock)
+                    spec = replace(spec, argv=command.argv, bundle=command.bundle)
+                    typed = replace(typed, bundle=command.lock)
+            files = held.enter_context(Fetch(self.files, whole, lambda: stop() is None, note))
+            await self._fetch(files, head, stop)
+            spec = replace(spec, stdin=files.stdin, stage=files.stage)
+            return Prepared(spec, typed, held.pop_all())
+
+    async def _fetch(self, files: Fetch, head: Head, stop: Stop) -> None:
+        """Have the job's input files and its standard input here."""
+        if not files.wanted:
+            return
+        try:
+            await self._retried(head, stop, files.run, "input files")
+        except FileUnusable as problem:
+            raise self._not_started(f"not started: {problem}") from None
+        except Stopped:
+            reason = stop() or StopReason.DRAIN
+            raise NotStarted(stopped_before_start(head, reason, self._now_ms())) from None
+        except OSError as failed:
+            raise refusal(failed.errno, f"its input files: {failed}") from failed
 
     async def _resolved(self, head: Head) -> Head:
         """Replace what refers to facts of this agent."""
@@ -218,4 +245,5 @@ def sandbox_spec(head: Head, grace_s: float) -> Spec:
         network=spec.network,
         timeout_s=spec.timeout_s,
         grace_s=grace_s,
+        keep_work=bool(spec.outputs),
     )

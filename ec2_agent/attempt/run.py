@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import NotStarted, Preparation
 from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.calls import AWS_ERRORS, in_thread
@@ -40,6 +41,7 @@ class AttemptParts:
     recorder: OutcomeRecorder
     output: OutputStore
     results: ResultStore
+    files: OutputFiles
     flight: Flight
     recovery: bool
     """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
@@ -60,6 +62,8 @@ class Attempt:
         self._abandoned = False
         self._shipper: OutputShipper | None = None
         self._followed = False
+        self._doing: Progress | None = None
+        """What this agent does for the job while that does not run."""
 
     @property
     def started(self) -> bool:
@@ -68,8 +72,9 @@ class Attempt:
 
     @property
     def progress(self) -> Progress | None:
-        """What the job reported last; None after its end."""
-        return None if self.job is None else self.job.shim.progress
+        """What the job reported last; before its start and after its end, what is done for it."""
+        reported = None if self.job is None else self.job.shim.progress
+        return reported or self._doing
 
     def request_stop(self, reason: StopReason) -> None:
         """Stop the job: SIGTERM, later SIGKILL. The first request's reason counts.
@@ -142,7 +147,10 @@ class Attempt:
             if ending is None
             else judge(head, ending, self._stop, now_ms, recovery=self.parts.recovery)
         )
-        stored = await self._with_result(job, result)
+        collected = await self.parts.files.collect(
+            head, job, result, lambda: not self._abandoned, self._note
+        )
+        stored = None if collected is None else await self._with_result(job, collected)
         if stored is None:
             await self._discard(job, shipper)
             return
@@ -185,6 +193,12 @@ class Attempt:
             return None
         return None if self._abandoned else replace(result, result_object=stored)
 
+    def _note(self, what: str, done: int, files: int) -> None:
+        """Note what is done for the job, for the next heartbeat; called from other threads."""
+        percent = 100.0 * done / files if files else None
+        text = f"{what}: {done:,} of {files:,}"
+        self._doing = Progress(percent, text, self.parts.recorder.now_ms())
+
     def _until(self) -> float:
         """Up to when the job may run; in the past once it was abandoned."""
         # In this order: when a lost lease is held again, the jobs from before it was lost must
@@ -210,7 +224,7 @@ class Attempt:
         """Start the job. Raises NotStarted, SandboxRefused or ShimLost."""
         parts = self.parts
         try:
-            prepared = await parts.preparation.prepare(self.head, self._stop_reason)
+            prepared = await parts.preparation.prepare(self.head, self._stop_reason, self._note)
         except HostShort as short:
             parts.starter.note_short(self.head, short)
             raise
@@ -218,6 +232,7 @@ class Attempt:
             self.job = job = await parts.starter.start(
                 self.head, self.delivery, prepared.spec, self._until, prepared.typed
             )
+        self._doing = None
         # A request to stop that came while the sandbox was being made found none to stop.
         if self._abandoned:
             job.shim.kill()

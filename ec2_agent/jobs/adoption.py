@@ -75,7 +75,9 @@ class Adoption:
                 discard(directory)  # its agent was killed while making it, or the disk lost it
                 continue
             shim = reconnect(directory)
-            job_id, epoch, runs = spec["job_id"], spec["epoch"], shim is not None
+            job_id, epoch = spec["job_id"], spec["epoch"]
+            # A shim with an exit record holds output files.
+            runs = shim is not None and directory.read(files.EXIT) is None
             job = RunningJob(directory, ShimConnection(shim))
             found = FoundJob(job_id, epoch, decode_delivery(spec), job, runs)
             self.found.append(found)

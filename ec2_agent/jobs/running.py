@@ -41,7 +41,8 @@ class RunningJob:
         return ending
 
     async def gone(self, timeout_s: float) -> None:
-        """Wait until the shim has ended, `timeout_s` at most."""
+        """Let the shim end, and wait for that, `timeout_s` at most."""
+        self.shim.release()
         await asyncio.wait({self.shim.gone}, timeout=timeout_s)
 
     def remove(self) -> None:

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
 from typing import Any
 
+from ec2_agent.sandbox import wire
 from joblane.job.lease import Progress
 
 PROGRESS_S = 1.0
@@ -27,6 +29,7 @@ class ShimConnection:
         """Done when the shim has ended: it no longer writes its files."""
         self.progress: Progress | None = None
         """What the job reported last; None after its end."""
+        self._work: asyncio.Future[int | None] | None = None
         if sock is None:
             self.close()
         else:
@@ -50,6 +53,21 @@ class ShimConnection:
         """Ask for `grown` to be set when the log is longer than `size` bytes."""
         self._send({"do": "want", "size": size})
 
+    def release(self) -> None:
+        """Let the shim end after the job, and the files in the work directory go."""
+        self._send({"do": "release"})
+
+    async def work(self) -> int | None:
+        """Return a descriptor of the job's work directory, which the caller closes.
+
+        None if the shim has ended, or holds none. One call at a time.
+        """
+        if self._sock is None:
+            return None
+        self._work = self._loop.create_future()
+        self._send({"do": "send_work"})
+        return await self._work
+
     def close(self) -> None:
         """Close the connection."""
         if self._sock is not None:
@@ -61,6 +79,7 @@ class ShimConnection:
             self.ended.set_result(None)
         if not self.gone.done():
             self.gone.set_result(None)
+        self._got_work([])
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._sock is not None:
@@ -69,22 +88,32 @@ class ShimConnection:
 
     def _on_readable(self, sock: socket.socket) -> None:
         try:
-            body = sock.recv(1 << 16)
+            body, fds = wire.receive_raw(sock)
         except BlockingIOError:
             return
         except ConnectionError:
-            body = b""
+            body, fds = b"", []
         message: dict[str, Any] = json.loads(body) if body else {"is": "gone"}
         if message["is"] == "grown":
             self.grown.set()
         elif message["is"] == "progress":
             self.progress = Progress(message["percent"], message["message"], message["at"])
             self._loop.call_later(PROGRESS_S, self._want_progress)
+        elif message["is"] == "work":
+            self._got_work(fds)
         elif not body:
             self.close()
         elif not self.ended.done():
             self.progress = None
             self.ended.set_result(message)
+
+    def _got_work(self, fds: list[int]) -> None:
+        """Pass the descriptor on to the caller of `work`; it is closed if that was cancelled."""
+        waiting, self._work = self._work, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(fds.pop() if fds else None)
+        for fd in fds:
+            os.close(fd)
 
     def _want_progress(self) -> None:
         """Ask for the next progress; shims of earlier versions do not answer."""

@@ -148,9 +148,13 @@ class JobStarter:
                 "heartbeat_s": head.spec.heartbeat_timeout_s,
                 "grace_s": spec.grace_s,
                 "has_params": typed is not None,
+                "has_work": sandbox.work is not None,
             }
+            work = () if sandbox.work is None else (sandbox.work,)
+            for fd in work:
+                ends.callback(os.close, fd)
             try:
-                fds = (out[0], err[0], ours.fileno(), self.launcher.lock, *given)
+                fds = (out[0], err[0], ours.fileno(), self.launcher.lock, *given, *work)
                 hand_over(shim, directory.fd, sandbox, fds, order)
             except OSError as gone:
                 sandbox.kill()

@@ -237,7 +237,7 @@ def conditions_not_tested(job: Traced, error: Exception) -> None:
 
 @event(WARNING, "job {job_id}: waits for its {what}: {error}")
 def start_waits(job: Traced, what: str, error: Exception) -> None:
-    """Its secrets, or arguments stored in S3, cannot be read; retried until they can."""
+    """Its secrets, files, or arguments stored in S3, cannot be read; retried until they can."""
 
 
 @event(INFO, "job {job_id}: command {command}")
@@ -248,6 +248,11 @@ def job_command(job: Traced, command: str) -> None:
 @event(WARNING, "output of {stream} cannot be stored: {error}")
 def output_waits(job: Traced, stream: str, error: Exception) -> None:
     """Logged once for each write; the output stays on disk until a retry succeeds."""
+
+
+@event(WARNING, "job {job_id}: its output files are not stored yet: {error}")
+def output_files_wait(job: Traced, error: Exception) -> None:
+    """Tried again until AWS answers; the job stays active, and its outcome waits for them."""
 
 
 @event(WARNING, "job {job_id}: its result cannot be stored: {error}")

@@ -1,12 +1,13 @@
 """Judge how an attempt ended: its outcome and a reason for users. Pure functions."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import default_condition, named_by_job, scoped, unscoped
+from joblane.files.models import OutputSummary
 from joblane.formats.text import shortened
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, outcome_of
@@ -46,6 +47,8 @@ class AttemptResult:
     """Bytes of output, if its shim was killed before it could report them."""
     result_object: ResultObject | None = None
     """A large result of a job that succeeded, which has been stored in S3."""
+    output_files: OutputSummary | None = None
+    """The files that were collected and stored in S3; None if none were to be."""
 
     @property
     def output_bytes(self) -> int:
@@ -103,6 +106,21 @@ def _named(head: Head, ending: Ending) -> str | None:
         return ending.condition and named_by_job(ending.condition, head.tenant, head.spec.requires)
     except ValueError:
         return None
+
+
+def not_collected(
+    result: AttemptResult, why: str, instead: Outcome = Outcome.FAILED
+) -> AttemptResult:
+    """Judge an attempt whose output files could not be collected.
+
+    One that succeeded becomes `instead`; another one stays as it is, and its reason says why.
+    """
+    succeeded = result.outcome is Outcome.SUCCEEDED
+    return replace(
+        result,
+        outcome=instead if succeeded else result.outcome,
+        reason=shortened(why if succeeded else f"{result.reason}; {why}", FAILURE_CHARS),
+    )
 
 
 def not_started(

@@ -127,6 +127,7 @@ def transition_of(
             output_bytes=result.output_bytes,
             result=ending.result if ending and completed else None,
             result_object=result.result_object if completed else None,
+            output_files=result.output_files and result.output_files.for_row(),
         ),
         condition=result.condition if blocked else None,
         hide_s=None if ended or blocked else int(settlement.delay_s),

@@ -5,12 +5,15 @@ the job writes, answers its line, and notifies a connected agent; it never waits
 
     agent -> shim   {"do": "renew", "until": s} | {"do": "want", "size": bytes}
                     | {"do": "stop", "grace_s": s} | {"do": "kill"} | {"do": "want_progress"}
+                    | {"do": "send_work"} | {"do": "release"}
     shim -> agent   {"is": "grown"} | {"is": "ended", ...}, the content of the file `exit`
                     | {"is": "progress", "percent": n, "message": text, "at": ms}, once for each
                       `want_progress`, when there is something new
+                    | {"is": "work"} + a descriptor of the work directory, if it is held
 
 `until` is in seconds of CLOCK_BOOTTIME. If no agent renews it in time, the job is killed, because
-another agent may soon take it over.
+another agent may soon take it over. The shim of a job with output files stays after the job's end,
+until it is asked to release the work directory, or the job's directory is gone.
 """
 
 import contextlib
@@ -28,9 +31,10 @@ from ec2_agent.host.processes import boottime, identity, is_ours
 from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.shim import files
+from ec2_agent.shim.held_work import CHECK_S, HeldWork
 from ec2_agent.shim.line import Line
 from ec2_agent.shim.log import Cutter, Writer
-from ec2_agent.shim.operations import Operations
+from ec2_agent.shim.operations import Operations, no_recovery
 from joblane.condition.names import named_by_job
 from joblane.job.result import INLINE_RESULT_BYTES
 
@@ -65,12 +69,10 @@ def serve(agent: socket.socket) -> None:
     if not body:
         return  # the agent has ended without a job for this shim
     order = json.loads(body)
-    # What follows the params is only held, as the lock is.
     directory, slot, pidfd, out, err, line, _lock, *more = fds
     os.fchdir(directory)
     os.umask(0o177)
-    params = more[0] if order["has_params"] else None
-    Shim(agent, directory, order, (slot, pidfd, out, err, line), params).run()
+    Shim(agent, directory, order, (slot, pidfd, out, err, line), more).run()
 
 
 class Shim:
@@ -82,13 +84,16 @@ class Shim:
         directory: int,
         order: "dict[str, Any]",
         fds: tuple[int, int, int, int, int],
-        params: int | None,
+        more: list[int],
     ) -> None:
         """Take over the job: it is killed when this process ends.
 
-        `params` is a descriptor of the params of a typed job.
+        The first of `more` are the params, the last is the work directory, as the order says. What
+        is between them is only held.
         """
         slot, pidfd, out, err, line = fds
+        params = more[0] if order["has_params"] else None
+        self._work = HeldWork(more[-1] if order["has_work"] else None)
         self._directory = directory
         self._init = os.dup(pidfd)
         self._leaf = Path(order["leaf"]) if order["leaf"] else None
@@ -100,7 +105,7 @@ class Shim:
         self._pipes = {out: ("stdout", Cutter()), err: ("stderr", Cutter())}
         for fd in self._pipes:
             os.set_blocking(fd, False)
-        check: Callable[[str], object] = _no_recovery
+        check: Callable[[str], object] = no_recovery
         if (waits := order["waits"]) is not None:
             check = functools.partial(named_by_job, **waits)
         self._said = Operations(check, order["context"], params)
@@ -145,7 +150,7 @@ class Shim:
         self._listener = listener
 
     def run(self) -> None:
-        """Run until the job has ended and its exit record is written."""
+        """Run until the job has ended, its exit record is written and its files are uploaded."""
         while self._exit is None:
             self._once()
         while not self._write_result():
@@ -156,6 +161,10 @@ class Shim:
             self._poll({}, RETRY_S)
             self._send_end()  # another agent may have connected
         self._remove_cgroup()
+        while self._work.is_needed(has_agent=self._agent is not None):
+            self._poll({}, CHECK_S)
+        with contextlib.suppress(OSError):
+            os.unlink(files.SOCKET)
 
     def _once(self) -> None:
         """Wait for one event and handle it."""
@@ -266,6 +275,8 @@ class Shim:
             agent.setblocking(False)
             self._agent = agent
             self._progress_wanted, self._progress_sent = False, 0
+            if self._exit is not None:
+                self._send_end()
 
     def _on_request(self) -> None:
         """Carry out the agent's request; the agent may disconnect at any time."""
@@ -299,6 +310,10 @@ class Shim:
                 self._sandbox.stop(message["grace_s"])
             case "kill":
                 self._kill()
+            case "send_work" if self._agent is not None:
+                self._work.send(self._agent)
+            case "release":
+                self._work.release()
 
     def _send(self, message: "dict[str, Any]") -> None:
         if self._agent is not None:
@@ -370,8 +385,6 @@ class Shim:
         if self._leaf is not None:
             with contextlib.suppress(OSError):
                 self._leaf.rmdir()
-        with contextlib.suppress(OSError):
-            os.unlink(files.SOCKET)
 
 
 def _written(write: "Callable[[], None]") -> bool:
@@ -383,7 +396,3 @@ def _written(write: "Callable[[], None]") -> bool:
     except OSError:
         return False
     return True
-
-
-def _no_recovery(_: str) -> None:
-    raise ValueError("this deployment has no recovery: jobs cannot wait for conditions")

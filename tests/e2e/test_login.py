@@ -82,9 +82,7 @@ def test_a_machine_needs_its_id_and_secret_only(cloud: Cloud, ask: Ask):
     assert 0 == done.returncode, done.stderr
     refused = ask("agents", **who, JOBLANE_CLIENT_SECRET=secret)
     assert 77 == refused.returncode
-    needed = "403 Forbidden: this needs the role platform (scope platform.read); the token has"
-    has = "the scopes jobs.submit, jobs.read, jobs.cancel, those of the role developer"
-    assert f"{needed} {has}" in refused.stderr  # API Gateway's own refusal names none
+    assert "needs the role platform" in refused.stderr  # API Gateway's own refusal names none
     wrong = ask("ls", **{**who, "HOME": "/nonexistent"}, JOBLANE_CLIENT_SECRET="x" + secret)
     assert wrong.returncode != 0
     assert secret not in done.stderr + refused.stderr + wrong.stderr

@@ -11,11 +11,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ec2_agent.attempt.outputs import BOUNDS, OutputFiles
 from ec2_agent.attempt.preparation import GRACE_S, Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.facts.known import KnownFacts
+from ec2_agent.files.cache import FileCache
+from ec2_agent.files.collect import Bounds
+from ec2_agent.files.inputs import InputFiles
+from ec2_agent.files.staging import Stages
+from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
@@ -35,9 +41,11 @@ from ec2_agent.state.settings import StateSettings
 from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.clients import Clients
+from joblane.aws.file_store import FileStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import LaneQueue
+from joblane.aws.output_file_store import OutputFileStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.result_store import ResultStore
@@ -136,6 +144,7 @@ class Parts:
     jobs_dir: Path | None = None
     grace_s: float = GRACE_S
     limits: Limits = Limits()  # noqa: RUF009 - frozen
+    output_bounds: Bounds = BOUNDS
     bundles: BundleCache | None = None
     """Of the directory whose bundles the launcher shows."""
 
@@ -145,6 +154,7 @@ class Parts:
         self.facts = KnownFacts()
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
+        self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
         self.flight = Flight(self.clock, lambda url: LaneQueue(self.sqs, url))
         report = Report(self.jobs, self.conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)
@@ -186,6 +196,11 @@ class Parts:
         types = TypeStore(self.clients.make("dynamodb"), DESCRIPTOR.types_table)
         return JobTypes(types, bundles)
 
+    def _inputs(self, directory: Path) -> InputFiles:
+        self.files_dir = directory.with_name(f"{directory.name}-files")
+        cache = FileCache(self.files_dir / "cache", self.files.download)
+        return InputFiles(cache, Stages(self.files_dir / "stage"), Transfers())
+
     def receive(self, lane: Lane = "default") -> Delivery | None:
         """Take one message from a lane."""
         url, dead = (
@@ -213,6 +228,7 @@ class Parts:
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 SecretStore(make("secretsmanager"), make("ssm"), DESCRIPTOR.name),
                 self._types(self.jobs_dir),
+                self._inputs(self.jobs_dir),
                 self.facts,
                 self.clock,
                 self.grace_s,
@@ -229,6 +245,12 @@ class Parts:
             OutcomeRecorder(self.journal, DESCRIPTOR.retention, self.clock, random.Random(1)),
             output_store(self.clients, self.clock),
             ResultStore(lambda: make("s3"), DESCRIPTOR.bucket),
+            OutputFiles(
+                OutputFileStore(lambda: make("s3"), DESCRIPTOR.bucket),
+                PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
+                Transfers(),
+                self.output_bounds,
+            ),
             self.flight,
             recovery,
         )

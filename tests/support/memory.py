@@ -8,7 +8,7 @@ answers.
 
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
@@ -106,6 +106,15 @@ class Direct:
         return make()
 
 
+class Body(io.BytesIO):
+    """What botocore gives to read an object."""
+
+    def iter_chunks(self, size: int = 1024) -> Iterator[bytes]:
+        """Read it piece by piece."""
+        while data := self.read(size):
+            yield data
+
+
 class _S3:
     """A client of S3."""
 
@@ -120,7 +129,7 @@ class _S3:
         """Read an object."""
         if request["Key"] not in self._objects:
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
-        return {"Body": io.BytesIO(self._objects[request["Key"]])}
+        return {"Body": Body(self._objects[request["Key"]])}
 
     def delete_object(self, **request: Any) -> None:
         """Delete an object; one that is not there is no error."""

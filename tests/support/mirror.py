@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tests.support.aws import Cloud, OneEach, cloud_of, new_session
-from tests.support.memory import Memory, operation_of
+from tests.support.memory import Body, Memory, operation_of
 
 Answer = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Mirror:
         except ClientError as error:
             ours = {**error.response}
         if operation == "get_object" and "Body" in parsed:
-            parsed["Body"] = io.BytesIO(parsed["Body"].read())
+            parsed["Body"] = Body(parsed["Body"].read())
         if operation == "receive_message":
             self._note_receipts(parsed, ours)
         assert _shown(service, parsed) == _shown(service, ours), (operation, parameters)
@@ -78,7 +78,13 @@ class Mirror:
 
 
 def _keep_parameters(params: Answer, context: Answer, **_: Any) -> None:
-    context["mirrored"] = copy.deepcopy(params)
+    body = params.get("Body")
+    if body is not None and hasattr(body, "read"):  # a file, which cannot be copied
+        content = body.read()
+        body.seek(0)
+        context["mirrored"] = copy.deepcopy({**params, "Body": content})
+    else:
+        context["mirrored"] = copy.deepcopy(params)
 
 
 def _shown(service: str, answer: Answer) -> Answer:

@@ -37,11 +37,11 @@ class Proxy(ThreadingHTTPServer):
         self.upstream = (str(split.hostname), int(split.port or 80))
         self.fault: Fault | None = None
         self.only = ""
-        """What it meets: requests whose `X-Amz-Target` begins so."""
+        """What it meets: requests whose `X-Amz-Target` begins so, or method and path for S3."""
         self.hit = 0
         """How many requests met a fault."""
         self.asked: Counter[str] = Counter()
-        """Requests by the operation that `X-Amz-Target` names."""
+        """Requests by the operation that `X-Amz-Target` names, or by method and path."""
         self._dice = random.Random(seed)
         self._lock = threading.Lock()
 
@@ -53,7 +53,7 @@ class Proxy(ThreadingHTTPServer):
     def draw(self, target: str) -> Fault | None:
         """Decide what the next request meets."""
         with self._lock:
-            self.asked[target.rpartition(".")[2]] += 1
+            self.asked[target if " " in target else target.rpartition(".")[2]] += 1
             fault = self.fault
             if fault is None or not target.startswith(self.only):
                 return None
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        match self.server.draw(self.headers.get("X-Amz-Target") or ""):
+        match self.server.draw(self.headers.get("X-Amz-Target") or f"{self.command} {self.path}"):
             case "refuse":
                 self._drop()
             case "hang":

@@ -7,6 +7,8 @@ back under its name and finds its journal.
 """
 
 import asyncio
+import gzip
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,6 +26,8 @@ from ec2_agent.state.records import BATCH, Record, Result, Verb
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.result_store import ResultStore
+from joblane.deployment.names import file_key, manifest_key, output_key
+from joblane.files.models import Manifest
 from joblane.job.head import Head, submitted
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.lifecycle import State
@@ -118,6 +122,7 @@ PRINTED: dict[str, list[str | None]] = {
     "in S3": [],
     "failing": [],
     "result in S3": [],
+    "files": [],
 }
 
 
@@ -157,7 +162,11 @@ def submit(aws: Cloud, spec: dict[str, Any]) -> None:
     now_ms = int(time.time() * 1000)
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
     lane.send(Message(job_id=JOB, tenant="acme"))
-    payloads = PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+    s3 = aws.clients.make("s3")
+    payloads = PayloadStore(lambda: s3, DESCRIPTOR.bucket)
+    for data in (b"data", b"standard input"):
+        key = file_key("acme", hashlib.sha256(data).hexdigest())
+        s3.put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=data)
     aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**spec), now_ms)))
     aws.agents.beat(Heartbeat("agent-1", 0, now_ms, 1, 0, ("default",), "full", "1"))
 
@@ -172,6 +181,25 @@ def one_life(launcher: Launcher, death: Death, point: int, backend: Backend) -> 
     except Killed:
         return True
     return False
+
+
+def check_files(aws: Cloud, head: Head) -> None:
+    """The files of the attempt that the job names are there, all of them."""
+    assert head.output_files is not None
+    assert (head.epoch, 2, 8) == (
+        head.output_files.epoch,
+        head.output_files.count,
+        head.output_files.bytes,
+    )
+
+    def read(key: str) -> bytes:
+        s3 = aws.clients.make("s3")
+        return s3.get_object(Bucket=DESCRIPTOR.bucket, Key=key)["Body"].read()
+
+    listed = gzip.decompress(read(manifest_key("acme", JOB, head.epoch)))
+    paths = [file.path for file in Manifest.model_validate_json(listed).files]
+    assert ["out", "out2"] == paths
+    assert {b"data"} == {read(output_key("acme", JOB, head.epoch, path)) for path in paths}
 
 
 def make_visible(memory: Memory) -> None:
@@ -190,6 +218,12 @@ SPECS: dict[str, dict[str, Any]] = {
     "in S3": {"command": ["true", *["x" * 100_000] * 3]},
     "failing": {"command": ["false"], "retry": {"max_attempts": 2, "backoff_s": [0]}},
     "result in S3": {"command": ["sh", "-c", f"""echo '{{"result": "{RESULT}"}}' >&3"""]},
+    "files": {
+        "command": ["sh", "-c", "cp in out; cp in out2"],
+        "inputs": [{"path": "in", "sha256": hashlib.sha256(b"data").hexdigest()}],
+        "stdin_file": hashlib.sha256(b"standard input").hexdigest(),
+        "outputs": ["out*"],
+    },
 }
 
 
@@ -223,6 +257,8 @@ def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_no
         if name == "result in S3":
             read_result = ResultStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).read
             assert f'"{RESULT}"'.encode() == read_result(head), f"killed after call {point}"
+        if name == "files":
+            check_files(aws, head)
         aws.jobs.delete(JOB)
         memory.tables.rows[DESCRIPTOR.output_table].clear()
     print(f"crash points visited, {name}: {visited}")
@@ -237,7 +273,9 @@ def outcome_in(backend: Backend) -> OutcomeRecord | None:
     return OutcomeRecord.decode(records[0].body or "") if records else None
 
 
-@pytest.mark.parametrize("name", ["restartable", "not restartable", "failing", "result in S3"])
+@pytest.mark.parametrize(
+    "name", ["restartable", "not restartable", "failing", "result in S3", "files"]
+)
 def test_an_agent_that_comes_back_delivers_what_it_had_stored_and_runs_nothing_again(
     memory: Memory, launcher: CountingLauncher, name: str
 ):

@@ -400,7 +400,7 @@ def test_trouble_while_following_says_that_the_job_goes_on(api: FakeApi, joblane
     ran = joblane("run", "--", "cmd")
     assert ran.code == 77
     assert ran.said == (
-        "joblane: 403 Forbidden: this needs the role reader (scope jobs.read); "
+        "joblane: 403 Forbidden: this needs the role reader; "
         "has JOBLANE_TOKEN expired, or does it lack a scope?\n"
         "joblane: job 01J0 continues; follow it with: joblane logs -f 01J0\n"
     )

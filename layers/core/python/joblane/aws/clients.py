@@ -42,6 +42,14 @@ LONG_POLL = Config(
 )
 """For SQS long polls, which take up to 20 s."""
 
+TRANSFER = Config(
+    connect_timeout=2,
+    read_timeout=60,
+    retries={"mode": "standard", "total_max_attempts": 3},
+    max_pool_connections=20,
+)
+"""For files of up to 5 GiB: S3 answers an upload after it has stored all of it."""
+
 
 class Clients:
     """Makes clients from one session, so that service models are loaded once."""

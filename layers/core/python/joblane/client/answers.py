@@ -112,7 +112,7 @@ class JobPage(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A piece of a job's output: many lines, a part of one, or with `lines=True` one line."""
+    """A piece of a job's output, usually one line."""
 
     attempt: int
     seq: int
@@ -124,7 +124,7 @@ class LogRecord:
     data: bytes
     """The bytes, exactly as the job wrote them."""
     entry: LogEntry = field(repr=False, compare=False)
-    """The record as the API sent it, or as it would send the line."""
+    """The record as the API sent it."""
 
     @property
     def text(self) -> str:

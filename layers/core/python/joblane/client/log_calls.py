@@ -8,7 +8,6 @@ from typing import TypeVar
 from joblane.client.answers import LogPage, LogRecord, log_page, log_record
 from joblane.client.calls import ApiCall, ApiStream, Call, Item, Stream, get, segment
 from joblane.client.follow import FollowPolicy, Runtime, follow_log
-from joblane.client.log_lines import LineJoiner
 
 LOG_MAX = 1000
 """Most log records in one answer of the API."""
@@ -35,14 +34,9 @@ class LogCalls:
         *,
         follow: bool = False,
         tail: int | None = None,
-        lines: bool = False,
         policy: FollowPolicy | None = None,
     ) -> Stream[LogRecord]:
         """Yield the records of a job's output, in order, each exactly once.
-
-        A record is a piece of a stream: many lines, or a part of one. With `lines` each is one
-        line, in the order in which the lines end, with the time of its first byte; what has no
-        line end comes last, and a line above 1 MB in parts.
 
         With `tail` it starts with the last so many lines of all attempts, 1 to 1000 and 768 KB at
         most; the output before them is not read. Without `follow` it ends with the last record that
@@ -50,26 +44,14 @@ class LogCalls:
         not answer for up to `policy.give_up_s` (300 s). Raises `NotFoundError`, and `FollowError`
         after that time.
         """
-        joiner = LineJoiner()
-
-        def parts(page: LogPage) -> Iterable[LogRecord]:
-            return joiner.lines(_records(page)) if lines else _records(page)
-
         if follow:
-            yield from self._follow(job_id, parts, None, tail, policy, None)
-        else:
-            yield from self._all_pages(job_id, parts, tail)
-        for record in joiner.end():
-            yield Item(record)
-
-    def _all_pages(
-        self, job_id: str, parts: Callable[[LogPage], Iterable[T]], tail: int | None
-    ) -> Stream[T]:
+            yield from self._follow(job_id, _records, None, tail, policy, None)
+            return
         cursor: str | None = None
         while True:
             page = yield from LogCalls.log_page(self, job_id, cursor=cursor, tail=tail)
-            for part in parts(page):
-                yield Item(part)
+            for record in _records(page):
+                yield Item(record)
             after = page.get("next")
             if page.get("complete") or not page["entries"] or not after or after == cursor:
                 return

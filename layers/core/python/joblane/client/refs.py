@@ -94,11 +94,9 @@ class JobRef(JobValues["Client"], Generic[R]):
         self.data = self._client.wait(self.id, timeout_s).data
         return cast("R", self._waited())
 
-    def logs(
-        self, *, follow: bool = False, tail: int | None = None, lines: bool = False
-    ) -> Iterator[LogRecord]:
+    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[LogRecord]:
         """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow, tail=tail, lines=lines)
+        return self._client.logs(self.id, follow=follow, tail=tail)
 
     def of(self, handler: JobType[Any, S]) -> "JobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
@@ -119,10 +117,10 @@ class AsyncJobRef(JobValues["AsyncClient"], Generic[A]):
         return cast("A", self._waited())
 
     def logs(
-        self, *, follow: bool = False, tail: int | None = None, lines: bool = False
+        self, *, follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[LogRecord, None]:
         """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow, tail=tail, lines=lines)
+        return self._client.logs(self.id, follow=follow, tail=tail)
 
     def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""

@@ -22,7 +22,6 @@ from joblane.client.errors import (
     ThrottledError,
     UnreachableError,
 )
-from joblane.client.token_claims import described
 
 _KEY_FULL = ("active-limit", "queue-depth")
 """Reasons of a refusal by a key."""
@@ -31,7 +30,7 @@ _KEY_FULL = ("active-limit", "queue-depth")
 def result(response: httpx.Response, url: str, access_hint: str) -> Any:  # noqa: ANN401 - JSON
     """Return the JSON of an answer, None without a body, or raise its error.
 
-    `access_hint` is what to do about a 401 or 403 without a detail, whose token says nothing.
+    `access_hint` is what to do about a 401 or 403 without a detail.
     """
     if response.status_code == HTTPStatus.NO_CONTENT:
         return None
@@ -67,10 +66,7 @@ def _error(response: httpx.Response, url: str, access_hint: str) -> JoblaneError
     hint = ""
     if kind is AccessError and "detail" not in problem:
         needed = _needed_role(response.request) if status == HTTPStatus.FORBIDDEN else ""
-        has = described(response.request.headers.get("Authorization"))
-        # Why a token that has not expired was refused by its signature or issuer is not known here.
-        ours = has is not None and (bool(needed) or "expired" in has)
-        hint = f"{needed}; {has if ours else access_hint}"
+        hint = f"{needed}; {access_hint}"
     elif kind is NotFoundError and "title" not in problem:
         hint = f"; is {url} (JOBLANE_URL) a Joblane API?"
     error = kind(
@@ -106,10 +102,7 @@ def _needed_role(request: httpx.Request) -> str:
             "[^/]+" if part.startswith("{") else re.escape(part) for part in route.path.split("/")
         )
         if route.method == request.method and re.search(rf"{path}$", request.url.path):
-            if not route.scopes:
-                return ""
-            scopes = " or ".join(route.scopes)
-            return f": this needs the role {roles_for(route.scopes)} (scope {scopes})"
+            return f": this needs the role {roles_for(route.scopes)}" if route.scopes else ""
     return ""
 
 

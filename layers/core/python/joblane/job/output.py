@@ -28,7 +28,7 @@ _CURSOR_MAX = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A piece of output: lines with their line ends, or a part of one line."""
+    """A piece of output: one line with its line end, or a part of a very long one."""
 
     seq: int
     """1 for the first record of an attempt, then without gaps."""
@@ -38,7 +38,7 @@ class Record:
 
 
 class LogRecord(BaseModel):
-    """A piece of a stream of a job's output, as its agent read it: many lines, or a part of one."""
+    """A piece of a job's output, usually a line; `seq` counts within an attempt."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -49,7 +49,7 @@ class LogRecord(BaseModel):
     stream: Stream
     """`joblane` marks messages of Joblane, such as "output cap reached"."""
     time: str
-    """When the agent read it; of an unfinished line, 0.2 s later."""
+    """When the job wrote it."""
     text: str | None = None
     """The output, if it is UTF-8."""
     base64: str | None = None

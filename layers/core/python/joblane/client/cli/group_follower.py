@@ -29,8 +29,6 @@ class GroupFollower:
     as_json: bool = False
     tail: int | None = None
     """Show the last so many lines of each member."""
-    lines: bool = False
-    """In JSON: a document for each line of the output, in place of one for each record."""
     line: StatusLine = field(default_factory=StatusLine)
 
     def follow(self, group_id: str) -> JobJson:
@@ -99,7 +97,7 @@ class GroupFollower:
     ) -> Iterator[LogRecord | None]:
         """Yield records; None, at the end, if there are more."""
         left = sys.maxsize if most_kb is None else most_kb * 1024
-        for record in self.client.logs(job_id, follow=ended, tail=self.tail, lines=self.lines):
+        for record in self.client.logs(job_id, follow=ended, tail=self.tail):
             left -= len(record.data)
             if left < 0:
                 yield None

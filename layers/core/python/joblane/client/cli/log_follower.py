@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -12,7 +12,6 @@ from joblane.client.cli.escapes import TerminalText
 from joblane.client.clients import Client
 from joblane.client.errors import JoblaneError
 from joblane.client.follow import FollowPolicy, Note, Runtime
-from joblane.client.log_lines import LineJoiner
 
 WAITING = frozenset({"scheduled", "waiting", "pending", "retry", "blocked"})
 """States in which a job waits."""
@@ -77,21 +76,10 @@ class LogWriter:
             terminal.write(text.end(), stderr=stderr)
 
 
-class JsonWriter:
-    """Writes records as JSON lines, as the API sent them, or lines of the output."""
-
-    def __init__(self, *, lines: bool) -> None:
-        self._joiner = LineJoiner() if lines else None
-
-    def __call__(self, records: Iterable[LogRecord]) -> None:
-        """Write some records, or the lines that end in them."""
-        for piece in records if self._joiner is None else self._joiner.lines(records):
-            terminal.json_line(piece.entry)
-
-    def end(self) -> None:
-        """Write the lines that did not end."""
-        for piece in () if self._joiner is None else self._joiner.end():
-            terminal.json_line(piece.entry)
+def as_json(records: Sequence[LogRecord]) -> None:
+    """Write records as JSON lines, as the API sent them."""
+    for piece in records:
+        terminal.json_line(piece.entry)
 
 
 @dataclass(slots=True)

@@ -107,31 +107,25 @@ def logs(  # noqa: PLR0913 - the command's options
     give_up_s: GiveUp = 300,
     raw: Raw = False,
     json: Json = False,
-    lines: Annotated[
-        bool,
-        typer.Option("--lines", help="With --json: a document for each line of the output."),
-    ] = False,
 ) -> None:
     """Print the output of a job, or of all jobs of a group.
 
     Its stdout goes to stdout, its stderr to stderr, byte for byte; a terminal shows control
     characters other than colours escaped unless --raw is given. With -f, requests are retried
     while the API does not answer, and each record is printed once. --json prints one record per
-    line: {attempt, seq, stream, time, text | base64}. A record is a piece of a stream: many lines,
-    or a part of one; with --lines each is one line of the job's output.
+    line: {attempt, seq, stream, time, text | base64}.
 
     Each line of a group's output begins with the name of the agent; the jobs follow one another in
     the order of these names. With -f they come when they have ended, at most 64 KB of each.
     """
     from joblane.client.cli.group_follower import GroupFollower  # noqa: PLC0415
-    from joblane.client.cli.log_follower import JsonWriter, LogFollower, LogWriter  # noqa: PLC0415
+    from joblane.client.cli.log_follower import LogFollower, LogWriter, as_json  # noqa: PLC0415
 
-    if lines and not json:
-        raise typer.BadParameter("--lines is for --json")
     client = connect(ctx)
     if host is not None:
         job_id = groups.job_of(client, job_id, host)
-    show = JsonWriter(lines=lines) if json else LogWriter(raw=raw)
+    writer = LogWriter(raw=raw)
+    show = as_json if json else writer
     try:
         if follow:
             LogFollower(client, give_up_s, show).follow(job_id, tail)
@@ -142,10 +136,10 @@ def logs(  # noqa: PLR0913 - the command's options
         group = client.get(job_id).data
         if host is not None or not is_group(group):
             raise
-        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail, lines=lines)
+        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail)
         follower.follow(job_id) if follow else follower.show_all(job_id)
     finally:
-        show.end()
+        writer.end()
 
 
 @commands.command()
