@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ec2_agent.attempt.preparation import GRACE_S, sandbox_spec
+from ec2_agent.attempt.preparation import sandbox_spec
 from ec2_agent.attempt.typed import find_python
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
 from ec2_agent.jobs.context import Typed
@@ -42,6 +42,7 @@ from ec2_agent.shim.log import Reader
 from ec2_agent.shim.pool import Shims
 from joblane.contract import strict_json
 from joblane.formats.ids import new_id
+from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import EXIT_PERMANENT, Outcome, State
 from joblane.job.spec import Submission

@@ -17,7 +17,7 @@ from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.identity import IdentityStack
 from infra.policies import Grant, acknowledge, log_group
-from infra.recovery import policies
+from infra.recovery import fleet_queues, policies
 from infra.resources import INBOXES, LANES, OBJECTS
 from joblane.config import Config
 from joblane.contract.access import CONSOLE_PATH
@@ -96,6 +96,7 @@ class ApiStack(FunctionStack):
             declared={
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_MAXIMA": self._maxima(),
+                "JOBLANE_FLEET_QUEUES": fleet_queues(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(
                     "jobs_waiting", "output_mb_per_day"
                 ),

@@ -66,9 +66,7 @@ class RecoveryStack(FunctionStack):
                 "JOBLANE_TENANT_QUEUES": json.dumps(
                     {tenant: config.queues_of(tenant) for tenant in config.tenants}
                 ),
-                "JOBLANE_FLEET_QUEUES": json.dumps(
-                    {name: list(fleet.queues) for name, fleet in config.fleets.items()}
-                ),
+                "JOBLANE_FLEET_QUEUES": fleet_queues(config),
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact("recovery_executions"),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
@@ -162,6 +160,11 @@ class RecoveryStack(FunctionStack):
                 )
             ],
         )
+
+
+def fleet_queues(config: Config) -> str:
+    """JSON of each fleet with the queues that it serves."""
+    return json.dumps({name: list(fleet.queues) for name, fleet in config.fleets.items()})
 
 
 def policies(config: Config) -> str:

@@ -32,13 +32,11 @@ from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import scoped
+from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome
 
 T = TypeVar("T")
-
-GRACE_S = 10.0
-"""Seconds between SIGTERM and SIGKILL for a job that is stopped or exceeded its timeout."""
 
 Stop = Callable[[], StopReason | None]
 """Why the attempt is to stop; None while it is to go on."""

@@ -78,6 +78,8 @@ class Settings(Environment):
     """Tenants that may submit to each queue; none listed means all."""
     maxima: Json[dict[str, tuple[Maxima, ...]]]
     """The most that a job of each queue may ask for, by fleet."""
+    fleet_queues: Json[dict[str, tuple[str, ...]]]
+    """The queues that each fleet serves."""
     default_queue: str
     filters: Json[tuple[tuple[str, int, str], ...]]
     """Those of queues, by falling order: the members of `QueueFilter`."""
@@ -127,7 +129,9 @@ def build(
     typed = cache(lambda: _typed(dynamodb, settings.types_table))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
-    admission = Admission(settings.deployment, router, settings.maxima, typed)
+    admission = Admission(
+        settings.deployment, router, settings.maxima, settings.fleet_queues, typed
+    )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     keyed = KeyAdmission(jobs, rules, partial(send_wake_up, lanes), settings.retention)
     usage = UsageStore(dynamodb, settings.counters_table)

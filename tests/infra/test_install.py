@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
-from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
 from ec2_agent.command_line import make_parser
 from ec2_agent.configuration import Configuration, read
@@ -28,6 +27,7 @@ from infra.assets import archive
 from infra.errors import AssetError
 from joblane.aws.agents import AgentStore
 from joblane.aws.table import decoded, encoded
+from joblane.job.fields import GRACE_S
 from joblane.target.fact_command import FactCommand
 from joblane.target.match import parse_labels
 

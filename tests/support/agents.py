@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.attempt.outputs import BOUNDS, OutputFiles
-from ec2_agent.attempt.preparation import GRACE_S, Preparation
+from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.bundles.cache import BundleCache
@@ -53,6 +53,7 @@ from joblane.aws.secret_store import SecretStore
 from joblane.aws.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, table_name
+from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
 from joblane.service.condition_supervisor import ConditionSupervisor

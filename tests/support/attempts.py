@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ec2_agent.attempt.preparation import GRACE_S
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.lanes import LaneQueue
+from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, submitted
 from joblane.job.message import Message
 from joblane.job.output import Cursor

@@ -72,6 +72,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
     "JOBLANE_MAXIMA": '{"default": [{"memory_mb": 4096, "cpus": 2}, {"memory_mb": 1024}]}',
+    "JOBLANE_FLEET_QUEUES": '{"main": ["default"], "others": ["elsewhere"]}',
     "JOBLANE_LIMITS": "{}",
     "JOBLANE_TENANTS": '["acme", "other"]',
     "JOBLANE_THREADS": '{"default": 8, "bulk": 8}',

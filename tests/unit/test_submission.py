@@ -120,10 +120,37 @@ BAD = [
     ('{"command": ["a"], "retry": {"max_attempts": 0}}', "retry.max_attempts"),
     ('{"command": ["a"], "resources": {"cores": "3-1"}}', "resources.cores"),
     ('{"command": ["a"], "resources": {"cores": "0,0"}}', "resources.cores"),
+    ('{"command": ["a"], "requires": ["app:x", "capacity:nowhere"]}', "requires.1"),
     ('{"command": ["a"], "env": {"A=B": "1"}}', "env.A=B"),
     ('{"command": ["a"], "env": {"JOBLANE_JOB_ID": "1"}}', "env.JOBLANE_JOB_ID"),
     ('{"command": ["a"], "tenant": "other"}', "tenant"),
 ]
+
+
+@pytest.mark.parametrize("fleet", ["nowhere", "others"])
+def test_a_condition_names_a_fleet_of_the_tenants_queues(api: Api, fleet: str):
+    """The fleet `others` is there and serves a queue that is not this tenant's."""
+    body = {"command": ["a"], "requires": [f"capacity:{fleet}"]}
+    status, problem = api("POST", "/v1/jobs", body)
+    allowed = "must name a fleet that serves a queue of this tenant: capacity:main"
+    assert (400, [{"field": "requires.0", "problem": allowed}]) == (status, problem["errors"])
+    assert 202 == api("POST", "/v1/jobs", {**body, "requires": ["capacity:main"]})[0]
+
+
+@pytest.mark.parametrize(
+    ("cores", "status"), [("0-3", 202), ("7,2", 202), ("5,8", 400), ("99", 400)]
+)
+def test_cores_that_no_instance_has_are_refused(aws: Cloud, cores: str, status: int):
+    maxima = '{"default": [{"cores": 4}, {"cores": 8}]}'
+    environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_MAXIMA": maxima}
+    api = Api(build(Settings.model_validate(environment), aws.clients, time.time))
+    found, answer = api("POST", "/v1/jobs", {"command": ["a"], "resources": {"cores": cores}})
+    assert status == found
+    if status == 400:
+        problem = "must name cores below 8: an instance of a fleet of queue default has 8"
+        assert [{"field": "resources.cores", "problem": problem}] == answer["errors"]
+    else:  # ascending, as agents take them
+        assert {"0-3": "0-3", "7,2": "2,7"}[cores] == answer["resources"]["cores"]
 
 
 @pytest.mark.parametrize(("body", "field"), BAD)

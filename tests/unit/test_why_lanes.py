@@ -111,6 +111,15 @@ from tests.support.situations import (
             "gives a job more than 512 of memory_mb, and it asks for 2048",
         ),
         (
+            waits(
+                READY,
+                queue=replace(OPEN, maxima=(Maxima(cores=8),)),
+                head=job(State.PENDING, resources={"cores": "2,9"}),
+            ),
+            ["too_large"],
+            "gives a job more than 8 of cores, and it asks for 10",
+        ),
+        (
             waits(READY, queue=replace(OPEN, settings=QueueSettings(threads=0))),
             ["thread_limit"],
             "an agent may run 0 jobs of queue default at once (threads)",

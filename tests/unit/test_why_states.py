@@ -196,6 +196,7 @@ def test_a_running_job_says_where_it_runs_and_when_it_is_stopped():
     assert text.startswith("attempt 2 of 3 runs on agent web-1 since 2027-01-15T07:55:00Z (5 min")
     assert "it reported 40 % half at 2027-01-15T07:59:52Z (8 s ago)" in text
     assert "it is stopped at about 2027-01-15T08:05:00Z (in 5 min)" in text
+    assert text.endswith("from its start), and killed 10 s later")
     stopping = runs(replace(READY, jobs=(JOB,)), cancel_requested="cancelled by ann")
     assert ["cancel_requested", "running"] == codes(stopping)
 

@@ -29,7 +29,11 @@ MAX_STDIN_BYTES: Final = 262_144
 """Longest `stdin` of a job, as UTF-8."""
 
 MAX_TIMEOUT_S = 7 * 86_400
-"""Longest run, a week: half of the time that a lane keeps a message (14 days)."""
+"""Longest run, a week, then `GRACE_S`: half of the time that a lane keeps a message (14 days)."""
+
+GRACE_S = 10
+"""Seconds between SIGTERM and SIGKILL for a job that is stopped: cancelled, timed out, at its
+deadline, or interrupted. An attempt takes at most so much longer than its `timeout_s`."""
 
 COMMAND: Final = "command"
 """Stands for jobs without a type where types are named, so that no type has this name."""
@@ -99,6 +103,7 @@ def _moment(value: str) -> str:
 
 
 def _cores(value: str) -> str:
+    """Return the cores in ascending order, as the agent takes them."""
     seen: set[int] = set()
     for part in value.split(","):
         first, _, last = part.partition("-")
@@ -109,7 +114,7 @@ def _cores(value: str) -> str:
         if seen & span:
             raise ValueError("must name each core once")
         seen |= span
-    return value
+    return ",".join(sorted(value.split(","), key=lambda part: int(part.partition("-")[0])))
 
 
 Argument = Annotated[str, AfterValidator(partial(_string, most=MAX_ARGUMENT_BYTES))]

@@ -110,7 +110,8 @@ class Resources(Input):
     pids: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
     """Maximum number of processes and threads, 1024 by default."""
     cores: Cores | None = None
-    """Cores to run on, such as `0-2,5`."""
+    """Cores to run on, such as `0-2,5`. An agent that lacks one of them does not run the job;
+    `[fleets.NAME.max] cores` refuses such a job when it is submitted."""
     io_bps: Annotated[int, Field(ge=1024)] | None = None
     """Bytes a second read from and written to the device behind the work directory, each."""
     tmp_mb: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
@@ -175,9 +176,10 @@ class JobFields(Input):
     as `out/**`; `*`, `?` and `[a-z]` match within a name, `**` any number of directories. A
     directory means all files below it."""
     timeout_s: Timeout = 600
-    """Time limit of one attempt."""
+    """Time limit of one attempt: its processes get SIGTERM then, and SIGKILL 10 s later."""
     heartbeat_timeout_s: HeartbeatTimeout | None = None
-    """An attempt that sends nothing to its agent (descriptor 3) for so many seconds is stopped."""
+    """An attempt that sends nothing to its agent (descriptor 3) for so many seconds is stopped, as
+    by `timeout_s`."""
     restartable: bool = True
     """false: never started twice, even if its agent fails."""
     retry: Retry = Retry()
@@ -190,7 +192,8 @@ class JobFields(Input):
     run_at: Moment | None = None
     """Earliest start time; a time in the past means now."""
     deadline: Moment | None = None
-    """Latest end time: a job that has not started by then expires, a running job is stopped."""
+    """Latest end time: a job that has not started by then expires, a running job gets SIGTERM, and
+    SIGKILL 10 s later."""
     requires: Annotated[tuple[ConditionName, ...], Field(max_length=5)] = ()
     """Conditions that must hold before the job starts."""
     concurrency: AnyConcurrency | None = None

@@ -1,5 +1,6 @@
 """The most that one job may ask for on a fleet."""
 
+import re
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -19,6 +20,8 @@ class Maxima(BaseModel):
     """CPU bandwidth in cores."""
     pids: Annotated[int, Field(ge=1024)] | None = None
     """Processes and threads; at least the default of jobs, 1024."""
+    cores: Annotated[int, Field(ge=1)] | None = None
+    """Cores of an instance: a job's `cores` may name those below it."""
     tmp_mb: Annotated[int, Field(ge=256)] | None = None
     """Size of /tmp and of the work directory in MiB; at least the default of jobs, 256."""
 
@@ -33,6 +36,24 @@ def read_maxima(text: str) -> dict[str, tuple[Maxima, ...]]:
     return _BY_QUEUE.validate_json(text)
 
 
+def wanted(asked: Resources, field: str) -> float | None:
+    """How much of a resource a job asks for; of `cores`, how many an instance must have for it."""
+    if field != "cores":
+        amount: float | None = getattr(asked, field)
+        return amount
+    # In ascending order (`joblane.job.spec.Cores`).
+    return None if asked.cores is None else int(re.split("[,-]", asked.cores)[-1]) + 1
+
+
+def problem_of(field: str, most: float, queue: str) -> str:
+    """What is wrong with a field that `excess` returned."""
+    if field == "cores":
+        return (
+            f"must name cores below {most:g}: an instance of a fleet of queue {queue} has {most:g}"
+        )
+    return f"must be at most {most:.10g}, the most that a fleet of queue {queue} gives"
+
+
 def excess(asked: Resources, fleets: Iterable[Maxima]) -> tuple[str, float] | None:
     """Return a field that no fleet can give, and the most that is allowed; None if one can.
 
@@ -41,10 +62,10 @@ def excess(asked: Resources, fleets: Iterable[Maxima]) -> tuple[str, float] | No
     """
     able = list(fleets)
     for field in Maxima.model_fields:
-        wanted = getattr(asked, field)
-        if wanted is None or not able:
+        amount = wanted(asked, field)
+        if amount is None or not able:
             continue
-        fitting = [m for m in able if (most := getattr(m, field)) is None or wanted <= most]
+        fitting = [m for m in able if (most := getattr(m, field)) is None or amount <= most]
         if not fitting:
             return field, max(getattr(m, field) for m in able)
         able = fitting

@@ -14,7 +14,8 @@ from joblane.job.retention import PAYLOAD_START_DAYS
 from joblane.job.secret_names import allowed, parse
 from joblane.job.spec import Submission, is_broadcast
 from joblane.job.trace import TraceContext
-from joblane.queue.maxima import Maxima, excess
+from joblane.queue.access import open_queues
+from joblane.queue.maxima import Maxima, excess, problem_of
 from joblane.service.queue_router import QueueRouter
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Admission:
     """Chooses the queue."""
     maxima: Mapping[str, tuple[Maxima, ...]]
     """The most that a job of each queue may ask for, by fleet."""
+    fleet_queues: Mapping[str, tuple[str, ...]]
+    """The queues that each fleet serves."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
 
@@ -51,7 +54,7 @@ class Admission:
         typed = self._typed(by.tenant, spec, now_ms, again=resubmit_of is not None)
         spec = spec if typed is None else typed.spec
         self._check_secrets(by.tenant, spec)
-        _check_conditions(by.tenant, spec)
+        self._check_conditions(by.tenant, spec)
         queue = self.router.route(by, spec, now_ms)
         self._check_resources(queue, spec)
         spec = spec.model_copy(update={"queue": queue})
@@ -82,8 +85,27 @@ class Admission:
     def _check_resources(self, queue: str, spec: Submission) -> None:
         if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
             field, most = found
-            problem = f"must be at most {most:.10g}, the most that a fleet of queue {queue} gives"
-            raise wrong(f"resources.{field}", problem)
+            raise wrong(f"resources.{field}", problem_of(field, most, queue))
+
+    def _check_conditions(self, tenant: str, spec: Submission) -> None:
+        """Refuse quotas of others, and fleets that are unknown or serve no queue of the tenant.
+
+        In the same words whether or not another tenant has a fleet of that name.
+        """
+        for index, name in enumerate(spec.requires):
+            kind, _, parameter = name.partition(":")
+            if kind == "quota" and parameter != tenant:
+                problem = f"may name this tenant's quota only, quota:{tenant}"
+                raise wrong(f"requires.{index}", problem)
+            if kind == "capacity" and parameter not in (known := self._fleets(tenant)):
+                names = ", ".join(f"capacity:{fleet}" for fleet in known) or "none"
+                problem = f"must name a fleet that serves a queue of this tenant: {names}"
+                raise wrong(f"requires.{index}", problem)
+
+    def _fleets(self, tenant: str) -> list[str]:
+        """The fleets that serve a queue which the tenant may use."""
+        allowed = set(open_queues(self.router.queues, tenant))
+        return [fleet for fleet, queues in self.fleet_queues.items() if allowed & set(queues)]
 
     def _check_secrets(self, tenant: str, spec: Submission) -> None:
         names = allowed(self.deployment, tenant)
@@ -105,10 +127,3 @@ def _sets_retry(spec: Submission, typed: "Typed | None") -> bool:
     """
     by_type = None if typed is None else typed.contract.defaults.retry
     return "retry" in spec.model_fields_set or by_type is not None
-
-
-def _check_conditions(tenant: str, spec: Submission) -> None:
-    """Refuse other tenants' quotas, in the same words whether or not there is such a tenant."""
-    for index, name in enumerate(spec.requires):
-        if name.startswith("quota:") and name != f"quota:{tenant}":
-            raise wrong(f"requires.{index}", f"may name this tenant's quota only, quota:{tenant}")

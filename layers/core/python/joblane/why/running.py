@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from joblane.formats.times import rfc3339
+from joblane.job.fields import GRACE_S
 from joblane.job.lifecycle import State
 from joblane.target.judge import last_seen
 from joblane.why.agents import is_silent
@@ -83,7 +84,7 @@ def _running(s: Situation) -> Reason:
         text += f"; it reported {' '.join(parts)} at {at(said.at_ms, s.now_ms)}"
     text += (
         f"; it is stopped at about {at(stops_ms, s.now_ms)} (timeout_s, "
-        f"{span(head.spec.timeout_s)} from its start)"
+        f"{span(head.spec.timeout_s)} from its start), and killed {GRACE_S} s later"
     )
     return Reason(
         "running",

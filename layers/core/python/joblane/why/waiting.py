@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from joblane.deployment.names import LANES
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
-from joblane.queue.maxima import excess
+from joblane.queue.maxima import excess, wanted
 from joblane.target.judge import overdue, why_silent
 from joblane.why.agents import Readiness, is_silent, readiness, takes_none
 from joblane.why.reason import Fact, Reason
@@ -151,7 +151,7 @@ def _too_large(s: Situation, queue: Queue) -> Iterator[Reason]:
     if (found := excess(resources, queue.maxima)) is None:
         return
     field, most = found
-    asked = getattr(resources, field)
+    asked = wanted(resources, field)
     yield Reason(
         "too_large",
         f"no fleet of queue {s.head.queue} gives a job more than {most:g} of {field}, and it asks "
