@@ -170,7 +170,10 @@ def test_of_two_retries_at_once_one_gets_the_slot(aws: Cloud):
     assert "is full: 1 of 1 jobs active" in problem["detail"]
 
 
-def test_a_key_that_changes_before_every_write_is_answered_503(aws: Cloud):
+def test_a_key_that_changes_before_every_write_is_answered_503(
+    aws: Cloud, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(key_admission, "FIRST_PAUSE_S", 0.0)
     store = keys_of(aws)
 
     def disturb(_: int) -> None:

@@ -33,12 +33,12 @@ from joblane.service.key_rules import KeyRules
 if TYPE_CHECKING:
     from joblane.contract.problems import Problem
 
-TRIES = 8
-"""Decisions before a caller is asked to come back."""
+TRIES = 16
+"""Decisions before a caller is asked to come back; docs/decisions/1301 has what 8 led to."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.6
 """Bounds of the first pause between two decisions, which doubles, and of the longest one; with full
-jitter they take 0.9 s in all on average."""
+jitter they take 3.3 s in all on average."""
 
 _QUEUED = {Event.RETRY: Event.RETRY_QUEUED, Event.REPLAY: Event.REPLAY_QUEUED}
 
