@@ -105,7 +105,8 @@ def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Htt
         wait_for_words(agent.log, "takes no new jobs")
         for job_id in running:
             assert 0 == assert_once(http, job_id)["exit_code"]
-        wait_for_trouble(platform, "full", "MB left")
+        # Of its check before it takes jobs, or of the state service, whichever came last.
+        wait_for_trouble(platform, "full", f"{state} has ")
         assert {"pending"} == {wait_for(http, j, "pending", timeout_s=1)["state"] for j in later}
         (state / "ballast").unlink()
         for job_id in later:
