@@ -395,4 +395,4 @@ def test_wait(api: FakeApi, joblane: Joblane):
     assert (0, "01A") == (ran.code, json.loads(ran.stdout)["id"])
     ran = joblane("wait", "01C", "01A", "--timeout-s", "0.3")
     assert (124, b"") == (ran.code, ran.stdout)
-    assert ran.said.startswith("joblane: job 01C is pending after 0.")
+    assert "joblane: 1 of 2 jobs had not ended after 0.3 s: 01C pending\n" == ran.said

@@ -20,12 +20,13 @@ from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.errors import KeyFullError
 from joblane.client.groups import Groups
-from joblane.client.job_calls import JobCalls, SubmissionFields, is_typed
+from joblane.client.job_calls import SubmissionFields, is_typed
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
 from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
 from joblane.client.transport import Certificate
 from joblane.client.type_calls import TypeCalls
+from joblane.client.watch_calls import WatchCalls
 from joblane.handler.job_type import JobType
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 
 
-class BaseClient(JobCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]):
+class BaseClient(WatchCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]):
     """The calls of the API; J is the client's type of a job, C the connection that runs them."""
 
     _connect: type[C]

@@ -20,6 +20,7 @@ from joblane.client.cli.options import (
     limit_of,
     with_fields,
 )
+from joblane.client.cli.short_ids import full_id
 
 if TYPE_CHECKING:
     from joblane.client.refs import JobRef
@@ -53,6 +54,7 @@ def cancel(
     if job_id is None:
         change_selected(client, "cancel", options, reason, as_json=json)
         return
+    job_id = full_id(client, job_id)
     if is_group(client.get(job_id).data):
         pages = client.groups.cancel(job_id, reason=reason)
         groups.run_pages(pages, "cancelled", as_json=json)
@@ -76,6 +78,7 @@ def retry(
     if job_id is None:
         change_selected(client, "retry", options, reason, as_json=json)
         return
+    job_id = full_id(client, job_id)
     if is_group(client.get(job_id).data):
         groups.run_pages(client.groups.retry(job_id, reason=reason), "retried", as_json=json)
         return
@@ -92,20 +95,24 @@ def resubmit(
     json: Json = False,
 ) -> None:
     """Submit a job that has ended again; prints the new id."""
-    job = connect(ctx).resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
+    client = connect(ctx)
+    job_id = full_id(client, job_id)
+    job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
     terminal.show(job.data, lambda: job.id, as_json=json)
 
 
 @commands.command()
 def hide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """Hide an ended job from `ls`; see `ls --hidden`."""
-    _print_job(connect(ctx).hide(job_id, reason=reason), "hidden", as_json=json)
+    client = connect(ctx)
+    _print_job(client.hide(full_id(client, job_id), reason=reason), "hidden", as_json=json)
 
 
 @commands.command()
 def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """List a hidden job in `ls` again."""
-    _print_job(connect(ctx).unhide(job_id, reason=reason), "listed again", as_json=json)
+    client = connect(ctx)
+    _print_job(client.unhide(full_id(client, job_id), reason=reason), "listed again", as_json=json)
 
 
 @commands.command()
@@ -124,7 +131,7 @@ def delete(
     if job_id is None:
         change_selected(client, "delete", options, reason, as_json=json)
     else:
-        groups.delete(client, job_id, reason)
+        groups.delete(client, full_id(client, job_id), reason)
 
 
 @commands.command()
@@ -181,7 +188,8 @@ def dlq_replay(
     ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
 ) -> None:
     """Restart a dead job: same id, attempts reset."""
-    _print_job(connect(ctx).replay(job_id, reason=reason), as_json=json)
+    client = connect(ctx)
+    _print_job(client.replay(full_id(client, job_id, "dead"), reason=reason), as_json=json)
 
 
 @dead_letters.command("dismiss")
@@ -189,7 +197,8 @@ def dlq_dismiss(
     ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
 ) -> None:
     """Remove a dead job from the list of dead jobs."""
-    _print_job(connect(ctx).dismiss(job_id, reason=reason), as_json=json)
+    client = connect(ctx)
+    _print_job(client.dismiss(full_id(client, job_id, "dead"), reason=reason), as_json=json)
 
 
 def _print_job(job: "JobRef", message: str | None = None, *, as_json: bool) -> None:

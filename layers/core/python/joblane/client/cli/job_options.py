@@ -15,6 +15,7 @@ from joblane.client.cli.options import IdempotencyKey, with_fields
 from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
+    from joblane.client.cli.each import Common
     from joblane.client.clients import Client
     from joblane.client.refs import JobRef
 
@@ -214,6 +215,18 @@ class JobOptions:
             if not isinstance(error, UnreachableError) or error.sent:
                 terminal.note("the job may have been accepted; check with: joblane ls")
             raise
+
+    def common(self, attempts: int | None) -> "Common":
+        """What the jobs of --each have in common. Raises `typer.BadParameter`."""
+        from joblane.client.cli.each import Common  # noqa: PLC0415 - for --each only
+
+        if self.params is not None:
+            raise typer.BadParameter("--params and --each exclude each other: lines are the params")
+        if self.job_type is not None and self.command:
+            raise typer.BadParameter("a command and --type exclude each other")
+        fields = self._fields(attempts)
+        fields.pop("idempotency_key", None)
+        return Common(fields, tuple(self.command or ()), self.job_type)
 
     def submission(self) -> dict[str, Any]:
         """The fields of the submission, as JSON. Raises `typer.BadParameter`."""

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from joblane.client.cli.app import Settings
     from joblane.client.clients import Client
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
+JobId = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of the job, or its last 6 characters or more.")
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -37,6 +40,16 @@ IdempotencyKey = Annotated[
     str | None,
     typer.Option(
         metavar="KEY", help="Key, such as a UUID: repeated requests within a day make one job."
+    ),
+]
+
+Each = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        allow_dash=True,
+        help="Submit a job for each line: a command, or a submission as JSON; - reads standard"
+        " input.",
     ),
 ]
 

@@ -19,6 +19,7 @@ from joblane.client.cli.options import (
     limit_of,
     with_fields,
 )
+from joblane.client.cli.short_ids import full_id
 from joblane.client.errors import RequestError
 
 commands = typer.Typer()
@@ -74,7 +75,7 @@ def get(
     --json prints the job, or {"group": job, "members": [...]}.
     """
     client = connect(ctx)
-    data = client.get(job_id).data
+    data = client.get(full_id(client, job_id)).data
     shown = formats.plain if raw else formats.printable
     text = job_text.job_details(data, datetime.now(UTC), shown)
     if is_group(data):
@@ -122,6 +123,7 @@ def logs(  # noqa: PLR0913 - the command's options
     from joblane.client.cli.log_follower import LogFollower, LogWriter, as_json  # noqa: PLC0415
 
     client = connect(ctx)
+    job_id = full_id(client, job_id)
     if host is not None:
         job_id = groups.job_of(client, job_id, host)
     writer = LogWriter(raw=raw)
@@ -188,8 +190,9 @@ def audit(  # noqa: PLR0913 - the filters of the API
     With the id of a job: its submission and the actions on that job. Without: the actions on the
     tenant's jobs and queues; `joblane ls` lists submissions.
     """
-    page = connect(ctx).audit(
-        job_id,
+    client = connect(ctx)
+    page = client.audit(
+        None if job_id is None else full_id(client, job_id),
         limit=limit,
         cursor=after,
         since=times.utc_time("--since", since, "back"),

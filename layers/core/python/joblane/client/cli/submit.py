@@ -1,7 +1,9 @@
 """The commands `run` and `submit`."""
 
+import secrets
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -9,11 +11,12 @@ import typer
 from joblane.client.answers import is_group
 from joblane.client.cli import exit_codes, terminal
 from joblane.client.cli.job_options import JobOptions, with_job_options
-from joblane.client.cli.options import GiveUp, Json, Raw, connect
+from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect
 from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
+    from joblane.client.cli.each_submit import EachSubmission
     from joblane.client.clients import Client
     from joblane.client.refs import JobRef
 
@@ -28,13 +31,14 @@ _CONTEXT = {"allow_interspersed_args": False}
     "run", options_metavar=_USAGE, epilog=exit_codes.RUN_EPILOG, context_settings=_CONTEXT
 )
 @with_job_options
-def run(
+def run(  # noqa: PLR0913 - the command's options
     ctx: typer.Context,
     options: JobOptions,
     *,
     raw: Raw = False,
     json: Json = False,
     give_up_s: GiveUp = 300,
+    each: Each = None,
 ) -> None:
     """Submit a job, follow its output, exit with its exit code.
 
@@ -46,7 +50,16 @@ def run(
     With --target _all or a label, the command runs on every agent that matches. A line on stderr
     says how each host did when it has ended, followed by its output, with the host in front of each
     line; the exit code is 0 if all completed. --json then has {"member": member} and "agent" too.
+
+    With --each FILE, all jobs of the file are submitted, as `joblane submit --each` does it, and
+    waited for. Those that do not complete are named on stderr; output is not shown. The exit code
+    is 0 if all completed.
     """
+    if each is not None:
+        from joblane.client.cli.each_submit import run_each  # noqa: PLC0415 - few use it
+
+        run_each(_each(ctx, options, each, attempts=1, as_json=json), give_up_s)
+        return
     client = connect(ctx)
     try:
         job = options.submit(client, attempts=1)
@@ -151,8 +164,41 @@ def _log_lines(records: Sequence["LogRecord"]) -> None:
 
 @commands.command("submit", options_metavar=_USAGE, context_settings=_CONTEXT)
 @with_job_options
-def submit(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> None:
-    """Submit a job and print its id; with --json, the job."""
+def submit(
+    ctx: typer.Context, options: JobOptions, *, json: Json = False, each: Each = None
+) -> None:
+    """Submit a job and print its id; with --json, the job.
+
+    With --each FILE, submit a job for each line of a file, after all were checked. A line is a
+    command, quoted as in a shell, or a submission as JSON, {"command": [...], ...}; with a command
+    after --, its further arguments; with --type, params as JSON. Other options are for all jobs;
+    what a line has itself counts before them. Ids are printed in the order of the lines.
+    """
+    if each is not None:
+        from joblane.client.cli.each_submit import submit_each  # noqa: PLC0415 - few use it
+
+        submit_each(_each(ctx, options, each, attempts=None, as_json=json))
+        return
     job = options.submit(connect(ctx))
     _note_admission(job)
     terminal.show(job.data, lambda: job.id, as_json=json)
+
+
+def _each(
+    ctx: typer.Context, options: JobOptions, file: Path, *, attempts: int | None, as_json: bool
+) -> "EachSubmission":
+    """Read and check the jobs of a file. Raises `typer.BadParameter` and `InputError`."""
+    from joblane.client.cli.each import read_jobs  # noqa: PLC0415 - few use it
+    from joblane.client.cli.each_submit import EachSubmission  # noqa: PLC0415
+
+    common = options.common(attempts)
+    lines = read_jobs(file, common)
+    client = connect(ctx)
+    key = options.idempotency_key or secrets.token_hex(8)
+    again = f"--idempotency-key {key}"
+    for option, name in (("--run-at", "run_at"), ("--deadline", "deadline")):
+        if common.fields.get(name) not in {None, getattr(options, name)}:
+            again += f" {option} {common.fields[name]}"
+    if options.idempotency_key is None:
+        terminal.note(f"after an interruption, repeat the command with {again}")
+    return EachSubmission(client, lines, key, again=again, as_json=as_json)

@@ -1,13 +1,14 @@
 """The command `wait`."""
 
-import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from joblane.client.cli import exit_codes, terminal
+from joblane.client.answers import JobJson
+from joblane.client.cli import exit_codes, many, terminal, times
 from joblane.client.cli.formats import printable
 from joblane.client.cli.options import Json, connect
+from joblane.client.cli.short_ids import full_ids
 from joblane.client.errors import WaitTimeoutError
 
 commands = typer.Typer()
@@ -18,30 +19,42 @@ def wait(
     ctx: typer.Context,
     job_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of jobs.")],
     *,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Stop waiting after this long, such as 90s or 5m."),
+    ] = None,
     timeout_s: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Stop waiting after this long."),
+        float | None, typer.Option(metavar="SECONDS", min=0, help="The same in seconds.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Wait until all of these jobs have ended, and print how each did.
+    """Wait until all of these jobs have ended, and print how each did, in this order.
 
-    --json prints each job on a line, with its result.
+    A terminal shows a progress bar meanwhile. --json prints each job on a line, with its result.
     """
+    patience_s = times.one_duration(timeout_s, timeout)
     client = connect(ctx)
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    code = 0
-    for job_id in job_ids:
-        left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-        try:
-            job = client.wait(job_id, left)
-        except WaitTimeoutError as error:
-            terminal.note(str(error))
-            raise typer.Exit(exit_codes.TIMED_OUT) from error
-        data: Any = job.data
-        if json:
-            terminal.json_line(data)
-        else:
-            terminal.text(printable(f"{job.id} {job.state}: {job.reason}"))
-        code = code or exit_codes.of_job(data)
+    wanted = full_ids(client, job_ids)
+    ended: dict[str, JobJson] = {}
+    shown = iter(wanted)
+    code, following = 0, next(shown, None)
+
+    def on_end(job: JobJson) -> None:
+        nonlocal code, following
+        ended[job["id"]] = job
+        while following in ended:
+            data = ended[following]
+            if json:
+                terminal.json_line(client.get(data["id"]).data)
+            else:
+                reason = data.get("reason") or ""
+                terminal.text(printable(f"{data['id']} {data['state']}: {reason}"))
+            code = code or exit_codes.of_job(data)
+            following = next(shown, None)
+
+    try:
+        many.follow(client, wanted, on_end, timeout_s=patience_s)
+    except WaitTimeoutError as error:
+        terminal.note(str(error))
+        raise typer.Exit(exit_codes.TIMED_OUT) from error
     raise typer.Exit(code)

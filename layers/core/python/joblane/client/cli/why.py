@@ -8,6 +8,7 @@ import typer
 
 from joblane.client.cli import formats, tables, terminal
 from joblane.client.cli.options import JobId, Json, Raw, connect
+from joblane.client.cli.short_ids import full_id
 
 commands = typer.Typer()
 
@@ -23,7 +24,8 @@ def why(ctx: typer.Context, job_id: JobId, *, raw: Raw = False, json: Json = Fal
 
     Below each reason are commands that show more or change it; some need another role.
     """
-    answer = connect(ctx).why(job_id)
+    client = connect(ctx)
+    answer = client.why(full_id(client, job_id))
     show = formats.plain if raw else formats.printable
     width = tables.screen().width
     terminal.show(answer, lambda: "\n".join(_lines(answer, show, width)), as_json=json)
