@@ -7,20 +7,23 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from joblane import AsyncClient, AsyncJobRef, Client
+from joblane.client.files.calls import Files
 from joblane.client.groups import Groups
 
 Connect = Callable[..., AbstractContextManager[Any]]
 """Makes a client from the arguments of `Client`, and closes it."""
 
 
-_HANDLES = (AsyncJobRef, Groups)
+_HANDLES = (AsyncJobRef, Files, Groups)
 
 
 class Blocking:
     """An `AsyncClient` or an `AsyncJobRef` whose methods block."""
 
     def __init__(
-        self, inner: AsyncClient | AsyncJobRef | Groups[Any, Any], runner: asyncio.Runner
+        self,
+        inner: AsyncClient | AsyncJobRef | Files[Any] | Groups[Any, Any],
+        runner: asyncio.Runner,
     ) -> None:
         self._inner = inner
         self._runner = runner

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         AnswerError,
         ApiError,
         ConfigError,
+        FileError,
         FollowError,
         InputError,
         JobFailedError,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
         UnreachableError,
         WaitTimeoutError,
     )
+    from joblane.client.files.calls import Files
+    from joblane.client.files.models import InputFile, OutputFile, Outputs, Uploaded
     from joblane.client.follow import FollowPolicy
     from joblane.client.group_follow import GroupNews
     from joblane.client.groups import Groups
@@ -56,11 +59,14 @@ __all__ = [
     "Client",
     "ConfigError",
     "Context",
+    "FileError",
+    "Files",
     "FollowError",
     "FollowPolicy",
     "GroupNews",
     "Groups",
     "InputError",
+    "InputFile",
     "Job",
     "JobFailedError",
     "JobRef",
@@ -71,6 +77,8 @@ __all__ = [
     "LogRecord",
     "LoginError",
     "NotFoundError",
+    "OutputFile",
+    "Outputs",
     "PermanentError",
     "RequestError",
     "ResultError",
@@ -79,6 +87,7 @@ __all__ = [
     "SubmitResult",
     "ThrottledError",
     "UnreachableError",
+    "Uploaded",
     "WaitTimeoutError",
     "job_type",
 ]
@@ -92,17 +101,22 @@ _MODULES = {
     "Certificate": "client.transport",
     "Client": "client.clients",
     "Context": "handler.job",
+    "Files": "client.files.calls",
     "FollowPolicy": "client.follow",
     "GroupNews": "client.group_follow",
     "Groups": "client.groups",
+    "InputFile": "client.files.models",
     "Job": "handler.job",
     "JobRef": "client.refs",
     "JobType": "handler.job_type",
     "Key": "handler.job_type",
     "LogRecord": "client.answers",
+    "OutputFile": "client.files.models",
+    "Outputs": "client.files.models",
     "PermanentError": "handler.errors",
     "SubmissionFields": "client.job_calls",
     "SubmitResult": "client.refs",
+    "Uploaded": "client.files.models",
     "job_type": "handler.job_type",
 }
 

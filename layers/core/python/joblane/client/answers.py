@@ -44,6 +44,8 @@ class JobJson(TypedDict, total=False):
     timeline: list[dict[str, Any]]
     result: Any
     """The result, of a single job that has one."""
+    output_files: dict[str, Any] | None
+    """`count` and `bytes` of the files that its newest attempt left, and globs without any."""
     admission: str
     """How a submission was admitted: accepted, coalesced or replaced."""
     replaced: str | None

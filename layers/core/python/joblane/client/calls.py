@@ -1,9 +1,9 @@
 """Calls of the API without I/O: generators that yield what is to be done and are sent the results.
 
-A `Call` yields requests and sleeps, and returns its result; a `Stream` yields items between them.
-`Client` and `AsyncClient` inherit the same calls, and their connections run them: each sends the
-requests and sleeps in its own way. An error of `joblane.client.errors` is thrown into the call, at
-the request that failed.
+A `Call` yields requests, sleeps and work that blocks, and returns its result; a `Stream` yields
+items between them. `Client` and `AsyncClient` inherit the same calls, and their connections run
+them: each sends the requests and sleeps in its own way. An error of `joblane.client.errors` is
+thrown into the call, at the step that failed.
 """
 
 import json
@@ -59,6 +59,12 @@ class Request:
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     retries: Retries = Retries.READ
+    redirect: bool = False
+    """Its result is the URL that the answer redirects to, which gets no token."""
+
+
+Send: TypeAlias = Callable[[Request], Any]
+"""Sends a request and returns its result, in any thread. Raises `JoblaneError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +75,23 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """Work that blocks, on files for example; its result is what `run` returns."""
+
+    run: Callable[[Send], Any]
+    stop: Callable[[], None]
+    """Makes `run` return soon, from another thread, because nobody waits for it any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
     """A value for the caller of a stream."""
 
     value: T
 
 
-Call: TypeAlias = Generator[Request | Sleep, Any, T]
-Stream: TypeAlias = Generator[Request | Sleep | Item[T], Any, None]
+Call: TypeAlias = Generator[Request | Sleep | Work, Any, T]
+Stream: TypeAlias = Generator[Request | Sleep | Work | Item[T], Any, None]
 
 
 class Caller(Generic[C]):

@@ -19,6 +19,7 @@ from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.errors import KeyFullError
+from joblane.client.files.calls import FileCalls, Files
 from joblane.client.groups import Groups
 from joblane.client.job_calls import SubmissionFields, is_typed
 from joblane.client.key_calls import KeyCalls
@@ -38,7 +39,9 @@ P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 
 
-class BaseClient(WatchCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]):
+class BaseClient(
+    WatchCalls[J], FileCalls, DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]
+):
     """The calls of the API; J is the client's type of a job, C the connection that runs them."""
 
     _connect: type[C]
@@ -75,6 +78,11 @@ class BaseClient(WatchCalls[J], DeploymentCalls, KeyCalls, TypeCalls, Caller[C],
     def groups(self) -> Groups[J, C]:
         """The calls that concern groups: jobs that became one job for each agent."""
         return Groups(self._connection, self._handle, self._policy)
+
+    @property
+    def files(self) -> Files[C]:
+        """The calls that upload input files."""
+        return Files(self._connection)
 
 
 class Client(BaseClient[JobRef, Connection]):
@@ -157,6 +165,12 @@ class Client(BaseClient[JobRef, Connection]):
         `2026-11-21T02:00:00Z`; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
         values the agent reads when the job starts. Raises `RequestError` with one entry in
         `fields` for each field that the API refused.
+
+        `inputs` are files and directories here, or (path here, path of the job): they are uploaded
+        unless they are there, and placed in the work directory. `outputs` are globs of files to
+        collect, such as `out/**`, for `job.download(to)`. `stdin` is text, bytes, the path of a
+        file or an open file, which is read to its end. Raises `FileError`, before anything is
+        submitted, for a file that cannot be read or that changes meanwhile.
 
         For a command, returns the job, and raises `KeyFullError` if its `concurrency` does not
         allow it. For a type, returns a `SubmitResult`, whose `status` says whether the job was

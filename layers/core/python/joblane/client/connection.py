@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import httpx
 from httpx_retries import Retry, RetryTransport
 
-from joblane.client.calls import Item, Request, Retries, Sleep, Stream
+from joblane.client.calls import Item, Request, Retries, Sleep, Stream, Work
 from joblane.client.credentials import Credential
 from joblane.client.errors import JoblaneError
 from joblane.client.responses import failure, result, retry_after_s
@@ -176,7 +176,7 @@ class Connection:
             response = self._http.send(_built(self._http, request))
         except httpx.HTTPError as error:
             raise failure(error, self.url) from error
-        return result(response, self.url, self._credential.hint)
+        return result(response, self.url, self._credential.hint, redirect=request.redirect)
 
     def run(self, call: Stream[T]) -> Generator[T, None, None]:
         """Do what a call yields: send its requests, sleep, and yield its items."""
@@ -194,11 +194,14 @@ class Connection:
                         yield step.value
                     case Sleep():
                         time.sleep(step.seconds)
-                    case Request():
+                    case _:
                         try:
-                            answer = self.send(step)
+                            answer = self._done(step)
                         except JoblaneError as failed:
                             error = failed
+
+    def _done(self, step: Request | Work) -> Any:  # noqa: ANN401 - JSON, or what the work returns
+        return step.run(self.send) if isinstance(step, Work) else self.send(step)
 
     def result(self, call: Stream[T]) -> T:
         """Return the only item of a call."""
@@ -231,7 +234,7 @@ class AsyncConnection:
             response = await self._http.send(_built(self._http, request))
         except httpx.HTTPError as error:
             raise failure(error, self.url) from error
-        return result(response, self.url, self._credential.hint)
+        return result(response, self.url, self._credential.hint, redirect=request.redirect)
 
     async def run(self, call: Stream[T]) -> AsyncGenerator[T, None]:
         """Do what a call yields: send its requests, sleep, and yield its items."""
@@ -249,11 +252,25 @@ class AsyncConnection:
                         yield step.value
                     case Sleep():
                         await asyncio.sleep(step.seconds)
-                    case Request():
+                    case _:
                         try:
-                            answer = await self.send(step)
+                            answer = await self._done(step)
                         except JoblaneError as failed:
                             error = failed
+
+    async def _done(self, step: Request | Work) -> Any:  # noqa: ANN401 - as above
+        if isinstance(step, Request):
+            return await self.send(step)
+        loop = asyncio.get_running_loop()
+
+        def send(request: Request) -> Any:  # noqa: ANN401 - JSON
+            return asyncio.run_coroutine_threadsafe(self.send(request), loop).result()
+
+        try:
+            return await asyncio.to_thread(step.run, send)
+        except asyncio.CancelledError:
+            step.stop()  # the thread goes on until it sees that
+            raise
 
     async def result(self, call: Stream[T]) -> T:
         """Return the only item of a call."""

@@ -4,6 +4,7 @@
     ├── ConfigError             the URL, the token or another setting is invalid; nothing was sent
     ├── LoginError              no token: refused, expired, login not completed
     ├── InputError              the input cannot be sent: not text, not JSON, not an id
+    │   └── FileError           a file here cannot be read, sent or written
     ├── UnreachableError    *   no answer: connection refused, closed, timed out
     ├── AnswerError             an answer that is not from Joblane: wrong URL, a proxy
     ├── ApiError                the API answered with an error; carries `status` and `fields`
@@ -46,6 +47,10 @@ class LoginError(JoblaneError):
 
 class InputError(JoblaneError):
     """The input cannot be sent: not text, not JSON, not an id. Nothing was sent."""
+
+
+class FileError(InputError):
+    """A file here cannot be read, sent or written; the text names it."""
 
 
 class UnreachableError(JoblaneError):

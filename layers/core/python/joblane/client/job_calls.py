@@ -25,6 +25,8 @@ from joblane.client.calls import (
     sweep,
 )
 from joblane.client.errors import InputError, WaitTimeoutError
+from joblane.client.files.calls import with_uploads
+from joblane.client.files.models import Input, StandardInput
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime
 from joblane.client.log_calls import LogCalls, job_path
 from joblane.client.tracing import trace_headers
@@ -77,6 +79,15 @@ class SubmissionFields(TypedDict, total=False):
     secret_env: Mapping[str, str] | None
     """Variables and names of secrets, such as `ssm:/joblane/main/db`; the agent reads their
     values when the job starts."""
+    inputs: Sequence[Input] | None
+    """Files and directories here, each a path or (path here, path of the job), or files that
+    `client.files.put` has uploaded; a job finds them in its work directory."""
+    outputs: Sequence[str] | None
+    """Globs of the files in the work directory that are collected after each attempt."""
+    stdin: StandardInput | None
+    """Standard input: text, bytes, the path of a file, or an open file."""
+    stdin_file: str | None
+    """SHA-256 of an uploaded file that is the standard input."""
     timeout_s: float | None
     heartbeat_timeout_s: float | None
     """An attempt that sends nothing on its line (descriptor 3) for so long is stopped."""
@@ -352,6 +363,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         self, what: Mapping[str, Any], idempotency_key: str | None, fields: SubmissionFields
     ) -> Call[JobJson]:
         given = {name: value for name, value in fields.items() if value is not None}
+        given = yield from with_uploads(given)
         answer = yield from act(
             "POST",
             "/v1/jobs",

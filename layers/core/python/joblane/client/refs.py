@@ -4,8 +4,9 @@ A handle knows the job's type if it was submitted as a handler: `wait()` of a `J
 returns a SyncResult. Of any other job, `wait()` returns the handle itself.
 """
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from joblane.client.answers import JobJson, LogRecord, is_group
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of mypy: the one of typing has defaults since 3.13
 
     from joblane.client.clients import AsyncClient, Client  # noqa: F401 - named as strings
+    from joblane.client.files.models import Outputs
 
     R = TypeVar("R", default="JobRef[Any]")
     A = TypeVar("A", default="AsyncJobRef[Any]")
@@ -98,6 +100,14 @@ class JobRef(JobValues["Client"], Generic[R]):
         """Yield the records of the job's output, see `Client.logs`."""
         return self._client.logs(self.id, follow=follow, tail=tail)
 
+    def outputs(self) -> "Outputs":
+        """Read the list of the job's output files, see `Client.outputs`."""
+        return self._client.outputs(self.id)
+
+    def download(self, to: str | PathLike[str], paths: Sequence[str] = ()) -> "Outputs":
+        """Write output files of the job below a directory, see `Client.download`."""
+        return self._client.download(self.id, to, paths)
+
     def of(self, handler: JobType[Any, S]) -> "JobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
         return JobRef(self._client, self.data, handler)
@@ -121,6 +131,14 @@ class AsyncJobRef(JobValues["AsyncClient"], Generic[A]):
     ) -> AsyncGenerator[LogRecord, None]:
         """Yield the records of the job's output, see `Client.logs`."""
         return self._client.logs(self.id, follow=follow, tail=tail)
+
+    async def outputs(self) -> "Outputs":
+        """Read the list of the job's output files, see `Client.outputs`."""
+        return await self._client.outputs(self.id)
+
+    async def download(self, to: str | PathLike[str], paths: Sequence[str] = ()) -> "Outputs":
+        """Write output files of the job below a directory, see `Client.download`."""
+        return await self._client.download(self.id, to, paths)
 
     def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""

@@ -27,11 +27,17 @@ _KEY_FULL = ("active-limit", "queue-depth")
 """Reasons of a refusal by a key."""
 
 
-def result(response: httpx.Response, url: str, access_hint: str) -> Any:  # noqa: ANN401 - JSON
+def result(response: httpx.Response, url: str, access_hint: str, *, redirect: bool = False) -> Any:  # noqa: ANN401 - JSON
     """Return the JSON of an answer, None without a body, or raise its error.
 
-    `access_hint` is what to do about a 401 or 403 without a detail.
+    `access_hint` is what to do about a 401 or 403 without a detail. With `redirect`, returns the
+    URL that the answer redirects to.
     """
+    if redirect:
+        if response.has_redirect_location:
+            return response.headers["Location"]
+        if response.is_success:
+            raise AnswerError(f"{url} answered {response.status_code} in place of a redirection")
     if response.status_code == HTTPStatus.NO_CONTENT:
         return None
     if response.is_success:

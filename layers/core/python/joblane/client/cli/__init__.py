@@ -2,6 +2,7 @@
 
 app.py              global options, errors to exit codes
 submit.py           run, submit
+files.py            files, outputs, download
 read.py             ls, get, logs, health, audit
 change.py           cancel, retry, resubmit, hide, delete, dlq, requeue, restart-failed
 wait.py             wait
@@ -9,6 +10,7 @@ agents.py, queues.py, conditions.py, types.py, keys.py   one command each
 login.py            login, logout
 host.py             agent, doctor
 options.py          options, and a kind of group, that several commands have
+file_options.py     options of run and submit for files and standard input
 log_follower.py     following a job's log
 exit_codes.py       exit codes
 terminal.py         bytes to stdout, notes to stderr

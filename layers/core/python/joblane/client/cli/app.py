@@ -16,6 +16,7 @@ from joblane.client.cli import (
     conditions,
     console,
     exit_codes,
+    files,
     foreign,
     host,
     keys,
@@ -84,7 +85,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (submit, read, why, wait, top, change, console, login, host):
+for part in (submit, files, read, why, wait, top, change, console, login, host):
     app.add_typer(part.commands)
 app.add_typer(queues.commands, name="queues")
 app.add_typer(agents.commands, name="agents")

@@ -11,6 +11,7 @@ import typer
 
 from joblane.client.cli import terminal, times
 from joblane.client.cli.environment import variables
+from joblane.client.cli.file_options import FileOptions
 from joblane.client.cli.options import IdempotencyKey, with_fields
 from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
 
@@ -24,11 +25,13 @@ RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb")
 
 LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
 
+OF_FILES = ("inputs", "outputs", "stdin")
+
 OF_TARGETS = ("reply_timeout_s", "max_concurrency", "max_failures")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions:
+class JobOptions(FileOptions):
     """Options of `run` and `submit` that describe a job."""
 
     command: Annotated[
@@ -210,7 +213,11 @@ class JobOptions:
     def submit(self, client: "Client", *, attempts: int | None = None) -> "JobRef":
         """Submit the job; `attempts` is the default of --attempts. Raises `JoblaneError`."""
         try:
-            return self._submitted(client, self._fields(attempts))
+            values = self._fields(attempts)
+            self._check_command()
+            typed = self._params() if self.job_type is not None else None
+            values |= self.upload(client, read_stdin=typed is None)
+            return self._submitted(client, values, typed)
         except (UnreachableError, ServerError, AnswerError) as error:
             if not isinstance(error, UnreachableError) or error.sent:
                 terminal.note("the job may have been accepted; check with: joblane ls")
@@ -237,11 +244,12 @@ class JobOptions:
             return {"command": self.command, **values}
         return {"type": self.job_type, "params": self._params(), **values}
 
-    def _submitted(self, client: "Client", values: dict[str, Any]) -> "JobRef":
-        self._check_command()
-        if self.job_type is None:
+    def _submitted(
+        self, client: "Client", values: dict[str, Any], params: dict[str, Any] | None
+    ) -> "JobRef":
+        if self.job_type is None or params is None:
             return client.submit(self.command or [], **values)
-        result = client.submit(self.job_type, self._params(), **values)
+        result = client.submit(self.job_type, params, **values)
         if result.error is not None:
             raise result.error
         return cast("JobRef", result.job)
@@ -275,7 +283,7 @@ class JobOptions:
     def _fields(self, attempts: int | None) -> dict[str, Any]:
         """Fields of the submission: each is the option of its name, except those set here."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("command", "job_type", "params"):
+        for name in ("command", "job_type", "params", *OF_FILES):
             del own[name]
         resources = {name: own.pop(name) for name in RESOURCES}
         max_attempts = own.pop("attempts")

@@ -4,12 +4,13 @@ import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from joblane.client.answers import is_group
 from joblane.client.cli import exit_codes, terminal
+from joblane.client.cli.files import take_home
 from joblane.client.cli.job_options import JobOptions, with_job_options
 from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect
 from joblane.client.errors import JoblaneError
@@ -35,6 +36,9 @@ def run(  # noqa: PLR0913 - the command's options
     ctx: typer.Context,
     options: JobOptions,
     *,
+    output_dir: Annotated[
+        Path, typer.Option(metavar="DIR", help="With -o: where to write the files.")
+    ] = Path(),
     raw: Raw = False,
     json: Json = False,
     give_up_s: GiveUp = 300,
@@ -42,10 +46,14 @@ def run(  # noqa: PLR0913 - the command's options
 ) -> None:
     """Submit a job, follow its output, exit with its exit code.
 
+    Standard input is the job's unless it is a terminal: `joblane run -- bash -s < my.sh` runs a
+    local script. -i brings files, and -o takes files home when the job has ended, however it did.
+
     The output is printed byte for byte; a terminal shows control characters other than colours
     escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
     no terminal, leaves it running. The job has one attempt unless --attempts is given. --json
-    prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}.
+    prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}, and with -o
+    {"outputs": [...]}.
 
     With --target _all or a label, the command runs on every agent that matches. A line on stderr
     says how each host did when it has ended, followed by its output, with the host in front of each
@@ -77,7 +85,26 @@ def run(  # noqa: PLR0913 - the command's options
         terminal.explain(error)
         terminal.note(f"{_what(job)} continues; follow it with: joblane logs -f {job.id}")
         raise typer.Exit(exit_codes.of_error(error)) from error
-    raise typer.Exit(exit_codes.of_job(job.data))
+    code = exit_codes.of_job(job.data)
+    if options.outputs:
+        code = _take_home(client, job, output_dir, as_json=json) or code
+    raise typer.Exit(code)
+
+
+def _take_home(client: "Client", job: "JobRef", to: Path, *, as_json: bool) -> int:
+    """Download the output files. Returns the exit code of an error, 0 without one."""
+    code = exit_codes.INTERRUPTED
+    try:
+        take_home(client, job, to, as_json=as_json)
+    except JoblaneError as error:
+        terminal.explain(error)
+        code = exit_codes.of_error(error)
+    except KeyboardInterrupt:
+        pass
+    else:
+        return 0
+    terminal.note(f"the files are kept; get them with: joblane download {job.id}")
+    return code
 
 
 def _note_admission(job: "JobRef") -> None:

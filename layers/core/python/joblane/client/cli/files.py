@@ -1,0 +1,131 @@
+"""The commands `files`, `outputs` and `download`, and what `run` does with output files."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from joblane.client.answers import is_group
+from joblane.client.cli import formats, terminal
+from joblane.client.cli.options import JobId, Json, connect
+
+if TYPE_CHECKING:
+    from joblane.client.clients import Client
+    from joblane.client.files.models import Outputs
+    from joblane.client.refs import JobRef
+
+commands = typer.Typer()
+
+To = Annotated[Path, typer.Option("--to", metavar="DIR", help="Directory to write to.")]
+
+
+@commands.command("files")
+def files(
+    ctx: typer.Context,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and directories.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Upload files for jobs; print the SHA-256, the size and the path of each.
+
+    What is there is not uploaded again, and an upload that was interrupted continues with the
+    files that are missing. `run` and `submit` do the same with -i. --json prints {"files": [...]},
+    the entries of which are the `inputs` of a submission, with their sizes.
+    """
+    from joblane.client.cli.file_options import upload  # noqa: PLC0415 - few commands have files
+    from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415
+
+    found = upload(connect(ctx), list(paths), ProgressBar())
+    if json:
+        terminal.document({"files": [asdict(file) for file in found]})
+        return
+    for file in found:
+        terminal.text(f"{file.sha256} {file.size:>12} {formats.printable(file.path)}")
+
+
+@commands.command("outputs")
+def outputs(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+    """List the output files of a job: those of its newest attempt that left any.
+
+    A glob that matched nothing, and what was matched and not collected, is said on stderr.
+    """
+    found = connect(ctx).outputs(job_id)
+    if json:
+        terminal.document(_document(found))
+        return
+    for file in found.files:
+        terminal.text(f"{file.mode} {file.size:>12} {formats.printable(file.path)}")
+    _note_missing(found)
+
+
+@commands.command("download")
+def download(
+    ctx: typer.Context,
+    job_id: JobId,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH...]", help="Paths or globs of output files (default: all)."),
+    ] = None,
+    *,
+    to: To = Path(),
+    json: Json = False,
+) -> None:
+    """Download output files of a job into a directory.
+
+    Files there are replaced, each when its content has arrived and its SHA-256 is right. Nothing
+    is written outside of the directory, and links in it are not followed.
+    """
+    found = _download(connect(ctx), job_id, to, paths or ())
+    if json:
+        terminal.document(_document(found))
+    else:
+        terminal.text(_summary(found, to))
+        _note_missing(found)
+
+
+def take_home(client: "Client", job: "JobRef", to: Path, *, as_json: bool) -> None:
+    """Download what a job of `run` has left, and say what it has not. Raises `JoblaneError`."""
+    if is_group(job.data):
+        terminal.note(
+            "each job of the group has its own output files; joblane get"
+            f" {job.id} lists the jobs, joblane download ID their files"
+        )
+        return
+    if job.data.get("output_files") is None:
+        return  # no attempt came so far
+    found = _download(client, job.id, to, ())
+    if as_json:
+        terminal.json_line(_document(found))
+    _note_missing(found)
+
+
+def _download(client: "Client", job_id: str, to: Path, paths: Sequence[str]) -> "Outputs":
+    from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415 - see above
+
+    return client.download(job_id, to, paths, progress=ProgressBar())
+
+
+def _document(found: "Outputs") -> dict[str, Any]:
+    return {
+        "outputs": [asdict(file) for file in found.files],
+        "unmatched": list(found.unmatched),
+        "skipped": [{"path": path, "why": why} for path, why in found.skipped],
+        "skipped_count": found.skipped_count,
+    }
+
+
+def _summary(found: "Outputs", to: Path) -> str:
+    count = len(found.files)
+    what = "file" if count == 1 else "files"
+    return formats.printable(f"{count} {what}, {formats.size(found.size)}, in {to}")
+
+
+def _note_missing(found: "Outputs") -> None:
+    for glob in found.unmatched:
+        terminal.note(f"no file matched {glob}")
+    for path, why in found.skipped:
+        terminal.note(f"{path} was not collected: {why}")
+    if more := found.skipped_count - len(found.skipped):
+        terminal.note(f"{more} more files were not collected")

@@ -1,0 +1,180 @@
+"""Calls that concern files: uploading inputs, listing and downloading outputs."""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from joblane.client.calls import ApiCall, C, Call, Caller, Send, Work
+from joblane.client.errors import InputError
+from joblane.client.files.models import (
+    Input,
+    InputFile,
+    NoProgress,
+    Outputs,
+    Progress,
+    StandardInput,
+    Uploaded,
+)
+
+FIELDS = ("inputs", "stdin")
+"""Fields of a submission that a call takes in other forms than the API does."""
+
+
+class Files(Caller[C]):
+    """The calls, as `client.files`."""
+
+    def __init__(self, connection: C) -> None:
+        self._connection = connection
+
+    @ApiCall
+    def put(self, inputs: Sequence[Input], *, progress: Progress | None = None) -> Call[Uploaded]:
+        """Upload the files that are not there yet.
+
+        `inputs` as in `submit`. The `files` of the result may be the `inputs` of many
+        submissions, which then read and send nothing. An upload that was interrupted continues
+        with the files that are missing. Raises `FileError`, which names the file.
+        """
+        return _uploaded(inputs, progress or NoProgress())
+
+    @ApiCall
+    def standard_input(
+        self, given: StandardInput, *, progress: Progress | None = None
+    ) -> Call[dict[str, str]]:
+        """Read a standard input as `submit` does, and upload it if it must be a file.
+
+        Returns the field of a submission that it is: `stdin`, `stdin_file`, or none if it is empty.
+        Raises `FileError`.
+        """
+        return stdin_fields(given, progress or NoProgress())
+
+
+class FileCalls:
+    """The calls that concern the outputs of a job."""
+
+    @ApiCall
+    def outputs(self, job_id: str) -> Call[Outputs]:
+        """Read the list of a job's output files: those of its newest attempt that left any.
+
+        Raises `NotFoundError`.
+        """
+        from joblane.client.files.download import listed  # noqa: PLC0415 - most calls have no files
+
+        return listed(job_id)
+
+    @ApiCall
+    def download(
+        self,
+        job_id: str,
+        to: str | os.PathLike[str],
+        paths: Sequence[str] = (),
+        *,
+        progress: Progress | None = None,
+    ) -> Call[Outputs]:
+        """Write output files of a job below the directory `to`, and return their list.
+
+        `paths` are paths or globs of output files; without any, all are written. The directory is
+        made; files there are replaced, each when its content has arrived and its SHA-256 is right.
+        Nothing is written outside of it, and links below it are not followed. Raises
+        `NotFoundError`; `FileError` when a path selects nothing or a file cannot be written.
+        """
+        from joblane.client.files import download as files  # noqa: PLC0415 - as above
+
+        if isinstance(paths, str):
+            raise InputError("paths must be a list of paths")
+        outputs = yield from files.listed(job_id)
+        chosen = files.selected(outputs.files, paths)
+        told, stop = progress or NoProgress(), threading.Event()
+
+        def run(send: Send) -> None:
+            try:
+                files.download(job_id, chosen, to, send, stop, told)
+            finally:
+                told.end()
+
+        yield Work(run, stop.set)
+        return Outputs(chosen, outputs.unmatched, outputs.skipped, outputs.skipped_count)
+
+
+def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:
+    """Upload the files that a submission names, and return its fields as the API takes them."""
+    given = {name: value for name, value in fields.items() if name not in FIELDS}
+    if isinstance(given.get("outputs"), str):
+        raise InputError("outputs must be a list of globs")
+    inputs: Sequence[Input] = fields.get("inputs") or ()
+    if inputs:
+        uploaded = yield from _uploaded(inputs, NoProgress())
+        given["inputs"] = [file.field() for file in uploaded.files]
+    if fields.get("stdin") is not None:
+        given |= yield from stdin_fields(fields["stdin"], NoProgress())
+    return given
+
+
+def stdin_fields(given: StandardInput, progress: Progress) -> Call[dict[str, str]]:
+    """Read a standard input, and upload it if it must be a file. Returns the field that it is."""
+    from joblane.client.files.standard_input import standard_input  # noqa: PLC0415 - as above
+    from joblane.client.files.upload import digests, upload  # noqa: PLC0415
+
+    stop = threading.Event()
+
+    def run(send: Send) -> dict[str, str]:
+        found = standard_input(given, stop)
+        if found is None:
+            return {}
+        if isinstance(found, str):
+            return {"stdin": found}
+        try:
+            digest = digests([found], stop, progress)[0]
+            upload({digest: found}, send, stop, progress)
+        finally:
+            found.close()
+            progress.end()
+        return {"stdin_file": digest}
+
+    fields: dict[str, str] = yield Work(run, stop.set)
+    return fields
+
+
+def _uploaded(inputs: Sequence[Input], progress: Progress) -> Call[Uploaded]:
+    from joblane.client.files.scan import Named, scan  # noqa: PLC0415 - as above
+    from joblane.client.files.upload import digests, upload  # noqa: PLC0415
+
+    if isinstance(inputs, str | bytes | os.PathLike | Mapping):
+        raise InputError('inputs must be a list, such as ["data.csv"]')
+    there: list[InputFile] = []
+    named: list[Named] = []
+    for each in inputs:
+        if isinstance(each, InputFile):
+            there.append(each)
+        elif isinstance(each, Mapping):
+            there.append(_stored(each))
+        else:
+            named.append(each)
+    if not named:
+        return Uploaded(there, 0)
+    stop = threading.Event()
+
+    def run(send: Send) -> Uploaded:
+        found = scan(named)
+        try:
+            hashes = digests(found.files, stop, progress)
+            sources = {hashes[at]: file for at, file in enumerate(found.files)}
+            sent = upload(sources, send, stop, progress)
+        finally:
+            progress.end()
+        files = [
+            InputFile(file.remote, hashes[at], file.mode, file.size)
+            for at, file in enumerate(found.files)
+        ]
+        return Uploaded([*there, *files], sent, found.empty)
+
+    uploaded: Uploaded = yield Work(run, stop.set)
+    return uploaded
+
+
+def _stored(entry: Mapping[str, Any]) -> InputFile:
+    with suppress(KeyError):
+        mode = entry.get("mode") or "0644"
+        return InputFile(str(entry["path"]), str(entry["sha256"]), str(mode), 0)
+    raise InputError("an input that was uploaded before has a path and a sha256")

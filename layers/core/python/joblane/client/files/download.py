@@ -1,0 +1,132 @@
+"""Output files of a job: their list, and writing them into a directory."""
+
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from joblane.client.answers import as_object, rows
+from joblane.client.calls import LIST_MAX, Call, Request, Send, get
+from joblane.client.errors import AnswerError, FileError
+from joblane.client.files.destination import Destination
+from joblane.client.files.models import OutputFile, Outputs, Progress
+from joblane.client.files.storage import SignatureExpired, Storage
+from joblane.client.files.threads import for_each
+from joblane.client.log_calls import job_path
+from joblane.files.globs import Glob
+from joblane.files.paths import Tree, check_path
+
+SIGNED = 3
+"""How often a download is signed again that S3 has refused."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MODE = re.compile(r"0?[0-7]{3}")
+
+
+def listed(job_id: str) -> Call[Outputs]:
+    """Read all of the list of a job's outputs. Raises `NotFoundError`, `AnswerError`."""
+    files: list[OutputFile] = []
+    cursor: str | None = None
+    while True:
+        params = {"limit": LIST_MAX, "next": cursor}
+        page = as_object((yield from get(f"{job_path(job_id)}/outputs", params)), "output files")
+        files += [_output_file(row) for row in rows(page)]
+        cursor = page.get("next")
+        if not cursor:
+            return _outputs(page, files)
+
+
+def download(  # noqa: PLR0913, PLR0917 - what a transfer needs
+    job_id: str,
+    files: Sequence[OutputFile],
+    to: str | os.PathLike[str],
+    send: Send,
+    stop: threading.Event,
+    progress: Progress,
+) -> None:
+    """Write files of a job below `to`. Raises `FileError`, `AnswerError`, `UnreachableError`.
+
+    Nothing is written if one of the paths is not allowed.
+    """
+    check(files)
+    progress.start("downloading", len(files), sum(file.size for file in files))
+    storage, destination = Storage(stop, progress), Destination(to)
+
+    def fetch(file: OutputFile) -> None:
+        begin = destination.begin(file.path, int(file.mode, 8))
+        parts = "/".join(quote(part, safe="") for part in file.path.split("/"))
+        request = Request("GET", f"{job_path(job_id)}/outputs/{parts}", redirect=True)
+        for left in reversed(range(SIGNED)):
+            try:
+                storage.fetch(str(send(request)), file, begin)
+            except SignatureExpired as error:
+                if not left:
+                    raise AnswerError(f"cannot download {file.path}: {error}") from error
+            else:
+                progress.add(0, 1)
+                return
+
+    try:
+        for_each(fetch, files, stop)
+    finally:
+        storage.close()
+        destination.close()
+
+
+def selected(files: Sequence[OutputFile], paths: Sequence[str]) -> list[OutputFile]:
+    """Return the files that paths or globs select; all without any.
+
+    Raises `FileError` for one that is not allowed, or selects none.
+    """
+    if not paths:
+        return list(files)
+    chosen: dict[str, OutputFile] = {}
+    for text in paths:
+        try:
+            glob = Glob.parse(text.removeprefix("./").rstrip("/"))
+        except ValueError as error:
+            raise FileError(f"{text!r} selects no output file: it {error}") from error
+        found = {file.path: file for file in files if glob.matches(file.path)}
+        if not found:
+            raise FileError(f"the job has left no file {text}; see what it has: joblane outputs ID")
+        chosen |= found
+    return [file for file in files if file.path in chosen]
+
+
+def check(files: Sequence[OutputFile]) -> None:
+    """Refuse paths that lead elsewhere, or that cannot be beside each other."""
+    tree = Tree([file.path for file in files])
+    for file in files:
+        try:
+            tree.take(check_path(file.path))
+        except ValueError as error:
+            raise AnswerError(f"nothing was downloaded: the path {file.path!r} {error}") from error
+
+
+def _output_file(row: Mapping[str, Any]) -> OutputFile:
+    path, size, sha256, mode = (row.get(name) for name in ("path", "size", "sha256", "mode"))
+    if (
+        not isinstance(path, str)
+        or not isinstance(size, int)
+        or size < 0
+        or not _SHA256.fullmatch(str(sha256))
+        or not _MODE.fullmatch(str(mode))
+    ):
+        raise AnswerError("an output file cannot be read: no path, size, sha256 or mode")
+    return OutputFile(path, size, str(sha256), str(mode))
+
+
+def _outputs(page: Mapping[str, Any], files: list[OutputFile]) -> Outputs:
+    skipped = [
+        (str(entry.get("path")), str(entry.get("why")))
+        for entry in page.get("skipped") or ()
+        if isinstance(entry, dict)
+    ]
+    return Outputs(
+        files,
+        unmatched=[str(glob) for glob in page.get("unmatched") or ()],
+        skipped=skipped,
+        skipped_count=max(int(page.get("skipped_count") or 0), len(skipped)),
+    )

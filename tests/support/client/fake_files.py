@@ -1,0 +1,104 @@
+"""The part of the fake API that concerns files, and the storage behind its signed URLs."""
+
+from base64 import b64decode, b64encode
+from collections import deque
+from hashlib import sha256
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from tests.support.client.fake_api import FakeApi, Fault, Request, ok
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BAD_DIGEST: Fault = (400, {}, b"<Error><Code>BadDigest</Code></Error>")
+EXPIRED: Fault = (
+    403,
+    {},
+    b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message>",
+)
+
+
+class FakeFiles:
+    """Answers what concerns files; everything else is the API's."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.stored: dict[str, bytes] = {}
+        """Content by digest."""
+        self.puts: list[str] = []
+        """Digests, in the order in which their content arrived."""
+        self.outputs: list[dict[str, Any]] = []
+        self.content: dict[str, bytes] = {}
+        """Content of the outputs, by path."""
+        self.about: dict[str, Any] = {"unmatched": [], "skipped": []}
+        self.page = 100
+        self.faults: deque[Fault] = deque()
+        """Used up by the next transfers, one each."""
+        self.before_put: Callable[[str], None] = lambda _digest: None
+        self._lock = Lock()
+        api.more = self.answer
+
+    def leave(self, path: str, content: bytes, mode: str = "0644", **wrong: object) -> None:
+        """Let a job have left a file; `wrong` replaces what the list says of it."""
+        entry = {"path": path, "size": len(content), "sha256": digest(content), "mode": mode}
+        self.outputs.append(entry | wrong)
+        self.content[path] = content
+
+    def answer(self, request: Request) -> Fault | None:
+        """Answer one request."""
+        parts = request.path.strip("/").split("/")
+        match request.method, parts:
+            case "POST", ["v1", "files"]:
+                return ok({"files": [self._place(file) for file in request.body["files"]]})
+            case "PUT", ["s3", name]:
+                return self._put(name, request)
+            case "GET", ["s3", "outputs", *path]:
+                return self._fault() or (200, {}, self.content[unquote("/".join(path))])
+            case "GET", ["v1", "jobs", _, "outputs"]:
+                return self._list(request)
+            case "GET", ["v1", "jobs", _, "outputs", *path]:
+                where = f"{self.api.url}/s3/outputs/{'/'.join(path)}"
+                return 302, {"Location": where}, b""
+        return None
+
+    def _fault(self) -> Fault | None:
+        with self._lock:
+            return self.faults.popleft() if self.faults else None
+
+    def _place(self, file: dict[str, Any]) -> dict[str, Any]:
+        name = file["sha256"]
+        if name in self.stored:
+            return {"sha256": name, "exists": True, "upload": None}
+        checksum = b64encode(bytes.fromhex(name)).decode()
+        headers = {"x-amz-checksum-sha256": checksum}
+        upload = {"url": f"{self.api.url}/s3/{name}", "headers": headers}
+        return {"sha256": name, "exists": False, "upload": upload}
+
+    def _put(self, name: str, request: Request) -> Fault:
+        assert "Authorization" not in request.headers
+        assert "Transfer-Encoding" not in request.headers
+        self.before_put(name)
+        if fault := self._fault():
+            return fault
+        content = request.body or b""
+        wanted = {key.lower(): value for key, value in request.headers.items()}
+        if sha256(content).digest() != b64decode(wanted["x-amz-checksum-sha256"]):
+            return BAD_DIGEST
+        with self._lock:
+            self.stored[name] = content
+            self.puts.append(name)
+        return 200, {}, b""
+
+    def _list(self, request: Request) -> Fault:
+        at = int(request.query.get("next", "0"))
+        rows = self.outputs[at : at + self.page]
+        end = at + len(rows)
+        after = str(end) if end < len(self.outputs) else None
+        return ok({"entries": rows, "limit": self.page, "next": after, "epoch": 1, **self.about})
+
+
+def digest(content: bytes) -> str:
+    """SHA-256, hexadecimal."""
+    return sha256(content).hexdigest()

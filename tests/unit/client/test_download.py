@@ -1,0 +1,339 @@
+"""Downloads: into a directory, never outside of it, and only what the job has left."""
+
+import os
+import stat
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joblane.client.errors import AnswerError, FileError, NotFoundError, UnreachableError
+from joblane.client.files import storage
+from tests.support.client.clients import Connect
+from tests.support.client.fake_api import CUT, FakeApi
+from tests.support.client.fake_files import EXPIRED, FakeFiles
+
+
+@pytest.fixture(name="files")
+def _files(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeFiles:
+    monkeypatch.setattr(storage, "BACKOFF_S", 0.01)
+    api.add("01J").end()
+    return FakeFiles(api)
+
+
+@pytest.fixture(name="home")
+def _home(tmp_path: Path) -> Path:
+    """The directory to write to, with another one beside it."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Mode and content of each file."""
+    return {
+        path.relative_to(folder).as_posix(): (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_tree_comes_home(api: FakeApi, files: FakeFiles, home: Path, connect: Connect) -> None:
+    """With its modes, names that URLs quote, empty files, over several pages of the list."""
+    expected = {
+        "out/deep/er/a b%2F?.txt": (0o644, b"text"),
+        "out/run.sh": (0o755, b"#!/bin/sh\n"),
+        "out/empty": (0o600, b""),
+        "out/é": (0o444, b"\xff" * 3_000_000),
+        "log": (0o777, b"\r\n"),
+    }
+    for path, (mode, content) in expected.items():
+        files.leave(path, content, f"{mode:04o}")
+    files.page = 2
+    files.about = {"unmatched": ["x/*"], "skipped": [{"path": "l", "why": "a link"}]}
+    with connect(api.url) as client:
+        job = client.get("01J")
+        found = job.outputs()
+        assert list(expected) == [file.path for file in found.files]
+        assert (["x/*"], [("l", "a link")], 1) == (
+            found.unmatched,
+            found.skipped,
+            found.skipped_count,
+        )
+        assert job.download(home / "new" / "folder").size == 3_000_016
+    assert expected == tree(home / "new" / "folder")
+    tokens = [each.headers.get("Authorization") for each in api.requests if "/s3/" in each.path]
+    assert 5 == len(tokens)
+    assert {None} == set(tokens)
+
+
+def test_the_token_stays_with_the_api(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    files.leave("a", b"a")
+    with connect(api.url, "secret") as client:
+        client.download("01J", home)
+    sent = {each.path: each.headers.get("Authorization") for each in api.requests}
+    assert {
+        "/v1/jobs/01J/outputs": "Bearer secret",
+        "/v1/jobs/01J/outputs/a": "Bearer secret",
+        "/s3/outputs/a": None,
+    } == sent
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["a"], ["a"]),
+        (["out"], ["out/b/c", "out/d"]),
+        (["out/", "a"], ["a", "out/b/c", "out/d"]),
+        (["./out/*"], ["out/d"]),
+        (["**/c"], ["out/b/c"]),
+    ],
+)
+def test_paths_and_globs_select(  # noqa: PLR0913, PLR0917 - fixtures and cases
+    api: FakeApi,
+    files: FakeFiles,
+    home: Path,
+    connect: Connect,
+    paths: list[str],
+    expected: list[str],
+) -> None:
+    for path in ("a", "out/b/c", "out/d"):
+        files.leave(path, b"")
+    with connect(api.url) as client:
+        client.download("01J", home, paths)
+    assert expected == sorted(tree(home))
+
+
+@pytest.mark.parametrize("path", ["nothing", "../a", "/a", "", "out/["])
+def test_a_path_that_selects_nothing_is_named(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, path: str
+) -> None:
+    files.leave("a", b"")
+    with connect(api.url) as client, pytest.raises(FileError, match=r"no .*file"):
+        client.download("01J", home, ["a", path])
+    assert {} == tree(home)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../x",
+        "..",
+        "a/../../x",
+        "a/..",
+        "/etc/x",
+        "//x",
+        "./x",
+        "a//x",
+        "a/",
+        "",
+        ".",
+        "a\nb",
+        "a\0b",
+        "\x1b]0;x\x07",
+        "x" * 256,
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused_and_nothing_is_written(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, path: str
+) -> None:
+    files.leave("good", b"good")
+    files.leave(path, b"bad")
+    with connect(api.url) as client, pytest.raises(AnswerError, match="nothing was downloaded"):
+        client.download("01J", home)
+    assert [] == list(home.iterdir())
+    assert ["elsewhere", "home"] == sorted(each.name for each in home.parent.iterdir())
+
+
+@pytest.mark.parametrize("paths", [["a", "a"], ["a", "a/b"], ["a/b", "a"]])
+def test_paths_that_cannot_be_beside_each_other_are_refused(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, paths: list[str]
+) -> None:
+    for path in paths:
+        files.leave(path, b"")
+    with connect(api.url) as client, pytest.raises(AnswerError, match="nothing was downloaded"):
+        client.download("01J", home)
+    assert {} == tree(home)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sha256": "x"},
+        {"sha256": None},
+        {"size": "1"},
+        {"size": -1},
+        {"mode": "4755"},
+        {"mode": "0o7"},
+        {"path": None},
+        {"path": ["a"]},
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_refused(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, wrong: dict[str, Any]
+) -> None:
+    files.leave("a", b"a")
+    files.outputs[0] |= wrong
+    with connect(api.url) as client, pytest.raises(AnswerError, match="cannot be read"):
+        client.download("01J", home)
+    assert {} == tree(home)
+
+
+def test_a_link_in_the_way_is_not_followed(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    (home / "out").symlink_to("../elsewhere")
+    files.leave("out/x", b"x")
+    with (
+        connect(api.url) as client,
+        pytest.raises(FileError, match=r"home/out is a link, which is not followed"),
+    ):
+        client.download("01J", home)
+    (home / "out").unlink()
+    (home / "out").mkdir()
+    (home / "out" / "deep").symlink_to(home.parent / "elsewhere")
+    files.leave("out/deep/y", b"y")
+    with connect(api.url) as client, pytest.raises(FileError, match="out/deep is a link"):
+        client.download("01J", home, ["out/deep"])
+    assert [] == list((home.parent / "elsewhere").iterdir())
+
+
+def test_a_link_in_place_of_the_file_is_replaced_and_its_target_stays(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    target = home.parent / "elsewhere" / "kept"
+    target.write_text("kept")
+    (home / "a").symlink_to(target)
+    (home / "b").symlink_to("nowhere")
+    os.link(target, home / "c")
+    for name in "abc":
+        files.leave(name, b"new")
+    with connect(api.url) as client:
+        client.download("01J", home)
+    assert "kept" == target.read_text()
+    assert dict.fromkeys("abc", (0o644, b"new")) == tree(home)
+    assert not any(path.is_symlink() for path in home.iterdir())
+
+
+def test_the_directory_itself_may_be_a_link(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    """The caller has named it."""
+    (home / "link").symlink_to("../elsewhere")
+    files.leave("a", b"a")
+    with connect(api.url) as client:
+        client.download("01J", home / "link")
+    assert ["a"] == list(tree(home.parent / "elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda home: (home / "out").write_text(""), "home/out is no directory"),
+        (lambda home: (home / "out" / "x").mkdir(parents=True), "cannot write .*home/out/x: Is a"),
+    ],
+)
+def test_what_is_in_the_way_is_named(  # noqa: PLR0913, PLR0917 - fixtures and cases
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, make: Any, said: str
+) -> None:
+    make(home)
+    files.leave("out/x", b"x")
+    with connect(api.url) as client, pytest.raises(FileError, match=said):
+        client.download("01J", home)
+    assert not list(home.rglob(".joblane-*"))
+
+
+def test_a_directory_that_cannot_be_made_is_named(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    (home / "file").write_text("")
+    files.leave("a", b"")
+    for to in (home / "file", home / "file" / "below"):
+        with connect(api.url) as client, pytest.raises(FileError, match=r"cannot write to .*file"):
+            client.download("01J", to)
+
+
+@pytest.mark.parametrize(
+    "arrives", [b"another", b"shorter"[:3], b"longer than what was left", b"", b"x" * 3_000_000]
+)
+def test_other_content_than_the_list_says_replaces_nothing(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, arrives: bytes
+) -> None:
+    (home / "a").write_text("old")
+    files.leave("a", b"content")
+    files.content["a"] = arrives
+    with connect(api.url) as client, pytest.raises(AnswerError, match="a is not what the job has"):
+        client.download("01J", home)
+    assert {"a": (0o644, b"old")} == tree(home)
+
+
+@pytest.mark.parametrize("fault", [CUT, (500, {}, b"<Code>InternalError</Code>"), EXPIRED])
+def test_a_transfer_is_repeated(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, fault: Any
+) -> None:
+    files.leave("a", b"content")
+    files.faults.extend([fault, fault])
+    with connect(api.url) as client:
+        client.download("01J", home)
+    assert {"a": (0o644, b"content")} == tree(home)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        (CUT, UnreachableError, "cannot download a: "),
+        ((503, {}, b"busy"), UnreachableError, "cannot download a: 503 busy"),
+        (EXPIRED, AnswerError, "cannot download a: 403 .*expired"),
+        ((404, {}, b"gone"), AnswerError, "cannot download a: 404 gone"),
+    ],
+)
+def test_a_transfer_is_given_up(  # noqa: PLR0913, PLR0917 - fixtures and cases
+    api: FakeApi,
+    files: FakeFiles,
+    home: Path,
+    connect: Connect,
+    fault: Any,
+    kind: type[Exception],
+    said: str,
+) -> None:
+    (home / "a").write_text("old")
+    files.leave("a", b"content")
+    files.faults.extend([fault] * 20)
+    with connect(api.url) as client, pytest.raises(kind, match=said):
+        client.download("01J", home)
+    assert {"a": (0o644, b"old")} == tree(home)
+
+
+def test_an_answer_that_is_no_redirection_is_refused(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    files.leave("a", b"content")
+    api.answers["/v1/jobs/01J/outputs/a"] = (200, {}, b"content")
+    with connect(api.url) as client, pytest.raises(AnswerError, match="in place of a redirection"):
+        client.download("01J", home)
+    assert {} == tree(home)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_job_that_left_nothing(api: FakeApi, home: Path, connect: Connect) -> None:
+    with connect(api.url) as client:
+        assert [] == client.download("01J", home).files
+        api.more = lambda _request: None
+        with pytest.raises(NotFoundError):
+            client.download("01X", home)
+
+
+def test_a_thousand_files_come_home(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    for number in range(1000):
+        files.leave(f"{number % 10}/{number}", str(number).encode())
+    with connect(api.url) as client:
+        client.download("01J", home)
+    found = tree(home)
+    assert 1000 == len(found)
+    assert all(content == Path(path).name.encode() for path, (_, content) in found.items())
+    assert sha256(b"7").hexdigest() == files.outputs[7]["sha256"]

@@ -1,0 +1,405 @@
+"""Uploads: what is sent, what is not sent again, and what is refused."""
+
+import asyncio
+import io
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joblane import AsyncClient, Client
+from joblane.client.errors import AnswerError, FileError, InputError, UnreachableError
+from joblane.client.files import models, storage
+from joblane.client.files.reading import LocalFile
+from tests.support.client.clients import Connect
+from tests.support.client.fake_api import CUT, FakeApi, ok
+from tests.support.client.fake_files import EXPIRED, FakeFiles, digest
+
+
+@pytest.fixture(name="files")
+def _files(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeFiles:
+    monkeypatch.setattr(storage, "BACKOFF_S", 0.01)
+    return FakeFiles(api)
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return here
+
+
+def submitted(api: FakeApi) -> Any:
+    """The body of the only submission."""
+    (found,) = [each.body for each in api.requests if each.path == "/v1/jobs"]
+    return found
+
+
+def test_a_submission_uploads_its_inputs(
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+) -> None:
+    (here / "src").mkdir()
+    (here / "src" / "my.sh").write_bytes(b"echo hi\n")
+    (here / "src" / "my.sh").chmod(0o755)
+    (here / "empty").write_bytes(b"")
+    with connect(api.url) as client:
+        client.submit(["./src/my.sh"], inputs=["src/", Path("empty")], outputs=["out/**"])
+    script, empty = digest(b"echo hi\n"), digest(b"")
+    assert submitted(api) == {
+        "command": ["./src/my.sh"],
+        "inputs": [
+            {"path": "src/my.sh", "sha256": script, "mode": "0755"},
+            {"path": "empty", "sha256": empty, "mode": "0644"},
+        ],
+        "outputs": ["out/**"],
+    }
+    assert files.stored == {script: b"echo hi\n", empty: b""}
+
+
+def test_a_submission_without_files_asks_for_nothing_else(api: FakeApi, connect: Connect) -> None:
+    with connect(api.url) as client:
+        client.submit(["true"], inputs=[], stdin="")
+    assert [{"command": ["true"]}] == [request.body for request in api.requests]
+
+
+def test_files_are_asked_for_in_batches_and_each_content_once(
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+) -> None:
+    for number in range(250):
+        (here / f"{number}").write_text(str(number))
+        (here / f"again{number}").write_text(str(number))
+    with connect(api.url) as client:
+        uploaded = client.files.put(["."])
+    asked = [len(each.body["files"]) for each in api.requests if each.path == "/v1/files"]
+    assert [100, 100, 50] == asked
+    assert 250 == len(files.puts) == uploaded.sent
+    assert 500 == len(uploaded.files)
+
+
+def test_several_files_are_sent_at_once(
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+) -> None:
+    """Eight wait for one another before any is answered."""
+    for number in range(16):
+        (here / f"{number}").write_text(str(number))
+    together = threading.Barrier(8)
+
+    def meet(_digest: str) -> None:
+        together.wait(timeout=20)
+
+    files.before_put = meet
+    with connect(api.url) as client:
+        assert 16 == client.files.put(["."]).sent
+
+
+def test_an_upload_that_failed_continues_with_what_is_missing(
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+) -> None:
+    for number in range(40):
+        (here / f"{number}").write_text(str(number))
+    refused = threading.Event()
+
+    def fail_in_the_middle(_digest: str) -> None:
+        if len(files.puts) >= 20 and not refused.is_set():
+            refused.set()
+            files.faults.append((400, {}, b"<Code>Odd</Code>"))
+
+    files.before_put = fail_in_the_middle
+    with connect(api.url) as client:
+        with pytest.raises(AnswerError, match="was not taken: 400 <Code>Odd"):
+            client.submit(["true"], inputs=["."])
+        assert not [each for each in api.requests if each.path == "/v1/jobs"]
+        first = len(files.puts)
+        assert 20 <= first < 40
+        assert 40 - first == client.files.put(["."]).sent
+    assert 40 == len(files.puts) == len(set(files.puts))
+
+
+@pytest.mark.usefixtures("files")
+def test_uploaded_files_are_inputs_of_many_submissions(
+    api: FakeApi, here: Path, connect: Connect
+) -> None:
+    (here / "a").write_text("a")
+    with connect(api.url) as client:
+        uploaded = client.files.put(["a"])
+        asked = len(api.requests)
+        for number in range(3):
+            more = {"path": "b", "sha256": digest(b"a")}
+            client.submit(["true", str(number)], inputs=[*uploaded.files, more])
+    assert asked + 3 == len(api.requests)
+    assert [
+        {"path": "a", "sha256": digest(b"a"), "mode": "0644"},
+        {"path": "b", "sha256": digest(b"a"), "mode": "0644"},
+    ] == api.requests[-1].body["inputs"]
+
+
+@pytest.mark.parametrize("fault", [CUT, (503, {}, b"<Code>SlowDown</Code>"), EXPIRED])
+def test_a_transfer_is_repeated(
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect, fault: Any
+) -> None:
+    """After a lost connection, 5xx, and with a new signature after 403."""
+    (here / "a").write_text("a" * 3_000_000)
+    files.faults.extend([fault, fault])
+    with connect(api.url) as client:
+        assert 1 == client.files.put(["a"]).sent
+    assert {digest(b"a" * 3_000_000)} == set(files.stored)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        (CUT, UnreachableError, "cannot upload a: "),
+        ((503, {}, b"busy"), AnswerError, "a was not taken: 503 busy"),
+        (EXPIRED, AnswerError, "a was not taken: 403 .*expired"),
+    ],
+)
+def test_a_transfer_is_given_up(  # noqa: PLR0913, PLR0917 - fixtures and cases
+    api: FakeApi,
+    files: FakeFiles,
+    here: Path,
+    connect: Connect,
+    fault: Any,
+    kind: type[Exception],
+    said: str,
+) -> None:
+    (here / "a").write_text("a")
+    files.faults.extend([fault] * 20)
+    with connect(api.url) as client, pytest.raises(kind, match=said):
+        client.files.put(["a"])
+    assert not files.stored
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        {"files": []},
+        {"files": [{"sha256": "0" * 64, "exists": True}]},
+        {"files": [{"sha256": digest(b"a"), "exists": False, "upload": None}]},
+        {"files": [{"sha256": digest(b"a"), "upload": {"url": "file:///etc", "headers": {}}}]},
+        {"files": [{"sha256": digest(b"a"), "upload": {"url": "/s3", "headers": {}}}]},
+    ],
+)
+def test_an_answer_that_names_no_place_is_refused(
+    api: FakeApi, here: Path, connect: Connect, answer: object
+) -> None:
+    (here / "a").write_text("a")
+    api.answers["/v1/files"] = ok(answer)
+    with connect(api.url) as client, pytest.raises(AnswerError):
+        client.files.put(["a"])
+
+
+def test_a_file_that_changes_before_it_is_sent_is_named(
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+) -> None:
+    (here / "a").write_text("a")
+
+    def change(request: Any) -> None:
+        if request.path == "/v1/files":
+            (here / "a").write_text("b")
+
+    api.before = change
+    with (
+        connect(api.url) as client,
+        pytest.raises(FileError, match=r"^a changed while it was read"),
+    ):
+        client.submit(["true"], inputs=["a"])
+    assert not files.stored
+    assert not [each for each in api.requests if each.path == "/v1/jobs"]
+
+
+def test_a_change_that_nothing_shows_here_is_refused_by_the_checksum(
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+) -> None:
+    """The same size, and the old time put back."""
+    (here / "a").write_text("a")
+    found = (here / "a").stat()
+
+    def change(request: Any) -> None:
+        if request.path == "/v1/files":
+            (here / "a").write_text("b")
+            os.utime("a", ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    api.before = change
+    with connect(api.url) as client, pytest.raises(FileError, match=r"a changed .*S3 has refused"):
+        client.files.put(["a"])
+    assert not files.stored
+
+
+@pytest.mark.parametrize("swap", ["link", "pipe", "longer", "shorter", "gone"])
+def test_what_takes_the_place_of_a_file_is_not_read(here: Path, swap: str) -> None:
+    (here / "a").write_text("content")
+    found = (here / "a").stat()
+    identity = (found.st_dev, found.st_ino, found.st_mtime_ns)
+    file = LocalFile(str(here / "a"), "a", "a", "0644", found.st_size, identity)
+    match swap:
+        case "link":
+            (here / "b").write_text("content")
+            (here / "a").unlink()
+            (here / "a").symlink_to("b")
+        case "pipe":
+            (here / "a").unlink()
+            os.mkfifo(here / "a")
+        case "longer":
+            (here / "a").write_text("content, and more")
+        case "shorter":
+            (here / "a").write_text("c")
+        case _:
+            (here / "a").unlink()
+    with pytest.raises(FileError, match=r"^(a changed while|cannot read a: )"):
+        list(file.chunks(threading.Event()))
+
+
+def test_a_file_that_grows_while_it_is_sent_is_never_complete(here: Path) -> None:
+    (here / "a").write_bytes(b"a" * 2_500_000)
+    found = (here / "a").stat()
+    identity = (found.st_dev, found.st_ino, found.st_mtime_ns)
+    file = LocalFile(str(here / "a"), "a", "a", "0644", found.st_size, identity)
+    pieces = file.chunks(threading.Event())
+    next(pieces)
+    with (here / "a").open("ab") as more:
+        more.write(b"b")
+    next(pieces)
+    with pytest.raises(FileError, match="a changed while it was read"):
+        next(pieces)
+
+
+class OneByOne(io.RawIOBase):
+    """A pipe that gives one byte at a time."""
+
+    def __init__(self, content: bytes) -> None:
+        self._left = content
+
+    def read(self, size: int = -1) -> bytes:
+        """Read a byte."""
+        assert size > 0
+        piece, self._left = self._left[:1], self._left[1:]
+        return piece
+
+
+LARGE = "é" * 131_072
+"""Exactly as many bytes as are a field."""
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("echo hi\n", "echo hi\n"),
+        (b"echo hi\n", "echo hi\n"),
+        (bytearray(b"echo"), "echo"),
+        (lambda: io.BytesIO(b"from a file"), "from a file"),
+        (lambda: io.StringIO("text é"), "text é"),
+        (lambda: OneByOne("é\0é".encode()), "é\0é"),
+        (LARGE, LARGE),
+        ("", None),
+        (b"", None),
+        (io.BytesIO, None),
+    ],
+)
+def test_short_text_is_a_field(
+    api: FakeApi, connect: Connect, given: Any, text: str | None
+) -> None:
+    with connect(api.url) as client:
+        client.submit(["bash", "-s"], stdin=given() if callable(given) else given)
+    assert text == submitted(api).get("stdin")
+    assert "stdin_file" not in submitted(api)
+
+
+@pytest.mark.parametrize("content", [b"\xff", LARGE.encode() + b"x", b"\0\xff" * 2_000_000])
+@pytest.mark.parametrize("kind", ["bytes", "file", "path"])
+def test_other_content_is_a_file(  # noqa: PLR0913, PLR0917 - fixtures and cases
+    api: FakeApi, files: FakeFiles, here: Path, connect: Connect, content: bytes, kind: str
+) -> None:
+    (here / "in").write_bytes(content)
+    given = {"bytes": content, "file": io.BytesIO(content), "path": here / "in"}[kind]
+    with connect(api.url) as client:
+        client.submit(["cat"], stdin=given)
+    assert digest(content) == submitted(api)["stdin_file"]
+    assert "stdin" not in submitted(api)
+    assert {digest(content): content} == files.stored
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"inputs": "data.csv"}, "inputs must be a list"),
+        ({"inputs": {"path": "a"}}, "inputs must be a list"),
+        ({"inputs": [{"path": "a"}]}, "has a path and a sha256"),
+        ({"outputs": "out/**"}, "outputs must be a list"),
+        ({"stdin": 7}, "stdin must be text"),
+        ({"stdin": Path("nowhere")}, "cannot read nowhere: No such file"),
+        ({"stdin": Path("/")}, "cannot read /: Is a directory"),
+        ({"stdin": "\udcff"}, "not UTF-8"),
+    ],
+)
+def test_mistakes_are_said_before_anything_is_sent(
+    api: FakeApi, connect: Connect, fields: dict[str, Any], said: str
+) -> None:
+    with connect(api.url) as client, pytest.raises(InputError, match=re.escape(said)):
+        client.submit(["true"], **fields)
+    assert not api.requests
+
+
+def test_a_standard_input_of_more_than_a_file_is_refused(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joblane.client.files.standard_input.MAX_FILE_BYTES", 1_000_000)
+    with Client(api.url) as client, pytest.raises(FileError, match="more than 1,000,000 bytes"):
+        client.submit(["cat"], stdin=b"\xff" * 1_000_001)
+    assert not api.requests
+
+
+def test_a_cancelled_upload_ends(api: FakeApi, files: FakeFiles, here: Path) -> None:
+    """The threads of an upload whose task was cancelled send nothing more."""
+    for number in range(100):
+        (here / f"{number}").write_text(str(number))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(_digest: str) -> None:
+        begun.set()
+        go_on.wait(20)
+
+    files.before_put = hold
+
+    async def cancelled() -> None:
+        async with AsyncClient(api.url) as client:
+            task = asyncio.ensure_future(client.files.put(["."]))
+            await asyncio.to_thread(begun.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+
+    asyncio.run(cancelled())  # waits for the thread
+    assert len(files.puts) <= 8
+
+
+def test_progress_counts_each_byte_once(api: FakeApi, files: FakeFiles, here: Path) -> None:
+    """Also when a transfer is repeated, and for what is there already."""
+
+    class Count(models.NoProgress):
+        def __init__(self) -> None:
+            self.phases: list[list[Any]] = []
+            self.lock = threading.Lock()
+
+        def start(self, what: str, files: int, size: int) -> None:
+            self.phases.append([what, files, size, 0, 0])
+
+        def add(self, size: int, files: int = 0) -> None:
+            with self.lock:
+                self.phases[-1][3] += files
+                self.phases[-1][4] += size
+
+    (here / "a").write_bytes(b"a" * 2_000_000)
+    (here / "b").write_bytes(b"b" * 500)
+    files.stored[digest(b"b" * 500)] = b""
+    files.faults.extend([CUT, EXPIRED])
+    count = Count()
+    with Client(api.url) as client:
+        client.files.put(["a", "b"], progress=count)
+    total = 2_000_500
+    assert [["reading", 2, total, 2, total], ["uploading", 2, total, 2, total]] == count.phases
