@@ -5,9 +5,9 @@ from collections import deque
 from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
-from tests.support.client.fake_api import FakeApi, Fault, Request, ok
+from tests.support.client.fake_api import FakeApi, Fault, Request, ok, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,9 +59,16 @@ class FakeFiles:
             case "GET", ["v1", "jobs", _, "outputs"]:
                 return self._list(request)
             case "GET", ["v1", "jobs", _, "outputs", *path]:
-                where = f"{self.api.url}/s3/outputs/{'/'.join(path)}"
-                return 302, {"Location": where}, b""
+                return self._link("/".join(path))
         return None
+
+    def _link(self, path: str) -> Fault:
+        """Redirect as the API does: API Gateway hands on paths decoded, but for `%25`."""
+        once = unquote(path.replace("%25", "%2525")).partition("?")[0].replace("%25", "%")
+        name = next((name for name in (once, unquote(once)) if name in self.content), None)
+        if name is None:
+            return problem(404, "Not Found", detail="the job has no such output file")
+        return 302, {"Location": f"{self.api.url}/s3/outputs/{quote(name)}"}, b""
 
     def _fault(self) -> Fault | None:
         with self._lock:

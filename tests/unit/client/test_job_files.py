@@ -304,7 +304,8 @@ def test_files_uploads_and_prints(
     assert 2 == len(files.stored)
     listed = json.loads(joblane("files", "b", "--json").stdout)
     assert {
-        "files": [{"path": "b", "sha256": digest(b"b" * 5000), "mode": "0644", "size": 5000}]
+        "files": [{"path": "b", "sha256": digest(b"b" * 5000), "mode": "0644", "size": 5000}],
+        "sent": 0,
     } == listed
     assert 2 == len(files.puts)
     assert {"POST"} == {each.method for each in api.requests if each.path == "/v1/files"}

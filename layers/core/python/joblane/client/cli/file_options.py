@@ -11,6 +11,7 @@ from joblane.client.cli import terminal
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
+    from joblane.client.files.models import Input, Progress, Uploaded
 
 QUIET_S = 2.0
 """After so long without a byte on standard input, a line on stderr says what is waited for."""
@@ -56,7 +57,7 @@ class FileOptions:
 
         `read_stdin` is the default of --stdin. Raises `JoblaneError` and `typer.BadParameter`.
         """
-        named = [_named(text) for text in self.inputs or ()]
+        named: list[Input] = [_named(text) for text in self.inputs or ()]
         fields: dict[str, Any] = {}
         if self.outputs:
             fields["outputs"] = _globs(self.outputs)
@@ -69,16 +70,16 @@ class FileOptions:
         if source is not None:
             fields |= client.files.standard_input(source, progress=bar)
         if named:
-            fields["inputs"] = upload(client, named, bar)
+            fields["inputs"] = upload(client, named, bar).files
         return fields
 
 
-def upload(client: "Client", named: list[Any], progress: Any) -> Any:  # noqa: ANN401 - see FileOptions
-    """Upload files, and say which directories are empty. Returns `InputFile`s."""
+def upload(client: "Client", named: "list[Input]", progress: "Progress") -> "Uploaded":
+    """Upload files, and say which directories are empty. Raises `JoblaneError`."""
     uploaded = client.files.put(named, progress=progress)
     for name in uploaded.empty:
         terminal.note(f"{name} is an empty directory, which jobs do not get")
-    return uploaded.files
+    return uploaded
 
 
 def _named(text: str) -> str | tuple[str, str]:

@@ -31,17 +31,18 @@ def files(
     """Upload files for jobs; print the SHA-256, the size and the path of each.
 
     What is there is not uploaded again, and an upload that was interrupted continues with the
-    files that are missing. `run` and `submit` do the same with -i. --json prints {"files": [...]},
-    the entries of which are the `inputs` of a submission, with their sizes.
+    files that are missing. `run` and `submit` do the same with -i. --json prints
+    {"files": [...], "sent": n}: the entries are the `inputs` of a submission, with their sizes, and
+    n files were not there.
     """
     from joblane.client.cli.file_options import upload  # noqa: PLC0415 - few commands have files
     from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415
 
     found = upload(connect(ctx), list(paths), ProgressBar())
     if json:
-        terminal.document({"files": [asdict(file) for file in found]})
+        terminal.document({"files": [asdict(file) for file in found.files], "sent": found.sent})
         return
-    for file in found:
+    for file in found.files:
         terminal.text(f"{file.sha256} {file.size:>12} {formats.printable(file.path)}")
 
 

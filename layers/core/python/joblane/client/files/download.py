@@ -56,8 +56,7 @@ def download(  # noqa: PLR0913, PLR0917 - what a transfer needs
 
     def fetch(file: OutputFile) -> None:
         begin = destination.begin(file.path, int(file.mode, 8))
-        parts = "/".join(quote(part, safe="") for part in file.path.split("/"))
-        request = Request("GET", f"{job_path(job_id)}/outputs/{parts}", redirect=True)
+        request = Request("GET", f"{job_path(job_id)}/outputs/{_quoted(file.path)}", redirect=True)
         for left in reversed(range(SIGNED)):
             try:
                 storage.fetch(str(send(request)), file, begin)
@@ -73,6 +72,12 @@ def download(  # noqa: PLR0913, PLR0917 - what a transfer needs
     finally:
         storage.close()
         destination.close()
+
+
+def _quoted(path: str) -> str:
+    """Quote a path for a URL; one with a question mark twice, as API Gateway unquotes it once."""
+    quoted = quote(path)
+    return quote(quoted) if "?" in path else quoted
 
 
 def selected(files: Sequence[OutputFile], paths: Sequence[str]) -> list[OutputFile]:
