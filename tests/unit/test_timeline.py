@@ -6,16 +6,16 @@ atomically when one exceeds an item's size.
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from joblane.condition.waiting import waiting_job
 from joblane.job.head import Head, submitted, with_step
-from joblane.job.lifecycle import CLAIMABLE, TABLE, Event, State
+from joblane.job.lifecycle import CLAIMABLE, ENDED, TABLE, Event, State
 from joblane.job.moves import plan
 from joblane.job.output import epoch_end
 from joblane.job.timeline import TIMELINE_LINES as MOST
-from joblane.job.timeline import Step, folded
+from joblane.job.timeline import Step, first_start, folded
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
@@ -71,6 +71,25 @@ def test_a_job_that_never_stops_changing_has_a_short_timeline(
     assert epoch_end(head, len(history) + 1) is None
     if head.state is State.BLOCKED:
         assert waiting_job(whole) == waiting_job(head)
+
+
+RARELY_ENDED = st.lists(
+    st.tuples(st.sampled_from([*[State.RETRY] * 30, State.BLOCKED, State.DEAD]), st.just(1)),
+    max_size=120,
+)
+
+
+@given(HISTORIES | RARELY_ENDED)
+@example([(State.RETRY, 1)] * 9 + [(State.DEAD, 1)] + [(State.RETRY, 1)] * 40)
+def test_the_first_start_since_the_last_restart_stays(history: list[tuple[State, int | None]]):
+    head, whole = lived(history)
+    assert first_start(whole.timeline) == first_start(head.timeline)
+    *before, last = whole.timeline
+    if last.state in ENDED:  # restarted: nothing has started since
+        again = (*head.timeline, Step(State.PENDING, last.at_ms + 1, 0, "retried"))
+        assert first_start(folded(again)) is None
+    elif State.ACTIVE in {step.state for step in before}:
+        assert first_start(head.timeline) is not None
 
 
 @given(HISTORIES)

@@ -69,15 +69,15 @@ class JobProgress(View):
     epoch: int
     """Number of claims so far."""
     outcome: Outcome | None
-    """How the last attempt ended."""
+    """How the last attempt that has ended did so; null before, and after a retry or replay."""
     exit_code: int | None
-    """Exit code of the last attempt; null before its end, and if a signal ended it."""
+    """Exit code of the attempt that `outcome` is of; null if a signal ended it."""
     signal: int | None
-    """Signal that ended the last attempt."""
+    """Signal that ended that attempt."""
     usage: dict[str, Any] | None
-    """CPU, memory and I/O of the last attempt."""
+    """CPU, memory and I/O of that attempt."""
     agent: str | None
-    """Agent of the last attempt."""
+    """Agent of the present or last attempt; null after a retry or replay."""
     progress: Progress | None
     """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
     result: Any
