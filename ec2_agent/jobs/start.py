@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from ec2_agent.calls import NoThread, in_thread
@@ -126,12 +127,12 @@ class JobStarter:
                 ends.callback(ours.close)
                 ends.callback(theirs.close)
                 given = () if typed is None else typed.descriptors(ends)
-                if boottime() >= until():
-                    # This process was stopped since the claim. The shim would notice as well, but
-                    # only after the job's first steps.
-                    raise LeaseOver("its lease ended before it was started")
+                # Also after its files were placed, which may take minutes. The shim would notice as
+                # well, but only after the job's first steps.
+                check = partial(_check_lease, until)
+                check()
                 sandbox = self.launcher.start(
-                    spec, stdout=out[1], stderr=err[1], line=theirs.fileno()
+                    spec, stdout=out[1], stderr=err[1], line=theirs.fileno(), check=check
                 )
             except OSError as failed:
                 raise refusal(failed.errno, str(failed)) from failed
@@ -162,6 +163,12 @@ class JobStarter:
                 raise ShimLost(f"its shim was lost at the start: {gone}") from gone
             undo.pop_all()
         return shim, sandbox
+
+
+def _check_lease(until: Callable[[], float]) -> None:
+    """Raise LeaseOver if this process was stopped or cut off since the claim."""
+    if boottime() >= until():
+        raise LeaseOver("its lease ended before it was started")
 
 
 def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:

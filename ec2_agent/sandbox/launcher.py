@@ -6,6 +6,7 @@ import functools
 import os
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -23,6 +24,7 @@ from ec2_agent.sandbox import (
     uids,
     wire,
 )
+from ec2_agent.sandbox.command import Command, check_texts, ended_early
 from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.sandbox.model import (
@@ -34,7 +36,6 @@ from ec2_agent.sandbox.model import (
     Network,
     SandboxRefused,
     Spec,
-    refusal,
 )
 
 DEFAULTS = Limits(memory_mb=512, pids=1024, tmp_mb=256)
@@ -170,41 +171,44 @@ class Launcher:
         except ValueError as wrong:
             raise SandboxRefused(str(wrong)) from None
 
-    def start(self, spec: Spec, *, stdout: int, stderr: int, line: int | None = None) -> Sandbox:
+    def start(
+        self,
+        spec: Spec,
+        *,
+        stdout: int,
+        stderr: int,
+        line: int | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Sandbox:
         """Run the job; raise SandboxRefused, with nothing run, if it cannot be run as asked.
 
         `stdout` and `stderr` are descriptors the job writes to, `line` one that it finds as
         descriptor 3; the caller closes its copies of these and of those in `spec` afterwards, and
-        `Sandbox.work` once it has read it. Returns after the input files were placed.
+        `Sandbox.work` once it has read it. `check` is called right before the command is sent, and
+        after the input files were placed, which may take minutes; what it raises is raised here.
         """
         env = {**ENVIRONMENT, **spec.env}
         given = tuple(fd for fd in (spec.stdin, stdout, stderr, line) if fd is not None)
         if line is not None:
             env["JOBLANE_FD"] = "3"
-        _check_texts(spec.argv, env)
+        check_texts(spec.argv, env)
         settled = self._defaults
         if spec.limits != NO_LIMITS:
             settled = limits.merge(self._defaults, spec.limits)
             limits.check(settled, self._cgroup)
         self._check_network(spec.network)
-        run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s, spec.stdin is not None)
         self._check_bundle(spec.bundle)
+        command = Command(spec, env, given, check)
         if settled.disk_mb is None:
-            return self._start(spec, settled, run, given, None)
+            return self._start(command, settled, None)
         if self._disks is None:
             raise SandboxRefused("disk_mb cannot be applied: this launcher has no disks")
         with self._disks.make(settled.disk_mb) as disk:
-            return self._start(spec, settled, run, given, disk)
+            return self._start(command, settled, disk)
 
-    def _start(
-        self,
-        spec: Spec,
-        settled: Limits,
-        run: tuple[object, ...],
-        given: tuple[int, ...],
-        disk: Disk | None,
-    ) -> Sandbox:
+    def _start(self, command: Command, settled: Limits, disk: Disk | None) -> Sandbox:
         """Give the job to a slot; see `start`."""
+        spec = command.spec
         work = staging.order(spec, disk.mount if disk else None)
         needs = self._needs(settled, spec.network, spec.bundle or "", own_work=work is not None)
         writes = self._writes(settled, disk.devices if disk else ())
@@ -229,10 +233,10 @@ class Launcher:
                         work.send(slot.sock)
                     if spec.network == "egress":
                         self._attach(slot, pidfd, undo)
-                    wire.send_run(slot.sock, run, given)
                 except OSError as gone:
-                    why = f"the sandbox ended before it got its job: {gone}"
-                    raise refusal(gone.errno, why) from gone
+                    raise ended_early(gone) from gone
+                if work is None:
+                    command.send(slot.sock)
                 undo.pop_all()
             with contextlib.suppress(LauncherGone, OSError):  # the next start reports it
                 self._refill()
@@ -240,7 +244,20 @@ class Launcher:
             self._running[slot.number] = sandbox
         if not ready:
             self._await_start(slot.sock, sandbox, settled, keep_work=spec.keep_work)
+        if work is not None:
+            self._run_placed(slot.sock, sandbox, command)
         return sandbox
+
+    def _run_placed(self, sock: socket.socket, sandbox: Sandbox, command: Command) -> None:
+        """Send the command to a slot that has placed the input files."""
+        try:
+            command.send(sock)
+        except BaseException:
+            sandbox.kill()
+            sandbox.release(killed=True)
+            if sandbox.work is not None:
+                os.close(sandbox.work)
+            raise
 
     def _await_start(
         self, sock: socket.socket, sandbox: Sandbox, settled: Limits, *, keep_work: bool
@@ -367,12 +384,3 @@ class Launcher:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check_texts(argv: tuple[str, ...], env: dict[str, str]) -> None:
-    if not argv or not argv[0]:
-        raise SandboxRefused("the command is empty")
-    if any("\0" in text for text in (*argv, *env, *env.values())):
-        raise SandboxRefused("the command or its environment contains a NUL character")
-    if any(not name or "=" in name for name in env):
-        raise SandboxRefused("an environment variable has an empty name or a name with =")

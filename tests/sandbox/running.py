@@ -51,9 +51,9 @@ class TidyLauncher(Launcher):
         self._started: list[Sandbox] = []
         super().__init__(**settings)
 
-    def start(self, spec: Spec, *, stdout: int, stderr: int, line: int | None = None) -> Sandbox:
+    def start(self, spec: Spec, **options: Any) -> Sandbox:
         """Start a job, as any launcher does."""
-        sandbox = super().start(spec, stdout=stdout, stderr=stderr, line=line)
+        sandbox = super().start(spec, **options)
         self._started.append(sandbox)
         return sandbox
 

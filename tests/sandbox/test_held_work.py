@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 import pytest
 
 from ec2_agent.files.beneath import open_regular
-from ec2_agent.host.processes import is_running
+from ec2_agent.host.processes import boottime, is_running
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.jobs.start import LeaseOver
+from ec2_agent.sandbox.model import Limits, Spec
 from ec2_agent.shim import files, held_work
-from tests.sandbox.shim_jobs import Room, wait_for
+from tests.sandbox.running import alive, marker
+from tests.sandbox.shim_jobs import HEAD, Room, job_starter, make_directory, wait_for
 
 T = TypeVar("T")
 
@@ -135,3 +138,14 @@ def test_without_any_agent_they_are_held_for_a_while(
     (tmp_path / files.SPEC).unlink()
     assert not other.is_needed(has_agent=True)
     assert not held_work.HeldWork(None).is_needed(has_agent=True)
+
+
+def test_a_lease_that_ends_while_files_are_placed_keeps_the_job_from_starting(room: Room):
+    mark, looks = marker(), iter((0, 1))
+    directory = make_directory(room.jobs, 1)
+    starter = job_starter(room.launcher, room.shims, room.jobs)
+    spec = Spec(("sleep", mark), {}, Limits(), keep_work=True)
+    with pytest.raises(LeaseOver):
+        starter.start_in(directory, HEAD, spec, lambda: boottime() + 1.0 - 2 * next(looks))
+    directory.remove()
+    assert [] == alive(mark)

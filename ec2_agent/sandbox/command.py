@@ -1,0 +1,46 @@
+"""A job's command as it is sent to a slot."""
+
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ec2_agent.sandbox import wire
+from ec2_agent.sandbox.model import SandboxRefused, Spec, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command with its environment and its descriptors."""
+
+    spec: Spec
+    env: Mapping[str, str]
+    fds: tuple[int, ...]
+    """stdin if the spec has it, stdout, stderr, and perhaps the job's line."""
+    check: Callable[[], None] | None = None
+    """Called before it is sent; what it raises is raised."""
+
+    def send(self, sock: socket.socket) -> None:
+        """Send it to a slot; raises SandboxRefused if the slot has ended."""
+        if self.check is not None:
+            self.check()
+        spec, env = self.spec, dict(self.env)
+        run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s, spec.stdin is not None)
+        try:
+            wire.send_run(sock, run, self.fds)
+        except OSError as gone:
+            raise ended_early(gone) from gone
+
+
+def ended_early(gone: OSError) -> SandboxRefused:
+    """Give the error of a slot that has ended before it got its job."""
+    return refusal(gone.errno, f"the sandbox ended before it got its job: {gone}")
+
+
+def check_texts(argv: tuple[str, ...], env: Mapping[str, str]) -> None:
+    """Raise SandboxRefused for what the kernel would not take."""
+    if not argv or not argv[0]:
+        raise SandboxRefused("the command is empty")
+    if any("\0" in text for text in (*argv, *env, *env.values())):
+        raise SandboxRefused("the command or its environment contains a NUL character")
+    if any(not name or "=" in name for name in env):
+        raise SandboxRefused("an environment variable has an empty name or a name with =")
