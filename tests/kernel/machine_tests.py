@@ -29,6 +29,8 @@ SIDE_BY_SIDE = (
         "tests/sandbox/test_fact_commands.py",
         "tests/sandbox/test_own_inodes.py",
         "tests/sandbox/test_output.py",
+        "tests/sandbox/test_output_files.py",
+        "tests/sandbox/test_held_work.py",
         "tests/sandbox/test_soak.py",
         "tests/sandbox/test_work.py",
     ),

@@ -180,6 +180,8 @@ FILESYSTEM = [
     Case("filesystem", "/work honours no set-uid bit and no devices", "os.statvfs('/work').f_flag & (os.ST_NOSUID | os.ST_NODEV) == os.ST_NOSUID | os.ST_NODEV", "True"),
     Case("filesystem", "give a file to root", "(write('/work/f'), os.chown('/work/f', 0, 0))", "EINVAL|EPERM"),
     Case("filesystem", "link a host file into the work directory", "os.link('/usr/bin/id', '/work/id')", "EXDEV|EPERM"),
+    Case("filesystem", "link an open host file into the work directory", "os.link(f'/proc/self/fd/{os.open(sys.executable, 0)}', '/work/open')", "EXDEV|EPERM"),
+    Case("filesystem", "link a file of /tmp into the work directory", "(write('/tmp/mine'), os.link('/tmp/mine', '/work/mine'))", "EXDEV"),
     Case("filesystem", "fill /work", "fill('/work', bytes(1 << 20))", "ENOSPC after (6[0-4]|[1-5]?[0-9]) MiB"),
     Case("filesystem", "fill /tmp and /dev/shm: one limit for all", "(fill('/tmp', bytes(1 << 20)), fill('/dev/shm', bytes(1 << 20)))[1]", "ENOSPC after 0 MiB"),
     Case("filesystem", "use up the inodes", "many('/work', 100_000)", "ENOSPC after 1[0-6]k"),
