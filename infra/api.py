@@ -8,6 +8,7 @@ from aws_cdk import CfnOutput
 from aws_cdk import aws_apigatewayv2 as apigatewayv2
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.access import issuer_gate, pool_gate
@@ -16,6 +17,7 @@ from infra.console import Console
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.identity import IdentityStack
+from infra.notify import notify_rules
 from infra.policies import Grant, acknowledge, log_group
 from infra.recovery import fleet_queues, policies
 from infra.resources import INBOXES, LANES, OBJECTS
@@ -24,6 +26,7 @@ from joblane.contract.access import CONSOLE_PATH
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
 from joblane.deployment.limits import LIMITS
+from joblane.deployment.names import api_parameter_name
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
@@ -76,12 +79,24 @@ class ApiStack(FunctionStack):
         stage = self._stage(api)
         self._routes(api, functions, stage)
         Console(self, assets, api, self._gate.connect)
+        if config.notify_rules is not None:
+            self._publish(url)
         outputs = {"ApiUrl": f"{url}/", "ApiId": api.api_id}
         if identity is not None:
             outputs["UserPoolId"] = identity.pool.user_pool_id
             outputs["TokenUrl"] = identity.token_url
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+
+    def _publish(self, url: str) -> None:
+        """Store the URL of the API for notifications, which link to it, in another stack."""
+        ssm.StringParameter(
+            self,
+            "Url",
+            parameter_name=api_parameter_name(self.config.name),
+            description="URL of the API of Joblane",
+            string_value=url,
+        )
 
     def _submission(self) -> Function:
         config, resources = self.config, self.resources
@@ -103,6 +118,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_FILTERS": json.dumps(config.filters),
                 "JOBLANE_CONCURRENCY": concurrency(config),
+                "JOBLANE_NOTIFY": notify_rules(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_ACCESS": self._gate.access,
             },

@@ -35,6 +35,7 @@ FUNCTIONS = (
     "instance_watch",
     "projector",
     "sequel",
+    "notifier",
 )
 """Folders of `functions/` that become Lambda functions with the layer; `console` has none."""
 

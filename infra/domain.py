@@ -6,7 +6,7 @@ from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from joblane.config import Domain
+from joblane.config.access import Domain
 
 
 class MutualTls(Construct):

@@ -1,15 +1,17 @@
 """The projection stack: readers of the stream of the jobs table, `projector` and `sequel`."""
 
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.assets import Assets
 from infra.function import Function
+from infra.notify import add_notifier
 from infra.policies import Grant
 from infra.resources import INBOXES, LANES
-from infra.sequel import READING as ENDS
-from infra.sequel import RESERVED
+from infra.sequel import RESERVED, reading
 from infra.stream import HEADS, Pattern, Reading, StreamStack, stream_grants
 from joblane.config import Config
+from joblane.deployment.names import api_parameter_name
 
 MAX_AGE_S = 3600
 """Older changes are in no window that is shown, and may belong to a minute that is closed
@@ -40,13 +42,16 @@ COUNTS = Reading(
 
 
 class ProjectionStack(StreamStack):
-    """The projector and `sequel`, and the alarms on their delay."""
+    """The projector and `sequel`, the alarms on their delay, and `notifier` if it has work."""
 
     def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
         super().__init__(scope, config, assets, "projection", "counters of queues")
-        stream = self.stream()
+        stream, rules = self.stream(), config.notify_rules
         self.read(self._projector(stream), stream, COUNTS)
-        self.read(self._sequel(stream), stream, ENDS, "Sequel")
+        ends = reading(notifies=rules is not None)
+        self.read(self._sequel(stream), stream, ends, "Sequel")
+        if rules is not None:
+            add_notifier(self, rules)
 
     def _projector(self, stream: str) -> Function:
         resources = self.resources
@@ -67,13 +72,22 @@ class ProjectionStack(StreamStack):
         )
 
     def _sequel(self, stream: str) -> Function:
-        resources = self.resources
+        resources, environment, notify = self.resources, {}, []
+        if self.config.notify_rules is not None:
+            url = ssm.StringParameter.value_for_string_parameter(
+                self, api_parameter_name(self.config.name)
+            )
+            environment["JOBLANE_API_URL"] = url
+            notify = [Grant(("sqs:SendMessage",), (resources.notify(),))]
         return Function(
             self,
             "sequel",
             tables=("jobs", "keys"),
-            environment={},
-            declared={"JOBLANE_RETENTION": self.config.retention.model_dump_json()},
+            environment=environment,
+            declared={
+                "JOBLANE_RETENTION": self.config.retention.model_dump_json(),
+                "JOBLANE_NOTIFIES": "true" if notify else "false",
+            },
             reserved=RESERVED,
             grants=[
                 *stream_grants(stream),
@@ -90,5 +104,6 @@ class ProjectionStack(StreamStack):
                 Grant(("sqs:SendMessage",), (resources.lanes(),), LANES),
                 Grant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
+                *notify,
             ],
         )

@@ -23,6 +23,7 @@ from joblane.deployment.names import (
     descriptor_name,
     inbox_name,
     lane_name,
+    notify_name,
     recovery_name,
     recovery_rule_name,
     table_name,
@@ -104,6 +105,14 @@ class Resources:
         """ARN of the topic that notifies operators."""
         return self._arn("sns", topic_name(self._name))
 
+    def notify(self) -> str:
+        """ARN of the queue of notifications."""
+        return self._arn("sqs", notify_name(self._name))
+
+    def default_bus(self) -> str:
+        """ARN of the account's default EventBridge bus."""
+        return self._arn("events", "event-bus/default")
+
     def inboxes(self) -> str:
         """ARN pattern of the inboxes that agents create."""
         return self._arn("sqs", inbox_name(self._name, "*"))
@@ -151,6 +160,10 @@ class Resources:
     def secrets(self, tenant: str | None = None) -> str:
         """ARN pattern of the secrets of one tenant or all; AWS adds six letters to each."""
         return self._arn("secretsmanager", f"secret:{self._name}/{_below(tenant)}*")
+
+    def secret(self, name: str) -> str:
+        """ARN pattern of a secret, whose name ends in `-??????`."""
+        return self._arn("secretsmanager", f"secret:{name}")
 
     def parameters(self, tenant: str | None = None) -> str:
         """ARN pattern of the parameters of one tenant, or of all and the descriptor."""

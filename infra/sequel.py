@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from infra.stream import HEADS, Pattern, Reading
 from joblane.job.lifecycle import ENDED, State
 from joblane.key.state import FREES_SLOT
+from joblane.notify.request import NOTIFY_STATES
 
 RESERVED = 10
 """Calls at once whatever other functions do: one for each shard of the stream, of which a new table
@@ -16,13 +17,18 @@ _KEYED = {"follows": {"M": {"k": {"S": [{"exists": True}]}}}}
 _MEMBERS = {"follows": {"M": {"g": {"S": [{"exists": True}]}}}}
 """Members of groups."""
 
+_NOTIFYING = {"notify": {"S": [{"exists": True}]}}
+"""Jobs that notify somebody."""
+
 _NOT_ENDED = sorted(state.value for state in State if state not in ENDED)
 
 
-def patterns() -> list[Pattern]:
+def patterns(*, notifies: bool) -> list[Pattern]:
     """Return the filters: ends of jobs with a key or of members of groups, and deletions before.
 
-    Nothing follows when the row of an ended job is deleted, by its TTL or with its group.
+    Nothing follows when the row of an ended job is deleted, by its TTL or with its group. With
+    `notifies`, jobs that notify somebody pass while they are in a state to notify about: a filter
+    compares no two images, so a later change of an ended job passes too.
     """
 
     def ends(of: Mapping[str, object], states: Iterable[State]) -> list[Pattern]:
@@ -33,17 +39,24 @@ def patterns() -> list[Pattern]:
             {"eventName": ["REMOVE"], "dynamodb": {**HEADS, **before}},
         ]
 
-    return [*ends(_KEYED, FREES_SLOT), *ends(_MEMBERS, ENDED)]
+    found = [*ends(_KEYED, FREES_SLOT), *ends(_MEMBERS, ENDED)]
+    if notifies:
+        after = {**_NOTIFYING, "state": {"S": sorted(NOTIFY_STATES)}}
+        changed = {"dynamodb": {**HEADS, "NewImage": after}}
+        found.append({"eventName": ["INSERT", "MODIFY"], **changed})
+    return found
 
 
-READING = Reading(
-    patterns=patterns(),
-    batch=100,
-    window_s=0,  # the next job of a key waits for it, and whoever waits for a group
-    # A slot whose end was given up stays taken, so only what fails for hours is given up.
-    retries=None,
-    max_age_s=6 * 3600,
-    late_ms=60 * 1000,
-    late="Slots of keys that are free are not given, and groups do not end: the function sequel "
-    "lags behind its stream",
-)
+def reading(*, notifies: bool) -> Reading:
+    """How the function reads the stream."""
+    return Reading(
+        patterns=patterns(notifies=notifies),
+        batch=100,
+        window_s=0,  # the next job of a key waits for it, and whoever waits for a group
+        # A slot whose end was given up stays taken, so only what fails for hours is given up.
+        retries=None,
+        max_age_s=6 * 3600,
+        late_ms=60 * 1000,
+        late="Slots of keys that are free are not given, groups do not end and nobody is "
+        "notified: the function sequel lags behind its stream",
+    )

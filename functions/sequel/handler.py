@@ -8,7 +8,8 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -25,12 +26,19 @@ from joblane.service.key_release import KeyRelease
 from joblane.service.operations import Operations
 from joblane.service.sequel import Sequel
 
+if TYPE_CHECKING:
+    from joblane.service.notifications import Notifications
+
 
 class Settings(Environment):
     """The function's environment."""
 
     jobs_table: str
     keys_table: str
+    notifies: Json[bool]
+    """Whether a tenant may ask for notifications."""
+    api_url: str = ""
+    """URL of the API, if a tenant may ask for notifications."""
     retention: Json[Retention]
 
 
@@ -60,7 +68,19 @@ def build(
         log,
         clock,
     )
-    return Sequel(keys, groups, put_aside=put_aside, log=log, pool=pool)
+
+    @cache
+    def notifications() -> "Notifications":
+        # few jobs notify anybody, and the modules would be part of every cold start
+        from joblane.aws.notify_queue import NotifyQueue  # noqa: PLC0415
+        from joblane.deployment.names import notify_name  # noqa: PLC0415
+        from joblane.service.notifications import Notifications  # noqa: PLC0415
+
+        queue = NotifyQueue(sqs, settings.queue_url_prefix + notify_name(settings.deployment))
+        return Notifications(jobs, queue, settings.deployment, settings.api_url or None)
+
+    notify = notifications if settings.notifies else None
+    return Sequel(keys, groups, notifications=notify, put_aside=put_aside, log=log, pool=pool)
 
 
 @once

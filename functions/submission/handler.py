@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
     from joblane.job.head import Head
+    from joblane.notify.rules import NotifyRules
     from joblane.service.delete_selected import SelectedDeletion
     from joblane.service.groups import Groups
     from joblane.service.selected_jobs import SelectedJobs
@@ -90,6 +91,8 @@ class Settings(Environment):
     keys_table: str
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""
+    notify: str
+    """JSON of `NotifyRules`, read when needed; `{}` if no tenant may ask for any."""
     access: Json[AnyAccess]
     retention: Json[Retention]
 
@@ -129,8 +132,9 @@ def build(
     typed = cache(lambda: _typed(dynamodb, settings.types_table))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
+    notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
     admission = Admission(
-        settings.deployment, router, settings.maxima, settings.fleet_queues, typed
+        settings.deployment, router, settings.maxima, settings.fleet_queues, typed, notify
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     keyed = KeyAdmission(jobs, rules, partial(send_wake_up, lanes), settings.retention)
@@ -199,6 +203,13 @@ def _typed(dynamodb: "DynamoDBClient", table: str) -> "TypedAdmission":
     from joblane.service.typed import TypedAdmission  # noqa: PLC0415
 
     return TypedAdmission(TypeStore(dynamodb, table), JsonSchema)
+
+
+def _notify_rules(text: str) -> "NotifyRules":
+    # Few deployments notify anybody.
+    from joblane.notify.rules import NotifyRules  # noqa: PLC0415
+
+    return NotifyRules.model_validate_json(text)
 
 
 def _selected(

@@ -88,6 +88,7 @@ FUNCTIONS = {
     "instance_watch": ("dynamodb", "autoscaling", "sns"),
     "projector": ("dynamodb", "sqs"),
     "sequel": ("dynamodb", "sqs"),
+    "notifier": ("sqs",),
 }
 """Each function and the clients that it makes at its start."""
 

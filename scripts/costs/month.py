@@ -115,7 +115,7 @@ class Month:
         yield Line("always", "alarms", has.alarms, prices.ALARM)
         yield Line("always", "custom metrics of requeue", has.metrics, prices.METRIC)
         polls = has.letter_readers * LETTER_POLLS
-        yield Line("always", "polls of dead-letter queues by Lambda", polls, prices.SQS_REQUEST)
+        yield Line("always", "polls of queues by Lambda", polls, prices.SQS_REQUEST)
         for name, calls in has.scheduled.items():
             yield from self._function("always", name, calls)
         reads = MINUTES * (REQUEUE_READ_UNITS + (queues + 1) / 2)

@@ -9,7 +9,18 @@ A page of docs/reference is written by hand but for its parts between two marks:
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from scripts.docs import api, cli, configuration, events, openapi, roles, sdk, states, why
+from scripts.docs import (
+    api,
+    cli,
+    configuration,
+    events,
+    job_events,
+    openapi,
+    roles,
+    sdk,
+    states,
+    why,
+)
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -22,6 +33,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "agent options": configuration.agent_options,
         "agent file": configuration.agent_file,
     },
+    "events.md": {"fields": job_events.fields, "schema": job_events.schema},
     "roles.md": {"scopes": roles.scopes, "routes": roles.routes},
     "sdk.md": {"names": sdk.names},
     "states.md": {

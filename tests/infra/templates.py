@@ -25,6 +25,7 @@ STACK_OF = {
     "Instancewatch": "upkeep",
     "Projector": "projection",
     "Sequel": "projection",
+    "Notifier": "projection",
     "Agent": "fleet-main",
 }
 

@@ -10,7 +10,8 @@ from cdk_nag import AwsSolutionsChecks
 from pydantic import Json
 
 from joblane.aws.lambda_startup import Environment
-from joblane.config import Config, Domain, Issuer, Platform, Tenant
+from joblane.config import Config, Platform, Tenant
+from joblane.config.access import Domain, Issuer
 from joblane.contract.access import ALL_ROLES, LOGIN_CALLBACKS, ROLES, SCOPES, AnyRole, Role
 from joblane.contract.principal import (
     Access,

@@ -52,16 +52,16 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             GOOD + "thread = 3\n",
             (
-                "queues.default.thread: unknown key; allowed here: filter, filter_order, tenants, "
-                "threads"
+                "queues.default.thread: unknown key; allowed here: filter, filter_order, notify, "
+                "tenants, threads"
             ),
         ),
         (
             "colour = 1\n" + GOOD,
             (
                 "colour: unknown key; allowed here: access, alerts, concurrency, console, "
-                "default_queue, domain, fleets, functions, limits, name, network, platform, "
-                "queues, recovery, removal, retention, tenants"
+                "default_queue, domain, fleets, functions, limits, name, network, notify, "
+                "platform, queues, recovery, removal, retention, tenants"
             ),
         ),
         (

@@ -6,7 +6,8 @@ from pathlib import Path
 from infra.assets import build_assets
 from infra.config import load_config
 from infra.console_files import read_console
-from joblane.config import Config, Issuer, Tenant
+from joblane.config import Config, Tenant
+from joblane.config.access import Issuer
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 
 

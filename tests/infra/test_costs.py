@@ -41,7 +41,7 @@ def test_prose_has_the_same_figures(production: Deployment):
     assert found is not None, "README.md says both figures"
     assert [f"{total(idle):.0f}", f"{total(million, 'jobs'):.0f}"] == [*found.groups()]
     page = PAGE.read_text(encoding="utf-8")
-    (polls,) = (line for line in idle if line.what.startswith("polls of dead-letter"))
+    (polls,) = (line for line in idle if line.what.startswith("polls of queues"))
     assert f"all the time: ${polls.dollars / has.letter_readers * len(LANES):.2f} a" in page
     one = Month(production.config, has, Load(1, 1, 0)).lines()
     volumes, addresses, *rest = [line.dollars for line in one if line.group == "instances"][1:]
@@ -60,7 +60,8 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
     machines = [*laptop.config.platform.machines]
     machines += [name for tenant in laptop.config.tenants.values() for name in tenant.machines]
     assert (1, len(machines)) == (few.machines, many.machines)
-    assert [len(LANES) + 1, 2 * len(LANES) + 1] == [few.letter_readers, many.letter_readers]
+    # Those of the dead-letter queues of two queues, of `alternate`, and of notifications.
+    assert [len(LANES) + 1, 2 * len(LANES) + 2] == [few.letter_readers, many.letter_readers]
     assert len(production.resources("AWS::CloudWatch::Alarm")) == few.alarms > 0
     tables = ("jobs", "agents", "keys", "settings", "types")
     assert {f"joblane-{table}" for table in tables} == few.tables["requeue"]
@@ -84,7 +85,7 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
         ("machine clients", {"machines": 2}),
         ("alarms", {"alarms": 99}),
         ("custom metrics of requeue", {"metrics": 99}),
-        ("polls of dead-letter queues by Lambda", {"letter_readers": 99}),
+        ("polls of queues by Lambda", {"letter_readers": 99}),
     ],
 )
 def test_more_of_a_resource_costs_more(

@@ -6,7 +6,9 @@ from typing import Any
 from infra.projection import MAX_AGE_S, patterns
 from infra.sequel import patterns as patterns_of_ends
 from joblane.aws.job_ends import read_end
+from joblane.aws.job_notifications import read_change
 from joblane.job.lifecycle import ENDED, TABLE, State
+from joblane.notify.request import NOTIFY_STATES
 from joblane.queue.usage import OPEN_MINUTES
 from tests.infra.synthesis import Deployment
 
@@ -27,7 +29,7 @@ def alarm_of(deployment: Deployment, function: str) -> dict[str, Any]:
 
 def test_lambda_takes_no_more_filters() -> None:
     assert 5 >= len(patterns())
-    assert 5 >= len(patterns_of_ends())
+    assert 5 >= len(patterns_of_ends(notifies=True))
 
 
 def test_the_projector_is_called_for_every_change_of_a_job_and_for_nothing_else() -> None:
@@ -121,7 +123,10 @@ def test_sequel_is_called_for_ends_of_jobs_with_a_key_or_a_group_and_nothing_els
             for follows in (None, "k", "g"):
                 for sk in ("JOB", "DATA"):
                     each = record(before, after, follows=follows, sk=sk)
-                    passing = any(lets_pass(pattern, each) for pattern in patterns_of_ends())
+                    # Jobs that notify nobody are looked at no more than in other deployments.
+                    filters = [patterns_of_ends(notifies=notifies) for notifies in (False, True)]
+                    passing = any(lets_pass(pattern, each) for pattern in filters[0])
+                    assert passing == any(lets_pass(pattern, each) for pattern in filters[1])
                     assert passing == (read_end(each) is not None), (before, after, follows, sk)
                     if passing:
                         assert follows is not None
@@ -136,6 +141,21 @@ def test_sequel_is_called_for_ends_of_jobs_with_a_key_or_a_group_and_nothing_els
     assert {
         (before, after) for before in set(State) - ENDED for after in (*ENDED, None)
     } == of_groups
+
+
+def test_what_a_job_notifies_about_passes_the_filter() -> None:
+    """What sequel reads of any record is what its filter lets pass, but for later changes."""
+    for before in (None, *State):
+        for after in (None, *State):
+            for sk in ("JOB", "DATA"):
+                each = record(before, after, follows=None, sk=sk)
+                if after is not None:
+                    on = json.dumps({"eventbridge": True, "on": NOTIFY_STATES})
+                    each["dynamodb"]["NewImage"]["notify"] = {"S": on}
+                passing = any(lets_pass(p, each) for p in patterns_of_ends(notifies=True))
+                assert passing == (sk == "JOB" and after in NOTIFY_STATES), (before, after, sk)
+                assert passing or read_change(each) is None
+                assert not any(lets_pass(p, each) for p in patterns_of_ends(notifies=False))
 
 
 def test_ends_are_handled_at_once_and_for_hours(production: Deployment) -> None:

@@ -28,6 +28,13 @@ RESTRICTED = QUEUES[1:8]
 """Queues of the tenants but the last."""
 
 
+def notify(tenant: str) -> dict[str, Any]:
+    """A secret and a topic of a tenant."""
+    topic = f"arn:aws:sns:eu-west-1:111122223333:{tenant}"
+    secret = f"secretsmanager:{DEPLOYMENT}/{tenant}/notify"
+    return {"secret": secret, "topics": [topic], "eventbridge": True}
+
+
 def declared() -> dict[str, Any]:
     """A joblane.toml of that size, with the longest names and every limit for every tenant."""
     limits = {
@@ -46,7 +53,7 @@ def declared() -> dict[str, Any]:
         "name": DEPLOYMENT,
         "default_queue": QUEUES[0],
         "tenants": {
-            tenant: {"machines": own, "limits": limits}
+            tenant: {"machines": own, "limits": limits, "notify": notify(tenant)}
             for tenant, own in zip(TENANTS, machines, strict=True)
         },
         "queues": {

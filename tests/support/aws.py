@@ -23,6 +23,7 @@ from joblane.deployment.names import (
     alternate_name,
     bucket_name,
     descriptor_name,
+    notify_name,
     table_name,
     topic_name,
 )
@@ -46,6 +47,9 @@ KEY_INDEXES = {"by_type": ("type", "key")}
 KEYS_TABLE = table_name(NAME, "keys")
 
 AUDIT_TABLE = table_name(NAME, "audit")
+
+JOBS_TOPIC = "arn:aws:sns:us-east-1:123456789012:jobs-of-acme"
+"""A topic that jobs of the tenant acme may notify."""
 
 DESCRIPTOR = Descriptor(
     name=NAME,
@@ -87,6 +91,22 @@ FUNCTION_ENVIRONMENT = {
             "latest": {"key": ["latest", "/name"], "when_full": "replace-oldest"},
         }
     ),
+    "JOBLANE_NOTIFY": json.dumps(
+        {
+            "tenants": {
+                "acme": {
+                    "secret": f"secretsmanager:{NAME}/acme/notify",
+                    "topics": [JOBS_TOPIC],
+                    "eventbridge": True,
+                },
+                "other": {},
+            },
+            "allow_networks": ["127.0.0.0/8"],
+        }
+    ),
+    "JOBLANE_NOTIFIES": "true",
+    "JOBLANE_RETRY_S": "[10, 60]",
+    "JOBLANE_API_URL": "https://api.test",
     "JOBLANE_RETENTION": Retention().model_dump_json(),
     "JOBLANE_TOPIC": f"arn:aws:sns:us-east-1:123456789012:{topic_name(NAME)}",
     "JOBLANE_LOGIN": '{"openid_configuration": "https://issuer.test/.well-known/'
@@ -213,7 +233,7 @@ def queue_urls() -> list[str]:
     """All queues that the stacks make."""
     urls = [DESCRIPTOR.lane_url(queue, lane) for queue in QUEUES for lane in LANES]
     urls += [DESCRIPTOR.dead_letter_url(queue, lane) for queue in QUEUES for lane in LANES]
-    return [*urls, PREFIX + alternate_name(NAME)]
+    return [*urls, PREFIX + alternate_name(NAME), PREFIX + notify_name(NAME)]
 
 
 def _make(clients: Clients) -> None:

@@ -21,7 +21,7 @@ DEPENDENCIES = (
 )
 """What pydantic consists of; one of them is native code."""
 
-_NOT_IN_JOBS = shutil.ignore_patterns("__pycache__", "aws", "cli", "config.py", "http", "service")
+_NOT_IN_JOBS = shutil.ignore_patterns("__pycache__", "aws", "cli", "config", "http", "service")
 
 
 @cache

@@ -130,7 +130,7 @@ class Sqs:
             if self._faults.hit():
                 failed.append({"Id": entry["Id"]})
                 continue
-            body, delay_s = entry["MessageBody"], entry["DelaySeconds"]
+            body, delay_s = entry["MessageBody"], entry.get("DelaySeconds", 0)
             attributes = entry.get("MessageAttributes", {})
             self._queues.send(request["QueueUrl"], body, delay_s, attributes)
         return {"Failed": failed}

@@ -32,6 +32,7 @@ OTHERS = {
     "run_at": "2030-01-01T00:00:00Z",
     "deadline": "2031-01-01T00:00:00Z",
     "requires": ("app:billing",),
+    "notify": {"url": "https://example.com/hook", "on": ("failed", "dead")},
     "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     "tracestate": "congo=t61rcWkgMzE",
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
     from mypy_boto3_cloudwatch.client import CloudWatchClient
     from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_events.client import EventBridgeClient
     from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_secretsmanager.client import SecretsManagerClient
@@ -70,6 +71,8 @@ class Clients:
     ) -> "CloudWatchClient": ...
     @overload
     def make(self, service: Literal["dynamodb"], config: Config = QUICK) -> "DynamoDBClient": ...
+    @overload
+    def make(self, service: Literal["events"], config: Config = QUICK) -> "EventBridgeClient": ...
     @overload
     def make(self, service: Literal["sqs"], config: Config = QUICK) -> "SQSClient": ...
     @overload

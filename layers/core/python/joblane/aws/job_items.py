@@ -89,6 +89,8 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         **trace_values(head.caller_trace),
         **concurrency_value(head.spec),
         **target_value(head.spec),
+        # Of a group, only the group itself has it: infra/sequel.py looks for this attribute.
+        **({} if head.member_of is not None else notify_value(head.spec)),
         "spec": spec,
         # What counting needs of a submission that is in DATA.
         "queue": head.queue if spec is None else None,
@@ -103,12 +105,14 @@ def trace_values(caller: TraceContext | None) -> Row:
 
 
 def stored_spec(spec: Submission) -> str:
-    """A submission's JSON as it is stored, without `concurrency` and what belongs to a target.
+    """A submission's JSON as it is stored, without `concurrency`, `notify` and its target.
 
     Those are attributes of their own, because agents of earlier versions read the submission and
     refuse fields that they do not know.
     """
-    return spec.model_dump_json(exclude_defaults=True, exclude={"concurrency", *TARGETING})
+    return spec.model_dump_json(
+        exclude_defaults=True, exclude={"concurrency", "notify", *TARGETING}
+    )
 
 
 def is_inline(head: Head) -> bool:
@@ -116,7 +120,7 @@ def is_inline(head: Head) -> bool:
     if head.payload is not None:
         return False
     spec, beside = stored_spec(head.spec), trace_values(head.caller_trace)
-    beside |= concurrency_value(head.spec)
+    beside |= concurrency_value(head.spec) | notify_value(head.spec)
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
@@ -131,6 +135,13 @@ def target_value(spec: Submission) -> Row:
     """The attribute that holds what a submission says about its target; empty without."""
     found = spec.model_dump(mode="json", exclude_defaults=True, include=set(TARGETING))
     return {"target": json.dumps(found, separators=(",", ":"))} if found else {}
+
+
+def notify_value(spec: Submission) -> Row:
+    """The attribute that holds a submission's `notify`, as JSON; empty without one."""
+    if spec.notify is None:
+        return {}
+    return {"notify": spec.notify.model_dump_json(exclude_defaults=True)}
 
 
 def _follows(head: Head) -> Row | None:
@@ -167,7 +178,7 @@ def from_row(row: Row, data: Row) -> Head:
         state=State(row["state"]),
         epoch=row["epoch"],
         attempt=row["attempt"],
-        spec=_spec(data["spec"], row.get("concurrency"), row.get("target")),
+        spec=_spec(data["spec"], row),
         timeline=tuple(_steps(row["timeline"])),
         agent=row.get("held_by"),
         outcome=Outcome(row["outcome"]) if "outcome" in row else None,
@@ -261,12 +272,19 @@ def key_of(row: Row) -> KeyName | None:
     return None if follows is None else KeyName.decode(follows)
 
 
-def _spec(stored: str, concurrency: str | None, target: str | None) -> Submission:
-    """Inverse of `stored_spec`, `concurrency_value` and `target_value`."""
+def _spec(stored: str, row: Row) -> Submission:
+    """Inverse of `stored_spec`, `concurrency_value`, `target_value` and `notify_value`."""
     spec = Submission.model_validate_json(stored)
-    if concurrency is not None:
-        spec = spec.model_copy(update={"concurrency": parse_concurrency(concurrency)})
-    return spec if target is None else spec.model_copy(update=json.loads(target))
+    beside: Row = {}
+    if "concurrency" in row:
+        beside["concurrency"] = parse_concurrency(row["concurrency"])
+    if "notify" in row:
+        from joblane.notify.request import Notify  # noqa: PLC0415 - few jobs notify anybody
+
+        beside["notify"] = Notify.model_validate_json(row["notify"])
+    if "target" in row:
+        beside |= json.loads(row["target"])
+    return spec.model_copy(update=beside) if beside else spec
 
 
 def from_item(item: Item) -> Head:

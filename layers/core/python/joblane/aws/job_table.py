@@ -263,6 +263,13 @@ class JobTable(Store):
     def _refused(self, failure: ConditionFailed) -> Refused:
         return Refused(self._complete(failure.row) if failure.row else None)
 
+    def head_of_image(self, row: Row) -> Head | None:
+        """Read the job of a row from the stream; None if its submission was deleted since."""
+        try:
+            return self._complete(row)
+        except Refused:
+            return None
+
     def _complete(self, row: Row) -> Head:
         """Turn a row into a head, reading DATA if the submission is there.
 

@@ -98,7 +98,7 @@ class PayloadStore:
         if len(body) != stored.size or hashlib.sha256(body).hexdigest() != stored.sha256:
             raise PayloadLost(f"submit it again: not the object that was written, {where}")
         spec = Submission.model_validate_json(body)
-        beside = {name: getattr(head.spec, name) for name in ("concurrency", *TARGETING)}
+        beside = {name: getattr(head.spec, name) for name in ("concurrency", "notify", *TARGETING)}
         spec = spec.model_copy(update=beside)
         return replace(head, spec=spec, payload=None)
 

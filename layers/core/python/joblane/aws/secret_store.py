@@ -37,8 +37,9 @@ class SecretStore:
     """Reads secrets for the jobs of one deployment."""
 
     def __init__(
-        self, secrets_manager: "SecretsManagerClient", ssm: "SSMClient", deployment: str
+        self, secrets_manager: "SecretsManagerClient", ssm: "SSMClient | None", deployment: str
     ) -> None:
+        """Read by these clients; without one for `ssm`, no parameters."""
         self._secrets_manager = secrets_manager
         self._ssm = ssm
         self._deployment = deployment
@@ -58,6 +59,10 @@ class SecretStore:
                 raise SecretProblem(f"secret_env.{variable}: {error}: {reference}") from None
         return values
 
+    def value(self, reference: str, tenant: str) -> str:
+        """Read one secret. Raises as `read`, and ValueError for what is no reference."""
+        return self._value(parse(reference), tenant, {})
+
     def _value(self, name: SecretName, tenant: str, read: dict[SecretName, str]) -> str:
         if not name.belongs_to(self._deployment, tenant):
             # The API refuses such a submission; this also checks rows written by other means.
@@ -75,6 +80,8 @@ class SecretStore:
     def _fetch(self, name: SecretName) -> str:
         try:
             if name.store == "ssm":
+                if self._ssm is None:
+                    raise SecretProblem("it must be a secret of Secrets Manager")
                 answer = self._ssm.get_parameter(Name=name.name, WithDecryption=True)
                 return answer["Parameter"]["Value"]
             secret = self._secrets_manager.get_secret_value(SecretId=name.name)

@@ -116,6 +116,9 @@ class SubmissionFields(TypedDict, total=False):
     """Most jobs of a group that are begun at once."""
     max_failures: int | None
     """If more jobs of a group fail, no further ones are begun."""
+    notify: Mapping[str, Any] | None
+    """Whom to notify when the job ends or blocks: `url`, `sns` (the ARN of a topic) or
+    `eventbridge` (true), and `on`, the states to notify about."""
     traceparent: str | None
     """W3C trace context that the job belongs to, in place of the caller's own."""
     tracestate: str | None

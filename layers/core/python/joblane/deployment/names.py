@@ -92,6 +92,16 @@ def alternate_name(deployment: str) -> str:
     return f"{deployment}-alternate"
 
 
+def notify_name(deployment: str) -> str:
+    """Name of the SQS queue of notifications that wait to be delivered."""
+    return f"{deployment}-notify"
+
+
+def notify_dead_name(deployment: str) -> str:
+    """Name of the SQS queue of notifications that could not be delivered."""
+    return f"{deployment}-notify-dead"
+
+
 def topic_name(deployment: str) -> str:
     """Name of the SNS topic that notifies operators of dead letters."""
     return f"{deployment}-dead-letters"
@@ -152,6 +162,11 @@ def network_parameter(deployment: str, name: str) -> str:
     One segment below the deployment's name: what has two is a tenant's.
     """
     return f"/{deployment}/network-{name}"
+
+
+def api_parameter_name(deployment: str) -> str:
+    """Name of the SSM parameter with the URL of the API, which notifications link to."""
+    return f"/{deployment}/api-url"
 
 
 def descriptor_name(deployment: str) -> str:

@@ -4,6 +4,7 @@ SERVICES = (
     "autoscaling",
     "cloudwatch",
     "dynamodb",
+    "events",
     "lambda",
     "s3",
     "secretsmanager",

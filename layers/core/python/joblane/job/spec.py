@@ -34,6 +34,7 @@ from joblane.job.fields import (
     text_bytes,
 )
 from joblane.key.policy import AnyConcurrency
+from joblane.notify.field import NotifyField
 from joblane.target.match import ANY, Target, TargetText, parse_target
 
 MAX_BODY_BYTES = 3_000_000
@@ -210,6 +211,9 @@ class JobFields(Input):
     """Of a group: most of its jobs that are begun at once; without it, all are begun at once."""
     max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Of a group with `max_concurrency`: if more of its jobs fail, no further ones are begun."""
+    notify: NotifyField | None = None
+    """Whom to notify when the job ends or blocks; without it, whom joblane.toml names for its
+    queue. Of a group, the group itself is what they are notified about."""
     traceparent: str | None = None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""

@@ -19,6 +19,7 @@ from joblane.queue.maxima import Maxima, excess, problem_of
 from joblane.service.queue_router import QueueRouter
 
 if TYPE_CHECKING:
+    from joblane.notify.rules import NotifyRules
     from joblane.service.typed import Typed, TypedAdmission
 
 
@@ -35,6 +36,8 @@ class Admission:
     """The queues that each fleet serves."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
+    notify: "Callable[[], NotifyRules] | None" = None
+    """Returns what checks notifications; None if no tenant may ask for any."""
 
     def head(  # noqa: PLR0913 - what a submission consists of
         self,
@@ -57,7 +60,7 @@ class Admission:
         self._check_conditions(by.tenant, spec)
         queue = self.router.route(by, spec, now_ms)
         self._check_resources(queue, spec)
-        spec = spec.model_copy(update={"queue": queue})
+        spec = self._notified(by.tenant, spec.model_copy(update={"queue": queue}))
         if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
             retry = spec.retry.model_copy(update={"max_attempts": 1})
             spec = spec.model_copy(update={"retry": retry})
@@ -81,6 +84,18 @@ class Admission:
         """Say which queue would take a job, and why. Raises Problem 400 for its type or params."""
         typed = self._typed(by.tenant, spec, now_ms, again=False)
         return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
+
+    def _notified(self, tenant: str, spec: Submission) -> Submission:
+        """The submission with the notification that its queue asks for, unless it has its own."""
+        if self.notify is None and spec.notify is None:
+            return spec
+        rules = _no_rules() if self.notify is None else self.notify()
+        if spec.notify is None:
+            own = rules.queues.get(spec.queue or "")
+            return spec if own is None else spec.model_copy(update={"notify": own})
+        if (refusal := rules.refusal(tenant, spec.notify)) is not None:
+            raise wrong(*refusal)
+        return spec
 
     def _check_resources(self, queue: str, spec: Submission) -> None:
         if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
@@ -118,6 +133,12 @@ class Admission:
         if foreign:
             detail = f"{foreign[0].field} {problem}"
             raise Problem(HTTPStatus.BAD_REQUEST, detail, foreign)
+
+
+def _no_rules() -> "NotifyRules":
+    from joblane.notify.rules import NotifyRules  # noqa: PLC0415 - few jobs notify anybody
+
+    return NotifyRules()
 
 
 def _sets_retry(spec: Submission, typed: "Typed | None") -> bool:

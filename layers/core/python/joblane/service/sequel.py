@@ -1,8 +1,10 @@
-"""What follows the end of a job with a key, or of a member of a group.
+"""What follows the end of a job with a key, of a member of a group, or of one that notifies.
 
 A batch of the stream becomes one release of each key in it (`joblane.service.key_release`): its
 slot goes to the job that waits first. And it becomes one settlement of each group
-(`joblane.service.group_settlement`). A batch that is delivered again changes nothing.
+(`joblane.service.group_settlement`). Jobs that notify somebody become messages for the function
+`notifier` (`joblane.service.notifications`). A batch that is delivered again changes nothing, and
+notifies with the same ids.
 """
 
 from collections import defaultdict
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -23,6 +25,9 @@ from joblane.service.group_settlement import Settlement
 from joblane.service.key_release import KeyRelease
 from joblane.service.log import Log
 from joblane.target.group import MemberOf
+
+if TYPE_CHECKING:  # few jobs notify anybody
+    from joblane.service.notifications import Notifications
 
 AT_ONCE = 8
 """Keys and groups that are handled at the same time; each waits for AWS most of the time."""
@@ -50,6 +55,8 @@ class Sequel:
     keys: KeyRelease
     groups: Settlement
     _: KW_ONLY
+    notifications: "Callable[[], Notifications] | None" = None
+    """Returns what sends notifications; None if no tenant may ask for any."""
     put_aside: Callable[[Mapping[str, Any]], None]
     """Sends the description of what cannot be handled to an operator."""
     log: Log
@@ -64,10 +71,14 @@ class Sequel:
         of the batch, when a table or a lane cannot be reached; Lambda then delivers the batch
         again.
         """
+        records = list(records)
         ends = self._ends(records)
         tasks: list[Callable[[], int | Exception]] = []
         tasks += [partial(self._key, *entry) for entry in ends.by_key.items()]
         tasks += [partial(self._group, *entry) for entry in ends.by_group.items()]
+        changed = [record for record in records if "notify" in _new_image(record)]
+        if changed and self.notifications is not None:
+            tasks.append(partial(self._notify, self.notifications(), changed))
         with self.pool(AT_ONCE) as pool:
             results = list(pool.map(lambda task: task(), tasks))
         for result in results:
@@ -83,12 +94,7 @@ class Sequel:
             except Exception as error:
                 # One record must never block the stream.
                 self.log.exception("stream record put aside")
-                stream = record.get("dynamodb") or {}
-                self._put_aside(
-                    f"a stream record cannot be read: {type(error).__name__}",
-                    keys=stream.get("Keys"),
-                    sequence=stream.get("SequenceNumber"),
-                )
+                self._unreadable(record, error)
                 continue
             if isinstance(ended, MemberOf):
                 found.by_group[ended.group_id].add(ended.index)
@@ -125,9 +131,49 @@ class Sequel:
             self._put_aside(f"a group cannot be handled: {type(error).__name__}", **names)
         return 0
 
+    def _notify(
+        self, notifications: "Notifications", records: list[Mapping[str, Any]]
+    ) -> int | Exception:
+        """Send the notifications of jobs that have changed. Returns why to come again, else 0."""
+        from joblane.aws.notify_queue import NotSent  # noqa: PLC0415 - few jobs notify anybody
+
+        messages: list[tuple[str, str]] = []
+        try:
+            for record in records:
+                try:
+                    message = notifications.message(record)
+                except (BotoCoreError, ClientError):
+                    raise
+                except Exception as error:
+                    # One record must never block the stream.
+                    self.log.exception("stream record put aside")
+                    self._unreadable(record, error)
+                else:
+                    messages += [message] if message is not None else []
+            notifications.send(messages)
+        except (BotoCoreError, ClientError, NotSent) as error:
+            self.log.exception("notifications not sent, which will be handled again")
+            return error
+        return 0
+
+    def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
+        """Put a record aside."""
+        stream = record.get("dynamodb") or {}
+        self._put_aside(
+            f"a stream record cannot be read: {type(error).__name__}",
+            keys=stream.get("Keys"),
+            sequence=stream.get("SequenceNumber"),
+        )
+
     def _put_aside(self, problem: str, **details: object) -> None:
         """Describe to an operator what cannot be handled, without the content of jobs."""
         try:
             self.put_aside({"source": "sequel", "problem": problem, **details})
         except (BotoCoreError, ClientError):
             self.log.exception("could not be put aside; it is in this log only")
+
+
+def _new_image(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The item of a record as it is now; empty if it was deleted, or the record is not readable."""
+    image: Mapping[str, Any] = (record.get("dynamodb") or {}).get("NewImage") or {}
+    return image

@@ -12,6 +12,7 @@ import typer
 from joblane.client.cli import terminal, times
 from joblane.client.cli.environment import variables
 from joblane.client.cli.file_options import FileOptions
+from joblane.client.cli.notify_option import notify_field
 from joblane.client.cli.options import IdempotencyKey, with_fields
 from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
 
@@ -201,6 +202,20 @@ class JobOptions(FileOptions):
             help="With --max-concurrency: if more jobs fail, no further ones are begun.",
         ),
     ] = None
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|ARN|eventbridge",
+            help="Notify a webhook, an SNS topic or EventBridge when the job ends or blocks.",
+        ),
+    ] = None
+    notify_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATE",
+            help="With --notify: only in this state, such as failed; can be repeated.",
+        ),
+    ] = None
     items: Annotated[
         int | None,
         typer.Option(
@@ -301,6 +316,7 @@ class JobOptions(FileOptions):
             "labels": _pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
             "target": self._target(),
+            "notify": notify_field(self.notify, own.pop("notify_on")),
             "timeout_s": times.one_duration(self.timeout_s, own.pop("timeout")),
             "run_at": times.utc_time("--run-at", self.run_at, "ahead"),
             "deadline": times.utc_time("--deadline", self.deadline, "ahead", in_future=True),

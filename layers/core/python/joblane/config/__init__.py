@@ -13,12 +13,16 @@ from pydantic import (
 )
 
 from joblane.condition.policies import AnyPolicy
+from joblane.config.access import MAX_MACHINES, Domain, Issuer
 from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.deployment.links import MOST_LINKS, LinkName, LinkTemplate
 from joblane.deployment.names import KINDS, PLATFORM, Name
 from joblane.job.retention import Retention
+from joblane.job.secret_names import parse as parse_secret
 from joblane.key.policy import KeyTemplate
+from joblane.notify.request import Notify
+from joblane.notify.rules import NotifyRules, NotifySettings, TenantNotify
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
@@ -42,14 +46,11 @@ class Functions(Strict):
     AWS runs it on Amazon Linux 2, whose C library is too old (decision 1312)."""
     reserved_concurrency: bool = True
     """Reserve concurrency for what must run: 116 for requeue, dead letters, recovery and its tests,
-    and jobs with a key. `false` in an account whose quota is below 216, as in new ones: their
-    deployment would fail."""
+    and jobs with a key, and 5 for notifications if a tenant has them. `false` in an account whose
+    quota is below 216 (221), as in new ones: their deployment would fail."""
 
 
 DEFAULT_MACHINE = "default"
-
-MAX_MACHINES = 49
-"""API Gateway allows 50 audiences an authorizer; one is the client that people log in with."""
 
 
 class Tenant(Strict):
@@ -59,6 +60,8 @@ class Tenant(Strict):
     """Machines and their roles; each gets a client in the user pool. `{}` for none."""
     limits: LimitOverrides = LimitOverrides()
     """Limits of this tenant that differ from those of `[limits]`."""
+    notify: TenantNotify | None = None
+    """Notifications that its jobs may ask for; without it, none."""
 
 
 class Platform(Strict):
@@ -68,42 +71,11 @@ class Platform(Strict):
     """Machines with this role; each gets a client in the user pool."""
 
 
-Origin = Annotated[str, Field(pattern=r"^https://[a-z0-9.-]+(:[0-9]+)?$")]
-"""Scheme, host and, if it is not the usual one, port."""
-
-
-class Issuer(Strict):
-    """An OpenID Connect issuer whose tokens are accepted instead of those of a user pool."""
-
-    issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+$")]
-    """The value of `iss` in tokens; the discovery document is read below this URL."""
-    audience: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_MACHINES + 1)]
-    """Accepted values of `aud` in tokens."""
-    tenant_claim: Annotated[str, Field(min_length=1)]
-    """Claim that holds the name of a tenant of `[tenants]`."""
-    role_claim: Annotated[str, Field(min_length=1)] | None = None
-    """Claim that holds a role or a list of roles. Without it the scopes in the token (`jobs.read`,
-    ...) decide what a caller may do, and nobody has the role platform."""
-    client_id: str | None = None
-    """Public client that people log in with; without it people cannot log in."""
-    token_origins: tuple[Origin, ...] = ()
-    """Origins of the issuer's discovery document and token endpoint where they are others than the
-    issuer's: browsers let the console send requests to these only. For Google:
-    `["https://oauth2.googleapis.com"]`."""
-
-
-class Domain(Strict):
-    """A custom domain of the API with mutual TLS."""
-
-    name: Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]+$")]
-    """The domain name."""
-    certificate_arn: Annotated[str, Field(pattern=r"^arn:[^:]+:acm:")]
-    """The server's certificate in ACM, in the same region."""
-    truststore: Annotated[str, Field(pattern=r"^s3://[^/]+/.+$")]
-    """`s3://bucket/key` of the PEM file with the certificate authorities that are accepted."""
-    truststore_version: str | None = None
-    """Version of that object; without it the newest one at the time of a deployment that
-    changes another key of this table."""
+def _on(value: object) -> object:
+    """A key of joblane.toml is a list; the model takes no list for a tuple."""
+    if isinstance(value, dict) and isinstance(value.get("on"), list):
+        return {**value, "on": tuple(value["on"])}
+    return value
 
 
 class Queue(Strict):
@@ -119,6 +91,8 @@ class Queue(Strict):
     filter_order: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """Filters are evaluated from the highest order to the lowest, and the first that is true takes
     the job. Required with a filter, and different for each queue."""
+    notify: Annotated[Notify, BeforeValidator(_on)] | None = None
+    """Whom jobs of this queue notify, unless they say so themselves."""
 
 
 Ipv4Range = Annotated[str, AfterValidator(lambda text: str(IPv4Network(text)))]
@@ -256,6 +230,7 @@ class Config(Strict):
     """Policies that jobs name in `concurrency`: how many with the same key run at once."""
     recovery: Recovery = Recovery()
     alerts: Alerts = Alerts()
+    notify: NotifySettings = NotifySettings()
     console: Console = Console()
     access: Issuer | None = None
     """Issuer of tokens; without it the stacks create a Cognito user pool."""
@@ -280,6 +255,20 @@ class Config(Strict):
         """The limits of all tenants."""
         own = {name: tenant.limits for name, tenant in self.tenants.items()}
         return Limits(default=self.limits, tenants=own)
+
+    @property
+    def notify_rules(self) -> NotifyRules | None:
+        """What notifications are checked against; None if no tenant may ask for any."""
+        own = {name: each.notify for name, each in self.tenants.items()}
+        tenants = {name: notify for name, notify in own.items() if notify is not None}
+        if not tenants:
+            return None
+        of_queues = {name: queue.notify for name, queue in self.queues.items()}
+        return NotifyRules(
+            tenants=tenants,
+            queues={name: notify for name, notify in of_queues.items() if notify is not None},
+            allow_networks=self.notify.allow_networks,
+        )
 
     @property
     def links(self) -> list[dict[str, str]]:
@@ -343,6 +332,23 @@ class Config(Strict):
             machines += len(tenant.machines)
         if self.access is None and machines > MAX_MACHINES:
             raise ValueError(f"there are {machines} machines; {MAX_MACHINES} are allowed")
+        return self
+
+    @model_validator(mode="after")
+    def _notifications_are_allowed(self) -> Self:
+        rules = self.notify_rules or NotifyRules()
+        for name, tenant in self.tenants.items():
+            reference = tenant.notify and tenant.notify.secret
+            if reference and not parse_secret(reference).belongs_to(self.name, name):
+                raise ValueError(
+                    f"tenants.{name}.notify.secret: must be secretsmanager:{self.name}/{name}/NAME"
+                )
+        for name, queue in self.queues.items():
+            if queue.notify is None:
+                continue
+            for tenant_name in queue.tenants or self.tenants:
+                if (refusal := rules.refusal(tenant_name, queue.notify)) is not None:
+                    raise ValueError(f"queues.{name}.{refusal[0]}: {refusal[1]}")
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,101 @@
+"""Lambda function that delivers notifications about jobs.
+
+It reads no table: all that a notification says is in its message. Its role may read the secrets
+that sign webhooks, publish to the topics of joblane.toml, and put events on the default bus.
+"""
+
+from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+
+# isort: split
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.logging import Logger
+from pydantic import Json
+
+from joblane.aws.clients import QUICK, Clients
+from joblane.aws.notify_queue import NotifyQueue
+from joblane.deployment.names import notify_name
+from joblane.notify.rules import NotifyRules
+from joblane.service.notifier import Channel, NotDelivered, Notifier
+
+if TYPE_CHECKING:
+    from joblane.service.outbound import Guard
+
+
+class Settings(Environment):
+    """The function's environment."""
+
+    notify: Json[NotifyRules]
+    retry_s: Json[tuple[int, ...]]
+
+
+def build(
+    settings: Settings,
+    clients: Clients,
+    clock: Callable[[], float],
+    guard: "Guard | None" = None,
+) -> Notifier:
+    """Compose the function from its settings, its clients and a clock in Unix seconds.
+
+    `guard` decides which addresses webhooks may reach, in place of the one of the settings.
+    """
+    rules = settings.notify
+
+    @cache
+    def webhooks() -> Channel:
+        from joblane.aws.secret_store import SecretProblem, SecretStore  # noqa: PLC0415
+        from joblane.service.outbound import Guard  # noqa: PLC0415
+        from joblane.service.webhook import Webhooks  # noqa: PLC0415
+
+        # Parameter Store holds no secret of a webhook.
+        store = SecretStore(clients.make("secretsmanager"), None, settings.deployment)
+
+        def read(reference: str, tenant: str) -> str:
+            try:
+                return store.value(reference, tenant)
+            except SecretProblem as problem:
+                raise NotDelivered(f"the secret {reference}: {problem}") from None
+
+        allowed = guard or Guard(networks=rules.allow_networks, every_host=True)
+        return Webhooks(rules, read, allowed, clock)
+
+    @cache
+    def topics() -> Channel:
+        from botocore.config import Config  # noqa: PLC0415
+
+        from joblane.aws.topics import Topics  # noqa: PLC0415
+        from joblane.service.notify_channels import ToTopic  # noqa: PLC0415
+
+        def of(region: str) -> Any:  # noqa: ANN401 - a client of SNS
+            return clients.make("sns", QUICK.merge(Config(region_name=region)))
+
+        return ToTopic(rules, Topics(of))
+
+    @cache
+    def bus() -> Channel:
+        from joblane.aws.event_bus import EventBus  # noqa: PLC0415
+        from joblane.service.notify_channels import ToBus  # noqa: PLC0415
+
+        return ToBus(rules, EventBus(clients.make("events")))
+
+    url = settings.queue_url_prefix + notify_name(settings.deployment)
+    return Notifier(
+        NotifyQueue(clients.make("sqs"), url),
+        {"url": webhooks, "sns": topics, "eventbridge": bus},
+        settings.retry_s,
+        Logger(),
+    )
+
+
+@once
+def _application() -> Notifier:
+    return build(Settings.read(__file__), Clients(), time.time)
+
+
+def main(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
+    """Answer a batch of SQS messages; those that failed are reported, and delivered again."""
+    failed = _application().handle(event["Records"])
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}

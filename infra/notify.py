@@ -1,0 +1,121 @@
+"""Notifications about jobs: their queue, its dead letters, the function `notifier`, an alarm.
+
+They are part of the projection stack if a tenant may ask for notifications, so what a deployment
+does not use costs nothing, and goes when joblane.toml does not name it any more.
+"""
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+
+from infra.function import Function, FunctionStack
+from infra.lanes import new_queue
+from infra.policies import Grant
+from joblane.config import Config
+from joblane.deployment.names import notify_dead_name, notify_name
+from joblane.job.secret_names import parse
+from joblane.notify.rules import NotifyRules
+
+RESERVED = 5
+"""Calls at once, each of ten deliveries. Without a reservation Lambda would throttle while other
+functions use up the account's concurrency, and each throttled delivery counts as an attempt."""
+
+
+def notify_rules(config: Config) -> str:
+    """JSON of what notifications are checked against; `{}` if no tenant may ask for any."""
+    rules = config.notify_rules
+    return "{}" if rules is None else rules.model_dump_json(exclude_defaults=True)
+
+
+def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
+    """Add all of it to a stack."""
+    config, resources = stack.config, stack.resources
+    dead = new_queue(stack, "NotifyDead", notify_dead_name(config.name))
+    attempts = len(config.notify.retry_s) + 1
+    queue = new_queue(
+        stack,
+        "Notify",
+        notify_name(config.name),
+        sqs.DeadLetterQueue(max_receive_count=attempts, queue=dead),
+    )
+    notifier = Function(
+        stack,
+        "notifier",
+        environment={},
+        declared={
+            "JOBLANE_NOTIFY": notify_rules(config),
+            "JOBLANE_RETRY_S": f"[{','.join(map(str, config.notify.retry_s))}]",
+        },
+        reserved=RESERVED,
+        grants=[
+            Grant(
+                (
+                    "sqs:ChangeMessageVisibility",
+                    "sqs:DeleteMessage",
+                    "sqs:GetQueueAttributes",
+                    "sqs:ReceiveMessage",
+                ),
+                (resources.notify(),),
+            ),
+            *_grants(stack, rules),
+        ],
+    )
+    mapping = lambda_.EventSourceMapping(
+        stack,
+        "Notifications",
+        target=notifier.function,
+        event_source_arn=queue.queue_arn,
+        batch_size=10,
+        max_concurrency=RESERVED,
+        report_batch_item_failures=True,
+    )
+    # Lambda tests the role before it connects the queue.
+    mapping.node.add_dependency(notifier)
+    alarm = cloudwatch.Alarm(
+        stack,
+        "NotDelivered",
+        alarm_description="Notifications could not be delivered: they are in the queue "
+        f"{notify_dead_name(config.name)} (docs/how-to/be-told-when-a-job-ends.md)",
+        metric=dead.metric_approximate_number_of_messages_visible(
+            statistic="Maximum", period=Duration.minutes(5)
+        ),
+        threshold=1,
+        evaluation_periods=1,
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )
+    topic = sns.Topic.from_topic_arn(stack, "NotDeliveredTopic", resources.topic())
+    alarm.add_alarm_action(actions.SnsAction(topic))
+
+
+def _grants(stack: FunctionStack, rules: NotifyRules) -> list[Grant]:
+    """Permissions for what the tenants may ask for, and nothing else."""
+    found: list[Grant] = []
+    references = [each.secret for each in rules.tenants.values() if each.secret is not None]
+    if references:
+        # AWS adds a dash and six letters to the name of a secret.
+        names = sorted({parse(reference).name for reference in references})
+        secrets = [stack.resources.secret(f"{name}-??????") for name in names]
+        found.append(Grant(("secretsmanager:GetSecretValue",), secrets))
+        found.append(
+            Grant(
+                ("kms:Decrypt",),
+                (stack.resources.keys(),),
+                "A secret may have any key of the account; the conditions name these secrets.",
+                {
+                    "StringEquals": {
+                        "kms:ViaService": f"secretsmanager.{stack.region}.{stack.url_suffix}"
+                    },
+                    "StringLike": {"kms:EncryptionContext:SecretARN": secrets},
+                },
+            )
+        )
+    topics = sorted({topic for each in rules.tenants.values() for topic in each.topics})
+    if topics:
+        found.append(Grant(("sns:Publish",), topics))
+    if any(each.eventbridge for each in rules.tenants.values()):
+        found.append(Grant(("events:PutEvents",), (stack.resources.default_bus(),)))
+    return found

@@ -1,0 +1,26 @@
+"""The options --notify and --notify-on of `run` and `submit`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+
+def notify_field(to: str | None, on: Sequence[str] | None) -> dict[str, Any] | None:
+    """The field `notify` of the submission. Raises `typer.BadParameter`."""
+    if to is None:
+        if on:
+            raise typer.BadParameter("--notify-on needs --notify")
+        return None
+    if to == "eventbridge":
+        field: dict[str, Any] = {"eventbridge": True}
+    elif to.startswith("arn:"):
+        field = {"sns": to}
+    elif to.startswith(("https://", "http://")):
+        field = {"url": to}
+    else:
+        raise typer.BadParameter(
+            "--notify must be a URL with https://, the ARN of an SNS topic, or eventbridge"
+        )
+    states = [state for text in on or () for state in text.split(",") if state]
+    return field | ({"on": states} if states else {})

@@ -1,0 +1,1 @@
+"""Notifications about jobs: what is asked for, what is allowed, and how webhooks are signed."""

@@ -1,0 +1,92 @@
+"""The field `notify` of a submission or of a queue: whom to notify, and of which states."""
+
+import re
+from typing import Annotated, Final, Literal, Self, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+
+NotifyState = Literal[
+    "completed",
+    "failed",
+    "dead",
+    "cancelled",
+    "expired",
+    "skipped",
+    "stale",
+    "partial_failure",
+    "blocked",
+    "dismissed",
+]
+"""A state that a notification can be about: every state in which a job has ended, and `blocked`."""
+
+NOTIFY_STATES: Final[tuple[NotifyState, ...]] = get_args(NotifyState)
+
+ON: Final[tuple[NotifyState, ...]] = tuple(s for s in NOTIFY_STATES if s != "dismissed")
+"""What a notification is about unless it says so: not `dismissed`, which follows `dead` and is done
+by an operator."""
+
+_TOPIC: Final = r"arn:aws:sns:[a-z0-9-]{1,30}:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
+
+
+def _topic(arn: str) -> str:
+    if re.fullmatch(_TOPIC, arn, re.ASCII) is None:  # the name of a FIFO topic ends in `.fifo`
+        raise ValueError(
+            "must be the ARN of a standard SNS topic, not a FIFO topic, such as "
+            "arn:aws:sns:eu-west-1:123456789012:jobs"
+        )
+    return arn
+
+
+def _url(text: str) -> str:
+    from joblane.notify.addresses import parse_url  # noqa: PLC0415 - few jobs have a URL
+
+    parse_url(text)
+    return text
+
+
+def _unique(states: tuple[NotifyState, ...]) -> tuple[NotifyState, ...]:
+    if len(set(states)) < len(states):
+        raise ValueError("must name each state once")
+    return states
+
+
+def _true(value: bool) -> bool:  # noqa: FBT001 - the value of a field
+    if not value:
+        raise ValueError("must be true, or be left out")
+    return value
+
+
+Topic = Annotated[str, AfterValidator(_topic)]
+"""ARN of a standard SNS topic."""
+
+
+class Notify(BaseModel):
+    """Whom to notify about a job: exactly one of `url`, `sns` and `eventbridge`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    url: Annotated[str, AfterValidator(_url)] | None = None
+    """URL that gets a signed POST (docs/reference/events.md), with `https://`, at most 1,000
+    characters."""
+    sns: Topic | None = None
+    """ARN of an SNS topic that joblane.toml allows this tenant."""
+    eventbridge: Annotated[bool, AfterValidator(_true)] | None = None
+    """An event on the account's default EventBridge bus."""
+    on: Annotated[
+        tuple[NotifyState, ...],
+        Field(min_length=1, max_length=len(NOTIFY_STATES)),
+        AfterValidator(_unique),
+    ] = ON
+    """States to notify about; by default every end except `dismissed`, and `blocked`."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if sum(value is not None for value in (self.url, self.sns, self.eventbridge)) != 1:
+            raise ValueError("must have exactly one of url, sns and eventbridge")
+        return self
