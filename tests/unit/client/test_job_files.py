@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from joblane.client.cli import file_options
+from joblane.client.cli.each import Line
 from joblane.client.files import storage
 from tests.support.client.command import Joblane, Spawn, wait_until
-from tests.support.client.fake_api import FakeApi, FakeJob
+from tests.support.client.fake_api import FakeApi, FakeJob, ok
 from tests.support.client.fake_files import FakeFiles, digest
 
 
@@ -367,3 +368,33 @@ def test_a_terminal_sees_progress(api: FakeApi, files: FakeFiles, here: Path, sp
 def test_help_says_where_paths_go(joblane: Joblane) -> None:
     text = " ".join(joblane("run", "--help").stdout.decode().split())
     assert "an absolute one or one with .. becomes its last component" in text
+
+
+def test_the_jobs_of_each_line_have_the_files(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    """One upload for all; what a line has itself counts."""
+    (here / "data.csv").write_text("1")
+    (here / "own").write_text('{"command": ["b"], "outputs": ["own"], "stdin": "text"}\n["c"]\n')
+    batch = "/v1/jobs/batch"
+    jobs = [{"status": 202, "job": {"id": f"01J{n}", "state": "pending"}} for n in range(2)]
+    api.answers[batch] = ok({"entries": jobs})
+    ran = joblane("submit", "--each", "own", "-i", "data.csv", "-o", "out")
+    assert 0 == ran.code, ran.said
+    (sent,) = [each.body["jobs"] for each in api.requests if each.path == batch]
+    inputs = [{"path": "data.csv", "sha256": digest(b"1"), "mode": "0644"}]
+    assert [
+        {"command": ["b"], "inputs": inputs, "outputs": ["own"], "stdin": "text"},
+        {"command": ["c"], "inputs": inputs, "outputs": ["out"]},
+    ] == sent
+    assert [digest(b"1")] == files.puts
+    ran = joblane("submit", "--each", "-", "--stdin")
+    assert (2, True) == (ran.code, "both need standard input" in ran.said)
+
+
+def test_lines_have_one_standard_input() -> None:
+    line = Line(1, {"command": ["a"], "stdin": "own"}, 30)
+    assert {"command": ["a"], "stdin": "own"} == line.with_files({"stdin_file": "0"}).submission
+    line = Line(1, {"command": ["a"]}, 20)
+    assert {"command": ["a"], "stdin": "x"} == line.with_files({"stdin": "x"}).submission
+    assert len('{"stdin": "x", "command": ["a"]}') == line.with_files({"stdin": "x"}).size

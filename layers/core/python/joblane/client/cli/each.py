@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ SHOWN = 20
 MERGED = ("env", "secret_env", "labels", "resources", "retry")
 """Fields of which a line adds to what the options have; of all others it replaces it."""
 
+STANDARD_INPUT = ("stdin", "stdin_file")
+"""Fields of which a job has one."""
+
 _OPERATOR = re.compile(r"[|&;<>()]+")
 
 _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
@@ -42,6 +45,18 @@ class Line:
     submission: Mapping[str, Any]
     size: int
     """Bytes as JSON."""
+
+    def with_files(self, fields: Mapping[str, Any]) -> "Line":
+        """Add files that all lines have; what the line has itself counts."""
+        has_input = any(self.submission.get(name) is not None for name in STANDARD_INPUT)
+        added = {
+            name: value
+            for name, value in fields.items()
+            if not (has_input and name in STANDARD_INPUT)
+        }
+        submission = {**added, **self.submission}
+        size = len(json.dumps(submission, ensure_ascii=False).encode())
+        return replace(self, submission=submission, size=size)
 
 
 class WrongLineError(ValueError):

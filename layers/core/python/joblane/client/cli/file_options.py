@@ -70,7 +70,8 @@ class FileOptions:
         if source is not None:
             fields |= client.files.standard_input(source, progress=bar)
         if named:
-            fields["inputs"] = upload(client, named, bar).files
+            uploaded = upload(client, named, bar)
+            fields["inputs"] = [file.field() for file in uploaded.files]
         return fields
 
 

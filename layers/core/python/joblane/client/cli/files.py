@@ -10,6 +10,7 @@ import typer
 from joblane.client.answers import is_group
 from joblane.client.cli import formats, terminal
 from joblane.client.cli.options import JobId, Json, connect
+from joblane.client.cli.short_ids import full_id
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
@@ -52,7 +53,8 @@ def outputs(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
 
     A glob that matched nothing, and what was matched and not collected, is said on stderr.
     """
-    found = connect(ctx).outputs(job_id)
+    client = connect(ctx)
+    found = client.outputs(full_id(client, job_id))
     if json:
         terminal.document(_document(found))
         return
@@ -78,7 +80,8 @@ def download(
     Files there are replaced, each when its content has arrived and its SHA-256 is right. Nothing
     is written outside of the directory, and links in it are not followed.
     """
-    found = _download(connect(ctx), job_id, to, paths or ())
+    client = connect(ctx)
+    found = _download(client, full_id(client, job_id), to, paths or ())
     if json:
         terminal.document(_document(found))
     else:

@@ -60,8 +60,8 @@ def run(  # noqa: PLR0913 - the command's options
     line; the exit code is 0 if all completed. --json then has {"member": member} and "agent" too.
 
     With --each FILE, all jobs of the file are submitted, as `joblane submit --each` does it, and
-    waited for. Those that do not complete are named on stderr; output is not shown. The exit code
-    is 0 if all completed.
+    waited for. Those that do not complete are named on stderr; output is not shown, and files are
+    not downloaded. The exit code is 0 if all completed.
     """
     if each is not None:
         from joblane.client.cli.each_submit import run_each  # noqa: PLC0415 - few use it
@@ -219,8 +219,12 @@ def _each(
     from joblane.client.cli.each_submit import EachSubmission  # noqa: PLC0415
 
     common = options.common(attempts)
+    if options.stdin and str(file) == "-":
+        raise typer.BadParameter("--stdin and --each - both need standard input")
     lines = read_jobs(file, common)
     client = connect(ctx)
+    if files := options.upload(client, read_stdin=False):
+        lines = [line.with_files(files) for line in lines]
     key = options.idempotency_key or secrets.token_hex(8)
     again = f"--idempotency-key {key}"
     for option, name in (("--run-at", "run_at"), ("--deadline", "deadline")):
