@@ -96,7 +96,9 @@ def _joblane(cloud: Cloud, arguments: str) -> int:
     env = {"PATH": f"{BIN}:/usr/bin:/bin", "LANG": "C.UTF-8", **cloud.environment()}
     command = [str(BIN / "joblane"), *shlex.split(arguments)]
     try:
-        return subprocess.run(command, env=env, timeout=JOB_TIMEOUT_S, check=False).returncode
+        return subprocess.run(
+            command, env=env, timeout=JOB_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        ).returncode
     except subprocess.TimeoutExpired:
         raise LocalError(
             f"`joblane {arguments}` did not end within {JOB_TIMEOUT_S:.0f} s; "

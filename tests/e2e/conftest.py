@@ -124,6 +124,7 @@ def _joblane(environment: dict[str, str], tmp_path_factory: pytest.TempPathFacto
         return subprocess.run(
             ["joblane", *arguments],
             env={**environment, "HOME": str(home)},
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
             check=False,
