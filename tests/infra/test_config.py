@@ -148,6 +148,11 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "fleets of queue 'default' differ in max.cpus; only max.memory_mb may",
         ),
         (
+            GOOD + "[fleets.a]\nqueues = ['default']\nmax = {cores = 2}\n"
+            "[fleets.b]\nqueues = ['default']\nmax = {cores = 4}\n",
+            "fleets of queue 'default' differ in max.cores; only max.memory_mb may",
+        ),
+        (
             GOOD + "[limits]\njobs_waiting = 0\n",
             "limits.jobs_waiting: input should be greater than or equal to 1; it is 0",
         ),
