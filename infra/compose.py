@@ -46,5 +46,6 @@ def compose(
     recovery = RecoveryStack(app, config, assets)
     projection = ProjectionStack(app, config, assets)
     for stack in (recovery, projection):
-        stack.add_stack_dependency(upkeep)  # which depends on the others
+        stack.add_stack_dependency(upkeep)  # which depends on data and lanes
+    projection.add_stack_dependency(api)  # whose URL notifications link to
     Tags.of(app).add(DEPLOYMENT_TAG, config.name)
