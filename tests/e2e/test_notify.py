@@ -1,0 +1,254 @@
+"""Notifications on the local AWS: signed webhooks, a topic, the bus; repeats and dead letters."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from joblane.aws.clients import Clients
+from joblane.client.webhooks import verify
+from joblane.deployment.names import notify_dead_name, notify_name
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from tests.e2e.conftest import Http
+from tests.support.deployed import submit, wait_for
+
+SECRET = "0123456789abcdef0123456789abcdef"
+TOPIC = "arn:aws:sns:us-east-1:000000000000:joblane-told"
+TIMEOUT_S = 30
+
+
+class Receiver:
+    """A receiver of webhooks, which answers with the next of `statuses`, then 204."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.requests.append((dict(self.headers), body))
+                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 204)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+
+    def events_of(self, job_id: str) -> list[tuple[dict[str, str], dict[str, Any]]]:
+        """Headers and event of each request about a job, all with a valid signature."""
+        checked = [
+            (headers, verify(body, headers["Joblane-Signature"], SECRET))
+            for headers, body in list(self.requests)
+        ]
+        return [(headers, event) for headers, event in checked if event["job_id"] == job_id]
+
+
+def until(found: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
+    """Wait until something is found."""
+    end = time.monotonic() + timeout_s
+    while not (there := found()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return there
+
+
+@pytest.fixture(name="receiver")
+def _receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.server.serve_forever, args=(0.05,))
+    thread.start()
+    yield receiver
+    receiver.server.shutdown()
+    thread.join(5)
+    receiver.server.server_close()
+
+
+@pytest.fixture(name="secret", scope="module", autouse=True)
+def _secret(clients: Clients) -> None:
+    """The secret that scripts/local/joblane.toml names."""
+    clients.make("secretsmanager").create_secret(
+        Name=f"{DEPLOYMENT}/demo/notify", SecretString=SECRET
+    )
+
+
+@pytest.fixture(name="inbox", scope="module")
+def _inbox(clients: Clients) -> tuple[str, str]:
+    """URL and ARN of a queue that the topic and the bus may send to."""
+    sqs = clients.make("sqs")
+    url = sqs.create_queue(QueueName="told")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": ["sns.amazonaws.com", "events.amazonaws.com"]},
+        "Action": "sqs:SendMessage",
+        "Resource": arn["QueueArn"],
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    return url, arn["QueueArn"]
+
+
+def received(clients: Clients, url: str, job_id: str) -> Any:
+    """Take a message about a job from a queue; None if there is none."""
+    sqs = clients.make("sqs")
+    for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+        if job_id in message["Body"]:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            return json.loads(message["Body"])
+    return None
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_end_of_a_job_is_a_signed_webhook(http: Http, receiver: Receiver):
+    job_id = submit(
+        http,
+        *("sh", "-c", "exit 65"),
+        name="nightly",
+        labels={"team": "web"},
+        notify={"url": receiver.url},
+    )
+    job = wait_for(http, job_id, "failed")
+    ((headers, event),) = until(lambda: receiver.events_of(job_id))
+    assert ("job.failed", "1", event["id"]) == (
+        headers["Joblane-Event"],
+        headers["Joblane-Attempt"],
+        headers["Joblane-Delivery"],
+    )
+    same = ("tenant", "name", "labels", "queue", "state", "reason", "exit_code", "attempt")
+    assert {name: job[name] for name in same} == {name: event[name] for name in same}
+    assert (True, 65, "active") == (event["ended"], event["exit_code"], event["previous_state"])
+    assert job["ended_at"] == event["at"]
+    assert event["link"].endswith(f"/v1/jobs/{job_id}")
+
+
+@pytest.mark.usefixtures("agent")
+def test_only_the_states_that_were_asked_for(http: Http, receiver: Receiver):
+    quiet = submit(http, "true", notify={"url": receiver.url, "on": ["failed", "dead"]})
+    told = submit(http, "true", notify={"url": receiver.url, "on": ["completed"]})
+    for job_id in (quiet, told):
+        wait_for(http, job_id, "completed")
+    until(lambda: receiver.events_of(told))
+    assert [] == receiver.events_of(quiet)
+
+
+def test_a_job_that_is_cancelled_before_it_ran(quiet: Cloud, http: Http, receiver: Receiver):
+    job_id = submit(http, "true", notify={"url": receiver.url})
+    assert not quiet.agents
+    assert http("POST", f"/v1/jobs/{job_id}/cancel").is_success
+    ((_, event),) = until(lambda: receiver.events_of(job_id))
+    assert ("cancelled", "pending", None) == (
+        event["state"],
+        event["previous_state"],
+        event["started_at"],
+    )
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_blocked_job_is_told_of_and_its_end_too(http: Http, receiver: Receiver):
+    job_id = submit(http, "sh", "-c", "exit 75", notify={"url": receiver.url})
+    wait_for(http, job_id, "blocked")
+    ((_, event),) = until(lambda: receiver.events_of(job_id))
+    assert ("blocked", False, "app:default") == (
+        event["state"],
+        event["ended"],
+        event["condition"],
+    )
+    assert http("POST", f"/v1/jobs/{job_id}/cancel").is_success
+    states = until(lambda: [e["state"] for _, e in receiver.events_of(job_id)][1:])
+    assert ["cancelled"] == states
+
+
+@pytest.mark.usefixtures("agent")
+def test_of_a_group_only_the_group_is_told_of(http: Http, receiver: Receiver):
+    group = submit(http, "true", target="_all", notify={"url": receiver.url})
+    job = wait_for(http, group, "completed")
+    ((_, event),) = until(lambda: receiver.events_of(group))
+    assert (job["members"], "processing") == (event["members"], event["previous_state"])
+    assert [event] == [e for _, e in receiver.events_of(group)]
+    assert 1 == len(receiver.requests)
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_receiver_that_is_down_gets_the_event_later(http: Http, receiver: Receiver):
+    receiver.statuses = [503]
+    job_id = submit(http, "true", notify={"url": receiver.url})
+    wait_for(http, job_id, "completed")
+    first, second = until(lambda: (found := receiver.events_of(job_id))[1:] and found)
+    assert (("1", "2"), first[1]) == (
+        (first[0]["Joblane-Attempt"], second[0]["Joblane-Attempt"]),
+        second[1],
+    )
+
+
+@pytest.mark.usefixtures("agent")
+def test_what_is_never_taken_is_a_dead_letter_that_can_be_sent_again(
+    http: Http, receiver: Receiver, clients: Clients, cloud: Cloud
+):
+    receiver.statuses = [500, 302, 404]
+    job_id = submit(http, "true", notify={"url": receiver.url})
+    wait_for(http, job_id, "completed")
+    sqs = clients.make("sqs")
+    dead, queue = (
+        sqs.get_queue_url(QueueName=name)["QueueUrl"]
+        for name in (notify_dead_name(DEPLOYMENT), notify_name(DEPLOYMENT))
+    )
+    letter = until(lambda: received(clients, dead, job_id))
+    assert ["1", "2", "3"] == [h["Joblane-Attempt"] for h, _ in receiver.events_of(job_id)]
+    assert receiver.url == letter["notify"]["url"]
+    # As StartMessageMoveTask does, which the local AWS has not got.
+    sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(letter))
+    *before, again = until(lambda: (found := receiver.events_of(job_id))[3:] and found)
+    assert {again[1]["id"]} == {event["id"] for _, event in before}
+    assert cloud.endpoint
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_topic_gets_the_event(http: Http, clients: Clients, inbox: tuple[str, str]):
+    sns, (url, arn) = clients.make("sns"), inbox
+    assert TOPIC == sns.create_topic(Name=TOPIC.rpartition(":")[2])["TopicArn"]
+    sns.subscribe(TopicArn=TOPIC, Protocol="sqs", Endpoint=arn)
+    job_id = submit(http, "true", notify={"sns": TOPIC})
+    wait_for(http, job_id, "completed")
+    notice = until(lambda: received(clients, url, job_id))
+    assert "completed" == json.loads(notice["Message"])["state"]
+    assert "job.completed" == notice["MessageAttributes"]["event"]["Value"]
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_bus_gets_the_event(http: Http, clients: Clients, inbox: tuple[str, str]):
+    events, (url, arn) = clients.make("events"), inbox
+    pattern = {"source": ["joblane"], "detail": {"tenant": ["demo"], "state": ["dead"]}}
+    events.put_rule(Name="told", EventPattern=json.dumps(pattern))
+    events.put_targets(Rule="told", Targets=[{"Id": "1", "Arn": arn}])
+    asked = {"retry": {"max_attempts": 1}, "notify": {"eventbridge": True}}
+    fine = submit(http, "true", **asked)
+    wait_for(http, fine, "completed")
+    job_id = submit(http, "false", **asked)
+    wait_for(http, job_id, "dead")
+    event = until(lambda: received(clients, url, job_id))
+    assert ("joblane", "Joblane Job State Change", 1) == (
+        event["source"],
+        event["detail-type"],
+        event["detail"]["exit_code"],
+    )
+    assert received(clients, url, fine) is None
+
+
+def test_what_is_not_allowed_is_refused_by_its_field(http: Http, as_other: Http):
+    for ask, notify, field in (
+        (http, {"url": "https://example.com:22/"}, "notify.url"),
+        (http, {"url": "https://169.254.169.254/latest"}, "notify.url"),
+        (http, {"url": "http://localhost/"}, "notify.url"),
+        (http, {"sns": f"{TOPIC}-2"}, "notify.sns"),
+        (as_other, {"eventbridge": True}, "notify"),
+    ):
+        answer = ask("POST", "/v1/jobs", json={"command": ["true"], "notify": notify})
+        assert (400, field) == (answer.status_code, answer.json()["errors"][0]["field"])
