@@ -18,6 +18,9 @@ from joblane.target.fact_command import FactCommand
 
 _TEMPLATES = Path(__file__).parent / "agent"
 AGENT_UNIT, JOBS_UNIT = "joblane-agent.service", "joblane-jobs.service"
+DISK_UNIT = "joblane-disk.service"
+WORK_DIR = "/var/lib/joblane-disk"
+"""Where the instance store or the data volume of a fleet is mounted, for jobs with `disk_mb`."""
 JOBS_CGROUP = f"/sys/fs/cgroup/system.slice/{JOBS_UNIT}"
 """Path of the cgroup that systemd gives to the unit of the jobs."""
 
@@ -26,6 +29,14 @@ MAX_USER_DATA_BYTES = 16_384
 
 INSTALL_TIMEOUT_S = 1200
 """State Manager ends a run of the script after this time, in seconds."""
+
+_PARTS = {
+    "AGENT_UNIT": AGENT_UNIT,
+    "DISK_SCRIPT": "disk.sh",
+    "DISK_UNIT": DISK_UNIT,
+    "JOBS_UNIT": JOBS_UNIT,
+}
+"""Files that the script writes, by the places where it has them."""
 
 _PLACE = re.compile(r"@([A-Z_]+)@")
 
@@ -46,6 +57,8 @@ class Installation:
     egress_mbps: int | None
     max_memory_mb: int | None
     """The most memory of one job, in MiB; None: what the instance has for jobs."""
+    disk_gb: int | None
+    """Size of the data volume; None: there is none."""
     labels: Mapping[str, str]
     """By which targets select the agent."""
     facts: Mapping[str, FactCommand]
@@ -59,6 +72,7 @@ class Installation:
     region: str
     home: str = "/opt/joblane"
     units: str = "/etc/systemd/system"
+    work_dir: str = WORK_DIR
 
     def script(self) -> list[str]:
         """Return the lines of `agent/install.sh`, filled in."""
@@ -66,6 +80,7 @@ class Installation:
             "BUNDLE_DIGEST": self.bundle_sha256,
             "BUNDLE_URL": self.bundle_url,
             "DEPLOYMENT": self.deployment,
+            "DISK_GB": str(self.disk_gb or 0),
             "HOME": self.home,
             "OPTIONS": self._options(),
             "PYTHON": AGENT_PYTHON,
@@ -73,12 +88,13 @@ class Installation:
             "RELEASE": self.release,
             # Words of commands must mean nothing to a shell, to systemd or to Systems Manager,
             # which replaces what stands in two braces.
-            "SETTINGS": base64.b64encode(agent_file(self.facts).encode()).decode(),
+            "SETTINGS": base64.b64encode(agent_file(self.facts, self.work_dir).encode()).decode(),
             "UNITS": self.units,
+            "WORK_DIR": self.work_dir,
         }
-        for place, name in (("AGENT_UNIT", AGENT_UNIT), ("JOBS_UNIT", JOBS_UNIT)):
-            unit = (_TEMPLATES / name).read_text(encoding="utf-8")
-            values[place] = fill(unit, values).rstrip("\n")
+        for place, name in _PARTS.items():
+            part = (_TEMPLATES / name).read_text(encoding="utf-8")
+            values[place] = fill(part, values).rstrip("\n")
         return fill((_TEMPLATES / "install.sh").read_text(encoding="utf-8"), values).splitlines()
 
     def document(self) -> dict[str, Any]:
@@ -129,12 +145,15 @@ class Installation:
         )
 
 
-def agent_file(facts: Mapping[str, FactCommand]) -> str:
+def agent_file(facts: Mapping[str, FactCommand], work_dir: str = WORK_DIR) -> str:
     """Return the agent's configuration file, as TOML.
 
     Strings are written as JSON: what differs in TOML, control characters, words do not contain.
     """
-    lines = ["# Written by the installation of the agent, from joblane.toml."]
+    lines = [
+        "# Written by the installation of the agent, from joblane.toml.",
+        f"work_dir = {json.dumps(work_dir)}",
+    ]
     for name, fact in facts.items():
         words = ", ".join(json.dumps(word, ensure_ascii=False) for word in fact.command)
         lines += [

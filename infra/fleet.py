@@ -55,6 +55,7 @@ class FleetStack(JoblaneStack):
             egress_refuse=fleet.egress_refuse,
             egress_mbps=fleet.egress_mbps,
             max_memory_mb=fleet.max.memory_mb,
+            disk_gb=fleet.disk_gb,
             labels=fleet.labels,
             facts=fleet.facts,
             release=asset.asset_hash,
@@ -169,15 +170,8 @@ class FleetStack(JoblaneStack):
             require_imdsv2=True,
             http_put_response_hop_limit=1,
             block_devices=[
-                ec2.BlockDevice(
-                    device_name="/dev/xvda",
-                    volume=ec2.BlockDeviceVolume.ebs(
-                        ROOT_VOLUME_GB,
-                        encrypted=True,
-                        volume_type=ec2.EbsDeviceVolumeType.GP3,
-                        delete_on_termination=True,
-                    ),
-                )
+                _volume("/dev/xvda", ROOT_VOLUME_GB),
+                *([] if fleet.disk_gb is None else [_volume("/dev/xvdb", fleet.disk_gb)]),
             ],
         )
 
@@ -212,6 +206,18 @@ class FleetStack(JoblaneStack):
             max_concurrency="25%",
             max_errors="10%",
         )
+
+
+def _volume(device: str, size_gb: int) -> ec2.BlockDevice:
+    return ec2.BlockDevice(
+        device_name=device,
+        volume=ec2.BlockDeviceVolume.ebs(
+            size_gb,
+            encrypted=True,
+            volume_type=ec2.EbsDeviceVolumeType.GP3,
+            delete_on_termination=True,
+        ),
+    )
 
 
 def document_name(full_name: str) -> str:

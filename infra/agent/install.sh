@@ -27,7 +27,7 @@ retry() {
 if [ ! -d "$release" ]; then
   echo "installing release @RELEASE@"
   rm -rf "$home/releases"/.installing-*
-  retry dnf install --quiet --assumeyes "$python" libseccomp nftables
+  retry dnf install --quiet --assumeyes "$python" libseccomp nftables e2fsprogs xfsprogs
   aside=$(mktemp -d "$home/releases/.installing-XXXXXX")
   trap 'rm -rf "$aside"' EXIT
   retry aws s3 cp --only-show-errors --region '@REGION@' '@BUNDLE_URL@' "$aside/bundle.zip"
@@ -70,6 +70,14 @@ put() {
   shift
   "$@"
 }
+disk=start
+find_disk_again() { disk=restart; }
+put "$home/disk.sh" find_disk_again <<'END'
+@DISK_SCRIPT@
+END
+put "$units/joblane-disk.service" systemctl daemon-reload <<'END'
+@DISK_UNIT@
+END
 put "$units/joblane-jobs.service" systemctl daemon-reload <<'END'
 @JOBS_UNIT@
 END
@@ -80,6 +88,8 @@ echo '@SETTINGS@' | base64 -d >"$home/agent.toml.given"
 put "$home/agent.toml" : <"$home/agent.toml.given"
 rm "$home/agent.toml.given"
 
+# Jobs without disk_mb run on an instance whose disk is broken, too.
+systemctl "$disk" joblane-disk || echo "the disk of @WORK_DIR@ is missing: see its journal"
 systemctl --quiet enable joblane-agent
 # An agent that was told to drain stays stopped until its release changes. A restart hands running
 # jobs over; the agent starts joblane-jobs, which is never stopped here, because it has the jobs.

@@ -41,6 +41,27 @@ def test_volumes_are_encrypted_gp3(production: Deployment) -> None:
     ) == (True, "gp3", True)
 
 
+def test_a_data_volume_has_the_declared_size_and_is_encrypted(
+    production: Deployment, tmp_path: Path
+) -> None:
+    fleet = production.config.fleets["main"].model_copy(update={"disk_gb": 200})
+    config = production.config.model_copy(update={"fleets": {"main": fleet}})
+    deployment = synthesize(config, tmp_path)
+    root, data = template_data(deployment)["BlockDeviceMappings"]
+    assert root == template_data(production)["BlockDeviceMappings"][0]
+    assert data == {
+        "DeviceName": "/dev/xvdb",
+        "Ebs": {
+            "DeleteOnTermination": True,
+            "Encrypted": True,
+            "VolumeSize": 200,
+            "VolumeType": "gp3",
+        },
+    }
+    (document,) = deployment.properties("AWS::SSM::Document")
+    assert "volume_bytes=$((200 * 1073741824))" in json.dumps(document["Content"])
+
+
 def test_the_image_is_resolved_when_an_instance_starts(production: Deployment) -> None:
     assert (
         template_data(production)["ImageId"]

@@ -92,6 +92,7 @@ class Instance:
             egress_mbps=None,
             labels={},
             max_memory_mb=None,
+            disk_gb=None,
             facts={},
             release=release,
             bundle_url="s3://bucket/bundle.zip",

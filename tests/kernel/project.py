@@ -20,6 +20,7 @@ _PACKAGES = ("iniconfig", "packaging", "pluggy", "pygments", "pytest", "pytest-t
 _SOURCES = (
     "docs/explanation/security.md",
     "ec2_agent",
+    "infra/agent/disk.sh",
     "pyproject.toml",
     "tests/kernel",
     "tests/sandbox",

@@ -20,7 +20,7 @@ from ec2_agent.disk.model import MIB, inodes_of
 from ec2_agent.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.model import HostShort, Limits, SandboxRefused
 from ec2_agent.sandbox.probe import probe
-from tests.sandbox.running import REPOSITORY, TidyLauncher, python, shell, started
+from tests.sandbox.running import REPOSITORY, TidyLauncher, emulated, python, shell, started
 from tests.sandbox.staged import Stage, content, kept
 from tests.sandbox.test_disks import FILL, KILLED, backing_files
 
@@ -253,3 +253,27 @@ def test_another_agent_does_not_take_a_disk_that_is_used(work_dir: Path) -> None
 
     kill_agent(work_dir, start_another)
     wait_until_free(work_dir)
+
+
+def test_a_fleets_data_volume_has_quotas(tmp_path: Path) -> None:
+    """By the script of its instances, on the machine's empty disk."""
+    if not emulated():
+        pytest.skip("formats a disk of the machine")
+    template = (REPOSITORY / "infra" / "agent" / "disk.sh").read_text()
+    place = tmp_path / "work"
+    script = template.replace("@WORK_DIR@", str(place)).replace("@DISK_GB@", "1")
+    disks_before = subprocess.run(["findmnt", "/run/disk"], check=True, stdout=subprocess.PIPE)
+    for _ in range(2):
+        subprocess.run(["sh", "-c", script], check=True)
+        assert find(place).describe() == "a project quota"
+        (place / "disks" / "kept").touch()
+    with TidyLauncher(isolation="full", slots=0, disks=WorkDisks(place)) as launcher:
+        ran = python(launcher, FILL + "print(fill('x'))", limits=Limits(disk_mb=24))
+    assert 23 * MIB <= ast.literal_eval(ran.out.decode())[1] <= 24 * MIB
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    assert list(place.iterdir()) == []
+    subprocess.run(["sh", "-c", script], check=True)  # the next boot
+    assert (place / "disks" / "kept").exists()
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    after = subprocess.run(["findmnt", "/run/disk"], check=True, stdout=subprocess.PIPE)
+    assert after.stdout == disks_before.stdout

@@ -2,8 +2,8 @@
 
 On the host's architecture the host's root is the machine's root, read-only over virtiofs. On
 another one it is an image, with the sources of the tests and pytest at their places (project.py).
-/tmp, /run and /dev/shm are the machine's own. It has two cores, an ext4 disk at /run/disk and
-1.5 GiB. `scripts/kernel-deps` brings what is needed. By hand:
+/tmp, /run and /dev/shm are the machine's own. It has two cores, an ext4 disk at /run/disk, a disk of
+1 GiB with nothing on it, and 1.5 GiB of memory. `scripts/kernel-deps` brings what is needed. By hand:
 `.venv/bin/python tests/kernel/vm.py [x86_64 | arm64] COMMAND...`
 
 `run` starts one command and has no network. `booted` has systemd as pid 1, /var/lib and
@@ -42,6 +42,7 @@ HOST = "10.0.2.2"
 
 _NETWORK = "virtio_net"
 _DISK_MB = 64
+_EMPTY_DISK_MB = 1024
 
 
 class Finished(NamedTuple):
@@ -154,6 +155,8 @@ def _room(architecture: Architecture, request: str, modules: str = "") -> Iterat
         with disk.open("wb") as file:
             file.truncate(_DISK_MB << 20)
         subprocess.run(["mkfs.ext4", "-q", str(disk)], check=True)
+        with (room / "empty").open("wb") as file:
+            file.truncate(_EMPTY_DISK_MB << 20)
         yield room
 
 
@@ -167,13 +170,22 @@ def _machine(
     root = _host_root(room) if architecture.has_host_root else _image(architecture, room)
     with root as drives, (room / "qemu.log").open("wb") as log:
         qemu = subprocess.Popen(
-            [*command, *drives], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [*command, *drives, *_empty_disk(room)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
         try:
             yield qemu
         finally:
             qemu.kill()
             qemu.wait()
+
+
+def _empty_disk(room: Path) -> list[str]:
+    """The options of the last disk: the names of the others are known to the machine."""
+    drive = f"file={room}/empty,format=raw,if=none,id=e,discard=unmap"
+    return ["-drive", drive, "-device", "virtio-blk-pci,drive=e"]
 
 
 @contextlib.contextmanager

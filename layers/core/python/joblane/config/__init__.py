@@ -129,6 +129,10 @@ class Fleet(Strict):
     egress_mbps: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Megabits a second that each job with the network `egress` may send, and as many that it may
     receive; without it there is no bound."""
+    disk_gb: Annotated[int, Field(ge=1, le=16_384)] | None = None
+    """Size in GiB of an encrypted data volume (EBS gp3) of each instance, for the work directories
+    of jobs with `disk_mb`. An instance type with an instance store uses that in its place, with or
+    without this setting; without either, they are on the root volume."""
     labels: Labels = {}
     """Labels of its agents, at most five, by which targets select them: `group = "web.dev"`."""
     max: Maxima = Maxima()
