@@ -1,7 +1,8 @@
 """Stands for the agent under its real unit, where there is no AWS.
 
 Launcher and shims are the real ones, and so is all that systemd sees: command line, signals, exit
-code. It starts two jobs if it finds none; the second needs more memory than it may have.
+code. It starts two jobs if it finds none: the first has its work directory on the disk, the second
+needs more memory than it may have.
 """
 
 import json
@@ -13,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from ec2_agent.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
 from ec2_agent.shim import files
@@ -22,7 +24,8 @@ EX_TEMPFAIL = 75  # as ec2_agent/agent.py
 STATE = Path(os.environ["STATE_DIRECTORY"])
 JOBS, ENDS = STATE / "jobs", STATE / "ends"
 WAIT = "while [ ! -e /tmp/stop ]; do sleep 1; done; "
-SCRIPTS = {"quiet": WAIT + "exit 7", "greedy": WAIT + "head -c 99000000 /dev/zero >/tmp/x"}
+ON_A_DISK = "grep -q ' /work .* ext4 ' /proc/self/mountinfo && exit 7"
+SCRIPTS = {"quiet": WAIT + ON_A_DISK, "greedy": WAIT + "head -c 99000000 /dev/zero >/tmp/x"}
 
 
 def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.socket:
@@ -31,7 +34,7 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     shim = shims.take()
     out, err = os.pipe(), os.pipe()
     ours, theirs = socket.socketpair()
-    limits = Limits(memory_mb=32, tmp_mb=256)
+    limits = Limits(memory_mb=32, tmp_mb=256, disk_mb=16 if name == "quiet" else None)
     spec = Spec(("/bin/sh", "-c", script), {}, limits, network="egress")
     sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240
@@ -59,7 +62,12 @@ def main() -> None:
     signal.signal(signal.SIGHUP, lambda *_: os._exit(EX_TEMPFAIL))
     parent = Path(sys.argv[sys.argv.index("--cgroup") + 1])
     launcher = Launcher(
-        isolation="full", slots=0, egress=EgressPolicy(), state_dir=STATE, cgroup_parent=parent
+        isolation="full",
+        slots=0,
+        egress=EgressPolicy(),
+        state_dir=STATE,
+        cgroup_parent=parent,
+        disks=WorkDisks(STATE),
     )
     launcher.remove_leftovers()
     shims = Shims(launcher.shims_cgroup)

@@ -2,8 +2,8 @@
 
 On the host's architecture the host's root is the machine's root, read-only over virtiofs. On
 another one it is an image, with the sources of the tests and pytest at their places (project.py).
-/tmp, /run and /dev/shm are the machine's own. It has two cores, an ext4 disk at /run/disk, a disk of
-1 GiB with nothing on it, and 1.5 GiB of memory. `scripts/kernel-deps` brings what is needed. By hand:
+/tmp, /run and /dev/shm are the machine's own. It has two cores, an ext4 disk at /run/disk, an empty
+disk of 1 GiB, and 1.5 GiB of memory. `scripts/kernel-deps` brings what is needed. By hand:
 `.venv/bin/python tests/kernel/vm.py [x86_64 | arm64] COMMAND...`
 
 `run` starts one command and has no network. `booted` has systemd as pid 1, /var/lib and
