@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from joblane import Client, Job, ResultError, job_type
+from joblane.client.cli import tables
 from joblane.client.cli.group_follower import OUTPUT_KB
 from tests.support.client.clients import Connect
 from tests.support.client.command import Joblane, Spawn, wait_until
@@ -357,3 +358,12 @@ def test_a_group_of_a_handler_has_no_result_of_its_own(api: FakeApi) -> None:
         job = client.get(GROUP).of(count)
         with pytest.raises(ResultError, match="its members have"):
             job.wait()
+
+
+def test_get_does_not_cut_the_reasons_of_members(
+    api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "the agent's disk is full: " + "x" * 200
+    FakeGroup(api, ["web-1"]).end(0, "failed", reason=reason)
+    monkeypatch.setattr(tables, "screen", lambda: tables.Screen(80))
+    assert reason.encode() in joblane("get", GROUP).stdout

@@ -6,9 +6,12 @@ files.py            files, outputs, download
 read.py             ls, get, logs, health, audit
 change.py           cancel, retry, resubmit, hide, delete, dlq, requeue, restart-failed
 wait.py             wait
+completion.py       completion, and what shells ask for
 agents.py, queues.py, conditions.py, types.py, keys.py   one command each
 login.py            login, logout
 host.py             agent, doctor
+each.py, each_submit.py, many.py   --each, and waiting for many jobs
+times.py, environment.py, short_ids.py, foreign.py   what people type
 options.py          options, and a kind of group, that several commands have
 file_options.py     options of run and submit for files and standard input
 log_follower.py     following a job's log

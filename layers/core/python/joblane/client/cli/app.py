@@ -13,6 +13,7 @@ from joblane import __version__
 from joblane.client.cli import (
     agents,
     change,
+    completion,
     conditions,
     console,
     exit_codes,
@@ -85,7 +86,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (submit, files, read, why, wait, top, change, console, login, host):
+for part in (
+    *(submit, files, read, why, wait, top, change),
+    *(console, login, completion, host),
+):
     app.add_typer(part.commands)
 app.add_typer(queues.commands, name="queues")
 app.add_typer(agents.commands, name="agents")

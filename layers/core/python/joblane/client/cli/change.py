@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from joblane.client.answers import is_group
-from joblane.client.cli import groups, job_text, tables, terminal
+from joblane.client.cli import completion, groups, job_text, tables, terminal
 from joblane.client.cli.filter_options import BulkOptions, change_selected
 from joblane.client.cli.formats import printable
 from joblane.client.cli.options import (
@@ -25,7 +25,14 @@ from joblane.client.cli.short_ids import full_id
 if TYPE_CHECKING:
     from joblane.client.refs import JobRef
 
-Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue, or _all for all queues.")]
+Queue = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE",
+        help="Queue, or _all for all queues.",
+        autocompletion=completion.queues,
+    ),
+]
 JobType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
 ]

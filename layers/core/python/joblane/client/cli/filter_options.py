@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from joblane.client.cli import foreign, groups, terminal, times
+from joblane.client.cli import completion, foreign, groups, terminal, times
 from joblane.client.cli.status_line import StatusLine
 from joblane.job.lifecycle import ENDED, OPEN, RETRIABLE, State
 
@@ -33,16 +33,29 @@ class FilterOptions:
     name: Annotated[str | None, typer.Option(help="Only jobs with exactly this name.")] = None
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only jobs in this state; repeat it for jobs in one of several."),
+        typer.Option(
+            help="Only jobs in this state; repeat it for jobs in one of several.",
+            autocompletion=completion.states,
+        ),
     ] = None
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
+        str | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Only jobs of this type.",
+            autocompletion=completion.types,
+        ),
     ] = None
-    queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None
+    queue: Annotated[
+        str | None, typer.Option(help="Only jobs of this queue.", autocompletion=completion.queues)
+    ] = None
     label: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="K=V", help="Only jobs with this label; repeat it for jobs with all of several."
+            metavar="K=V",
+            help="Only jobs with this label; repeat it for jobs with all of several.",
+            autocompletion=completion.labels,
         ),
     ] = None
     since: Annotated[
@@ -113,7 +126,12 @@ class BulkOptions(FilterOptions):
     """Options of a command that changes one job, or all that are selected."""
 
     job_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Id of the job, in place of filters.")
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="Id of the job, in place of filters.",
+            autocompletion=completion.job_ids,
+        ),
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With filters: only count the jobs.")

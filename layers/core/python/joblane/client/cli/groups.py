@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,8 @@ def show(client: "Client", group: JobJson, shown: str, *, failed: bool, as_json:
     if as_json:
         terminal.document({"group": group, "members": members})
         return
-    table = group_text.members_table(members, datetime.now(UTC), tables.screen())
+    screen = replace(tables.screen(), width=None)  # lines wrap: reasons are not cut
+    table = group_text.members_table(members, datetime.now(UTC), screen)
     terminal.text(f"{shown}\n\n{table if members else 'no members'}")
 
 

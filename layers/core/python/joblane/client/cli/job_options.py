@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from joblane.client.cli import terminal, times
+from joblane.client.cli import completion, terminal, times
 from joblane.client.cli.environment import variables
 from joblane.client.cli.file_options import FileOptions
 from joblane.client.cli.notify_option import notify_field
@@ -41,7 +41,12 @@ class JobOptions(FileOptions):
     ] = None
     job_type: Annotated[
         str | None,
-        typer.Option("--type", metavar="TYPE", help="Job type, in place of a command."),
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Job type, in place of a command.",
+            autocompletion=completion.types,
+        ),
     ] = None
     params: Annotated[
         Path | None,
@@ -53,7 +58,11 @@ class JobOptions(FileOptions):
     ] = None
     name: Annotated[str | None, typer.Option(help="Name of the job, up to 128 characters.")] = None
     queue: Annotated[
-        str | None, typer.Option(help="Queue (default: chosen by the deployment's filters).")
+        str | None,
+        typer.Option(
+            help="Queue (default: chosen by the deployment's filters).",
+            autocompletion=completion.queues,
+        ),
     ] = None
     priority: Annotated[
         Literal["high", "default", "low"] | None,
@@ -141,7 +150,9 @@ class JobOptions(FileOptions):
     ] = None
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="K=V", help="Label; can be repeated."),
+        typer.Option(
+            metavar="K=V", help="Label; can be repeated.", autocompletion=completion.labels
+        ),
     ] = None
     concurrency: Annotated[
         str | None,

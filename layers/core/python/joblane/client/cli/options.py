@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
+from joblane.client.cli import completion
 from joblane.client.cli.foreign import explain_verb
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from joblane.client.clients import Client
 
 JobId = Annotated[
-    str, typer.Argument(metavar="ID", help="Id of the job, or its last 6 characters or more.")
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="Id of the job, or its last 6 characters or more.",
+        autocompletion=completion.job_ids,
+    ),
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -92,6 +98,8 @@ class ShowByDefault(Verbs):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - vendored click
         """Insert `show` where no command is named."""
+        if not args and ctx.resilient_parsing:  # a shell completes the name of the command
+            return super().parse_args(ctx, args)
         named = args and args[0] in {*self.commands, "-h", "--help"}
         if args and not named:
             explain_verb(ctx.command_path, args[0], self.commands)

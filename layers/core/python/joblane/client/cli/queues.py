@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from joblane.client.answers import rows
-from joblane.client.cli import exit_codes, formats, live, queue_text, terminal
+from joblane.client.cli import completion, exit_codes, formats, live, queue_text, terminal
 from joblane.client.cli.job_options import JobOptions, with_job_options
 from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
 from joblane.client.cli.tables import screen
@@ -20,14 +20,21 @@ commands = typer.Typer(
     cls=ShowByDefault, help="Show queue statistics; pause and resume queues, set their limits."
 )
 
-Name = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue.")]
+Name = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="Queue.", autocompletion=completion.queues)
+]
 
 
 @commands.command("show")
 def show(
     ctx: typer.Context,
     queue: Annotated[
-        str | None, typer.Argument(metavar="[QUEUE]", help="Show only this queue, in detail.")
+        str | None,
+        typer.Argument(
+            metavar="[QUEUE]",
+            help="Show only this queue, in detail.",
+            autocompletion=completion.queues,
+        ),
     ] = None,
     *,
     watch: Annotated[

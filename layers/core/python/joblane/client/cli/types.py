@@ -4,11 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
-from joblane.client.cli import exit_codes, formats, terminal, type_run
+from joblane.client.cli import completion, exit_codes, formats, terminal, type_run
 from joblane.client.cli.options import Json, Reason, Verbs, connect
 from joblane.client.cli.read import show_page
 
-Name = Annotated[str, typer.Argument(metavar="TYPE", help="Name of the job type.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="TYPE", help="Name of the job type.", autocompletion=completion.types),
+]
 
 commands = typer.Typer(
     cls=Verbs, help="Push, run, list, show and remove job types.", no_args_is_help=True

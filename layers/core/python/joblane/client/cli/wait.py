@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from joblane.client.answers import JobJson
-from joblane.client.cli import exit_codes, many, terminal, times
+from joblane.client.cli import completion, exit_codes, many, terminal, times
 from joblane.client.cli.formats import printable
 from joblane.client.cli.options import Json, connect
 from joblane.client.cli.short_ids import full_ids
@@ -17,7 +17,10 @@ commands = typer.Typer()
 @commands.command("wait", epilog=exit_codes.WAIT_EPILOG)
 def wait(
     ctx: typer.Context,
-    job_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of jobs.")],
+    job_ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID...", help="Ids of jobs.", autocompletion=completion.job_ids),
+    ],
     *,
     timeout: Annotated[
         str | None,

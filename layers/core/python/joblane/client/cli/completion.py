@@ -1,0 +1,108 @@
+"""Completion of states, queues, types, labels and ids, and the command that prints its script.
+
+What only the API knows is asked for with a short limit of time; without an answer there is nothing
+to complete, and nothing is printed.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from joblane.client.cli import terminal
+from joblane.job.lifecycle import State
+
+if TYPE_CHECKING:
+    from joblane.client.clients import Client
+
+Found: TypeAlias = list[tuple[str, str]]
+"""Values with what a shell shows beside them."""
+
+TIMEOUT_S = 1.5
+"""Seconds that a person waits for a completion at most."""
+
+NEWEST = 50
+"""Jobs that are offered, and looked at for labels."""
+
+commands = typer.Typer()
+
+
+def states(incomplete: str) -> list[str]:
+    """States of jobs."""
+    return [state for state in State if state.startswith(incomplete.lower())]
+
+
+def queues(ctx: typer.Context, incomplete: str) -> Found:
+    """Queues that the caller may use."""
+    return _asked(ctx, incomplete, lambda api: ((q["name"], "") for q in api.queues()["entries"]))
+
+
+def types(ctx: typer.Context, incomplete: str) -> Found:
+    """Job types."""
+    return _asked(ctx, incomplete, lambda api: ((t["type"], "") for t in api.types()["entries"]))
+
+
+def labels(ctx: typer.Context, incomplete: str) -> Found:
+    """Labels of the newest jobs."""
+
+    def ask(api: "Client") -> Iterable[tuple[str, str]]:
+        for job in api.list_page(limit=NEWEST)["entries"]:
+            given = job.get("labels")
+            for key, value in given.items() if isinstance(given, dict) else ():
+                yield f"{key}={value}", ""
+
+    return _asked(ctx, incomplete, ask)
+
+
+def job_ids(ctx: typer.Context, incomplete: str) -> Found:
+    """The newest jobs, with their states and names."""
+
+    def ask(api: "Client") -> Iterable[tuple[str, str]]:
+        from joblane.client.cli.job_text import command  # noqa: PLC0415 - few ask for it
+
+        for job in api.list_page(limit=NEWEST)["entries"]:
+            yield job["id"], f"{job['state']} {job.get('name') or command(job)}"[:60]
+
+    return _asked(ctx, incomplete.upper(), ask)
+
+
+def _asked(
+    ctx: typer.Context, incomplete: str, ask: Callable[["Client"], Iterable[tuple[str, str]]]
+) -> Found:
+    """Ask the API in a thread, which is left behind when time is up."""
+    found: Found = []
+
+    def run() -> None:
+        with suppress(Exception):  # whatever it is, a shell has no place to show it
+            from joblane.client.clients import Client  # noqa: PLC0415 - as connect
+            from joblane.client.profiles import find_endpoint  # noqa: PLC0415
+
+            given = ctx.find_root().params
+            endpoint = find_endpoint(given.get("url"), given.get("token"), given.get("profile"))
+            with Client.from_endpoint(endpoint) as client:
+                found.extend(ask(client))
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(TIMEOUT_S)
+    return list(dict.fromkeys(each for each in found[:] if each[0].startswith(incomplete)))
+
+
+@commands.command("completion")
+def completion(
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")
+    ],
+) -> None:
+    """Print the script that completes commands, options, states, queues, labels and ids in a shell.
+
+    For bash, put `eval "$(joblane completion bash)"` into ~/.bashrc; for zsh, the same with zsh
+    into ~/.zshrc after compinit; for fish, save it as ~/.config/fish/completions/joblane.fish.
+    """
+    from typer._completion_shared import get_completion_script  # noqa: PLC0415 - few print it
+
+    terminal.text(
+        get_completion_script(prog_name="joblane", complete_var="_JOBLANE_COMPLETE", shell=shell)
+    )
