@@ -151,7 +151,16 @@ def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
             # Keys are `tenant/job/epoch`.
             conditions=_keys("ForAllValues:StringLike", f"{tenant}/*") if tenant else None,
         ),
-        Grant(("s3:PutObject",), (resources.output(tenant), resources.results(tenant)), OBJECTS),
+        Grant(("s3:GetObject",), (resources.files(tenant),), OBJECTS),
+        Grant(
+            ("s3:PutObject",),
+            (
+                resources.output(tenant),
+                resources.output_files(tenant),
+                resources.results(tenant),
+            ),
+            OBJECTS,
+        ),
     ]
 
 

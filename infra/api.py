@@ -14,6 +14,7 @@ from constructs import Construct
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
 from infra.console import Console
+from infra.declared import fleets, maxima
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.identity import IdentityStack
@@ -26,7 +27,7 @@ from joblane.contract.access import CONSOLE_PATH
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
 from joblane.deployment.limits import LIMITS
-from joblane.deployment.names import api_parameter_name
+from joblane.deployment.names import OUTPUTS, api_parameter_name
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
@@ -110,10 +111,10 @@ class ApiStack(FunctionStack):
             },
             declared={
                 "JOBLANE_QUEUES": self._queues(),
-                "JOBLANE_MAXIMA": self._maxima(),
+                "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_FLEET_QUEUES": fleet_queues(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(
-                    "jobs_waiting", "output_mb_per_day"
+                    "jobs_waiting", "output_mb_per_day", "input_mb_per_job"
                 ),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_FILTERS": json.dumps(config.filters),
@@ -154,6 +155,15 @@ class ApiStack(FunctionStack):
                     ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
                     (resources.payloads(),),
                     OBJECTS,
+                ),
+                # Whether input files are there, with their sizes.
+                Grant(("s3:GetObject",), (resources.files(),), OBJECTS),
+                # Output files of a deleted job, found by the prefix of its id.
+                Grant(("s3:DeleteObject",), (resources.output_files(),), OBJECTS),
+                Grant(
+                    ("s3:ListBucket",),
+                    (resources.bucket_arn(),),
+                    conditions={"StringLike": {"s3:prefix": f"{OUTPUTS}*"}},
                 ),
                 Grant(("dynamodb:BatchWriteItem", "dynamodb:Query"), (resources.table("output"),)),
                 Grant(
@@ -217,7 +227,11 @@ class ApiStack(FunctionStack):
                 Grant(("dynamodb:BatchGetItem",), (resources.table("keys"),)),
                 Grant(("dynamodb:Query",), (resources.index("keys", "by_type"),)),
                 # PutObject is that of whoever has a signed upload.
-                Grant(("s3:GetObject", "s3:PutObject"), (resources.bundles(),), OBJECTS),
+                Grant(
+                    ("s3:GetObject", "s3:PutObject"),
+                    (resources.bundles(), resources.files()),
+                    OBJECTS,
+                ),
                 Grant(("dynamodb:Query",), (resources.table("counters"),)),
                 Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
@@ -263,17 +277,17 @@ class ApiStack(FunctionStack):
             self,
             "status",
             tables=("agents", "conditions", "counters", "jobs", "keys", "settings"),
-            environment=self._ids(),
+            environment={"JOBLANE_BUCKET": resources.bucket(), **self._ids()},
             declared={
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_THREADS": self._threads(),
-                "JOBLANE_MAXIMA": self._maxima(),
+                "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*LIMITS),
                 "JOBLANE_ACCESS": self._gate.access,
                 "JOBLANE_LINKS": json.dumps(config.links),
                 "JOBLANE_PRICES": json.dumps(config.prices),
-                "JOBLANE_FLEETS": self._fleets(),
+                "JOBLANE_FLEETS": fleets(config),
             },
             grants=[
                 Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
@@ -288,6 +302,8 @@ class ApiStack(FunctionStack):
                 Grant(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (resources.table("jobs"),)),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
+                # GetObject is that of whoever has a signed download, too.
+                Grant(("s3:GetObject",), (resources.output_files(),), OBJECTS),
                 Grant(
                     (
                         "autoscaling:DescribeAutoScalingGroups",
@@ -296,28 +312,6 @@ class ApiStack(FunctionStack):
                     ("*",),  # they have no resources
                 ),
             ],
-        )
-
-    def _fleets(self) -> str:
-        """JSON of the fleets as operators see them."""
-        return json.dumps(
-            [
-                {
-                    "name": name,
-                    **fleet.model_dump(
-                        mode="json",
-                        include={
-                            "queues",
-                            "instance_types",
-                            "architecture",
-                            "min_size",
-                            "max_size",
-                            "price_per_hour",
-                        },
-                    ),
-                }
-                for name, fleet in self.config.fleets.items()
-            ]
         )
 
     def _ids(self) -> dict[str, str]:
@@ -332,16 +326,6 @@ class ApiStack(FunctionStack):
     def _threads(self) -> str:
         """JSON of each queue with what joblane.toml declares as its threads."""
         return json.dumps({name: queue.threads for name, queue in self.config.queues.items()})
-
-    def _maxima(self) -> str:
-        """JSON of each queue with the maxima of its fleets."""
-        config = self.config
-        return json.dumps(
-            {
-                queue: [maxima.model_dump(exclude_none=True) for maxima in config.maxima_of(queue)]
-                for queue in config.queues
-            }
-        )
 
     def _stage(self, api: apigatewayv2.HttpApi) -> apigatewayv2.HttpStage:
         domain = self.config.domain

@@ -18,7 +18,9 @@ from infra.resources import JoblaneStack, Resources
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
+    FILES,
     OUTPUT,
+    OUTPUTS,
     PAYLOADS,
     RESULTS,
     access_log_bucket_name,
@@ -120,6 +122,8 @@ class DataStack(JoblaneStack):
             PAYLOADS: retention.payload_days,
             RESULTS: retention.payload_days,
             OUTPUT: retention.logs_days,
+            FILES: retention.files_days,
+            OUTPUTS: retention.payload_days,
         }
         self._bucket("Payloads", self.resources.bucket(), days, accesses)
         for table in tables.values():
@@ -216,9 +220,14 @@ def describe(config: Config, resources: Resources) -> str:
         },
         recovery_arn=resources.recovery_machine(),
         limits=config.limits_by_tenant.only(
-            "jobs_running", "output_mb_per_job", "recovery_executions"
+            "jobs_running",
+            "output_mb_per_job",
+            "recovery_executions",
+            "output_files_mb_per_job",
+            "output_files_per_job",
         ),
-    ).model_dump_json(exclude_none=True)
+        # Agents of earlier versions refuse what they do not know, and need nothing of it.
+    ).model_dump_json(exclude_none=True, exclude={"retention": {"files_days"}})
 
 
 def _attribute(key: Key) -> dynamodb.Attribute:

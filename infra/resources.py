@@ -13,7 +13,9 @@ from constructs import Construct
 from joblane.config import Config
 from joblane.deployment.names import (
     BUNDLES,
+    FILES,
     OUTPUT,
+    OUTPUTS,
     PAYLOADS,
     RESULTS,
     Lane,
@@ -136,6 +138,18 @@ class Resources:
     def bundles(self, tenant: str | None = None) -> str:
         """ARN pattern of the bundles of job types, of one tenant or all."""
         return self._objects(BUNDLES, tenant)
+
+    def files(self, tenant: str | None = None) -> str:
+        """ARN pattern of the input files of jobs, of one tenant or all."""
+        return self._objects(FILES, tenant)
+
+    def output_files(self, tenant: str | None = None) -> str:
+        """ARN pattern of the output files of jobs, of one tenant or all."""
+        return self._objects(OUTPUTS, tenant)
+
+    def bucket_arn(self) -> str:
+        """ARN of the bucket itself, which listing needs."""
+        return f"arn:{self._stack.partition}:s3:::{self.bucket()}"
 
     def recovery_machine(self) -> str:
         """ARN of the state machine that tests conditions."""

@@ -29,6 +29,9 @@ const LIMITS = {
   recovery_executions: 'Conditions of the tenant’s jobs that are tested at once',
   output_mb_per_job: 'Output of all attempts of a job, in MiB',
   output_mb_per_day: 'Output of all jobs of a day (UTC), in MiB',
+  input_mb_per_job: 'Input files of a job, in MiB',
+  output_files_mb_per_job: 'Output files of an attempt, in MiB',
+  output_files_per_job: 'Number of output files of an attempt',
 };
 
 export default function Page() {

@@ -38,6 +38,7 @@ from joblane.http.audit_routes import trail_route
 from joblane.http.condition_routes import condition_routes
 from joblane.http.dead_letter_routes import bulk_routes, dead_letter_routes
 from joblane.http.deployment_routes import deployment_routes
+from joblane.http.file_routes import upload_route
 from joblane.http.key_routes import key_routes
 from joblane.http.queue_routes import queue_routes
 from joblane.http.request_jobs import RequestJobs
@@ -65,6 +66,7 @@ from joblane.service.wake_up import send_wake_up
 
 if TYPE_CHECKING:
     from joblane.condition.policies import AnyPolicy
+    from joblane.service.file_uploads import FileUploads
 
 
 class Settings(Environment):
@@ -146,9 +148,10 @@ def build(
         clock,
     )
     condition_routes(app, conditions)
+    s3 = cache(lambda: clients.make("s3", SIGNING))
     types = Types(
         type_store,
-        BundleStore(cache(lambda: clients.make("s3", SIGNING)), settings.bucket),
+        BundleStore(s3, settings.bucket),
         keys,
         _compiled,
         queues=settings.queues,
@@ -156,6 +159,16 @@ def build(
         now_ms=app.now_ms,
     )
     type_routes(app, types)
+
+    @cache
+    def uploads() -> "FileUploads":
+        from joblane.aws.file_store import FileStore  # noqa: PLC0415 - few requests upload files
+        from joblane.service.file_uploads import FileUploads  # noqa: PLC0415
+
+        store, days = FileStore(s3, settings.bucket), settings.retention.files_days
+        return FileUploads(store, days, clock, pool=pool)
+
+    upload_route(app, uploads)
     releases = KeyRelease(keys, jobs, lanes, app.logger, clock)
     clear = KeyClear(keys, jobs, operations, releases)
     key_routes(app, KeyReader(keys, jobs, app.now_ms), clear)

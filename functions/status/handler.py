@@ -22,6 +22,7 @@ from joblane.contract.status import DeclaredFleet, LinkView, PriceView
 from joblane.contract.status_routes import STATUS_ROUTES
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
+from joblane.http.file_routes import output_file_routes
 from joblane.http.request_jobs import RequestJobs
 from joblane.http.status_routes import status_routes
 from joblane.http.why_routes import why_routes
@@ -30,6 +31,7 @@ from joblane.service.summary import Summaries
 
 if TYPE_CHECKING:
     from joblane.service.fleets import FleetReader
+    from joblane.service.output_files import OutputFiles
     from joblane.service.read import JobReader
     from joblane.service.why import WhyReader
 
@@ -43,6 +45,7 @@ class Settings(Environment):
     jobs_table: str
     keys_table: str
     settings_table: str
+    bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may use each queue; none listed means all."""
     threads: Json[dict[str, int]]
@@ -139,6 +142,17 @@ def build(
         )
 
     why_routes(app, why)
+
+    @cache
+    def outputs() -> "OutputFiles":
+        from joblane.aws.output_file_store import OutputFileStore  # noqa: PLC0415 - as above
+        from joblane.aws.signed_uploads import SIGNING  # noqa: PLC0415
+        from joblane.service.output_files import OutputFiles  # noqa: PLC0415
+
+        s3 = cache(lambda: clients.make("s3", SIGNING))
+        return OutputFiles(OutputFileStore(s3, settings.bucket))
+
+    output_file_routes(app, outputs)
     return app
 
 

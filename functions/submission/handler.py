@@ -56,11 +56,14 @@ from joblane.service.wake_up import send_wake_up
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_s3.client import S3Client
 
+    from joblane.aws.output_file_store import OutputFileStore
     from joblane.job.head import Head
     from joblane.notify.rules import NotifyRules
     from joblane.service.delete_selected import SelectedDeletion
     from joblane.service.groups import Groups
+    from joblane.service.input_check import InputCheck
     from joblane.service.selected_jobs import SelectedJobs
     from joblane.service.targets import Targets
     from joblane.service.typed import TypedAdmission
@@ -87,7 +90,7 @@ class Settings(Environment):
     settings_table: str
     counters_table: str
     limits: Json[Limits]
-    """Those that are checked here: `jobs_waiting` and `output_mb_per_day`."""
+    """Those that are checked here: `jobs_waiting`, `output_mb_per_day` and `input_mb_per_job`."""
     keys_table: str
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""
@@ -133,8 +136,10 @@ def build(
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
+    inputs = cache(lambda: _inputs(settings, s3, pool))
+    outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
-        settings.deployment, router, settings.maxima, settings.fleet_queues, typed, notify
+        settings.deployment, router, settings.maxima, settings.fleet_queues, typed, inputs, notify
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     keyed = KeyAdmission(jobs, rules, partial(send_wake_up, lanes), settings.retention)
@@ -176,7 +181,7 @@ def build(
     )
     search = JobSearch(jobs, agents, clock, pool)
     job_routes(app, submitter, search, views)
-    deleter = JobDeleter(jobs, payloads, results, store, keys, trail, clock)
+    deleter = JobDeleter(jobs, payloads, results, store, outputs, keys, trail, clock)
     operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
     table = settings.jobs_table
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, table), pool))
@@ -210,6 +215,24 @@ def _notify_rules(text: str) -> "NotifyRules":
     from joblane.notify.rules import NotifyRules  # noqa: PLC0415
 
     return NotifyRules.model_validate_json(text)
+
+
+def _inputs(
+    settings: Settings, s3: "Callable[[], S3Client]", pool: Callable[[int], Executor]
+) -> "InputCheck":
+    # Few jobs have input files.
+    from joblane.aws.file_store import FileStore  # noqa: PLC0415
+    from joblane.service.input_check import InputCheck  # noqa: PLC0415
+
+    files = FileStore(s3, settings.bucket)
+    return InputCheck(files, settings.limits, settings.retention.files_days, pool=pool)
+
+
+def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileStore":
+    # Few jobs have output files.
+    from joblane.aws.output_file_store import OutputFileStore  # noqa: PLC0415
+
+    return OutputFileStore(s3, settings.bucket)
 
 
 def _selected(

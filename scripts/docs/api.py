@@ -15,7 +15,7 @@ def operations() -> str:
     parts: list[str] = []
     tag = ""
     for route in sorted(ROUTES, key=lambda route: route.path.split("/")[2]):
-        operation = paths[route.path][route.method.lower()]
+        operation = paths[route.template][route.method.lower()]
         if operation["tags"][0] != tag:
             tag = operation["tags"][0]
             parts.append(f"### {tag}\n")

@@ -75,7 +75,8 @@ def document() -> Json:
     statuses = sorted({status for route in ROUTES for status in route.problems})
     paths: dict[str, Json] = {}
     for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas, refs)
+        operation = _operation(route, schemas, refs)
+        paths.setdefault(route.template, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {**_WRITTEN["info"], "version": __version__},
@@ -134,7 +135,7 @@ def _operation(route: Route, schemas: Json, refs: Refs) -> Json:
 
 def _parameters(route: Route) -> Iterator[Json]:
     """Those of the path, then headers."""
-    names = re.findall(r"{(\w+)}", route.path)
+    names = re.findall(r"{(\w+)}", route.template)
     names += ["Idempotency-Key"] * route.idempotent + ["If-Match"] * route.conditional
     names += ["traceparent", "tracestate"] * route.traced
     for name in names:
@@ -158,6 +159,8 @@ def _answers(route: Route, refs: Refs) -> Json:
     """What a route answers besides problems."""
     answer: Json = {"description": route.summary, "headers": _WRITTEN["headers"]}
     answers = {str(int(route.status)): answer}
+    if route.status is HTTPStatus.FOUND:
+        answer["headers"] = {**_WRITTEN["headers"], **_WRITTEN["redirect"]}
     if route.answer is not None:
         answer["content"] = _content(route.answer, refs[route.answer, "serialization"])
     if route.coalesces:

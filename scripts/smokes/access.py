@@ -22,7 +22,7 @@ Call = Callable[[str, str], httpx.Response]
 def ask(call: Call, route: Route, job_id: str = ABSENT) -> httpx.Response:
     """Ask for a route; a queue and whatever else it names is one that is not there."""
     path = route.path.replace("{job_id}", job_id)
-    return call(route.method, re.sub(r"\{[a-z_]+\}", "absent", path))
+    return call(route.method, re.sub(r"\{[a-z_]+\+?\}", "absent", path))
 
 
 def allowed(role: AnyRole) -> set[str]:

@@ -231,11 +231,12 @@ def test_every_kind_of_parameter_is_known_to_belong_to_a_tenant_or_to_none():
         "condition": "tests/unit/test_condition_routes.py",
         "group": "tests/unit/test_group_routes.py",
         "key": "tests/unit/test_key_routes.py",
+        "path": "the test above: it is below a job_id",
         "scope": "tests/unit/test_key_routes.py",
         "type": "tests/unit/test_types_api.py",
     }
     shared = {"queue", "agent"}
-    kinds = {name for route in ROUTES for name in re.findall(r"\{([a-z_]+)\}", route.path)}
+    kinds = {name for route in ROUTES for name in re.findall(r"\{([a-z_]+)\}", route.template)}
     assert {*owned, *shared} == kinds
 
 

@@ -173,6 +173,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     assert {
         "joblane-status": every
         | {
+            "JOBLANE_BUCKET",
             "JOBLANE_CONDITIONS_TABLE",
             "JOBLANE_JOBS_TABLE",
             "JOBLANE_KEYS_TABLE",

@@ -191,9 +191,14 @@ def test_submissions_outlive_their_jobs_and_output_stays_as_configured(
         bucket, accesses = buckets(deployment)
         logs_days = deployment.config.retention.logs_days
         rules = bucket["LifecycleConfiguration"]["Rules"]
-        assert {"payloads/": days, "results/": days, "output/": logs_days} == {
-            rule["Prefix"]: rule["ExpirationInDays"] for rule in rules
-        }
+        files_days = deployment.config.retention.files_days
+        assert {
+            "payloads/": days,
+            "results/": days,
+            "output/": logs_days,
+            "files/": files_days,
+            "outputs/": days,
+        } == {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules}
         (rule,) = accesses["LifecycleConfiguration"]["Rules"]
         assert logs_days == rule["ExpirationInDays"]
         for each in (*rules, rule):

@@ -28,6 +28,8 @@ PAYLOADS = "s3:joblane-<>-<>/payloads/*"
 BUNDLES = "s3:joblane-<>-<>/bundles/*"
 OBJECTS_OF_OUTPUT = "s3:joblane-<>-<>/output/*"
 RESULTS = "s3:joblane-<>-<>/results/*"
+FILES = "s3:joblane-<>-<>/files/*"
+OUTPUT_FILES = "s3:joblane-<>-<>/outputs/*"
 LOG_DELIVERY = (
     "logs:CreateLogDelivery",
     "logs:DeleteLogDelivery",
@@ -71,7 +73,9 @@ ALLOWED = {
     | every(("dynamodb:BatchWriteItem", "dynamodb:Query"), (OUTPUT,))
     | every(("s3:DeleteObject", "s3:GetObject"), (OBJECTS_OF_OUTPUT, RESULTS))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
-    | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,)),
+    | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,))
+    | {("s3:GetObject", FILES), ("s3:DeleteObject", OUTPUT_FILES)}
+    | {("s3:ListBucket", "s3:joblane-<>-<>")},
     "Admin": TRACES
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | every(
@@ -84,7 +88,7 @@ ALLOWED = {
         (TYPES,),
     )
     | {("dynamodb:BatchGetItem", KEYS), ("dynamodb:Query", f"{KEYS}/index/by_type")}
-    | every(("s3:GetObject", "s3:PutObject"), (BUNDLES,))
+    | every(("s3:GetObject", "s3:PutObject"), (BUNDLES, FILES))
     | {("dynamodb:Query", COUNTERS), ("cloudwatch:GetMetricData", "*")}
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
@@ -104,7 +108,7 @@ ALLOWED = {
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"), (COUNTERS,))
     | every(("dynamodb:GetItem",), (CONDITIONS, KEYS))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (JOBS,))
-    | {("dynamodb:BatchGetItem", SETTINGS)}
+    | {("dynamodb:BatchGetItem", SETTINGS), ("s3:GetObject", OUTPUT_FILES)}
     | every(("sqs:GetQueueAttributes",), LANES)
     | every(
         ("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"), ("*",)
@@ -230,7 +234,7 @@ ALLOWED = {
     }
     | every(("sqs:SendMessage",), OWN_DEAD_LETTERS)
     | {("dynamodb:PutItem", OUTPUT), ("s3:PutObject", OBJECTS_OF_OUTPUT)}
-    | {("s3:PutObject", RESULTS)}
+    | {("s3:PutObject", RESULTS), ("s3:PutObject", OUTPUT_FILES)}
     | {
         ("ssm:GetParameter", PARAMETERS),
         ("secretsmanager:GetSecretValue", SECRETS),
@@ -239,6 +243,7 @@ ALLOWED = {
         ("s3:GetObject", PAYLOADS),
         ("dynamodb:GetItem", TYPES),
         ("s3:GetObject", BUNDLES),
+        ("s3:GetObject", FILES),
         (
             "autoscaling:CompleteLifecycleAction",
             "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-main",
@@ -283,6 +288,15 @@ def test_each_role_may_do_exactly_this(production: Deployment, owner: str) -> No
             for resource in as_list(statement["Resource"])
         }
     assert ALLOWED[owner] == found
+
+
+def test_the_function_lists_keys_of_output_files_only(production: Deployment) -> None:
+    (condition,) = [
+        statement["Condition"]
+        for statement in statements(production, "Submission")
+        if "s3:ListBucket" in as_list(statement["Action"])
+    ]
+    assert {"StringLike": {"s3:prefix": "outputs/*"}} == condition
 
 
 def test_the_agent_uses_keys_for_the_deployments_secrets_only(production: Deployment) -> None:

@@ -25,7 +25,9 @@ from joblane.deployment.names import (
     TENANT_SHARES,
     dead_letter_name,
     descriptor_name,
+    file_key,
     lane_name,
+    output_key,
 )
 from joblane.job.output import stream_name
 from joblane.job.secret_names import parse
@@ -34,6 +36,7 @@ from tests.infra.synthesis import ROOT, Deployment, synthesize
 from tests.infra.templates import as_list, resolved, statements
 
 ACCOUNT, REGION = "111122223333", "eu-west-1"
+DIGEST = 64 * "a"
 JOB = "01JABCDEFGHJKMNPQRSTVWXYZ0"
 
 Statement = dict[str, Any]
@@ -120,6 +123,11 @@ def data_of(tenant: str) -> list[Call]:
         Call("s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{PAYLOADS}{tenant}/{JOB}"),
         Call(
             "s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{BUNDLES}{tenant}/{64 * 'a'}"
+        ),
+        Call("s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{file_key(tenant, DIGEST)}"),
+        Call(
+            "s3:PutObject",
+            f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{output_key(tenant, JOB, 1, 'out/a')}",
         ),
         *items("types", ("GetItem",), f"{tenant}#sync-tickets#1"),
         *items("output", ("PutItem",), stream_name(tenant, JOB, 1)),

@@ -17,7 +17,7 @@ def check(method: str, path: str, answer: Mapping[str, Any]) -> None:
 
     A path that no route has is answered 404 by API Gateway before any function is asked.
     """
-    where = _route(method, path)
+    where = _template(method, path)
     if where is None:
         assert 404 == answer["statusCode"], f"{method} {path} is in no contract"
         return
@@ -49,11 +49,16 @@ def _document() -> Any:
 
 
 @cache
-def _route(method: str, path: str) -> str | None:
-    """The route that API Gateway would choose: words before parameters."""
+def _template(method: str, path: str) -> str | None:
+    """The path in the contract of the route that API Gateway would choose: words go first."""
     found = [
-        route.path
+        route.template
         for route in sorted(ROUTES, key=lambda route: route.path.count("{"))
-        if route.method == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path)
+        if route.method == method and re.fullmatch(_expression(route.path), path)
     ]
     return found[0] if found else None
+
+
+def _expression(path: str) -> str:
+    """What the path of a route matches; its last parameter may have slashes."""
+    return re.sub(r"{\w+}", "[^/]+", re.sub(r"{\w+\+}", ".+", path))

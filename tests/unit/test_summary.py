@@ -86,6 +86,9 @@ def test_limits_are_the_tenants_with_what_is_counted(aws: Cloud):
         "recovery_executions": (20, None),
         "output_mb_per_job": (200, None),
         "output_mb_per_day": (7, 2),
+        "input_mb_per_job": (10_240, None),
+        "output_files_mb_per_job": (10_240, None),
+        "output_files_per_job": (10_000, None),
     } == found
     other = summary(status(aws, "client-other", JOBLANE_LIMITS=limits))["limits"]
     assert {None} == {each["current"] for each in other}

@@ -9,6 +9,7 @@ from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
+from joblane.contract.files import MAX_FILES_BODY, FilesAnswer, FilesInput
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
 from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
@@ -190,6 +191,15 @@ OPERATOR_ROUTES: Final = (
         body=Because,
         status=HTTPStatus.NO_CONTENT,
         errors=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        "POST",
+        "/v1/files",
+        ("jobs.submit",),
+        "Prepare uploads of up to 100 input files",
+        FilesAnswer,
+        body=FilesInput,
+        largest_body=MAX_FILES_BODY,
     ),
     Route(
         "POST",

@@ -24,6 +24,8 @@ _OF_SUBMISSION: Final = ("/v1/jobs", "/v1/groups", "/v1/queues/explain")
 _OF_STATUS: Final = frozenset(
     {
         "/v1/fleets",
+        "/v1/jobs/{job_id}/outputs",
+        "/v1/jobs/{job_id}/outputs/{path+}",
         "/v1/jobs/{job_id}/why",
         "/v1/queues/{queue}/activity",
         "/v1/summary",
@@ -60,7 +62,8 @@ class Route:
 
     method: Method
     path: str
-    """With `{parameters}` as API Gateway and OpenAPI write them; handlers take them by name."""
+    """With `{parameters}` as API Gateway writes them; handlers take them by name. The last one may
+    be the rest of the path, `{path+}`, which they get by `Application.rest`."""
     scopes: tuple[Scope, ...]
     """A caller needs one of them; none opens the route to anyone, with or without a token."""
     summary: str
@@ -99,6 +102,11 @@ class Route:
     def key(self) -> str:
         """API Gateway's route key: `GET /v1/jobs/{job_id}`."""
         return f"{self.method} {self.path}"
+
+    @property
+    def template(self) -> str:
+        """The path as OpenAPI writes it, which has no parameters with slashes."""
+        return self.path.replace("+}", "}")
 
     @property
     def changes(self) -> bool:

@@ -1,7 +1,10 @@
 """Routes that show what goes on, behind `status`: they change nothing and are read often."""
 
+from http import HTTPStatus
 from typing import Final
 
+from joblane.contract.output_files import OutputPage
+from joblane.contract.queries import PageQuery
 from joblane.contract.route import SWEEPS, Route
 from joblane.contract.status import ActivityQuery, FleetPage, QueueActivity, Summary
 from joblane.contract.why import Why
@@ -20,6 +23,22 @@ STATUS_ROUTES: Final = (
         ("jobs.read",),
         "Explain why a job waits, runs on or has ended",
         Why,
+    ),
+    Route(
+        "GET",
+        "/v1/jobs/{job_id}/outputs",
+        ("jobs.read",),
+        "List the output files of a job",
+        OutputPage,
+        query=PageQuery,
+    ),
+    Route(
+        "GET",
+        "/v1/jobs/{job_id}/outputs/{path+}",
+        ("jobs.read",),
+        "Download an output file of a job: a redirect to S3",
+        None,
+        status=HTTPStatus.FOUND,
     ),
     Route(
         "GET",

@@ -123,10 +123,10 @@ class BundleInput(Body):
 
 
 class Upload(View):
-    """A request that uploads a bundle."""
+    """A request that uploads a bundle or a file."""
 
     url: str
-    """URL of the PUT, valid for 15 minutes. Whoever has it may upload this bundle."""
+    """URL of the PUT, valid for 15 minutes. Whoever has it may upload this content."""
     headers: dict[str, str]
     """Headers that the request must have. S3 answers 412 if the bundle is there by then, and 400
     for other content."""

@@ -38,7 +38,9 @@ class Descriptor(BaseModel):
     recovery_arn: str | None = None
     """State machine that tests conditions; None only in descriptors from before it existed."""
     limits: Limits = Limits()
-    """Those that agents keep: `jobs_running`, `output_mb_per_job`, `recovery_executions`."""
+    """Those that agents keep: `jobs_running`, `recovery_executions`, and those of a job's output
+    and output files. One that has its default is left out: agents of earlier versions do not start
+    with one that they do not know."""
 
     @property
     def types_table(self) -> str:

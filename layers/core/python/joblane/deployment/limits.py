@@ -9,13 +9,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from joblane.deployment.names import Name
 
 Limit = Literal[
-    "jobs_running", "jobs_waiting", "recovery_executions", "output_mb_per_job", "output_mb_per_day"
+    "jobs_running",
+    "jobs_waiting",
+    "recovery_executions",
+    "output_mb_per_job",
+    "output_mb_per_day",
+    "input_mb_per_job",
+    "output_files_mb_per_job",
+    "output_files_per_job",
 ]
 
 LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
 
 Jobs = Annotated[int, Field(ge=1, le=100_000_000)]
 Executions = Annotated[int, Field(ge=1, le=10_000)]
+Files = Annotated[int, Field(ge=1, le=100_000)]
 Megabytes = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
@@ -34,6 +42,12 @@ class TenantLimits(BaseModel):
     """Output of all attempts of a job, in MiB."""
     output_mb_per_day: Megabytes = 10_240
     """Output of all jobs of a day (UTC), in MiB."""
+    input_mb_per_job: Megabytes = 10_240
+    """Input files of a job, in MiB."""
+    output_files_mb_per_job: Megabytes = 10_240
+    """Output files of an attempt, in MiB."""
+    output_files_per_job: Files = 10_000
+    """Number of output files of an attempt."""
 
 
 class LimitOverrides(BaseModel):
@@ -50,6 +64,12 @@ class LimitOverrides(BaseModel):
     output_mb_per_job: Megabytes | None = None
     """As in `[limits]`, for this tenant."""
     output_mb_per_day: Megabytes | None = None
+    """As in `[limits]`, for this tenant."""
+    input_mb_per_job: Megabytes | None = None
+    """As in `[limits]`, for this tenant."""
+    output_files_mb_per_job: Megabytes | None = None
+    """As in `[limits]`, for this tenant."""
+    output_files_per_job: Files | None = None
     """As in `[limits]`, for this tenant."""
 
 

@@ -18,6 +18,7 @@ from pydantic import (
 
 from joblane.files.globs import MAX_GLOBS, Glob
 from joblane.files.paths import Tree, check_path
+from joblane.job import fields
 from joblane.job.fields import Sha256
 
 if TYPE_CHECKING:
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 MAX_INPUTS: Final = 1000
 """Most input files of a job."""
 
-MAX_FILE_BYTES: Final = 5 * 1024**3
-"""Largest file: S3 takes no more in one PUT, and compares the SHA-256 of the whole content in no
-other upload (docs/decisions/1612)."""
+MAX_FILE_BYTES: Final = fields.MAX_FILE_BYTES
+"""Largest file."""
 
 DEFAULT_MODE: Final = "0644"
 

@@ -124,7 +124,8 @@ class Application:
         route = next((route for route in self.routes if route.key == key), None)
         if route is None:
             raise KeyError(key)
-        path = route.path.replace("{", "<").replace("}", ">")
+        # Powertools has no parameter with slashes, but takes expressions.
+        path = re.sub(r"{\w+\+}", ".+", route.path).replace("{", "<").replace("}", ">")
 
         def bind(handler: Callable[Params, Response[str]]) -> Callable[Params, Response[str]]:
             @wraps(handler)
@@ -281,6 +282,14 @@ class Application:
         except NotStrict as error:
             raise wrong("body", str(error)) from None
         return parsed(model, text)
+
+    def rest(self, prefix: str) -> str:
+        """The rest of the path after the first `prefix`: a parameter with slashes.
+
+        API Gateway has decoded it, but for `%25` (docs/decisions/1306).
+        """
+        path: str = self.resolver.current_event.path
+        return path.partition(prefix)[2]
 
     def header(self, name: str) -> str | None:
         """A header of the request, by its name in lower case."""

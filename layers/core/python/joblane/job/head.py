@@ -302,10 +302,10 @@ def _files_abridged(spec: Submission) -> Submission:
 
 
 def _first(entries: tuple[_Entry, ...], chars: Callable[[_Entry], int]) -> tuple[_Entry, ...]:
-    """The first entries, with `LISTED_CHARS` characters together."""
+    """The first entry, and those after it with `LISTED_CHARS` characters together."""
     most = LISTED_CHARS
     for index, entry in enumerate(entries):
         most -= chars(entry)
-        if most < 0:
-            return entries[:index]
+        if most < 0:  # at least one, so that a job with files can be told
+            return entries[: max(1, index)]
     return entries

@@ -37,6 +37,8 @@ class Retention(BaseModel):
     """Output of jobs."""
     audit_days: Days = 400
     """Entries of the audit trail."""
+    files_days: Days = 30
+    """Uploaded input files, from their upload. Output files stay as long as results do."""
 
     def expires_at(self, state: State, now_ms: int, *, member: bool = False) -> int:
         """When the row of a job that ends in `state` now expires, in Unix seconds.

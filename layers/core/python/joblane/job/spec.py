@@ -49,6 +49,9 @@ has the same bound, and uses the rest for its timeline.
 DEFAULT_MEMORY_MB = 512
 """Memory of a job that asks for none, in MiB; wake-up messages without a figure mean it too."""
 
+DEFAULT_TMP_MB = 256
+"""Size of /tmp and the work directory of a job that asks for none, in MiB."""
+
 DEFAULT_PIDS = 1024
 """Processes and threads of a job that asks for no limit (`ec2_agent.sandbox.launcher`)."""
 
@@ -126,6 +129,12 @@ class Resources(Input):
     def memory(self) -> int:
         """Memory that an agent must have for the job, in MiB."""
         return self.memory_mb or DEFAULT_MEMORY_MB
+
+    @property
+    def work_mb(self) -> int:
+        """Size of the work directory in MiB, as agents set it."""
+        default = max(1, min(DEFAULT_TMP_MB, self.memory // 2))
+        return self.disk_mb or self.tmp_mb or default
 
 
 class Retry(Input):

@@ -20,6 +20,7 @@ from joblane.service.queue_router import QueueRouter
 
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
+    from joblane.service.input_check import InputCheck
     from joblane.service.typed import Typed, TypedAdmission
 
 
@@ -36,6 +37,8 @@ class Admission:
     """The queues that each fleet serves."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
+    inputs: "Callable[[], InputCheck]"
+    """Returns what checks input files, which few jobs have."""
     notify: "Callable[[], NotifyRules] | None" = None
     """Returns what checks notifications; None if no tenant may ask for any."""
 
@@ -60,6 +63,8 @@ class Admission:
         self._check_conditions(by.tenant, spec)
         queue = self.router.route(by, spec, now_ms)
         self._check_resources(queue, spec)
+        if spec.inputs or spec.stdin_file is not None:
+            self.inputs().check(by.tenant, spec)
         spec = self._notified(by.tenant, spec.model_copy(update={"queue": queue}))
         if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
             retry = spec.retry.model_copy(update={"max_attempts": 1})

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from joblane.aws.idempotency import IdempotencyStore
 from joblane.aws.jobs import JobStore, Refused
@@ -20,12 +21,16 @@ from joblane.job.spec import is_broadcast
 from joblane.service.audit_trail import Trail
 from joblane.service.operations import Gone, unless_gone
 
+if TYPE_CHECKING:
+    from joblane.aws.output_file_store import OutputFileStore
+
 OUTPUT_CALLS = 10
 """Parts of a job's output that one request deletes, 1 MB of the table or less each. A partition of
 DynamoDB takes 1,000 write units a second, so this takes 10 s at most."""
 
 OUTPUT_S = 15.0
-"""Seconds after which a request deletes no more output: streams that turn out to be empty."""
+"""Seconds after which a request deletes no more output: streams that turn out to be empty, or
+output files, of which it deletes a thousand in about a second."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class JobDeleter:
     payloads: PayloadStore
     results: ResultStore
     output: OutputStore
+    files: "Callable[[], OutputFileStore]"
+    """Returns what holds output files, which few jobs have."""
     keys: IdempotencyStore
     trail: Trail
     clock: Callable[[], float]
@@ -59,6 +66,7 @@ class JobDeleter:
         # A broadcast that becomes a group meanwhile has members by then.
         seen = head if exact or is_broadcast(head.spec.target) else None
         self._delete_output(head)
+        self._delete_files(head)
         try:
             unless_gone(lambda: self.jobs.delete(head.job_id, seen))
         except Refused as refusal:
@@ -80,6 +88,7 @@ class JobDeleter:
         One that is deleted already is no error. Raises Refused if it has changed, and Problem 503.
         """
         self._delete_output(member)
+        self._delete_files(member)
         with suppress(Gone):
             unless_gone(lambda: self.jobs.delete(member.job_id, member))
         self.results.delete(member)
@@ -95,6 +104,15 @@ class JobDeleter:
                 calls += 1
                 if calls == OUTPUT_CALLS:
                     raise _more()
+            if self.clock() - began > OUTPUT_S:
+                raise _more()
+
+    def _delete_files(self, head: Head) -> None:
+        """Delete the output files of all attempts, also of those that stored no summary of them."""
+        if head.epoch == 0 or not (head.spec.outputs or head.output_files):
+            return
+        files, began = self.files(), self.clock()
+        while not files.delete(head.tenant, head.job_id):
             if self.clock() - began > OUTPUT_S:
                 raise _more()
 

@@ -1,0 +1,38 @@
+"""What joblane.toml declares of queues and fleets, as JSON for the functions."""
+
+import json
+
+from joblane.config import Config
+
+
+def maxima(config: Config) -> str:
+    """JSON of each queue with the maxima of its fleets."""
+    return json.dumps(
+        {
+            queue: [most.model_dump(exclude_none=True) for most in config.maxima_of(queue)]
+            for queue in config.queues
+        }
+    )
+
+
+def fleets(config: Config) -> str:
+    """JSON of the fleets as operators see them."""
+    return json.dumps(
+        [
+            {
+                "name": name,
+                **fleet.model_dump(
+                    mode="json",
+                    include={
+                        "queues",
+                        "instance_types",
+                        "architecture",
+                        "min_size",
+                        "max_size",
+                        "price_per_hour",
+                    },
+                ),
+            }
+            for name, fleet in config.fleets.items()
+        ]
+    )

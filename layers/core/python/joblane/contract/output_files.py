@@ -1,0 +1,27 @@
+"""Output files of a job in the API."""
+
+from joblane.contract.models import View
+from joblane.files.models import OutputFile, SkippedFile
+
+
+class OutputPage(View):
+    """A page of a job's output files, by path: those of the newest attempt that left any."""
+
+    entries: tuple[OutputFile, ...]
+    """The entries of this page."""
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+    epoch: int | None
+    """The claim whose attempt it was; null if no attempt has collected files yet."""
+    count: int
+    """Number of all files."""
+    bytes: int
+    """Their size together."""
+    unmatched: tuple[str, ...]
+    """Globs of `outputs` that matched no file."""
+    skipped: tuple[SkippedFile, ...]
+    """Paths that were matched and not collected, at most 20 of them."""
+    skipped_count: int
+    """Number of all such paths."""

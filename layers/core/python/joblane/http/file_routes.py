@@ -1,0 +1,54 @@
+"""The routes of files: uploads of inputs, and lists and downloads of outputs."""
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from aws_lambda_powertools.event_handler.api_gateway import Response
+
+from joblane.contract.queries import PageQuery
+from joblane.http.answers import next_cursor, page_start, success
+from joblane.http.application import Application
+
+if TYPE_CHECKING:  # most requests concern no files
+    from collections.abc import Callable
+
+    from joblane.service.file_uploads import FileUploads
+    from joblane.service.output_files import OutputFiles
+
+
+def upload_route(app: Application, uploads: "Callable[[], FileUploads]") -> None:
+    """Bind the route of uploads; `uploads` is made when it is first asked for."""
+
+    @app.route("POST /v1/files")
+    def files() -> Response[str]:
+        from joblane.contract.files import (  # noqa: PLC0415 - a part of the table of this function
+            MAX_FILES_BODY,
+            FilesAnswer,
+            FilesInput,
+        )
+
+        wanted = app.read(FilesInput, MAX_FILES_BODY)
+        return success(FilesAnswer(files=uploads().prepare(app.tenant(), wanted.files)))
+
+
+def output_file_routes(app: Application, outputs: "Callable[[], OutputFiles]") -> None:
+    """Bind the routes of output files; `outputs` is made when it is first asked for."""
+
+    @app.route("GET /v1/jobs/{job_id}/outputs")
+    def listed(job_id: str) -> Response[str]:
+        from joblane.service.output_files import Position, is_position  # noqa: PLC0415 - see above
+
+        query = app.parameters(PageQuery)
+        at = page_start(query, is_position)
+        page, following = outputs().page(
+            app.job(job_id), query.limit, None if at is None else Position.decode(at)
+        )
+        cursor = next_cursor(query, None if following is None else following.encode())
+        return success(page.model_copy(update={"next": cursor}))
+
+    @app.route("GET /v1/jobs/{job_id}/outputs/{path+}")
+    def one(job_id: str) -> Response[str]:
+        link = outputs().link(app.job(job_id), app.rest("/outputs/"))
+        # The link expires, so that nobody may keep the redirect.
+        headers = {"Location": link, "Cache-Control": "no-store"}
+        return Response(int(HTTPStatus.FOUND), body="", headers=headers)

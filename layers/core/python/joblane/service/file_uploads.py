@@ -1,0 +1,54 @@
+"""Uploads of input files: which are there already, and how to upload the others."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
+
+from joblane.aws.file_store import FileStore, StoredFile
+from joblane.contract.files import FileInput, FileUpload
+from joblane.contract.problems import wrong
+from joblane.contract.types import Upload
+
+AT_ONCE = 16
+"""Requests to S3 side by side; each waits some 20 ms."""
+
+
+@dataclass(frozen=True)
+class FileUploads:
+    """Prepares uploads of a tenant's files; `days` is how long S3 keeps them."""
+
+    store: FileStore
+    days: int
+    clock: Callable[[], float]
+    """Returns Unix seconds."""
+    _: KW_ONLY
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+
+    def prepare(self, tenant: str, wanted: Sequence[FileInput]) -> tuple[FileUpload, ...]:
+        """Say of each file whether it is there, and sign its upload if it is not.
+
+        A file whose days are half over counts as not there: uploaded again, it has all of them, so
+        that a job that is submitted now finds it for at least half of the days.
+
+        Raises Problem 400 for a size that is not that of the file with this digest.
+        """
+        distinct = [*dict.fromkeys(file.sha256 for file in wanted)]
+        with self.pool(min(AT_ONCE, len(distinct))) as pool:
+            found = dict(
+                zip(distinct, pool.map(lambda d: self.store.find(tenant, d), distinct), strict=True)
+            )
+        for number, file in enumerate(wanted):
+            known = found[file.sha256]
+            if known is not None and known.size != file.size:
+                raise wrong(
+                    f"files.{number}.size",
+                    f"is not that of the file with this SHA-256, {known.size} bytes",
+                )
+        return tuple(self._answer(tenant, file, found[file.sha256]) for file in wanted)
+
+    def _answer(self, tenant: str, file: FileInput, known: StoredFile | None) -> FileUpload:
+        if known is not None and self.clock() - known.uploaded_at < self.days * 86_400 / 2:
+            return FileUpload(sha256=file.sha256, exists=True, upload=None)
+        signed = self.store.upload(tenant, file.sha256, file.size)
+        upload = Upload(url=signed.url, headers=dict(signed.headers))
+        return FileUpload(sha256=file.sha256, exists=False, upload=upload)
