@@ -52,8 +52,8 @@ Exit codes
   128+N  signal N ended the job (137: killed, for example by its memory limit)
    70  the job ended without an exit code: it never ran, or its agent was lost
   130  interrupted (Ctrl-C); a line on stderr says whether the job is still running
-    1  of a group (--target _all or a label): not all of its jobs completed, or no agent matched;
-       0 if all completed
+    1  of a group (--target _all or a label) or of --each: not all jobs completed, or no agent
+       matched; 0 if all completed
    64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
 
