@@ -104,10 +104,10 @@ def test_each_end_of_a_job_that_is_retried_has_an_id_of_its_own(at: Deployed):
     head = at.head("A")
     at.aws.jobs.move(head, Event.RETRY, plan(head, Event.RETRY, NOW_MS + 7, "again"))
     claimed = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS + 8)
-    step = Step(State.COMPLETED, NOW_MS + 9, claimed.attempt, "done")
-    at.aws.jobs.settle(claimed, step, AttemptFacts(Outcome.SUCCEEDED))
+    step = Step(State.FAILED, NOW_MS + 9, claimed.attempt, "exit code 65")
+    at.aws.jobs.settle(claimed, step, AttemptFacts(Outcome.PERMANENT))
     events = [delivery.event for delivery in sent(at)]
-    assert {"failed", "completed"} == {event.state for event in events}
+    assert ["failed", "failed"] == [event.state for event in events]
     assert 2 == len({event.id for event in events})
 
 

@@ -291,6 +291,16 @@ def test_what_joblane_toml_does_not_allow_any_more_is_not_delivered(aws: Cloud):
     assert ["m0", "m1", "m2"] == notifier.handle(records)
 
 
+def test_a_network_that_is_not_allowed_any_more_is_not_reached():
+    """The guard alone would let it pass."""
+    rules = RULES.model_copy(update={"allow_networks": ()})
+    guard = Guard(networks=RULES.allow_networks)
+    channel = Webhooks(rules, lambda *_: SECRET, guard, lambda: NOW)
+    with receiving(status(200)) as receiver:
+        assert "notify.url must begin with https://" == failure_of(channel, receiver.url)
+        assert [] == receiver.requests
+
+
 class Hidden(NotifyQueue):
     """A queue that notes what is put off."""
 
