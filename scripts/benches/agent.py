@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from joblane import Client
+from joblane import Client, Submission
 from joblane.deployment.names import PLATFORM
 from scripts.local import keeping
 from scripts.local.cloud import running_cloud
@@ -84,7 +84,7 @@ def _idle(agent: int) -> None:
 def _busy(client: Client, platform: Client, agent: int, count: int) -> int:
     before = sum(parts(agent).values(), Weight())
     began = time.monotonic()
-    body = {"command": ["sh", "-c", f"echo begin; sleep {SLEEP_S}; echo end"]}
+    body: Submission = {"command": ["sh", "-c", f"echo begin; sleep {SLEEP_S}; echo end"]}
     ids: list[str] = []
     for start in range(0, count, BATCH):
         entries = client.submit_batch([body] * min(BATCH, count - start))

@@ -15,7 +15,7 @@ from datetime import datetime
 from statistics import mean, median
 from typing import Any
 
-from joblane import Client, ConfigError
+from joblane import Client, ConfigError, Submission
 
 BATCH = 100
 GIVE_UP_S = 3600
@@ -31,7 +31,7 @@ def main() -> int:
         print(f"bench jobs: {error}", file=sys.stderr)
         return 78
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    body = {"type": "sleep", "params": {"ms": 0}}
+    body: Submission = {"type": "sleep", "params": {"ms": 0}}
     with client:
         began = time.perf_counter()
         ids = []

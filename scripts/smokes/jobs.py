@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
 
 from joblane import Client
-from joblane.client.job_calls import SubmissionFields
+from joblane.client.fields import Retry, SubmissionFields
 from joblane.client.refs import JobRef
 from joblane.job.lifecycle import EXIT_PERMANENT
 from joblane.job.spec import MAX_BATCH
@@ -16,7 +16,7 @@ from scripts.smokes.runner import Failure
 from scripts.smokes.site import Site, wait_for
 from tests.support.events import EventSource, data_of
 
-ONCE = {"max_attempts": 1}
+ONCE: Retry = {"max_attempts": 1}
 
 ENDS = (
     ("exit 0", "completed", 0),
@@ -72,7 +72,7 @@ def exit_codes(site: Site) -> None:
 
 def retry(site: Site) -> None:
     """A job that fails once is run again."""
-    twice = {"max_attempts": 2, "backoff_s": [0]}
+    twice: Retry = {"max_attempts": 2, "backoff_s": [0]}
     job = run(site, 'test "$JOBLANE_ATTEMPT" = 2', retry=twice)
     expect(job, "completed", attempt=2)
 
@@ -114,7 +114,10 @@ def output(site: Site) -> None:
 def secrets(site: Site) -> None:
     """Secrets of both services reach the job; its record has their names only."""
     script = 'printf "%s/%s" "$TOKEN" "$PASSWORD" | tr a-z b-za'
-    again = {"max_attempts": 5, "backoff_s": [2]}  # a new parameter is readable a moment later
+    again: Retry = {
+        "max_attempts": 5,
+        "backoff_s": [2],
+    }  # a new parameter is readable a moment later
     with _stored(site) as (names, values):
         job = run(site, script, secret_env=names, retry=again)
     expect(job, "completed")

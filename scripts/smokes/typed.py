@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from joblane import Client, KeyFullError
+from joblane import Client, Concurrency, KeyFullError
 from joblane.client.refs import JobRef
 from scripts.local.deploy import BIN, TOOLS
 from scripts.smokes.jobs import expect, submitted, text
@@ -63,7 +63,7 @@ def key(site: Site) -> None:
 
 
 def _of_key(client: Client, script: str) -> JobRef:
-    key = {"key": ["smoke", 1], "max_queued": 1}
+    key: Concurrency = {"key": ["smoke", 1], "max_queued": 1}
     return submitted(client, f"echo $JOBLANE_SLOT; {script}", concurrency=key)
 
 

@@ -26,7 +26,6 @@ from joblane import (
     JobRef,
     NotFoundError,
     RequestError,
-    SubmissionFields,
     ThrottledError,
     UnreachableError,
     WaitTimeoutError,
@@ -35,7 +34,6 @@ from joblane.client import errors
 from joblane.client.calls import Item, Request, Sleep
 from joblane.client.connection import Connection
 from joblane.client.credentials import StaticToken
-from joblane.job.spec import Submission
 from tests.support.client import fake_api
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi, FakeJob, gateway, problem
@@ -272,9 +270,3 @@ def methods(owner: type) -> dict[str, list[inspect.Parameter]]:
 def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     assert methods(Client) == methods(AsyncClient)
     assert methods(JobRef) == methods(AsyncJobRef)
-
-
-def test_a_submission_has_the_fields_of_the_specification() -> None:
-    """`type` and `params` stand in place of a command."""
-    fields = set(SubmissionFields.__annotations__)
-    assert fields == set(Submission.model_fields) - {"command", "type", "params"}

@@ -1,8 +1,5 @@
 """Handlers through the clients: what is sent, how a key answers, and typed results."""
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +19,6 @@ from joblane.client.clients import Client
 from joblane.client.follow import Runtime
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi, FakeJob, ok, problem
-
-ROOT = Path(__file__).parents[3]
 
 
 class Sync(BaseModel):
@@ -137,11 +132,15 @@ def test_a_type_by_its_name_needs_no_handler_here(api: FakeApi, connect: Connect
             client.submit("sync", [1])
         with pytest.raises(InputError, match="a type needs params"):
             client.submit("sync")
+        with pytest.raises(InputError, match="a command or a type, not both"):
+            client.submit(["sync"], type="sync", params={})
+        client.submit(type="sync", params={"origin": "acme"}, priority="high")
     assert api.requests[0].body == {
         "type": "sync",
         "params": {"origin": "acme"},
         "priority": "high",
     }
+    assert api.requests[0].body == api.requests[-1].body
 
 
 @pytest.mark.parametrize("status", ["accepted", "coalesced", "replaced", "of the future"])
@@ -184,77 +183,3 @@ def test_waiting_asks_in_doubling_intervals_and_no_longer_than_its_limit():
     with Client("http://127.0.0.1:9") as client, pytest.raises(WaitTimeoutError):
         run(Client.wait(client, "01J", 20, runtime=Runtime(clock=lambda: now)))
     assert [0.2, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 3.6] == pauses
-
-
-TYPED = """
-from joblane import AsyncClient, Client, Job, JobRef, job_type
-from pydantic import BaseModel
-from typing import assert_type
-
-
-class SyncTickets(BaseModel):
-    origin: str
-
-
-class Other(BaseModel):
-    origin: str
-
-
-class SyncResult(BaseModel):
-    synced: int
-
-
-@job_type("sync-tickets")
-def sync_tickets(params: SyncTickets, job: Job) -> SyncResult:
-    return SyncResult(synced=1)
-
-
-def right(client: Client) -> None:
-    ref = client.create(sync_tickets, SyncTickets(origin="acme"), queue="slow")
-    assert_type(ref, JobRef[SyncResult])
-    assert_type(ref.wait(), SyncResult)
-    submitted = client.submit(sync_tickets, SyncTickets(origin="acme"))
-    if submitted.job is not None:
-        assert_type(submitted.job.wait(timeout_s=3).synced, int)
-    assert_type(client.submit(["true"]).wait().exit_code, int | None)
-    assert_type(client.get("01J").of(sync_tickets).wait(), SyncResult)
-    assert_type(sync_tickets(SyncTickets(origin="a"), Job()), SyncResult)
-
-
-async def also_right(client: AsyncClient) -> None:
-    ref = await client.create(sync_tickets, SyncTickets(origin="acme"))
-    assert_type(await ref.wait(), SyncResult)
-    assert_type((await (await client.submit(["true"])).wait()).exit_code, int | None)
-
-
-def wrong(client: Client) -> None:
-    client.create(sync_tickets, Other(origin="acme"))
-    client.submit(sync_tickets, Other(origin="acme"))
-    client.create(sync_tickets, {"origin": "acme"})
-    client.submit(sync_tickets)
-    client.create(sync_tickets, SyncTickets(origin="acme"), queu="slow")
-    client.create(sync_tickets, SyncTickets(origin="acme")).wait().sinced
-
-
-@job_type("bad")
-def bad(params: dict[str, str], job: Job) -> None: ...
-"""
-
-
-def test_mypy_knows_params_and_results(tmp_path: Path):
-    """Strictly, as a user's program is checked: every wrong line is an error, and no other."""
-    (tmp_path / "program.py").write_text(TYPED)
-    ran = subprocess.run(
-        [
-            *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary"),
-            *("--config-file=", "--cache-dir", str(ROOT / ".mypy_cache/program"), "program.py"),
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line for line in ran.stdout.splitlines() if ": error:" in line]
-    first = TYPED.splitlines().index("def wrong(client: Client) -> None:") + 2
-    wrong = [*range(first, first + 6), TYPED.splitlines().index('@job_type("bad")') + 1]
-    assert wrong == sorted({int(line.split(":")[1]) for line in lines}), ran.stdout + ran.stderr

@@ -37,12 +37,20 @@ if TYPE_CHECKING:
         UnreachableError,
         WaitTimeoutError,
     )
+    from joblane.client.fields import (
+        Concurrency,
+        Filters,
+        Notify,
+        Resources,
+        Retry,
+        Submission,
+        SubmissionFields,
+    )
     from joblane.client.files.calls import Files
     from joblane.client.files.models import InputFile, OutputFile, Outputs, Uploaded
     from joblane.client.follow import FollowPolicy
     from joblane.client.group_follow import GroupNews
     from joblane.client.groups import Groups
-    from joblane.client.job_calls import SubmissionFields
     from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult
     from joblane.client.transport import Certificate
     from joblane.handler.errors import PermanentError
@@ -57,10 +65,12 @@ __all__ = [
     "AsyncJobRef",
     "Certificate",
     "Client",
+    "Concurrency",
     "ConfigError",
     "Context",
     "FileError",
     "Files",
+    "Filters",
     "FollowError",
     "FollowPolicy",
     "GroupNews",
@@ -77,12 +87,16 @@ __all__ = [
     "LogRecord",
     "LoginError",
     "NotFoundError",
+    "Notify",
     "OutputFile",
     "Outputs",
     "PermanentError",
     "RequestError",
+    "Resources",
     "ResultError",
+    "Retry",
     "ServerError",
+    "Submission",
     "SubmissionFields",
     "SubmitResult",
     "ThrottledError",
@@ -100,8 +114,10 @@ _MODULES = {
     "AsyncJobRef": "client.refs",
     "Certificate": "client.transport",
     "Client": "client.clients",
+    "Concurrency": "client.fields",
     "Context": "handler.job",
     "Files": "client.files.calls",
+    "Filters": "client.fields",
     "FollowPolicy": "client.follow",
     "GroupNews": "client.group_follow",
     "Groups": "client.groups",
@@ -111,10 +127,14 @@ _MODULES = {
     "JobType": "handler.job_type",
     "Key": "handler.job_type",
     "LogRecord": "client.answers",
+    "Notify": "client.fields",
     "OutputFile": "client.files.models",
     "Outputs": "client.files.models",
     "PermanentError": "handler.errors",
-    "SubmissionFields": "client.job_calls",
+    "Resources": "client.fields",
+    "Retry": "client.fields",
+    "Submission": "client.fields",
+    "SubmissionFields": "client.fields",
     "SubmitResult": "client.refs",
     "Uploaded": "client.files.models",
     "job_type": "handler.job_type",

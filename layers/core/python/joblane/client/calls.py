@@ -23,6 +23,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 from urllib.parse import quote
 
+from joblane.client.answers import rows
 from joblane.client.errors import AnswerError, InputError
 
 if TYPE_CHECKING:
@@ -223,6 +224,28 @@ def sweep(
         if not answer.get("next"):
             return
         given["next"] = str(answer["next"])
+
+
+def listed(
+    read: Callable[[int, str | None], Call[Mapping[str, Any]]],
+    limit: int | None,
+    made: Callable[[Any], T],
+) -> Stream[T]:
+    """Yield what is made of the entries of a list, at most `limit`; pages are read as needed.
+
+    `read` takes the size of a page and its cursor.
+    """
+    cursor: str | None = None
+    left = limit
+    while left is None or left > 0:
+        page = yield from read(LIST_MAX if left is None else min(left, LIST_MAX), cursor)
+        entries = rows(page)[:left]
+        for entry in entries:
+            yield Item(made(entry))
+        left = None if left is None else left - len(entries)
+        cursor = page.get("next")
+        if not cursor:
+            return
 
 
 def segment(name: str, what: str) -> str:

@@ -10,7 +10,7 @@ With `AsyncClient`, the same with `async with`, `await` and `async for`. Each me
 `joblane.JoblaneError`; reads have been retried before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from joblane.client.answers import JobJson
@@ -19,9 +19,9 @@ from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.errors import KeyFullError
+from joblane.client.fields import Command, SubmissionFields, is_typed, named_type
 from joblane.client.files.calls import FileCalls, Files
 from joblane.client.groups import Groups
-from joblane.client.job_calls import SubmissionFields, is_typed
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
 from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
@@ -126,7 +126,7 @@ class Client(BaseClient[JobRef, Connection]):
     @overload
     def submit(
         self,
-        command: Sequence[str],
+        command: Command,
         *,
         idempotency_key: str | None = ...,
         **fields: Unpack[SubmissionFields],
@@ -143,6 +143,15 @@ class Client(BaseClient[JobRef, Connection]):
     @overload
     def submit(
         self,
+        *,
+        type: str,
+        params: Mapping[str, Any],
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> SubmitResult[JobRef]: ...
+    @overload
+    def submit(
+        self,
         command: JobType[P, R],
         params: P,
         *,
@@ -151,18 +160,18 @@ class Client(BaseClient[JobRef, Connection]):
     ) -> SubmitResult[JobRef[R]]: ...
     def submit(
         self,
-        command: Sequence[str] | str | JobType[Any, Any],
+        command: Command | str | JobType[Any, Any] | None = None,
         params: Any = None,
         *,
+        type: str | None = None,  # noqa: A002 - its name in the API
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
     ) -> JobRef[Any] | SubmitResult[Any]:
         """Submit a command, or a job of a type, its handler or its name, with its params.
 
         The API sets the default of each field that is None or missing.
-        `resources` has `cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`; `retry` has
-        `max_attempts` and `backoff_s`; `run_at` and `deadline` are RFC 3339 in UTC, such as
-        `2026-11-21T02:00:00Z`; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
+        `run_at` and `deadline` are datetimes with a time zone, or RFC 3339 in UTC; durations are
+        seconds or a timedelta; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
         values the agent reads when the job starts. Raises `RequestError` with one entry in
         `fields` for each field that the API refused.
 
@@ -174,8 +183,9 @@ class Client(BaseClient[JobRef, Connection]):
 
         For a command, returns the job, and raises `KeyFullError` if its `concurrency` does not
         allow it. For a type, returns a `SubmitResult`, whose `status` says whether the job was
-        accepted, rejected, coalesced or replaced another one. By its name a type needs no handler
-        here: params are a mapping, and the `result` of a completed job is in `job.data`.
+        accepted, rejected, coalesced or replaced another one. By its name (as `command`, or as
+        `type`) a type needs no handler here: params are a mapping, and the `result` of a completed
+        job is in `job.data`.
 
         The job belongs to the caller's trace: to the current span if the program uses
         OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.
@@ -184,6 +194,7 @@ class Client(BaseClient[JobRef, Connection]):
         again. With an `idempotency_key` (one for each job, such as a UUID; it costs one write
         unit) it is sent until it is answered, and creates one job.
         """
+        command = named_type(command, type)
         if not is_typed(command, params):
             return self._submit_command(command, params, idempotency_key, fields)
         try:
@@ -233,7 +244,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     @overload
     async def submit(
         self,
-        command: Sequence[str],
+        command: Command,
         *,
         idempotency_key: str | None = ...,
         **fields: Unpack[SubmissionFields],
@@ -250,6 +261,15 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     @overload
     async def submit(
         self,
+        *,
+        type: str,
+        params: Mapping[str, Any],
+        idempotency_key: str | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> SubmitResult[AsyncJobRef]: ...
+    @overload
+    async def submit(
+        self,
         command: JobType[P, R],
         params: P,
         *,
@@ -258,13 +278,15 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     ) -> SubmitResult[AsyncJobRef[R]]: ...
     async def submit(
         self,
-        command: Sequence[str] | str | JobType[Any, Any],
+        command: Command | str | JobType[Any, Any] | None = None,
         params: Any = None,
         *,
+        type: str | None = None,  # noqa: A002 - its name in the API
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
     ) -> AsyncJobRef[Any] | SubmitResult[Any]:
         """Submit a command, or a job of a type with its params; see `Client.submit`."""
+        command = named_type(command, type)
         if not is_typed(command, params):
             return await self._submit_command(command, params, idempotency_key, fields)
         try:

@@ -13,10 +13,12 @@ from joblane.client.calls import (
     act,
     ask,
     get,
+    listed,
     segment,
     sweep,
 )
 from joblane.client.errors import InputError
+from joblane.client.fields import Moment, Submission, sent_fields, sent_filters
 from joblane.client.log_calls import job_path
 
 SETTINGS = ("run_jobs", "threads", "cluster_threads")
@@ -58,14 +60,16 @@ class DeploymentCalls:
         return as_object((yield from get("/v1/fleets")), "a list of fleets")
 
     @ApiCall
-    def explain_queue(self, submission: Mapping[str, Any]) -> Call[dict[str, Any]]:
+    def explain_queue(self, submission: Submission) -> Call[dict[str, Any]]:
         """Say which queue would take a job, and of each queue why it would not.
 
         `submission` has the fields of a submission, as `{"command": ["true"], "labels": {}}`.
         Nothing is submitted. `queue` is None where a submission would be refused. Raises
         `RequestError` with one entry in `fields` for each field that the API refused.
         """
-        return as_object((yield from ask("/v1/queues/explain", submission)), "a choice of a queue")
+        return as_object(
+            (yield from ask("/v1/queues/explain", sent_fields(submission))), "a choice of a queue"
+        )
 
     @ApiCall
     def set_queue(
@@ -116,6 +120,20 @@ class DeploymentCalls:
         params = {"fact": facts or None, "limit": min(limit, LIST_MAX), "next": cursor or None}
         return as_object((yield from get("/v1/agents", params)), "a list of agents")
 
+    @ApiStream
+    def list_agents(
+        self, limit: int | None = None, *, facts: Sequence[str] = ()
+    ) -> Stream[dict[str, Any]]:
+        """Yield the agents with a recent heartbeat, at most `limit`; pages are read as needed.
+
+        `facts` names those that each entry shows, ten at most.
+        """
+
+        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
+            return DeploymentCalls.agents(self, facts=facts, limit=size, cursor=cursor)
+
+        return listed(read, limit, dict[str, Any])
+
     @ApiCall
     def agent(self, name: str) -> Call[dict[str, Any]]:
         """Read an agent with all its facts and its running jobs. Raises `NotFoundError`."""
@@ -150,6 +168,15 @@ class DeploymentCalls:
         params = {"limit": min(limit, LIST_MAX), "next": cursor or None}
         return as_object((yield from get("/v1/conditions", params)), "a list of conditions")
 
+    @ApiStream
+    def list_conditions(self, limit: int | None = None) -> Stream[dict[str, Any]]:
+        """Yield the conditions that jobs wait for, at most `limit`; pages are read as needed."""
+
+        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
+            return DeploymentCalls.conditions(self, limit=size, cursor=cursor)
+
+        return listed(read, limit, dict[str, Any])
+
     @ApiCall
     def declare(
         self, app: str, state: Literal["up", "down"], reason: str = ""
@@ -170,20 +197,39 @@ class DeploymentCalls:
         *,
         limit: int = LIST_MAX,
         cursor: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         action: str | None = None,
     ) -> Call[dict[str, Any]]:
         """Read one page of the audit trail, newest first, from `cursor`.
 
         With `job_id`: the actions on that job, its submission included; they are kept as long as
         the trail, which may be longer than the job. Without: the actions on the tenant's jobs and
-        queues, filtered by `since`, `until` (RFC 3339, UTC) and `action`.
+        queues, filtered by `since`, `until` and `action`.
         """
         path = "/v1/audit" if job_id is None else f"{job_path(job_id)}/audit"
-        filters = {"since": since, "until": until, "action": action}
+        filters = sent_filters({"since": since, "until": until, "action": action})
         params = {"limit": min(limit, LIST_MAX), "next": cursor or None, **filters}
         return as_object((yield from get(path, params)), "an audit trail")
+
+    @ApiStream
+    def list_audit(
+        self,
+        job_id: str | None = None,
+        limit: int | None = None,
+        *,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        action: str | None = None,
+    ) -> Stream[dict[str, Any]]:
+        """Yield entries of the audit trail as `audit` reads them, at most `limit`."""
+
+        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
+            return DeploymentCalls.audit(
+                self, job_id, limit=size, cursor=cursor, since=since, until=until, action=action
+            )
+
+        return listed(read, limit, dict[str, Any])
 
     @ApiCall
     def health(self) -> Call[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeAlias, TypeVar, Unpack, cast
 
 from joblane.client.answers import (
     JobJson,
@@ -17,16 +17,25 @@ from joblane.client.calls import (
     ApiCall,
     ApiStream,
     Call,
-    Item,
-    Params,
     Stream,
     act,
     get,
+    listed,
     sweep,
 )
 from joblane.client.errors import InputError, WaitTimeoutError
+from joblane.client.fields import (
+    Command,
+    Filters,
+    Seconds,
+    Submission,
+    SubmissionFields,
+    command_words,
+    seconds,
+    sent_fields,
+    sent_filters,
+)
 from joblane.client.files.calls import with_uploads
-from joblane.client.files.models import Input, StandardInput
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime
 from joblane.client.log_calls import LogCalls, job_path
 from joblane.client.tracing import trace_headers
@@ -42,117 +51,27 @@ T = TypeVar("T")
 Entries: TypeAlias = list[dict[str, Any]]
 
 
-class Filters(TypedDict, total=False):
-    """Which jobs to list; all must match."""
-
-    name: str | None
-    state: str | Sequence[str] | None
-    """One of these states."""
-    type: str | None
-    queue: str | None
-    label: str | Sequence[str] | None
-    """All of these labels, each `key=value`."""
-    since: str | None
-    """Submitted at or after this time: RFC 3339 in UTC."""
-    until: str | None
-    """Submitted before this time."""
-    hidden: bool
-    """Include hidden jobs."""
-    groups: bool
-    """Only groups: jobs that have a job for each agent of their target."""
-
-
-class SubmissionFields(TypedDict, total=False):
-    """Fields of a submission besides its command; None and missing ones get the API's default.
-
-    A test compares the names with `joblane.job.spec.Submission`, which validates them.
-    """
-
-    name: str | None
-    """Up to 128 printable characters, to find the job by."""
-    queue: str | None
-    priority: Literal["high", "default", "low"] | None
-    resources: Mapping[str, Any] | None
-    """`cpus`, `memory_mb`, `pids`, `cores`, `io_bps`, `tmp_mb`."""
-    network: Literal["none", "egress", "host"] | None
-    env: Mapping[str, str] | None
-    secret_env: Mapping[str, str] | None
-    """Variables and names of secrets, such as `ssm:/joblane/main/db`; the agent reads their
-    values when the job starts."""
-    inputs: Sequence[Input] | None
-    """Files and directories here, each a path or (path here, path of the job), or files that
-    `client.files.put` has uploaded; a job finds them in its work directory."""
-    outputs: Sequence[str] | None
-    """Globs of the files in the work directory that are collected after each attempt."""
-    stdin: StandardInput | None
-    """Standard input: text, bytes, the path of a file, or an open file."""
-    stdin_file: str | None
-    """SHA-256 of an uploaded file that is the standard input."""
-    timeout_s: float | None
-    heartbeat_timeout_s: float | None
-    """An attempt that sends nothing on its line (descriptor 3) for so long is stopped."""
-    restartable: bool | None
-    retry: Mapping[str, Any] | None
-    """`max_attempts` and `backoff_s`."""
-    labels: Mapping[str, str] | None
-    items: int | None
-    """Number of work items in this job, for queue statistics."""
-    run_at: str | None
-    """Earliest start time: RFC 3339 in UTC, such as `2026-11-21T02:00:00Z`."""
-    deadline: str | None
-    """The job expires when it has not ended by then."""
-    requires: Sequence[str] | None
-    """Conditions that must hold before the job starts."""
-    concurrency: str | Mapping[str, Any] | None
-    """Limit of jobs that run at once with the same key: `key` (a list of strings and numbers),
-    `max_active`, `max_queued`, `when_full`, `stale_policy`; or the name of a policy of
-    joblane.toml."""
-    target: str | None
-    """The agents that it is for: `_any`, `_all`, `host:NAME`, or a label such as `group:web.dev`.
-    With `_all` or a label the job becomes a group of jobs, one for each agent."""
-    reply_timeout_s: float | None
-    """Seconds within which an agent of the target must start the job, 60 by default."""
-    max_concurrency: int | None
-    """Most jobs of a group that are begun at once."""
-    max_failures: int | None
-    """If more jobs of a group fail, no further ones are begun."""
-    notify: Mapping[str, Any] | None
-    """Whom to notify when the job ends or blocks: `url`, `sns` (the ARN of a topic) or
-    `eventbridge` (true), and `on`, the states to notify about."""
-    traceparent: str | None
-    """W3C trace context that the job belongs to, in place of the caller's own."""
-    tracestate: str | None
-    """What comes with `traceparent`."""
-
-
-def is_typed(command: object, params: object) -> bool:
-    """Whether a submission is of a type: a handler, or a name with params."""
-    return isinstance(command, JobType) or (isinstance(command, str) and params is not None)
-
-
 class JobCalls(LogCalls, ABC, Generic[J]):
     """The calls; J is the client's type of a job."""
 
     @ApiCall
     def _submit_command(
         self,
-        command: Sequence[str] | JobType[Any, Any],
+        command: Command | str | JobType[Any, Any] | None,
         params: object,
         idempotency_key: str | None,
         fields: SubmissionFields,
     ) -> Call[J]:
-        if isinstance(command, str | JobType):
-            words = 'the command must be a list of words, such as ["echo", "hello"]'
-            raise InputError(f"{words}; a type needs params")
+        words = command_words(command)
         if params is not None:
             raise InputError("params are for a type; a command has its arguments")
-        what = {"command": list(command)}
+        what = {"command": words}
         return self._handle((yield from self._submit(what, idempotency_key, fields)))
 
     @ApiCall
     def _submit_typed(
         self,
-        job_type: Sequence[str] | str | JobType[Any, Any],
+        job_type: object,
         params: Any,  # noqa: ANN401 - the params of the type
         idempotency_key: str | None,
         fields: SubmissionFields,
@@ -170,9 +89,11 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     @ApiCall
     def submit_batch(
-        self, jobs: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+        self, jobs: Sequence[Submission], *, idempotency_key: str | None = None
     ) -> Call[Entries]:
-        """Submit up to 100 jobs, each a mapping of the fields of a submission.
+        """Submit up to 100 jobs, each a mapping of the fields of a submission; see `map` for more.
+
+        Files must have been uploaded: `inputs` are `field()` of what `client.files.put` returns.
 
         Returns an entry for each, in order: `{"status": 202, "job": ...}`, or `status`, `detail`
         and `errors` of a job that was refused; the others are not affected. With an
@@ -181,7 +102,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         answer = yield from act(
             "POST",
             "/v1/jobs/batch",
-            {"jobs": list(jobs)},
+            {"jobs": [sent_fields(job) for job in jobs]},
             idempotency_key=idempotency_key,
             headers=trace_headers(),
         )
@@ -209,13 +130,13 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
         A page with filters may be short, even empty, and still have a `next`.
         """
-        return _page("/v1/jobs", limit, cursor, _params(filters))
+        return _page("/v1/jobs", limit, cursor, sent_filters(filters))
 
     @ApiCall
     def wait(
         self,
         job_id: str,
-        timeout_s: float | None = None,
+        timeout_s: Seconds | None = None,
         *,
         policy: FollowPolicy | None = None,
         runtime: Runtime | None = None,
@@ -230,6 +151,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         policy = self._policy(job_id, policy or WAIT)
         until = None
         if timeout_s is not None:
+            timeout_s = seconds("timeout_s", timeout_s)
             until = runtime.clock() + timeout_s
             policy = replace(policy, give_up_s=min(policy.give_up_s, timeout_s))
         state: str | None = None
@@ -276,7 +198,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         and in `refused` the jobs that cannot be cancelled; stop iterating to stop. With `until`,
         jobs that are submitted meanwhile are not cancelled.
         """
-        return sweep("/v1/jobs/cancel", "a page of jobs", reason, _params(filters))
+        return sweep("/v1/jobs/cancel", "a page of jobs", reason, sent_filters(filters))
 
     @ApiStream
     def retry_jobs(
@@ -286,7 +208,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
         As `cancel_jobs`, with the number `retried`. Of groups, the members that failed.
         """
-        return sweep("/v1/jobs/retry", "a page of jobs", reason, _params(filters))
+        return sweep("/v1/jobs/retry", "a page of jobs", reason, sent_filters(filters))
 
     @ApiStream
     def delete_jobs(
@@ -297,7 +219,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         As `cancel_jobs`, with the number `deleted`. Without `state`, those that have ended. A group
         is deleted with its jobs and counts as one.
         """
-        return sweep("/v1/jobs/delete", "a page of jobs", reason, _params(filters))
+        return sweep("/v1/jobs/delete", "a page of jobs", reason, sent_filters(filters))
 
     @ApiCall
     def resubmit(
@@ -345,18 +267,20 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
         """Yield jobs, newest first, at most `limit`; pages are fetched as they are needed."""
-        cursor: str | None = None
-        left = limit
-        while left is None or left > 0:
-            size = LIST_MAX if left is None else left
-            page = yield from JobCalls.list_page(self, limit=size, cursor=cursor, **filters)
-            entries = page["entries"][:left]
-            for entry in entries:
-                yield Item(self._handle(entry))
-            left = None if left is None else left - len(entries)
-            cursor = page.get("next")
-            if not cursor:
-                return
+
+        def read(size: int, cursor: str | None) -> Call[JobPage]:
+            return JobCalls.list_page(self, limit=size, cursor=cursor, **filters)
+
+        return listed(read, limit, self._handle)
+
+    @ApiStream
+    def list_dead_letters(self, limit: int | None = None) -> Stream[J]:
+        """Yield dead jobs, newest first, at most `limit`; see `list`."""
+
+        def read(size: int, cursor: str | None) -> Call[JobPage]:
+            return JobCalls.dead_letters(self, limit=size, cursor=cursor)
+
+        return listed(read, limit, self._handle)
 
     @abstractmethod
     def _handle(self, data: JobJson) -> J:
@@ -365,8 +289,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     def _submit(
         self, what: Mapping[str, Any], idempotency_key: str | None, fields: SubmissionFields
     ) -> Call[JobJson]:
-        given = {name: value for name, value in fields.items() if value is not None}
-        given = yield from with_uploads(given)
+        given = yield from with_uploads(sent_fields(fields))
         answer = yield from act(
             "POST",
             "/v1/jobs",
@@ -385,17 +308,9 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return self._handle(job_json((yield from act("POST", path, reason=reason))))
 
 
-def _params(filters: Filters) -> Params:
-    """Parameters of a request; a filter that is off is left out."""
-    given = {
-        name: "true" if value is True else value
-        for name, value in filters.items()
-        if value is not None and value is not False
-    }
-    return cast("Params", given)
-
-
-def _page(path: str, limit: int, cursor: str | None, filters: Params) -> Call[JobPage]:
+def _page(
+    path: str, limit: int, cursor: str | None, filters: Mapping[str, str | Sequence[str]]
+) -> Call[JobPage]:
     params = {"limit": min(limit, LIST_MAX), "next": cursor or None, **filters}
     page = as_object((yield from get(path, params)), "a list of jobs")
     page["entries"] = [job_json(row) for row in rows(page)]

@@ -4,7 +4,18 @@ import json
 from typing import Any
 
 from joblane.client.answers import as_object
-from joblane.client.calls import LIST_MAX, ApiCall, ApiStream, Call, Item, Stream, act, get, segment
+from joblane.client.calls import (
+    LIST_MAX,
+    ApiCall,
+    ApiStream,
+    Call,
+    Item,
+    Stream,
+    act,
+    get,
+    listed,
+    segment,
+)
 from joblane.client.errors import InputError
 
 
@@ -22,6 +33,15 @@ class KeyCalls:
         """Read one page of the keys that jobs have or wait for, from `cursor`."""
         params = {"limit": min(limit, LIST_MAX), "next": cursor or None}
         return as_object((yield from get(_scope_path(scope), params)), "a list of keys")
+
+    @ApiStream
+    def list_keys(self, scope: str, limit: int | None = None) -> Stream[dict[str, Any]]:
+        """Yield the keys that jobs have or wait for, at most `limit`; pages are read as needed."""
+
+        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
+            return KeyCalls.keys(self, scope, limit=size, cursor=cursor)
+
+        return listed(read, limit, dict[str, Any])
 
     @ApiCall
     def key(self, scope: str, *segments: str | float) -> Call[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from joblane.client.answers import JobJson, LogRecord, is_group
 from joblane.client.errors import JobFailedError, KeyFullError, ResultError
+from joblane.client.fields import Seconds
 from joblane.handler.job_type import JobType
 from joblane.job.lifecycle import ENDED, State
 
@@ -86,7 +87,7 @@ class JobRef(JobValues["Client"], Generic[R]):
         self.data = self._client.get(self.id).data
         return self
 
-    def wait(self, timeout_s: float | None = None) -> R:
+    def wait(self, timeout_s: Seconds | None = None) -> R:
         """Wait until the job has ended, see `Client.wait`.
 
         Of a handler's job, returns the result, and raises `JobFailedError` if the job ended in
@@ -121,7 +122,7 @@ class AsyncJobRef(JobValues["AsyncClient"], Generic[A]):
         self.data = (await self._client.get(self.id)).data
         return self
 
-    async def wait(self, timeout_s: float | None = None) -> A:
+    async def wait(self, timeout_s: Seconds | None = None) -> A:
         """Wait until the job has ended, see `JobRef.wait`."""
         self.data = (await self._client.wait(self.id, timeout_s)).data
         return cast("A", self._waited())

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from joblane.client.answers import JobJson, as_object, job_json, rows
 from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, get
 from joblane.client.errors import NotFoundError, WaitTimeoutError
+from joblane.client.fields import Seconds, seconds
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime
 from joblane.client.job_calls import WAIT, JobCalls
 from joblane.client.log_calls import job_path
@@ -50,7 +51,7 @@ class WatchCalls(JobCalls[J], ABC, Generic[J]):
     def watch(
         self,
         job_ids: Iterable[str],
-        timeout_s: float | None = None,
+        timeout_s: Seconds | None = None,
         *,
         policy: FollowPolicy | None = None,
         runtime: Runtime | None = None,
@@ -66,6 +67,7 @@ class WatchCalls(JobCalls[J], ABC, Generic[J]):
         policy = policy or usual_policy(len(watch.open))
         until = None
         if timeout_s is not None:
+            timeout_s = seconds("timeout_s", timeout_s)
             until = runtime.clock() + timeout_s
             policy = replace(policy, give_up_s=min(policy.give_up_s, timeout_s))
         if not (count := len(watch.open)):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -23,6 +23,7 @@ from joblane.client.errors import AnswerError, JoblaneError, RequestError
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
+    from joblane.client.fields import Submission
 
 BATCH = 100
 """Jobs in a request."""
@@ -91,7 +92,7 @@ class EachSubmission:
 
     def _sent(self, batch: Sequence[Line], key: str) -> list[dict[str, Any]]:
         """Send a request until all of its jobs are answered for good, a few times at most."""
-        submissions = [line.submission for line in batch]
+        submissions = [cast("Submission", line.submission) for line in batch]
         for pause_s in (*PAUSES_S, None):
             entries = self.client.submit_batch(submissions, idempotency_key=key)
             if len(entries) != len(batch):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from joblane.client.clients import Client
-    from joblane.client.job_calls import Filters
+    from joblane.client.fields import Filters
 
 COUNTED = 1000
 """Jobs at most that are counted before a question; it takes ten requests."""

@@ -1,7 +1,7 @@
 """The command `queues`: show queue statistics, explain a choice, pause, resume, set limits."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,6 +13,7 @@ from joblane.client.cli.tables import screen
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
+    from joblane.client.fields import Submission
 
 WATCH_EVERY_S = 2.0
 
@@ -78,7 +79,7 @@ def explain(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> N
     queue that the job names, filters from the highest order to the lowest, queues without a filter.
     The exit code is 64 if no queue takes the job.
     """
-    answer = connect(ctx).explain_queue(options.submission())
+    answer = connect(ctx).explain_queue(cast("Submission", options.submission()))
     terminal.show(answer, lambda: queue_text.choice(answer, screen()), as_json=json)
     if answer.get("queue") is None:
         raise typer.Exit(exit_codes.REFUSED)

@@ -1,0 +1,127 @@
+"""What a type checker says of programs that use the SDK: one run of mypy for all of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import assert_type
+
+from pydantic import BaseModel
+
+from joblane import (
+    AsyncClient,
+    Client,
+    Concurrency,
+    Job,
+    JobRef,
+    Resources,
+    Retry,
+    Submission,
+    job_type,
+)
+
+
+class SyncTickets(BaseModel):
+    origin: str
+
+
+class Other(BaseModel):
+    origin: str
+
+
+class SyncResult(BaseModel):
+    synced: int
+
+
+@job_type("sync-tickets")
+def sync_tickets(params: SyncTickets, job: Job) -> SyncResult:
+    return SyncResult(synced=1)
+
+
+def right(client: Client) -> None:
+    ref = client.create(sync_tickets, SyncTickets(origin="acme"), queue="slow")
+    assert_type(ref, JobRef[SyncResult])
+    assert_type(ref.wait(), SyncResult)
+    submitted = client.submit(sync_tickets, SyncTickets(origin="acme"))
+    if submitted.job is not None:
+        assert_type(submitted.job.wait(timeout_s=3).synced, int)
+    assert_type(client.submit(["true"]).wait().exit_code, int | None)
+    assert_type(client.get("01J").of(sync_tickets).wait(), SyncResult)
+    assert_type(sync_tickets(SyncTickets(origin="a"), Job()), SyncResult)
+    client.submit(("sh", "-c", "true"), requires=["app:tickets"])
+    client.submit("sync", {"origin": "acme"}, retry={"backoff_s": [timedelta(minutes=1), 5]})
+    assert_type(client.submit(type="sync", params={"origin": "acme"}).replaced, str | None)
+    limits: Resources = {"cpus": 0.5, "memory_mb": 64, "disk_mb": 100}
+    retry: Retry = {"max_attempts": 1}
+    key: Concurrency = {"key": ["acme", 1], "when_full": "coalesce"}
+    client.submit(["true"], resources=limits, retry=retry, concurrency=key)
+    now = datetime.now(UTC)
+    client.submit(["true"], run_at=now, deadline="2026-11-21T02:00:00Z", timeout_s=timedelta(1))
+    client.submit_batch([{"command": ["true"]}, {"type": "sync", "params": {}}])
+    for job in client.list(labels={"team": "web"}, since=now - timedelta(days=1)):
+        assert_type(job.wait(timedelta(hours=1)).exit_code, int | None)
+
+
+async def also_right(client: AsyncClient) -> None:
+    ref = await client.create(sync_tickets, SyncTickets(origin="acme"))
+    assert_type(await ref.wait(), SyncResult)
+    assert_type((await (await client.submit(["true"])).wait()).exit_code, int | None)
+    async for agent in client.list_agents():
+        print(agent["name"])
+
+
+def wrong(client: Client, words: Sequence[str]) -> None:
+    client.create(sync_tickets, Other(origin="acme"))  # refused
+    client.submit(sync_tickets, Other(origin="acme"))  # refused
+    client.create(sync_tickets, {"origin": "acme"})  # refused
+    client.submit(sync_tickets)  # refused
+    client.create(sync_tickets, SyncTickets(origin="acme"), queu="slow")  # refused
+    client.create(sync_tickets, SyncTickets(origin="acme")).wait().sinced  # refused
+    client.submit("echo hi")  # refused
+    client.submit(words)  # refused
+    client.submit(["echo", 1])  # refused
+    client.submit(["true"], params={})  # refused
+    client.submit(["true"], retry={"max_attemps": 3})  # refused
+    client.submit(["true"], resources={"memory": 3})  # refused
+    client.submit(["true"], concurrency={"max_active": 3})  # refused
+    client.submit(["true"], run_at=timedelta(minutes=1))  # refused
+    client.submit(["true"], priority="urgent")  # refused
+    client.submit(type="sync")  # refused
+    client.submit_batch([{"comand": ["true"]}])  # refused
+    client.list(labels=["team"])  # refused
+    client.list(label="a=b", sinze="")  # refused
+    again: Submission = {"command": "echo hi"}  # refused
+
+
+async def also_wrong(client: AsyncClient) -> None:
+    await client.submit("echo hi")  # refused
+    await client.submit(["true"], retry={"max_attemps": 3})  # refused
+
+
+@job_type("bad")  # refused
+def bad(params: dict[str, str], job: Job) -> None: ...
+"""
+
+
+def test_mypy_refuses_what_cannot_be(tmp_path: Path):
+    """Strictly, as a user's program is checked: every marked line is an error, and no other."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary"),
+            *("--config-file=", "--cache-dir", str(ROOT / ".mypy_cache/program"), "program.py"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in ran.stdout.splitlines() if ": error:" in line]
+    marked = enumerate(PROGRAM.splitlines(), 1)
+    expected = [number for number, line in marked if line.endswith("# refused")]
+    assert expected == sorted({int(line.split(":")[1]) for line in lines}), ran.stdout + ran.stderr
