@@ -33,9 +33,6 @@ MOST_S = 5.0
 15 s at most (`joblane.service.delete`), and the function is stopped after 29 s."""
 
 
-_ACTIVE = "a job that is active cannot be deleted: cancel it first, and delete it when it has ended"
-
-
 @dataclass(frozen=True, slots=True)
 class _Deletion:
     """What became of a job."""
@@ -88,8 +85,6 @@ class SelectedDeletion:
                 return
 
     def _one(self, head: Head) -> _Deletion:
-        if head.state is State.ACTIVE:
-            return _Deletion(head.job_id, _ACTIVE)
         try:
             if head.group is None:
                 self.deleter.delete(head, exact=True)
