@@ -39,6 +39,7 @@ FIRST = (
     "targeted_jobs",
     "recovery",
     "cordon",
+    "client_files",
 )
 """Files that take long, and as many that do not: each process begins with one of both. And more
 that take long, for the processes that are free first."""

@@ -213,6 +213,14 @@ def test_a_directory_that_becomes_a_link_is_not_followed(
         scan.scan(["src"])
 
 
+def test_a_tree_that_is_too_deep_is_refused() -> None:
+    """Before it takes as many descriptors and frames of the stack."""
+    deep = Path("src", *["d"] * 150)
+    deep.mkdir(parents=True)
+    with pytest.raises(FileError, match="more than 100 directories"):
+        scan.scan(["src"])
+
+
 def test_the_figures_are_those_of_the_api() -> None:
     assert (domain.MAX_INPUTS, domain.MAX_FILE_BYTES, MAX_STDIN_BYTES) == (
         models.MAX_INPUTS,

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from joblane.client.errors import FileError
 from joblane.client.files.models import MAX_FILE_BYTES, MAX_INPUTS
 from joblane.client.files.reading import LocalFile, identity
-from joblane.files.paths import check_path
+from joblane.files.paths import MAX_DEPTH, check_path
 
 Named = str | os.PathLike[str] | tuple[str | os.PathLike[str], str]
 """A path here, or (path here, path of the job)."""
@@ -104,6 +104,8 @@ class _Directory:
                 there = f"{place}/{entry}".removeprefix("/")
                 found = os.stat(entry, dir_fd=descriptor, follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode):
+                    if there.count("/") >= MAX_DEPTH:
+                        raise FileError(f"{shown(named)[:200]}: more than {MAX_DEPTH} directories")
                     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                     below = os.open(entry, flags, dir_fd=descriptor)
                     yield from self.files(below, here, named, there)
