@@ -156,7 +156,7 @@ class Parts:
             OutcomeRecorder(journal, descriptor.retention, clock, dice),
             aws.output,
             aws.results,
-            OutputFiles(aws.output_files, aws.payloads, transfers),
+            OutputFiles(aws.output_files, aws.payloads, transfers, descriptor.limits),
             flight,
             recovery,
         )

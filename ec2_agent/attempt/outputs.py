@@ -30,6 +30,7 @@ from ec2_agent.retry import aws_backoff, is_aws_error, retry
 from ec2_agent.sandbox.model import SHORT
 from joblane.aws.output_file_store import OutputFileStore
 from joblane.aws.payload_store import PayloadLost, PayloadStore
+from joblane.deployment.limits import Limits
 from joblane.files.models import OutputSummary
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome
@@ -38,9 +39,6 @@ T = TypeVar("T")
 
 Note = Callable[[str, int, int], None]
 """Called with what the attempt does, how many files of it are done, and how many there are."""
-
-# Until the limits of tenants have them.
-BOUNDS = Bounds(files=10_000, megabytes=10_240)
 
 _GONE = "its output files are gone: its shim was killed or the instance restarted"
 
@@ -52,7 +50,8 @@ class OutputFiles:
     store: OutputFileStore
     payloads: PayloadStore
     transfers: Transfers
-    bounds: Bounds = BOUNDS
+    limits: Limits
+    """Of all tenants."""
 
     async def collect(
         self,
@@ -91,7 +90,9 @@ class OutputFiles:
         if work is None:
             raise _Gone
         try:
-            found = await retried(lambda: collect(work, globs, self.bounds, proceed))
+            limits = self.limits.of(head.tenant)
+            bounds = Bounds(limits.output_files_per_job, limits.output_files_mb_per_job)
+            found = await retried(lambda: collect(work, globs, bounds, proceed))
             upload = Upload(self.store, self.transfers, head, found, note)
             return await retried(lambda: upload.run(work, proceed))
         finally:

@@ -80,10 +80,10 @@ def main() -> int:
                 file.write(os.urandom(MB))
         one = {"large": bucket.upload(large)}
         tree = dict(_tree(bucket, Path(scratch)))
-        memory = {"memory_mb": 4 * megabytes, "tmp_mb": megabytes + 64}
+        disk = {"disk_mb": megabytes + 64}
         whole = True
         for again in ("", ", from the cache"):
-            whole &= _measure(client, bucket, agent, f"{megabytes} MB{again}", one, memory)
+            whole &= _measure(client, bucket, agent, f"{megabytes} MB{again}", one, disk)
             whole &= _measure(client, bucket, agent, f"{TREE} files{again}", tree, {})
         return 0 if whole else 1
 

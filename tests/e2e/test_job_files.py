@@ -138,8 +138,15 @@ def test_a_large_file_comes_back_and_takes_little_memory(cloud: Cloud, http: Htt
     data = b"".join(n.to_bytes(8, "big") + block[8:] for n in range(LARGE_BYTES // MB))
     sha256 = bucket.upload(data)
     del data
-    fields = {"inputs": [{"path": "big", "sha256": sha256}], "outputs": ["large"]}
-    job_id = submit(http, "mv", "big", "large", **fields)
+    job_id = submit(
+        http,
+        "mv",
+        "big",
+        "large",
+        inputs=[{"path": "big", "sha256": sha256}],
+        outputs=["large"],
+        resources={"disk_mb": LARGE_BYTES // MB + 8},
+    )
     job = wait_for(http, job_id, "completed", timeout_s=90)
     (file,) = bucket.manifest(job)
     assert ("large", LARGE_BYTES, sha256) == (file.path, file.size, file.sha256)

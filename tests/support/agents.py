@@ -11,14 +11,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ec2_agent.attempt.outputs import BOUNDS, OutputFiles
+from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.files.cache import FileCache
-from ec2_agent.files.collect import Bounds
 from ec2_agent.files.inputs import InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
@@ -145,7 +144,6 @@ class Parts:
     jobs_dir: Path | None = None
     grace_s: float = GRACE_S
     limits: Limits = Limits()  # noqa: RUF009 - frozen
-    output_bounds: Bounds = BOUNDS
     bundles: BundleCache | None = None
     """Of the directory whose bundles the launcher shows."""
 
@@ -250,7 +248,7 @@ class Parts:
                 OutputFileStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 Transfers(),
-                self.output_bounds,
+                self.limits,
             ),
             self.flight,
             recovery,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2_agent.files.collect import Bounds
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
+from joblane.deployment.limits import Limits, TenantLimits
 from joblane.deployment.names import file_key, manifest_key, output_key
 from joblane.files.models import Manifest
 from joblane.job.head import Head
@@ -181,6 +181,7 @@ def test_an_input_whose_content_differs_ends_the_job(aws: Cloud, launcher: Launc
 def test_more_than_the_tenant_may_leave_fails_the_attempt_with_the_figures(
     aws: Cloud, launcher: Launcher, script: str, why: str
 ):
+    limits = Limits(default=TenantLimits(output_files_per_job=2, output_files_mb_per_job=2))
     for exit_code, expected in ((0, why), (3, f"; {why}")):
         parts, begun = begin(
             aws,
@@ -189,7 +190,7 @@ def test_more_than_the_tenant_may_leave_fails_the_attempt_with_the_figures(
             outputs=["*"],
             retry={"max_attempts": 1},
         )
-        parts.output_bounds = Bounds(files=2, megabytes=2)
+        parts.limits = limits
         asyncio.run(parts.attempt(begun.head, begun.delivery).run())
         head = aws.jobs.get(JOB)
         assert head is not None
