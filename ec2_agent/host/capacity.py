@@ -17,15 +17,17 @@ from ec2_agent.logging import events
 CHECK_S = 1.0
 """Seconds between two checks while the agent takes no jobs for lack of capacity."""
 
-A_START = 16
+A_START = 20
 """Most descriptors that a start needs: the job's directory, three pipes, its shim, its sandbox slot
-and the slot's successor, and calls to AWS."""
+and the slot's successor, its standard input, its staged files, its work directory, and calls to
+AWS."""
 
 A_RUNNING_JOB = 2
 """Descriptors that a running job may need in addition: calls for its output and its outcome."""
 
-RESERVED = 48
-"""Descriptors for polls, heartbeats, the state service and its restart."""
+RESERVED = 64
+"""Descriptors for polls, heartbeats, the state service and its restart, and for transfers of files:
+a file and a connection for each (`ec2_agent.files.transfers.AT_ONCE`)."""
 
 LOW_BYTES = 64 * 1024 * 1024
 """Free disk space kept for the files of running jobs; the state service has the same limit."""

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from joblane import Client
+from joblane import Client, Resources
 from joblane.aws.clients import TRANSFER, Clients
 from joblane.deployment.names import bucket_name, file_key, manifest_key, output_key
 from joblane.files.models import Manifest
@@ -80,7 +80,7 @@ def main() -> int:
                 file.write(os.urandom(MB))
         one = {"large": bucket.upload(large)}
         tree = dict(_tree(bucket, Path(scratch)))
-        disk = {"disk_mb": megabytes + 64}
+        disk: Resources = {"disk_mb": megabytes + 64}
         whole = True
         for again in ("", ", from the cache"):
             whole &= _measure(client, bucket, agent, f"{megabytes} MB{again}", one, disk)
@@ -106,7 +106,7 @@ def _measure(  # noqa: PLR0913, PLR0917 - one line of figures
     agent: int,
     what: str,
     files: dict[str, str],
-    resources: dict[str, int],
+    resources: Resources,
 ) -> bool:
     """Run one job, and print what it took; whether its files came back as they were."""
     time.sleep(IDLE_S)
