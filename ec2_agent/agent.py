@@ -212,6 +212,8 @@ class Agent:
             self._track(parts.flight.give_back(delivery, 0))
         elif parts.gate.too_large(delivery):
             self._track(parts.gate.pass_on(delivery))
+        elif parts.lacking.knows(delivery):
+            self._track(parts.lacking.pass_on(delivery))
         elif parts.tenants.admits(delivery):
             self._begin(delivery)
         else:

@@ -32,6 +32,7 @@ from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
+from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.lanes.targeted import TargetedJobs
@@ -129,6 +130,7 @@ class Parts:
         self.published_facts = FactPublisher(settings.name, aws.facts, known, clock)
         self.targeted = TargetedJobs(self.tenants, aws.jobs, flight, self._obstacle, time.monotonic)
         recovery = aws.conditions is not None
+        self.lacking = lacking = LackingHost(flight)
         files, transfers = settings.directory / "files", Transfers()
         self.attempts = AttemptParts(
             Preparation(
@@ -159,6 +161,7 @@ class Parts:
             OutputFiles(aws.output_files, aws.payloads, transfers, descriptor.limits),
             flight,
             recovery,
+            lacking,
         )
         self.intake = Intake(
             descriptor, aws.sqs, self.free_slots.by_queue, changed, clock, time.monotonic

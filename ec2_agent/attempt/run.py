@@ -11,14 +11,22 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import OutcomeRecorder
-from ec2_agent.outcomes.judge import AttemptResult, StopReason, judge, not_started
+from ec2_agent.outcomes.judge import (
+    FAILURE_CHARS,
+    AttemptResult,
+    StopReason,
+    judge,
+    not_started,
+)
 from ec2_agent.retry import aws_backoff, retry
-from ec2_agent.sandbox.model import HostShort, LauncherGone, SandboxRefused
+from ec2_agent.sandbox.model import HostLacks, HostShort, LauncherGone, SandboxRefused
 from ec2_agent.shim import files
 from joblane.aws.output_store import OutputStore
 from joblane.aws.result_store import ResultStore
+from joblane.formats.text import shortened
 from joblane.job.head import Head
 from joblane.job.lease import Progress
 from joblane.job.lifecycle import Outcome
@@ -45,6 +53,7 @@ class AttemptParts:
     flight: Flight
     recovery: bool
     """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
+    lacking: LackingHost
 
 
 @dataclass(eq=False)
@@ -215,10 +224,16 @@ class Attempt:
 
     def _refused(self, refused: SandboxRefused) -> AttemptResult:
         """Give the result of a job that could not be started."""
+        head, now_ms = self.head, self.parts.recorder.now_ms()
+        if isinstance(refused, HostLacks) and head.assigned is None:
+            self.parts.lacking.remember(head.job_id)
+            why, _, _ = refused.reason.partition("; ")  # what follows is advice for the operator
+            reason = shortened(f"agent {head.agent}: {why}", FAILURE_CHARS)
+            return not_started(Outcome.INTERRUPTED, reason, now_ms)
         # Another agent runs it; this one takes no jobs for a while, or ends.
         elsewhere = isinstance(refused, HostShort | LauncherGone)
         outcome = Outcome.INTERRUPTED if elsewhere else Outcome.REFUSED
-        return not_started(outcome, f"not started: {refused.reason}", self.parts.recorder.now_ms())
+        return not_started(outcome, f"not started: {refused.reason}", now_ms)
 
     async def _start(self) -> RunningJob:
         """Start the job. Raises NotStarted, SandboxRefused or ShimLost."""

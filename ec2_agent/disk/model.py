@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from ec2_agent.sandbox.model import SandboxRefused
+from ec2_agent.sandbox.model import HostLacks
 
 MIB = 1 << 20
 
@@ -45,7 +45,7 @@ class Disks(Protocol):
     def make(self, size_mb: int) -> Disk:
         """Make an empty disk of this many MiB.
 
-        Raises HostShort if the space is used by others now, and SandboxRefused.
+        Raises HostShort if the space is used by others now, HostLacks, and SandboxRefused.
         """
 
     def sweep(self) -> int:
@@ -65,10 +65,10 @@ def reserve_of(total: int) -> int:
     return min(1 << 30, total // 20)
 
 
-def too_large(size_mb: int, place: Path, total: int) -> SandboxRefused:
+def too_large(size_mb: int, place: Path, total: int) -> HostLacks:
     """Make the refusal of a disk that this host cannot have."""
     most = (total - reserve_of(total)) // MIB
-    return SandboxRefused(
+    return HostLacks(
         f"disk_mb {size_mb}: the file system of {place} has room for {most} MiB; "
         "submit the job with less, or run it on a fleet with a larger disk_gb"
     )

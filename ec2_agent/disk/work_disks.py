@@ -8,7 +8,7 @@ from pathlib import Path
 from ec2_agent.disk.loop import LoopDisks
 from ec2_agent.disk.model import Disk, Disks
 from ec2_agent.disk.quota import QuotaDisks
-from ec2_agent.sandbox.model import HostShort, SandboxRefused
+from ec2_agent.sandbox.model import HostLacks, HostShort, SandboxRefused
 
 SWEEP_S = 2.0
 """Seconds between two looks for disks that are no longer used, while there are any."""
@@ -52,7 +52,7 @@ class WorkDisks:
     def make(self, size_mb: int) -> Disk:
         """Make a disk; raises HostShort if the space is used by others now, and SandboxRefused."""
         if self._disks is None:
-            raise SandboxRefused(
+            raise HostLacks(
                 f"disk_mb cannot be applied on this host: {self._why}; submit the job without it, "
                 "or to a queue whose agents have disks (`joblane doctor` shows what is missing)"
             )

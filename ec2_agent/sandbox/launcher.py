@@ -29,6 +29,7 @@ from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.sandbox.model import (
     EgressPolicy,
+    HostLacks,
     HostShort,
     Isolation,
     LauncherGone,
@@ -202,7 +203,7 @@ class Launcher:
         if settled.disk_mb is None:
             return self._start(command, settled, None)
         if self._disks is None:
-            raise SandboxRefused("disk_mb cannot be applied: this launcher has no disks")
+            raise HostLacks("disk_mb cannot be applied: this launcher has no disks")
         with self._disks.make(settled.disk_mb) as disk:
             return self._start(command, settled, disk)
 

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from ec2_agent.sandbox.model import Limits, SandboxRefused
+from ec2_agent.sandbox.model import HostLacks, Limits, SandboxRefused
 
 HOST_RESERVE_MB = 512
 """Memory that jobs leave to the host, or a tenth of it if that is more: for the kernel, systemd,
@@ -101,14 +101,14 @@ def check(limits: Limits, own: LauncherCgroup | None) -> None:
         missing = [core for core in parse_cores(limits.cores) if own and core not in own.cores]
         if own and missing:
             has = ",".join(map(str, sorted(own.cores)))
-            raise SandboxRefused(
+            raise HostLacks(
                 f"cores {limits.cores!r}: core {missing[0]} is not one of this host's ({has})"
             )
     for name, controller in _CONTROLLERS.items():
         if getattr(limits, name) is not None:
             _need(name, controller, own)
     if limits.io_bps is not None and own and not own.disks and limits.disk_mb is None:
-        raise SandboxRefused(
+        raise HostLacks(
             "io_bps cannot be applied: the sandbox's files are not on a block device; "
             "run the job without io_bps, with disk_mb, or on an instance whose root is a disk"
         )
@@ -118,12 +118,12 @@ def _need(limit: str, controller: str, own: LauncherCgroup | None) -> None:
     if own is None:
         if limit == "pids":
             return  # it is RLIMIT_NPROC that counts
-        raise SandboxRefused(
+        raise HostLacks(
             f"{limit} cannot be applied with isolation namespaces: it needs cgroup v2; "
             "start the agent with isolation full, or submit the job without this limit"
         )
     if controller not in own.controllers:
-        raise SandboxRefused(
+        raise HostLacks(
             f"{limit} cannot be applied: the cgroup v2 controller {controller} is not available "
             "to the agent; `joblane doctor` shows how to delegate it"
         )

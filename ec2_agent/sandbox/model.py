@@ -27,6 +27,10 @@ class HostShort(SandboxRefused):
     """The host temporarily lacks a resource; nothing was run."""
 
 
+class HostLacks(SandboxRefused):
+    """The host can never apply a limit that the job asks for; another host may. Nothing was run."""
+
+
 SHORT = frozenset(
     {
         errno.EAGAIN,

@@ -27,6 +27,7 @@ from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder, Store
 from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.outcomes.report import Report
@@ -155,6 +156,7 @@ class Parts:
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
         self.flight = Flight(self.clock, lambda url: LaneQueue(self.sqs, url))
+        self.lacking = LackingHost(self.flight)
         report = Report(self.jobs, self.conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)
         journal, jobs = self.journal, JobCounts(taken=0, started=0)
@@ -252,5 +254,6 @@ class Parts:
             ),
             self.flight,
             recovery,
+            self.lacking,
         )
         return Attempt(parts, head, held)
