@@ -50,6 +50,7 @@ LEFT_OUT = {
     "tests/sandbox/test_limits_values.py": _VALUES,
     "tests/sandbox/test_line_page.py": _SLOW,
     "tests/sandbox/test_plan.py": _VALUES,
+    "tests/sandbox/test_shim_disks.py": _SLOW,
     "tests/sandbox/test_shim_line.py": _SLOW,
     "tests/sandbox/test_shims.py": _SLOW,
     "tests/sandbox/test_short.py": _SLOW,

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,6 @@ import pytest
 
 from ec2_agent.disk.loop import LoopDisks, image_bytes
 from ec2_agent.disk.model import MIB, inodes_of
-from ec2_agent.disk.removal import empty
 from ec2_agent.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import HostShort, Limits, SandboxRefused
@@ -233,10 +233,26 @@ def test_an_image_is_little_larger_than_its_files() -> None:
         assert 2 * MIB <= overhead <= 20 * MIB + size_mb * MIB // 1024
 
 
-def test_a_hostile_tree_is_removed(tmp_path: Path) -> None:
+EMPTY = f"""
+import os, sys
+sys.path.insert(0, {str(REPOSITORY)!r})
+from ec2_agent.disk.removal import empty
+empty(os.open(sys.argv[1], os.O_RDONLY))
+"""
+
+
+@pytest.fixture(name="tree")
+def _tree() -> Iterator[Path]:
+    """A place of its own: pytest cannot remove what this test makes, should it fail."""
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    yield place
+    subprocess.run(["rm", "-rf", str(place)], check=True)
+
+
+def test_a_hostile_tree_is_removed(tree: Path) -> None:
     """Deeper than a path may be long, with directories that refuse, and links out of it."""
-    top = tmp_path / "top"
-    outside = tmp_path / "outside"
+    top = tree / "top"
+    outside = tree / "outside"
     outside.mkdir()
     (outside / "precious").write_text("x")
     top.mkdir()
@@ -252,8 +268,9 @@ def test_a_hostile_tree_is_removed(tmp_path: Path) -> None:
     os.close(descent)
     (top / "closed").mkdir(mode=0)
     (top / "moved-2").write_text("in the way")
-    directory = os.open(top, os.O_RDONLY)
-    empty(directory)
-    assert os.listdir(directory) == []  # noqa: PTH208 - a descriptor
-    os.close(directory)
+    # The agent of a fleet has no more capabilities than its launcher: in a sticky directory of
+    # another user, root cannot remove anything without CAP_FOWNER.
+    unlike_root = ("setpriv", "--bounding-set=-fowner,-dac_read_search")
+    subprocess.run([*unlike_root, "/usr/bin/python3", "-B", "-c", EMPTY, str(top)], check=True)
+    assert list(top.iterdir()) == []
     assert (outside / "precious").read_text() == "x"

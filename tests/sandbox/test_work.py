@@ -63,6 +63,7 @@ def test_input_files_are_there_with_their_modes_and_are_the_jobs_own(
     staged.add("src/my.sh", b"#!/bin/sh\necho ran with $1\n", "0755")
     staged.add("src/deep/er/data.csv", b"1,2\n")
     staged.add("secret", b"", "0600")
+    staged.add("shared", b"", "0666")
     staged.add("read only ü", big, "0444")
     with staged.opened() as stage:
         seen = python(launcher, LOOK, stage=stage)
@@ -74,13 +75,14 @@ def test_input_files_are_there_with_their_modes_and_are_the_jobs_own(
     assert sorted(found) == [
         ("/work/read only ü", "0o100444", 1000, 1000, 1),
         ("/work/secret", "0o100600", 1000, 1000, 1),
+        ("/work/shared", "0o100666", 1000, 1000, 1),
         ("/work/src", "0o40755", 1000, 1000, 3),
         ("/work/src/deep", "0o40755", 1000, 1000, 3),
         ("/work/src/deep/er", "0o40755", 1000, 1000, 2),
         ("/work/src/deep/er/data.csv", "0o100644", 1000, 1000, 1),
         ("/work/src/my.sh", "0o100755", 1000, 1000, 1),
     ], seen
-    assert ran.out.decode() == "0022\nran with well\nsame\nread only ü\nsecret\n", ran
+    assert ran.out.decode() == "0022\nran with well\nsame\nread only ü\nsecret\nshared\n", ran
 
 
 def test_a_thousand_files_are_placed(launcher: Launcher, staged: Stage) -> None:
