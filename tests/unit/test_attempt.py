@@ -114,12 +114,11 @@ def test_a_timeout_ends_the_whole_tree(aws: Cloud, launcher: Launcher):
     assert "timeout_s of 0.3" in head.timeline[-1].reason
 
 
-def test_a_limit_that_this_host_cannot_apply_fails_the_job_before_it_runs(
-    aws: Cloud, launcher: Launcher
-):
-    head = run(aws, launcher, "/bin/sh", "-c", "echo ran", resources={"cores": "4000"})
+def test_what_the_launcher_refuses_fails_the_job_before_it_runs(aws: Cloud, launcher: Launcher):
+    """A limit that another host may have: test_lacking.py."""
+    head = run(aws, launcher, "/bin/sh", "-c", "echo ran", network="host")
     assert State.FAILED is head.state
-    assert "not started" in head.timeline[-1].reason
+    assert "not started: network host is not allowed" in head.timeline[-1].reason
     assert [] == output(aws, head)
 
 
