@@ -10,6 +10,7 @@ from typing import Any
 
 import joblane
 from joblane import AsyncClient, JoblaneError
+from joblane.client import errors as client_errors
 from joblane.client.calls import ApiCall, ApiStream
 from scripts.docs.schema import attribute_docstrings, escape
 
@@ -23,11 +24,23 @@ def names() -> str:
     errors = {n: c for n, c in classes.items() if issubclass(c, JoblaneError)}
     parts = ["\n".join(_class(n, c)) for n, c in sorted(classes.items()) if n not in errors]
     parts += ["\n".join(_function(n, f)) for n, f in public.items() if n not in classes]
-    rows = ["### Errors\n", "| error | retryable | meaning |", "|---|---|---|"]
+    tree = inspect.cleandoc(client_errors.__doc__ or "").partition("\n\n")[2]
+    rows = [
+        "### Errors\n",
+        f"```text\n{_tree(tree)}\n```\n",
+        "| error | retryable | meaning |",
+        "|---|---|---|",
+    ]
     for name, error in errors.items():
         retryable = "yes" if error.retryable else "no"
         rows.append(f"| `{name}` | {retryable} | {escape(_first(error))} |")
     return "\n\n".join([*parts, "\n".join(rows)])
+
+
+def _tree(text: str) -> str:
+    """The picture of the tree, and the line that explains its marks."""
+    picture, _, rest = text.partition("\n\n")
+    return f"{textwrap.dedent(picture)}\n\n{rest.partition('. The others')[0]}"
 
 
 def _class(name: str, owner: type) -> Iterator[str]:

@@ -67,10 +67,22 @@ def right(client: Client) -> None:
         assert_type(job.wait(timedelta(hours=1)).exit_code, int | None)
 
 
+def many(client: Client) -> None:
+    for page in client.map(["./page", "{}"], range(3), timeout_s=5):
+        assert_type(page.value, int)
+        assert_type(page.result().exit_code, int | None)
+    for made in client.map(lambda name: {"command": [name]}, ["a"], as_completed=True):
+        assert_type(made.value, str)
+    for synced in client.map(sync_tickets, [SyncTickets(origin="acme")]):
+        assert_type(synced.result(), SyncResult)
+
+
 async def also_right(client: AsyncClient) -> None:
     ref = await client.create(sync_tickets, SyncTickets(origin="acme"))
     assert_type(await ref.wait(), SyncResult)
     assert_type((await (await client.submit(["true"])).wait()).exit_code, int | None)
+    async for page in client.map(("./page", "{}"), ["a"]):
+        assert_type(page.value, str)
     async for agent in client.list_agents():
         print(agent["name"])
 
@@ -93,6 +105,9 @@ def wrong(client: Client, words: Sequence[str]) -> None:
     client.submit(["true"], priority="urgent")  # refused
     client.submit(type="sync")  # refused
     client.submit_batch([{"comand": ["true"]}])  # refused
+    client.map("echo {}", [1])  # refused
+    client.map(["echo", "{}"], [1], timeout="5m")  # refused
+    client.map(sync_tickets, ["acme"])  # refused
     client.list(labels=["team"])  # refused
     client.list(label="a=b", sinze="")  # refused
     again: Submission = {"command": "echo hi"}  # refused

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         UnreachableError,
         WaitTimeoutError,
     )
+    from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
         Concurrency,
         Filters,
@@ -86,6 +87,7 @@ __all__ = [
     "KeyFullError",
     "LogRecord",
     "LoginError",
+    "Mapped",
     "NotFoundError",
     "Notify",
     "OutputFile",
@@ -127,6 +129,7 @@ _MODULES = {
     "JobType": "handler.job_type",
     "Key": "handler.job_type",
     "LogRecord": "client.answers",
+    "Mapped": "client.fan_out",
     "Notify": "client.fields",
     "OutputFile": "client.files.models",
     "Outputs": "client.files.models",

@@ -197,7 +197,7 @@ def act(  # noqa: PLR0913 - the parts of a request
         body = {**(body or {}), "reason": reason}
     if body is not None:
         headers["Content-Type"] = "application/json"
-        content = _encoded(body)
+        content = encoded(body)
     retries = Retries.IDEMPOTENT if idempotency_key else Retries.UNSENT
     return (yield Request(method, path, params, content, headers, retries))
 
@@ -205,7 +205,7 @@ def act(  # noqa: PLR0913 - the parts of a request
 def ask(path: str, body: Mapping[str, Any]) -> Call[Any]:
     """Send a POST that changes nothing, again after a failure. Raises `InputError` as `act`."""
     headers = {"Content-Type": "application/json"}
-    return (yield Request("POST", path, None, _encoded(body), headers, Retries.IDEMPOTENT))
+    return (yield Request("POST", path, None, encoded(body), headers, Retries.IDEMPOTENT))
 
 
 def sweep(
@@ -258,7 +258,8 @@ def segment(name: str, what: str) -> str:
         raise InputError(f"the {what} is plain text") from error
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """Write a body as JSON in UTF-8. Raises `InputError`."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:

@@ -10,7 +10,7 @@ With `AsyncClient`, the same with `async with`, `await` and `async for`. Each me
 `joblane.JoblaneError`; reads have been retried before.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from joblane.client.answers import JobJson
@@ -19,15 +19,16 @@ from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.errors import KeyFullError
+from joblane.client.fan_out import WINDOW, Made, MapCalls, Mapped
 from joblane.client.fields import Command, SubmissionFields, is_typed, named_type
 from joblane.client.files.calls import FileCalls, Files
+from joblane.client.follow import FollowPolicy
 from joblane.client.groups import Groups
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
 from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
 from joblane.client.transport import Certificate
 from joblane.client.type_calls import TypeCalls
-from joblane.client.watch_calls import WatchCalls
 from joblane.handler.job_type import JobType
 
 if TYPE_CHECKING:
@@ -37,10 +38,11 @@ J = TypeVar("J")
 C = TypeVar("C", Connection, AsyncConnection)
 P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
+V = TypeVar("V")
 
 
 class BaseClient(
-    WatchCalls[J], FileCalls, DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]
+    MapCalls[J], FileCalls, DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]
 ):
     """The calls of the API; J is the client's type of a job, C the connection that runs them."""
 
@@ -104,8 +106,8 @@ class Client(BaseClient[JobRef, Connection]):
         """Close the connections that are kept open."""
         self._connection.close()
 
-    def _handle(self, data: JobJson) -> JobRef:
-        return JobRef(self, data)
+    def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> JobRef:
+        return JobRef(self, data, handler)
 
     def create(
         self,
@@ -205,11 +207,66 @@ class Client(BaseClient[JobRef, Connection]):
         job: JobRef[Any] = JobRef(self, data, handler)
         return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))
 
+    @overload
+    def map(
+        self,
+        command: JobType[P, R],
+        values: Iterable[P],
+        /,
+        *,
+        as_completed: bool = ...,
+        window: int = ...,
+        idempotency_key: str | None = ...,
+        policy: FollowPolicy | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> Iterator[Mapped[P, JobRef[R], R]]: ...
+    @overload
+    def map(
+        self,
+        command: Command | Callable[[V], Made],
+        values: Iterable[V],
+        /,
+        *,
+        as_completed: bool = ...,
+        window: int = ...,
+        idempotency_key: str | None = ...,
+        policy: FollowPolicy | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> Iterator[Mapped[V, JobRef, JobRef]]: ...
+    def map(  # noqa: PLR0913 - as the first overload
+        self,
+        command: object,
+        values: Iterable[Any],
+        /,
+        *,
+        as_completed: bool = False,
+        window: int = WINDOW,
+        idempotency_key: str | None = None,
+        policy: FollowPolicy | None = None,
+        **fields: Unpack[SubmissionFields],
+    ) -> Iterator[Mapped[Any, Any, Any]]:
+        """Submit a job for each value, wait for all, and yield what became of each.
+
+        `command` is a list in which `{}` stands for the value; or a function that makes a command
+        or a `Submission` of the value, in which `fields` are the defaults; or a handler, whose
+        params are the values. Results come in the order of the values, or with `as_completed` as
+        jobs end. Nothing is sent before the first is asked for. A job that is refused, fails or is
+        deleted is a `Mapped` with an `error`, and does not affect the others.
+
+        At most `window` values are held at once, those whose results wait for an earlier one
+        included, so `values` may be endless. A request submits up to 100 jobs, and is repeated
+        until it is answered, without a second job; with an `idempotency_key` so does another run
+        with the same key, values and window, and gets the jobs of the first. Jobs continue if the
+        program stops iterating. Raises `FollowError` when the API does not answer for
+        `policy.give_up_s`, and what `values` or the function raise.
+        """
+        return self._map(command, values, as_completed, window, idempotency_key, policy, fields)
+
 
 class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     """A client of the API for asyncio: the methods of `Client`, to be awaited.
 
-    Methods that yield (`list`, `logs`, `follow`, `requeue`, `restart_failed`) are used with
+    Methods that yield (`list`, `logs`, `map`, `follow`, `requeue`, `restart_failed`) are used with
     `async for`. Tasks may share a client. A cancelled call sends nothing more; the API may have
     acted on a request that was already sent, as with `UnreachableError`.
     """
@@ -226,8 +283,8 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
         """Close the connections that are kept open."""
         await self._connection.close()
 
-    def _handle(self, data: JobJson) -> AsyncJobRef:
-        return AsyncJobRef(self, data)
+    def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> AsyncJobRef:
+        return AsyncJobRef(self, data, handler)
 
     async def create(
         self,
@@ -297,3 +354,47 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
             self, data, command if isinstance(command, JobType) else None
         )
         return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))
+
+    @overload
+    def map(
+        self,
+        command: JobType[P, R],
+        values: Iterable[P],
+        /,
+        *,
+        as_completed: bool = ...,
+        window: int = ...,
+        idempotency_key: str | None = ...,
+        policy: FollowPolicy | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> AsyncGenerator[Mapped[P, AsyncJobRef[R], R], None]: ...
+    @overload
+    def map(
+        self,
+        command: Command | Callable[[V], Made],
+        values: Iterable[V],
+        /,
+        *,
+        as_completed: bool = ...,
+        window: int = ...,
+        idempotency_key: str | None = ...,
+        policy: FollowPolicy | None = ...,
+        **fields: Unpack[SubmissionFields],
+    ) -> AsyncGenerator[Mapped[V, AsyncJobRef, AsyncJobRef], None]: ...
+    def map(  # noqa: PLR0913 - as the first overload
+        self,
+        command: object,
+        values: Iterable[Any],
+        /,
+        *,
+        as_completed: bool = False,
+        window: int = WINDOW,
+        idempotency_key: str | None = None,
+        policy: FollowPolicy | None = None,
+        **fields: Unpack[SubmissionFields],
+    ) -> AsyncGenerator[Mapped[Any, Any, Any], None]:
+        """Submit a job for each value, wait for all, and yield what became of each.
+
+        See `Client.map`; `values` and the function are called in the event loop.
+        """
+        return self._map(command, values, as_completed, window, idempotency_key, policy, fields)

@@ -15,7 +15,7 @@
     │   ├── ThrottledError  *   429; carries `retry_after_s`
     │   └── ServerError     *   5xx
     ├── FollowError             following ended: the API did not answer for too long
-    ├── JobFailedError          the job of a handler ended without a result; carries `job`
+    ├── JobFailedError          a job of a handler or of `map` did not complete; carries `job`
     ├── ResultError             a result that is not what the handler declares
     └── WaitTimeoutError        `wait(timeout_s=...)` timed out; the job continues
 
@@ -147,7 +147,7 @@ class FollowError(JoblaneError):
 
 
 class JobFailedError(JoblaneError):
-    """The job of a handler ended in another state than completed, so it has no result."""
+    """The job of a handler or of `map` ended in another state than completed: it has no result."""
 
     def __init__(self, message: str, *, job: dict[str, Any]) -> None:
         super().__init__(message)

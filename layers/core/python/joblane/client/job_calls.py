@@ -283,8 +283,8 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return listed(read, limit, self._handle)
 
     @abstractmethod
-    def _handle(self, data: JobJson) -> J:
-        """Make the client's object of a job."""
+    def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> J:
+        """Make the client's object of a job, which `handler` may be the type of."""
 
     def _submit(
         self, what: Mapping[str, Any], idempotency_key: str | None, fields: SubmissionFields

@@ -175,11 +175,18 @@ def admission_of(data: JobJson) -> Admission:
             return "accepted"
 
 
+def unless_completed(data: JobJson) -> JobFailedError | None:
+    """Make the error of a job that ended in another state than completed."""
+    if data["state"] == State.COMPLETED:
+        return None
+    reason = data.get("reason") or "no reason given"
+    return JobFailedError(f"job {data['id']} is {data['state']}: {reason}", job=dict(data))
+
+
 def result_of(handler: JobType[Any, S], data: JobJson) -> S:
     """Return the result of a job that has ended. Raises `JobFailedError`, `ResultError`."""
-    if data["state"] != State.COMPLETED:
-        reason = data.get("reason") or "no reason given"
-        raise JobFailedError(f"job {data['id']} is {data['state']}: {reason}", job=dict(data))
+    if failed := unless_completed(data):
+        raise failed
     if is_group(data):
         raise ResultError(
             f"group {data['id']} has no result; its members have, see client.groups.members"

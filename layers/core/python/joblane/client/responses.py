@@ -84,12 +84,30 @@ def _error(response: httpx.Response, url: str, access_hint: str) -> JoblaneError
     )
     if isinstance(error, ThrottledError):
         error.retry_after_s = retry_after_s(response)
+    _set_counts(error, problem)
+    return error
+
+
+def refusal(entry: Mapping[str, Any]) -> ApiError:
+    """Make the error of a job that a batch did not accept, from its entry in the answer."""
+    status = _count(entry, "status") or int(HTTPStatus.BAD_REQUEST)
+    kind = KeyFullError if entry.get("reason") in _KEY_FULL else _kind(status)
+    title = f"{status} {_title(entry, status)}"
+    fields = tuple(_fields(entry))
+    told = str(entry.get("detail") or "") or "; ".join(f"{f.field}: {f.problem}" for f in fields)
+    message = f"{title}: {told}" if told else title
+    error = kind(message, status=status, title=title, fields=fields)
+    _set_counts(error, entry)
+    return error
+
+
+def _set_counts(error: ApiError, problem: Mapping[str, Any]) -> None:
+    """Say how full the key is."""
     if isinstance(error, KeyFullError):
         error.reason = str(problem["reason"])
         error.active, error.queued, error.limit = (
             _count(problem, name) for name in ("active", "queued", "limit")
         )
-    return error
 
 
 def _count(problem: Mapping[str, Any], name: str) -> int:

@@ -63,7 +63,7 @@ class WatchCalls(JobCalls[J], ABC, Generic[J]):
         the job, `WaitTimeoutError` after `timeout_s` seconds, and `FollowError` when the API does
         not answer for `policy.give_up_s`.
         """
-        watch, runtime = _Watch(job_ids), runtime or Runtime()
+        watch, runtime = Watch(job_ids), runtime or Runtime()
         policy = policy or usual_policy(len(watch.open))
         until = None
         if timeout_s is not None:
@@ -85,7 +85,7 @@ def usual_policy(count: int) -> FollowPolicy:
     return WAIT if count <= FEW else WATCH
 
 
-class _Watch:
+class Watch:
     """The jobs that have not ended, and how they were last seen."""
 
     def __init__(self, job_ids: Iterable[str]) -> None:
@@ -102,8 +102,14 @@ class _Watch:
                 if job["id"] in self.open:
                     found[job["id"]] = job
         for job_id in [job_id for job_id in self.open if job_id not in found][:SINGLE_READS]:
-            found[job_id] = yield from _job(job_id)
+            single = yield from self.read_one(job_id)
+            if single is not None:
+                found[job_id] = single
         return Watched(tuple(self._seen(found)), Counter(s for s in self.open.values() if s))
+
+    def read_one(self, job_id: str) -> Call[JobJson | None]:
+        """Read a job; None if it is to be read again. Raises `NotFoundError`, which names it."""
+        return _job(job_id)
 
     def judge(self, _watched: Watched) -> News:
         """Say whether anything has changed, and whether all have ended."""

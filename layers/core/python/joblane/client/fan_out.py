@@ -1,0 +1,374 @@
+"""`map` of the clients: a job for each of many values, and what became of each.
+
+Values are taken in batches, each a request with an idempotency key of its own. Only so many are
+held at once as `window` says: those whose jobs are open, and those whose results wait for an
+earlier one. So memory is bounded, and `values` may be endless.
+"""
+
+import os
+import uuid
+from abc import ABC
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from joblane.client.answers import JobJson, job_json
+from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, encoded, get
+from joblane.client.errors import AnswerError, InputError, JoblaneError, NotFoundError
+from joblane.client.fields import Command, Submission, command_words, sent_fields
+from joblane.client.files.calls import with_uploads
+from joblane.client.follow import FollowPolicy, News, Poll, Runtime
+from joblane.client.log_calls import NEWBORN_S, job_path
+from joblane.client.refs import result_of, unless_completed
+from joblane.client.responses import refusal
+from joblane.client.watch_calls import WATCH, Watch, WatchCalls, usual_policy
+from joblane.handler.job_type import JobType
+from joblane.job.lifecycle import State
+
+J = TypeVar("J")
+R = TypeVar("R")
+T = TypeVar("T")
+V = TypeVar("V")
+
+WINDOW = 1000
+"""Values that are held at once, unless the caller says another number."""
+
+BATCH_BYTES = 2_900_000
+"""Bytes of the jobs in a request; the API takes 3,000,000."""
+
+PLACEHOLDER = "{}"
+
+Made: TypeAlias = Submission | Command
+"""What a function of `map` makes of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped(Generic[V, J, R]):
+    """What became of one value of `map`."""
+
+    index: int
+    """Its number in the values, from 0."""
+    value: V
+    job: J | None
+    """The handle of its job; None if it was not accepted."""
+    error: JoblaneError | None
+    """Why there is no result: `InputError` or `RequestError` if no job was accepted,
+    `JobFailedError` if it ended in another state than completed, `ResultError`, `NotFoundError` if
+    it was deleted. None if the job completed."""
+    _result: R | None
+
+    def result(self) -> R:
+        """Return the result of a handler's job, and of any other the handle. Raises `error`."""
+        if self.error is not None:
+            raise self.error
+        return cast("R", self._result)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `map` was asked for."""
+
+    command: Any
+    """A command with placeholders, a function that makes a job of a value, or a handler."""
+    values: Iterable[Any]
+    fields: Mapping[str, Any]
+    """Of all jobs; what the function makes of a value goes before."""
+    as_completed: bool
+    window: int
+    key: str
+    policy: FollowPolicy | None
+    runtime: Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A value whose job is to be submitted, or was."""
+
+    index: int
+    value: Any
+    fields: Mapping[str, Any]
+    size: int
+    """Bytes as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A value of which nothing more is to come."""
+
+    index: int
+    value: Any
+    job: JobJson | None
+    error: JoblaneError | None = None
+    typed: bool = False
+
+
+class MapCalls(WatchCalls[J], ABC, Generic[J]):
+    """The call behind `map`, which the clients type."""
+
+    @ApiStream
+    def _map(  # noqa: PLR0913, PLR0917 - the arguments of `map`
+        self,
+        command: object,
+        values: Iterable[Any],
+        as_completed: bool,  # noqa: FBT001 - a keyword of `map`
+        window: int,
+        idempotency_key: str | None,
+        policy: FollowPolicy | None,
+        fields: Mapping[str, Any],
+    ) -> Stream[Mapped[Any, J, Any]]:
+        if window < 1:
+            raise InputError("window must be at least 1")
+        key = idempotency_key or uuid.uuid4().hex
+        plan = Plan(command, values, fields, as_completed, window, key, policy, Runtime())
+        return _FanOut(self, plan).run()
+
+    def _mapped(self, done: _Done, handler: JobType[Any, Any] | None) -> Mapped[Any, J, Any]:
+        """Make what the caller gets."""
+        job, error, found = None, done.error, None
+        if done.job is not None:
+            job = self._handle(done.job, handler)
+            error = error or unless_completed(done.job)
+            if error is None:
+                try:
+                    found = job if handler is None else result_of(handler, done.job)
+                except JoblaneError as failed:
+                    error = failed
+        return Mapped(done.index, done.value, job, error, found)
+
+
+class _FanOut(Generic[J]):
+    """The state of one `map`."""
+
+    def __init__(self, client: MapCalls[J], plan: Plan) -> None:
+        self._client = client
+        self._plan = plan
+        self._handler = plan.command if isinstance(plan.command, JobType) else None
+        self._make = maker(plan.command)
+        self._values = enumerate(plan.values)
+        self._kept: _Entry | None = None
+        self._exhausted = False
+        self._requests = 0
+        self._open: dict[str, list[_Entry]] = {}
+        """Values by the ids of their jobs: several have the same if they were coalesced."""
+        self._done: dict[int, _Done] = {}
+        """Values that are over and not yet yielded."""
+        self._next = 0
+        """Index of the value to yield next, in order."""
+        self._watch = _OpenJobs(plan.runtime)
+        self._poll: Poll[Any] | None = None
+
+    def run(self) -> Stream[Mapped[Any, J, Any]]:
+        """Submit, wait and yield until all values are over."""
+        while True:
+            if not self._exhausted and self._held() + self._most <= self._plan.window:
+                yield from self._submit((yield from self._batch()))
+            elif self._open:
+                yield from self._read()
+            for done in self._ready():
+                yield Item(self._client._mapped((yield from self._whole(done)), self._handler))  # noqa: SLF001
+            if self._exhausted and not self._open:
+                return
+
+    @property
+    def _most(self) -> int:
+        """Values in a request. Always as many, so that a repetition makes the same requests."""
+        return min(LIST_MAX, self._plan.window)
+
+    def _held(self) -> int:
+        return len(self._done) + sum(map(len, self._open.values()))
+
+    def _ready(self) -> Iterator[_Done]:
+        """Take what can be yielded."""
+        if self._plan.as_completed:
+            while self._done:
+                yield self._done.pop(next(iter(self._done)))
+        while self._next in self._done:
+            yield self._done.pop(self._next)
+            self._next += 1
+
+    def _batch(self) -> Call[list[_Entry]]:
+        """Take values for a request; those that cannot be sent are over."""
+        batch: list[_Entry] = []
+        left = BATCH_BYTES
+        for _ in range(self._most):
+            entry = self._kept or (yield from self._taken())
+            self._kept = None
+            if self._exhausted and entry is None:
+                break
+            if entry is None:
+                continue
+            if entry.size > left:
+                self._kept = entry
+                break
+            batch.append(entry)
+            left -= entry.size
+        return batch
+
+    def _taken(self) -> Call[_Entry | None]:
+        """Take the next value; None if it cannot be sent, and if there is none."""
+        taken = next(self._values, None)
+        if taken is None:
+            self._exhausted = True
+            return None
+        index, value = taken
+        try:
+            made = {**self._plan.fields, **self._make(value)}
+            given = yield from with_uploads(sent_fields(made))
+            size = _size(given)
+        except InputError as error:
+            self._done[index] = _Done(index, value, None, error)
+            return None
+        return _Entry(index, value, given, size)
+
+    def _submit(self, batch: list[_Entry]) -> Call[None]:
+        """Send a request until all of its jobs are answered for good, for `give_up_s` at most."""
+        if not batch:
+            return
+        self._requests += 1
+        key, runtime = f"{self._plan.key}-{self._requests}", self._plan.runtime
+        policy = self._plan.policy or WATCH
+        jobs = cast("list[Submission]", [entry.fields for entry in batch])
+        until = runtime.clock() + policy.give_up_s
+
+        def send() -> Call[list[dict[str, Any]]]:
+            return MapCalls.submit_batch(self._client, jobs, idempotency_key=key)
+
+        def judge(answers: list[dict[str, Any]]) -> News:
+            over = not any(map(_may_succeed, answers)) or runtime.clock() >= until
+            return News(changed=False, done=over)
+
+        poll = Poll(send, judge, policy, runtime)
+        answers: list[dict[str, Any]] = []
+        while not poll.done:
+            answers = yield from poll.answer()
+        if len(answers) != len(batch):
+            raise AnswerError(f"{len(answers)} answers for {len(batch)} jobs")
+        for entry, answer in zip(batch, answers, strict=True):
+            if answer.get("job") is None:
+                refused = refusal(answer)
+                self._done[entry.index] = _Done(entry.index, entry.value, None, refused)
+                continue
+            job_id = job_json(answer["job"])["id"]
+            self._open.setdefault(job_id, []).append(entry)
+            self._watch.add(job_id)
+
+    def _read(self) -> Call[None]:
+        """Read the open jobs once, after a pause; those that have ended are over."""
+        if self._poll is None:
+            policy = self._plan.policy or (
+                usual_policy(len(self._open)) if self._exhausted else WATCH
+            )
+            self._poll = Poll(self._watch.read, self._watch.judge, policy, self._plan.runtime)
+        found = yield from self._poll.answer()
+        for job in found.ended:
+            self._over(job["id"], job)
+        for job_id, error in self._watch.take_missing():
+            self._over(job_id, None, error)
+
+    def _over(self, job_id: str, job: JobJson | None, error: JoblaneError | None = None) -> None:
+        for entry in self._open.pop(job_id):
+            typed = entry.fields.get("type") is not None
+            self._done[entry.index] = _Done(entry.index, entry.value, job, error, typed)
+
+    def _whole(self, done: _Done) -> Call[_Done]:
+        """Read the result of a job of a type, which lists do not have."""
+        if not done.typed or done.job is None or done.job["state"] != State.COMPLETED:
+            return done
+        path = job_path(done.job["id"])
+
+        def read() -> Call[Any]:
+            return (yield from get(path, retry=False))
+
+        policy = self._plan.policy or WATCH
+        poll = Poll(read, lambda _: News(changed=True, done=True), policy, self._plan.runtime)
+        try:
+            return replace(done, job=job_json((yield from poll.answer())))
+        except NotFoundError as error:
+            return replace(done, error=error)
+
+
+class _OpenJobs(Watch):
+    """The open jobs of a `map`: some come while others end, and one may be deleted."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(())
+        self._clock = runtime.clock
+        self._born: dict[str, float] = {}
+        self._missing: dict[str, NotFoundError] = {}
+
+    def add(self, job_id: str) -> None:
+        """Watch a job that was just submitted."""
+        self.open[job_id] = None
+        self._born = {each: at for each, at in self._born.items() if each in self.open}
+        self._born[job_id] = self._clock()
+
+    def take_missing(self) -> list[tuple[str, NotFoundError]]:
+        """Return the jobs that were found deleted, each once."""
+        missing, self._missing = list(self._missing.items()), {}
+        return missing
+
+    def read_one(self, job_id: str) -> Call[JobJson | None]:
+        """Read a job; None if it is not there, or not there yet: reads are eventual."""
+        try:
+            return (yield from Watch.read_one(self, job_id))
+        except NotFoundError as error:
+            if self._clock() - self._born[job_id] > NEWBORN_S:
+                self._missing[job_id] = error
+                del self.open[job_id]
+            return None
+
+
+def maker(command: object) -> Callable[[Any], Mapping[str, Any]]:
+    """Return the function that makes the fields of a submission of a value. Raises `InputError`."""
+    if isinstance(command, JobType):
+        return _typed(command)
+    if callable(command):
+        return lambda value: _submission(command(value))
+    words = command_words(command)
+    if not any(PLACEHOLDER in word for word in words):
+        raise InputError(
+            'the command has no {}: write {} where the value stands, such as ["./page", "{}"], or '
+            "give a function that makes a command of a value"
+        )
+    return lambda value: {"command": [word.replace(PLACEHOLDER, _text(value)) for word in words]}
+
+
+def _typed(handler: JobType[Any, Any]) -> Callable[[Any], Mapping[str, Any]]:
+    def make(params: Any) -> Mapping[str, Any]:  # noqa: ANN401 - the params of the type
+        try:
+            return {"type": handler.name, "params": handler.dump_params(params)}
+        except (TypeError, ValueError) as error:
+            raise InputError(str(error)) from error
+
+    return make
+
+
+def _submission(made: object) -> Mapping[str, Any]:
+    return made if isinstance(made, Mapping) else {"command": command_words(made)}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(
+            f"a {type(value).__name__} cannot stand for {{}} in a command: give text, a number or "
+            "a path, or a function that makes a command of a value"
+        )
+    return str(value)
+
+
+def _size(fields: Mapping[str, Any]) -> int:
+    """Bytes of a submission in a request. Raises `InputError` if they are too many."""
+    size = len(encoded(fields)) + 2
+    if size > BATCH_BYTES:
+        raise InputError(f"the submission has {size:,} bytes; {BATCH_BYTES:,} are allowed")
+    return size
+
+
+def _may_succeed(answer: Mapping[str, Any]) -> bool:
+    status = answer.get("status")
+    return isinstance(status, int) and (
+        status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    )
