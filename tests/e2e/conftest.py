@@ -40,6 +40,7 @@ FIRST = (
     "recovery",
     "cordon",
     "client_files",
+    "job_files",
 )
 """Files that take long, and as many that do not: each process begins with one of both. And more
 that take long, for the processes that are free first."""
