@@ -300,12 +300,12 @@ class _OpenJobs(Watch):
     def add(self, job_id: str) -> None:
         """Watch a job that was just submitted."""
         self.open[job_id] = None
-        self._born = {each: at for each, at in self._born.items() if each in self.open}
         self._born[job_id] = self._clock()
 
     def take_missing(self) -> list[tuple[str, NotFoundError]]:
         """Return the jobs that were found deleted, each once."""
         missing, self._missing = list(self._missing.items()), {}
+        self._born = {each: at for each, at in self._born.items() if each in self.open}
         return missing
 
     def read_one(self, job_id: str) -> Call[JobJson | None]:
