@@ -75,6 +75,7 @@ def test_priority_and_queue_choose_the_lane(aws: Cloud, api: Api):
     [
         ({"memory_mb": 4097}, "resources.memory_mb", "4096"),
         ({"cpus": 2.5, "memory_mb": 2048}, "resources.cpus", "2"),  # the fleet that has the memory
+        ({"disk_mb": 90_001}, "resources.disk_mb", "90000"),
     ],
 )
 def test_resources_that_no_fleet_gives_are_refused_with_the_most_that_is_allowed(

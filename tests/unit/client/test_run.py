@@ -72,8 +72,9 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
     """Each option is one field of a submission; options that are not given are not sent."""
     options = (
         "--queue q --priority high --cpus 0.5 --memory-mb 64 --pids 8 --cores 0-1 --io-bps 4096"
-        " --tmp-mb 16 --network egress --env A=1=2 --env B= --timeout-s 2.5 --attempts 4"
-        " --heartbeat-timeout-s 30 --backoff-s 1 --backoff-s 2 --no-restart --label team=x"
+        " --tmp-mb 16 --disk-mb 900 --network egress --env A=1=2 --env B= --timeout-s 2.5"
+        " --attempts 4 --heartbeat-timeout-s 30 --backoff-s 1 --backoff-s 2 --no-restart"
+        " --label team=x"
     )
     assert joblane("run", *options.split(), "--", "sh", "-c", "--env").code == 0
     assert api.requests[0].body == {
@@ -87,6 +88,7 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
             "cores": "0-1",
             "io_bps": 4096,
             "tmp_mb": 16,
+            "disk_mb": 900,
         },
         "network": "egress",
         "env": {"A": "1=2", "B": ""},

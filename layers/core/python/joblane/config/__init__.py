@@ -398,7 +398,7 @@ class Config(Strict):
         What another fleet of the queue gives must be given here as well for the other resources.
         """
         for queue in self.queues:
-            for field in ("cpus", "cores", "pids", "tmp_mb"):
+            for field in ("cpus", "cores", "pids", "tmp_mb", "disk_mb"):
                 if len({getattr(maxima, field) for maxima in self.maxima_of(queue)}) > 1:
                     raise ValueError(
                         f"fleets of queue {queue!r} differ in max.{field}; only max.memory_mb may"

@@ -24,6 +24,8 @@ class Maxima(BaseModel):
     """Cores of an instance: a job's `cores` may name those below it."""
     tmp_mb: Annotated[int, Field(ge=256)] | None = None
     """Size of /tmp and of the work directory in MiB; at least the default of jobs, 256."""
+    disk_mb: Annotated[int, Field(ge=1)] | None = None
+    """Size of a work directory on the instance's disk in MiB."""
 
 
 _BY_QUEUE: TypeAdapter[dict[str, tuple[Maxima, ...]]] = TypeAdapter(

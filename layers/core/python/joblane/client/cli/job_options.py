@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from joblane.client.refs import JobRef
 
 
-RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb")
+RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb", "disk_mb")
 
 LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
 
@@ -80,7 +80,12 @@ class JobOptions(FileOptions):
         int | None, typer.Option(help="Disk bandwidth limit in bytes per second.")
     ] = None
     tmp_mb: Annotated[
-        int | None, typer.Option(help="Size of /tmp and of the work directory, in MiB each.")
+        int | None,
+        typer.Option(help="Size of /tmp and of the work directory together, in MiB of memory."),
+    ] = None
+    disk_mb: Annotated[
+        int | None,
+        typer.Option(help="Put the work directory on the instance's disk, with so many MiB."),
     ] = None
     network: Annotated[
         Literal["none", "egress", "host"] | None,
