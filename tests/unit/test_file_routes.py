@@ -244,6 +244,17 @@ def test_output_files_are_listed_by_pages(aws: Cloud, jobs: Api, outputs: Api):
     assert {"epoch": 1, "count": 5, "unmatched": ["*.log"]}.items() <= job["output_files"].items()
 
 
+def test_a_list_has_urls_when_asked(aws: Cloud, jobs: Api, outputs: Api):
+    job_id = ended(aws, jobs, *PATHS)
+    _, page = outputs("GET", f"/v1/jobs/{job_id}/outputs")
+    assert {None} == {entry["url"] for entry in page["entries"]}
+    _, page = outputs("GET", f"/v1/jobs/{job_id}/outputs", query={"links": "true"})
+    for entry in page["entries"]:
+        link = urlsplit(entry["url"])
+        assert unquote(link.path).endswith(f"/outputs/acme/{job_id}/1/f/{entry['path']}")
+        assert "Signature=" in link.query
+
+
 def test_a_job_without_output_files_has_an_empty_list(jobs: Api, outputs: Api):
     _, job = jobs("POST", "/v1/jobs", {"command": ["x"]})
     code, page = outputs("GET", f"/v1/jobs/{job['id']}/outputs")

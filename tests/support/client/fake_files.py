@@ -68,7 +68,10 @@ class FakeFiles:
         name = next((name for name in (once, unquote(once)) if name in self.content), None)
         if name is None:
             return problem(404, "Not Found", detail="the job has no such output file")
-        return 302, {"Location": f"{self.api.url}/s3/outputs/{quote(name)}"}, b""
+        return 302, {"Location": self._url(name)}, b""
+
+    def _url(self, path: str) -> str:
+        return f"{self.api.url}/s3/outputs/{quote(path)}"
 
     def _fault(self) -> Fault | None:
         with self._lock:
@@ -101,6 +104,8 @@ class FakeFiles:
     def _list(self, request: Request) -> Fault:
         at = int(request.query.get("next", "0"))
         rows = self.outputs[at : at + self.page]
+        if request.query.get("links") == "true":
+            rows = [row | {"url": self._url(str(row["path"]))} for row in rows]
         end = at + len(rows)
         after = str(end) if end < len(self.outputs) else None
         return ok({"entries": rows, "limit": self.page, "next": after, "epoch": 1, **self.about})

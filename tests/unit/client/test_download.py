@@ -75,11 +75,34 @@ def test_the_token_stays_with_the_api(
     with connect(api.url, "secret") as client:
         client.download("01J", home)
     sent = {each.path: each.headers.get("Authorization") for each in api.requests}
-    assert {
-        "/v1/jobs/01J/outputs": "Bearer secret",
-        "/v1/jobs/01J/outputs/a": "Bearer secret",
-        "/s3/outputs/a": None,
-    } == sent
+    assert {"/v1/jobs/01J/outputs": "Bearer secret", "/s3/outputs/a": None} == sent
+
+
+def test_many_files_are_few_requests(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    """Two pages are listed, and listed again with URLs; one file of many has one URL signed."""
+    for number in range(150):
+        files.leave(f"out/{number:03}", b"")
+    with connect(api.url) as client:
+        client.download("01J", home)
+        asked = [each.path for each in api.requests if each.path.startswith("/v1/")]
+        assert ["/v1/jobs/01J/outputs"] * 4 == asked
+        client.download("01J", home / "one", ["out/149"])
+    assert 150 + 1 == len(tree(home))
+    single = [each.path for each in api.requests if each.path.startswith("/v1/")][4:]
+    assert [*["/v1/jobs/01J/outputs"] * 2, "/v1/jobs/01J/outputs/out/149"] == single
+
+
+def test_a_url_that_has_ended_is_signed_anew(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+) -> None:
+    files.leave("a", b"content")
+    files.faults.append(EXPIRED)
+    with connect(api.url) as client:
+        client.download("01J", home)
+    assert {"a": (0o644, b"content")} == tree(home)
+    assert 1 == api.count("GET", "/v1/jobs/01J/outputs/a")
 
 
 @pytest.mark.parametrize(
@@ -311,9 +334,10 @@ def test_an_answer_that_is_no_redirection_is_refused(
     api: FakeApi, files: FakeFiles, home: Path, connect: Connect
 ) -> None:
     files.leave("a", b"content")
+    files.leave("b", b"")
     api.answers["/v1/jobs/01J/outputs/a"] = (200, {}, b"content")
     with connect(api.url) as client, pytest.raises(AnswerError, match="in place of a redirection"):
-        client.download("01J", home)
+        client.download("01J", home, ["a"])
     assert {} == tree(home)
 
 

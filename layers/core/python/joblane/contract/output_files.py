@@ -1,13 +1,28 @@
 """Output files of a job in the API."""
 
 from joblane.contract.models import View
+from joblane.contract.queries import PageQuery, Truth
 from joblane.files.models import OutputFile, SkippedFile
+
+
+class OutputsQuery(PageQuery):
+    """Which page of output files to answer."""
+
+    links: Truth = False
+    """Whether each entry has a URL for its download, so that many files are few requests."""
+
+
+class ListedFile(OutputFile):
+    """An output file in a list."""
+
+    url: str | None = None
+    """Where it can be downloaded for some minutes, without a token; null unless asked for."""
 
 
 class OutputPage(View):
     """A page of a job's output files, by path: those of the newest attempt that left any."""
 
-    entries: tuple[OutputFile, ...]
+    entries: tuple[ListedFile, ...]
     """The entries of this page."""
     limit: int
     """Maximum number of entries of this page."""

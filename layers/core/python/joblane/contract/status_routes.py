@@ -3,8 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from joblane.contract.output_files import OutputPage
-from joblane.contract.queries import PageQuery
+from joblane.contract.output_files import OutputPage, OutputsQuery
 from joblane.contract.route import SWEEPS, Route
 from joblane.contract.status import ActivityQuery, FleetPage, QueueActivity, Summary
 from joblane.contract.why import Why
@@ -30,7 +29,7 @@ STATUS_ROUTES: Final = (
         ("jobs.read",),
         "List the output files of a job",
         OutputPage,
-        query=PageQuery,
+        query=OutputsQuery,
     ),
     Route(
         "GET",

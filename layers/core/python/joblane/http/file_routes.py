@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.queries import PageQuery
 from joblane.http.answers import next_cursor, page_start, success
 from joblane.http.application import Application
 
@@ -36,13 +35,13 @@ def output_file_routes(app: Application, outputs: "Callable[[], OutputFiles]") -
 
     @app.route("GET /v1/jobs/{job_id}/outputs")
     def listed(job_id: str) -> Response[str]:
+        from joblane.contract.output_files import OutputsQuery  # noqa: PLC0415 - see above
         from joblane.service.output_files import Position, is_position  # noqa: PLC0415 - see above
 
-        query = app.parameters(PageQuery)
+        query = app.parameters(OutputsQuery)
         at = page_start(query, is_position)
-        page, following = outputs().page(
-            app.job(job_id), query.limit, None if at is None else Position.decode(at)
-        )
+        place = None if at is None else Position.decode(at)
+        page, following = outputs().page(app.job(job_id), query.limit, place, links=query.links)
         cursor = next_cursor(query, None if following is None else following.encode())
         return success(page.model_copy(update={"next": cursor}))
 

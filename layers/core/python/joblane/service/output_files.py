@@ -7,9 +7,9 @@ from typing import NamedTuple, Self
 from urllib.parse import unquote
 
 from joblane.aws.output_file_store import OutputFileStore
-from joblane.contract.output_files import OutputPage
+from joblane.contract.output_files import ListedFile, OutputPage
 from joblane.contract.problems import Problem
-from joblane.files.models import Manifest, OutputFile, OutputSummary
+from joblane.files.models import Manifest, OutputSummary
 from joblane.job.head import Head
 
 
@@ -42,12 +42,12 @@ class OutputFiles:
     store: OutputFileStore
 
     def page(
-        self, head: Head, limit: int, at: Position | None
+        self, head: Head, limit: int, at: Position | None, *, links: bool
     ) -> tuple[OutputPage, Position | None]:
         """A page of files by path, and where the next one begins, for its `next`.
 
-        A list that is begun goes on with its attempt while a newer one ends. Raises Problem 404 if
-        the files have expired.
+        A list that is begun goes on with its attempt while a newer one ends. With `links`, each
+        file has a URL as of `link`. Raises Problem 404 if the files have expired.
         """
         if at is None:
             if head.output_files is None:
@@ -56,7 +56,16 @@ class OutputFiles:
         manifest = self._manifest(head, at.epoch)
         end = at.start + limit
         following = at._replace(start=end) if len(manifest.files) > end else None
-        return _page(limit, manifest.summary, manifest.files[at.start : end]), following
+        entries = tuple(
+            ListedFile(
+                **file.model_dump(),
+                url=self.store.link(head.tenant, head.job_id, at.epoch, file.path)
+                if links
+                else None,
+            )
+            for file in manifest.files[at.start : end]
+        )
+        return _page(limit, manifest.summary, entries), following
 
     def link(self, head: Head, path: str) -> str:
         """A URL for the download of a file, for some minutes.
@@ -80,7 +89,7 @@ class OutputFiles:
         return manifest
 
 
-def _page(limit: int, summary: OutputSummary | None, entries: tuple[OutputFile, ...]) -> OutputPage:
+def _page(limit: int, summary: OutputSummary | None, entries: tuple[ListedFile, ...]) -> OutputPage:
     known = summary or OutputSummary(epoch=0, count=0, bytes=0)
     return OutputPage(
         entries=entries,

@@ -89,7 +89,9 @@ class FileCalls:
 
         def run(send: Send) -> None:
             try:
-                files.download(job_id, chosen, to, send, stop, told)
+                every = len(chosen) == len(outputs.files)
+                links = files.Links(job_id, send, all_files=every)
+                files.download(chosen, to, links, stop, told)
             finally:
                 told.end()
 

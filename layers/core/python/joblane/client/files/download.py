@@ -38,11 +38,51 @@ def listed(job_id: str) -> Call[Outputs]:
             return _outputs(page, files)
 
 
-def download(  # noqa: PLR0913, PLR0917 - what a transfer needs
-    job_id: str,
+class Links:
+    """Gives URLs for downloads, a hundred by one request; called by several threads."""
+
+    def __init__(self, job_id: str, send: Send, *, all_files: bool) -> None:
+        """Sign for a job; `all_files`: each of its files will be asked for, in the list's order."""
+        self._path = f"{job_path(job_id)}/outputs"
+        self._send = send
+        self._lock = threading.Lock()
+        self._listed: dict[str, str] = {}
+        """URLs that nobody has asked for yet."""
+        self._more = all_files
+        self._cursor: str | None = None
+
+    def first(self, file: OutputFile) -> str:
+        """Give a URL that was not given before: from the list, which is read as far as needed.
+
+        Every URL ends some minutes after its page was read, so pages are not read ahead.
+        """
+        with self._lock:
+            while self._more and file.path not in self._listed:
+                self._read_page()
+            found = self._listed.pop(file.path, None)
+        return found or self.another(file)
+
+    def another(self, file: OutputFile) -> str:
+        """Have one URL signed."""
+        path = f"{self._path}/{_quoted(file.path)}"
+        return str(self._send(Request("GET", path, redirect=True)))
+
+    def _read_page(self) -> None:
+        params: dict[str, str | int] = {"limit": LIST_MAX, "links": "true"}
+        if self._cursor is not None:
+            params["next"] = self._cursor
+        page = as_object(self._send(Request("GET", self._path, params)), "output files")
+        for row in rows(page):
+            if isinstance(url := row.get("url"), str):
+                self._listed[str(row.get("path"))] = url
+        self._cursor = page.get("next")
+        self._more = bool(self._cursor)
+
+
+def download(
     files: Sequence[OutputFile],
     to: str | os.PathLike[str],
-    send: Send,
+    links: Links,
     stop: threading.Event,
     progress: Progress,
 ) -> None:
@@ -56,13 +96,14 @@ def download(  # noqa: PLR0913, PLR0917 - what a transfer needs
 
     def fetch(file: OutputFile) -> None:
         begin = destination.begin(file.path, int(file.mode, 8))
-        request = Request("GET", f"{job_path(job_id)}/outputs/{_quoted(file.path)}", redirect=True)
+        url = links.first(file)
         for left in reversed(range(SIGNED)):
             try:
-                storage.fetch(str(send(request)), file, begin)
+                storage.fetch(url, file, begin)
             except SignatureExpired as error:
                 if not left:
                     raise AnswerError(f"cannot download {file.path}: {error}") from error
+                url = links.another(file)
             else:
                 progress.add(0, 1)
                 return
