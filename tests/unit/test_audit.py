@@ -92,7 +92,7 @@ def a_job(api: Api) -> str:
 def test_every_route_that_changes_something_names_its_action():
     silent = {route.key for route in ROUTES if route.method != "GET" and route.action is None}
     reading = {route.key for route in ROUTES if route.reads}
-    assert {"POST /v1/queues/explain"} == reading
+    assert {"POST /v1/files", "POST /v1/queues/explain"} == reading
     assert SUBMISSIONS | reading == silent
     assert not [route.key for route in AUDITED if route.method == "GET"]
     assert sorted(get_args(Action)) == sorted(str(route.action) for route in AUDITED)

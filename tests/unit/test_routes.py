@@ -40,7 +40,7 @@ def test_a_handler_of_an_unknown_route_is_refused(aws: Cloud):
 def test_no_route_is_there_twice_and_each_is_well_formed():
     assert dict.fromkeys(BY_KEY, 1) == Counter(route.key for route in ROUTES)
     for route in ROUTES:
-        assert re.fullmatch(r"/v1(/([a-z-]+(\.json)?|\{[a-z_]+\}))+", route.path), route
+        assert re.fullmatch(r"/v1(/([a-z-]+(\.json)?|\{[a-z_]+\+?\}))+", route.path), route
         assert re.fullmatch(r"[A-Z][^.]+", route.summary), route
 
 

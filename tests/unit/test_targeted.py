@@ -15,6 +15,7 @@ from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes import targeted
 from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.lanes.flight import REPLACE_AFTER_S
+from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.lanes.targeted import MOST_HELD, TargetedJobs
@@ -148,6 +149,7 @@ class World:
             flight=flight,
             claimer=base.claimer,
             gate=MemoryGate("agent-1", memory, base.jobs, flight),
+            lacking=LackingHost(flight),
             slots=slots,
             lease=lease,
             tenants=tenants,

@@ -200,6 +200,7 @@ OPERATOR_ROUTES: Final = (
         FilesAnswer,
         body=FilesInput,
         largest_body=MAX_FILES_BODY,
+        reads=True,  # it signs; what is uploaded then is no job's yet
     ),
     Route(
         "POST",
