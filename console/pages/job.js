@@ -9,6 +9,7 @@ import { Sentence } from '../sentence.js';
 import { can } from '../session.js';
 import { html, useRef } from '../view.js';
 import { Actions } from './job-buttons.js';
+import { Files } from './job-files.js';
 import { Audit, Links, Related, Specification, Usage } from './job-parts.js';
 import { Output } from './job-log.js';
 import { Timeline } from './job-timeline.js';
@@ -52,6 +53,7 @@ function JobPage({ id }) {
       </div>
     </div>
     ${!group && html`<${Output} job=${job} ended=${ended} />`}
+    <${Files} job=${job} />
     ${job.result !== null && html`<${Section} title="Result" actions=${html`<${Copy} text=${JSON.stringify(job.result, null, 2)} what="the result" />`}>
       <pre class="code" tabindex="0">${JSON.stringify(job.result, null, 2)}</pre><//>`}
     <${Specification} job=${job} />

@@ -54,6 +54,21 @@ def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
     assert "seen enough" == reasons(api, job_id)["cancel"]
 
 
+def test_take_home_what_a_job_left(as_role: Open, api: Api):
+    makes = "mkdir out; echo '<b>1</b>' > 'out/<b>1</b>.html'; ln -s /etc/passwd out/link"
+    job_id = api.submit("sh", "-c", makes, outputs=["out", "logs/*"])
+    wait_for_state(api, job_id, "completed")
+    page = as_role("reader", f"jobs/{job_id}").page
+    files = page.locator("section").filter(has=page.get_by_role("heading", name="Output files"))
+    expect(files).to_contain_text("1 file, 9 B")
+    expect(files).to_contain_text("No file matched logs/*")
+    expect(files).to_contain_text("out/link was not collected")
+    files.get_by_role("button", name="Show").click()
+    with page.expect_download() as arriving:
+        files.get_by_role("link", name="out/<b>1</b>.html").click()
+    assert b"<b>1</b>\n" == arriving.value.path().read_bytes()
+
+
 def test_replay_a_dead_job(as_role: Open, api: Api):
     fails = f"""printf '%s\\n' '{{"error": "{DEAD_REASON}"}}' >&3; read -r _ <&3; exit 3"""
     once = {"max_attempts": 1}
