@@ -41,7 +41,8 @@ HOST = "10.0.2.2"
 """This host, as a machine with systemd reaches it."""
 
 _NETWORK = "virtio_net"
-_DISK_MB = 64
+_DISK_MB = 6144
+"""Sparse: it takes what is written to it."""
 _EMPTY_DISK_MB = 1024
 
 
