@@ -55,7 +55,7 @@ def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
 
 
 def test_take_home_what_a_job_left(as_role: Open, api: Api):
-    makes = "mkdir out; echo '<b>1</b>' > 'out/<b>1</b>.html'; ln -s /etc/passwd out/link"
+    makes = "mkdir out; echo '<b>1</b>' > 'out/<b>1.html'; ln -s /etc/passwd out/link"
     job_id = api.submit("sh", "-c", makes, outputs=["out", "logs/*"])
     wait_for_state(api, job_id, "completed")
     page = as_role("reader", f"jobs/{job_id}").page
@@ -65,7 +65,7 @@ def test_take_home_what_a_job_left(as_role: Open, api: Api):
     expect(files).to_contain_text("out/link was not collected")
     files.get_by_role("button", name="Show").click()
     with page.expect_download() as arriving:
-        files.get_by_role("link", name="out/<b>1</b>.html").click()
+        files.get_by_role("link", name="out/<b>1.html").click()
     assert b"<b>1</b>\n" == arriving.value.path().read_bytes()
 
 
