@@ -39,7 +39,8 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240
     order: dict[str, object] = {"until": until, "kill_at": None, "waits": None, "output": {}}
-    order |= {"context": {}, "heartbeat_s": None, "grace_s": 10.0, "has_params": False}
+    order |= {"context": {}, "heartbeat_s": None, "grace_s": 10.0}
+    order |= {"has_params": False, "has_work": False}
     hand_over(shim, folder, sandbox, (out[0], err[0], ours.fileno(), launcher.lock), order)
     return shim
 
