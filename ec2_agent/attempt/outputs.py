@@ -66,7 +66,8 @@ class OutputFiles:
         Calls to AWS are retried. Without output files, or if the attempt was interrupted or lost,
         the result stays as it is. None once `proceed` returns False.
         """
-        if result.ending is None or result.outcome in _NOT_COLLECTED or not may_collect(head):
+        # A submission in S3 is abridged in the head, and keeps one of its globs.
+        if result.ending is None or result.outcome in _NOT_COLLECTED or not head.spec.outputs:
             return result
         try:
             summary = await self._collected(head, job, proceed, note)
@@ -80,9 +81,7 @@ class OutputFiles:
 
     async def _collected(
         self, head: Head, job: RunningJob, proceed: Proceed, note: Note
-    ) -> OutputSummary | None:
-        if not head.spec.outputs:  # a submission in S3 is abridged here, and keeps one of them
-            return None
+    ) -> OutputSummary:
         retried = partial(_retried, head, proceed)
         whole = await retried(lambda: self.payloads.whole(head))
         globs = whole.spec.outputs
@@ -105,11 +104,6 @@ class _Gone(Exception):
 
 _NOT_COLLECTED = frozenset({Outcome.INTERRUPTED, Outcome.LOST})
 """Outcomes after which the attempt is made again from its beginning."""
-
-
-def may_collect(head: Head) -> bool:
-    """Whether an attempt may have output files: a submission in S3 is abridged in the head."""
-    return bool(head.spec.outputs) or head.payload is not None
 
 
 async def _retried(head: Head, proceed: Proceed, call: Callable[[], T]) -> T:

@@ -25,6 +25,7 @@ from ec2_agent.files.transfers import Proceed, Stopped, acquire
 from ec2_agent.host.capacity import LOW_BYTES
 from ec2_agent.host.processes import boot_id
 from joblane.aws.file_store import FileGone
+from joblane.job.fields import MAX_FILE_BYTES
 
 CACHE_BYTES = 10 << 30
 """Above this the least recently used files are removed. As much as the inputs of one job may have
@@ -32,8 +33,6 @@ by default."""
 
 CACHE_FILES = 50_000
 """Above this too. Their names are in memory, with about 250 bytes each."""
-
-MAX_FILE_BYTES = 5 << 30
 
 _KEEP_FREE_BYTES = 2 * LOW_BYTES
 """Left on the disk: below LOW_BYTES the agent takes no jobs."""

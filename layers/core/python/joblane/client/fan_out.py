@@ -10,10 +10,10 @@ import uuid
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from joblane.client.answers import JobJson, job_json
+from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, encoded, get
 from joblane.client.errors import AnswerError, InputError, JoblaneError, NotFoundError
 from joblane.client.fields import Command, Submission, command_words, sent_fields
@@ -33,9 +33,6 @@ V = TypeVar("V")
 
 WINDOW = 1000
 """Values that are held at once, unless the caller says another number."""
-
-BATCH_BYTES = 2_900_000
-"""Bytes of the jobs in a request; the API takes 3,000,000."""
 
 PLACEHOLDER = "{}"
 
@@ -235,7 +232,7 @@ class _FanOut(Generic[J]):
             return MapCalls.submit_batch(self._client, jobs, idempotency_key=key)
 
         def judge(answers: list[dict[str, Any]]) -> News:
-            over = not any(map(_may_succeed, answers)) or runtime.clock() >= until
+            over = not any(map(may_succeed, answers)) or runtime.clock() >= until
             return News(changed=False, done=over)
 
         poll = Poll(send, judge, policy, runtime)
@@ -365,10 +362,3 @@ def _size(fields: Mapping[str, Any]) -> int:
     if size > BATCH_BYTES:
         raise InputError(f"the submission has {size:,} bytes; {BATCH_BYTES:,} are allowed")
     return size
-
-
-def _may_succeed(answer: Mapping[str, Any]) -> bool:
-    status = answer.get("status")
-    return isinstance(status, int) and (
-        status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    )

@@ -8,9 +8,7 @@ from joblane.aws.file_store import FileStore, StoredFile
 from joblane.contract.files import FileInput, FileUpload
 from joblane.contract.problems import wrong
 from joblane.contract.types import Upload
-
-AT_ONCE = 16
-"""Requests to S3 side by side; each waits some 20 ms."""
+from joblane.service.stored_files import find_all
 
 
 @dataclass(frozen=True)
@@ -32,11 +30,7 @@ class FileUploads:
 
         Raises Problem 400 for a size that is not that of the file with this digest.
         """
-        distinct = [*dict.fromkeys(file.sha256 for file in wanted)]
-        with self.pool(min(AT_ONCE, len(distinct))) as pool:
-            found = dict(
-                zip(distinct, pool.map(lambda d: self.store.find(tenant, d), distinct), strict=True)
-            )
+        found = find_all(self.store, tenant, (file.sha256 for file in wanted), self.pool)
         for number, file in enumerate(wanted):
             known = found[file.sha256]
             if known is not None and known.size != file.size:

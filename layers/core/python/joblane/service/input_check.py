@@ -13,9 +13,7 @@ from joblane.contract.problems import FieldProblem, Problem
 from joblane.deployment.limits import Limits
 from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.spec import Resources, Submission
-
-AT_ONCE = 32
-"""Requests to S3 side by side: a thousand take about a second."""
+from joblane.service.stored_files import find_all
 
 MB = 1024 * 1024
 
@@ -36,11 +34,7 @@ class InputCheck:
         One request to S3 for each content, however many files have it.
         """
         fields = dict(_fields(spec))
-        distinct = [*dict.fromkeys(fields.values())]
-        with self.pool(min(AT_ONCE, len(distinct))) as pool:
-            found = dict(
-                zip(distinct, pool.map(lambda d: self.store.find(tenant, d), distinct), strict=True)
-            )
+        found = find_all(self.store, tenant, fields.values(), self.pool)
         problems = [
             FieldProblem(field=field, problem=problem)
             for field, digest in fields.items()

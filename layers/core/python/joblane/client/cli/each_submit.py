@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from joblane.client.answers import JobJson
+from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.cli import exit_codes, many, terminal
 from joblane.client.cli.each import SHOWN, Line
 from joblane.client.cli.formats import printable
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 BATCH = 100
 """Jobs in a request."""
-
-BATCH_BYTES = 2_900_000
-"""Bytes in a request; the API takes 3,000,000."""
 
 PAUSES_S = (1.0, 2.0, 4.0)
 """Before a request is repeated because some of its jobs were not accepted for lack of capacity."""
@@ -97,7 +94,7 @@ class EachSubmission:
             entries = self.client.submit_batch(submissions, idempotency_key=key)
             if len(entries) != len(batch):
                 raise AnswerError(f"{len(entries)} answers for {len(batch)} jobs")
-            if pause_s is None or not any(map(_may_succeed, entries)):
+            if pause_s is None or not any(map(may_succeed, entries)):
                 break
             time.sleep(pause_s)
         return entries
@@ -130,13 +127,6 @@ def _batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
         batch.append(line)
         size += line.size + 2
     yield batch
-
-
-def _may_succeed(entry: dict[str, Any]) -> bool:
-    status = entry.get("status")
-    return isinstance(status, int) and (
-        status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    )
 
 
 def _problem(entry: dict[str, Any]) -> str:
