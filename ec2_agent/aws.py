@@ -1,5 +1,6 @@
 """Makes the stores and clients of AWS that an agent uses."""
 
+from ec2_agent.aws_calls.queues import WINDOW_S, Queues
 from ec2_agent.host.clock import Clock
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
@@ -73,4 +74,5 @@ class Aws:
         )
         self.settings = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
         self.sqs = clients.make("sqs", LONG_POLL)
+        self.queues = Queues(self.sqs, WINDOW_S)
         self.autoscaling = clients.make("autoscaling")

@@ -49,7 +49,6 @@ from ec2_agent.shim.pool import Shims
 from ec2_agent.slots import FreeSlots, Slots
 from ec2_agent.state.supervisor import StateSupervisor
 from joblane.aws.clients import Clients
-from joblane.aws.lanes import LaneQueue
 from joblane.deployment.names import inbox_name
 from joblane.target.fact_command import FactCommand
 
@@ -80,7 +79,7 @@ class Parts:
         self.settings = settings
         self.host = host
         self.output = aws.output
-        self.flight = flight = Flight(clock, partial(LaneQueue, aws.sqs))
+        self.flight = flight = Flight(clock, aws.queues.at)
         self.claimer = Claimer(
             settings, aws.jobs, aws.agents, aws.keys, aws.conditions, flight, clock, dice
         )
@@ -164,7 +163,7 @@ class Parts:
             lacking,
         )
         self.intake = Intake(
-            descriptor, aws.sqs, self.free_slots.by_queue, changed, clock, time.monotonic
+            descriptor, aws.queues.at, self.free_slots.by_queue, changed, clock, time.monotonic
         )
         self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name), clock)
         self.group = Group(aws.autoscaling, settings)

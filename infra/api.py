@@ -27,7 +27,7 @@ from joblane.contract.access import CONSOLE_PATH
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
 from joblane.deployment.limits import LIMITS
-from joblane.deployment.names import OUTPUTS, api_parameter_name
+from joblane.deployment.names import OUTPUTS, api_id_parameter_name, api_parameter_name
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
@@ -82,6 +82,13 @@ class ApiStack(FunctionStack):
         Console(self, assets, api, self._gate.connect)
         if config.notify_rules is not None:
             self._publish(url)
+        ssm.StringParameter(
+            self,
+            "Id",
+            parameter_name=api_id_parameter_name(config.name),
+            description="Id of the API of Joblane",
+            string_value=api.api_id,
+        )
         outputs = {"ApiUrl": f"{url}/", "ApiId": api.api_id}
         if identity is not None:
             outputs["UserPoolId"] = identity.pool.user_pool_id

@@ -9,6 +9,7 @@ from infra.fleet import FleetStack
 from infra.identity import IdentityStack
 from infra.lanes import STACKS, LanesStack
 from infra.network import NetworkStack
+from infra.observability import ObservabilityStack, stacks
 from infra.projection import ProjectionStack
 from infra.recovery import RecoveryStack
 from infra.upkeep import UpkeepStack
@@ -48,4 +49,12 @@ def compose(
     for stack in (recovery, projection):
         stack.add_stack_dependency(upkeep)  # which depends on data and lanes
     projection.add_stack_dependency(api)  # whose URL notifications link to
+    before: ObservabilityStack | None = None
+    for number in stacks(config):
+        observability = ObservabilityStack(app, config, number)
+        for stack in (projection, recovery, api):
+            observability.add_stack_dependency(stack)
+        if before is not None:  # it gives up the alarms that this one takes over
+            observability.add_stack_dependency(before)
+        before = observability
     Tags.of(app).add(DEPLOYMENT_TAG, config.name)

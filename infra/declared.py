@@ -1,4 +1,4 @@
-"""What joblane.toml declares of queues and fleets, as JSON for the functions."""
+"""What joblane.toml declares of queues, fleets and metrics, as JSON for the functions."""
 
 import json
 
@@ -36,3 +36,8 @@ def fleets(config: Config) -> str:
             for name, fleet in config.fleets.items()
         ]
     )
+
+
+def metrics(config: Config) -> dict[str, str]:
+    """Return the variable that has a function write custom metrics; empty if it writes none."""
+    return {"JOBLANE_METRICS": "true"} if config.observability.metrics else {}

@@ -17,7 +17,8 @@ from infra.assets import Assets, archive
 from infra.network import fleet_network
 from infra.policies import acknowledge
 from infra.resources import JoblaneStack
-from joblane.config import Config, Fleet
+from joblane.config import Config
+from joblane.config.fleet import Fleet
 from joblane.deployment.names import FLEET_TAG, LEAVING_HOOK, fleet_name, table_name
 
 ROOT_VOLUME_GB = 30
@@ -79,14 +80,10 @@ class FleetStack(JoblaneStack):
                     autoscaling.LaunchTemplateOverrides(instance_type=ec2.InstanceType(kind))
                     for kind in fleet.instance_types
                 ],
-                instances_distribution=autoscaling.InstancesDistribution(
-                    # joblane.toml lists the types in order of preference.
-                    on_demand_allocation_strategy=(
-                        autoscaling.OnDemandAllocationStrategy.PRIORITIZED
-                    ),
-                    on_demand_percentage_above_base_capacity=100,
-                ),
+                instances_distribution=_distribution(fleet),
             ),
+            # A replacement boots while the agent of an instance at risk drains.
+            capacity_rebalance=fleet.spot_percent > 0 or None,
             max_instance_lifetime=Duration.days(fleet.max_instance_lifetime_days),
             update_policy=autoscaling.UpdatePolicy.instance_refresh(
                 strategy=autoscaling.InstanceRefreshStrategy.ROLLING,
@@ -206,6 +203,18 @@ class FleetStack(JoblaneStack):
             max_concurrency="25%",
             max_errors="10%",
         )
+
+
+def _distribution(fleet: Fleet) -> autoscaling.InstancesDistribution:
+    """Which instances are on demand, and which types EC2 chooses."""
+    spot = autoscaling.SpotAllocationStrategy.PRICE_CAPACITY_OPTIMIZED
+    return autoscaling.InstancesDistribution(
+        # joblane.toml lists the types in order of preference.
+        on_demand_allocation_strategy=autoscaling.OnDemandAllocationStrategy.PRIORITIZED,
+        on_demand_base_capacity=fleet.on_demand_base or None,
+        on_demand_percentage_above_base_capacity=100 - fleet.spot_percent,
+        spot_allocation_strategy=spot if fleet.spot_percent else None,
+    )
 
 
 def _volume(device: str, size_gb: int) -> ec2.BlockDevice:

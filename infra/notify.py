@@ -1,14 +1,10 @@
-"""Notifications about jobs: their queue, its dead letters, the function `notifier`, an alarm.
+"""Notifications about jobs: their queue, its dead letters, and the function `notifier`.
 
 They are part of the projection stack if a tenant may ask for notifications, so what a deployment
 does not use costs nothing, and goes when joblane.toml does not name it any more.
 """
 
-from aws_cdk import Duration
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 
 from infra.function import Function, FunctionStack
@@ -74,21 +70,6 @@ def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
     )
     # Lambda tests the role before it connects the queue.
     mapping.node.add_dependency(notifier)
-    alarm = cloudwatch.Alarm(
-        stack,
-        "NotDelivered",
-        alarm_description="Notifications could not be delivered: they are in the queue "
-        f"{notify_dead_name(config.name)} (docs/how-to/be-told-when-a-job-ends.md)",
-        metric=dead.metric_approximate_number_of_messages_visible(
-            statistic="Maximum", period=Duration.minutes(5)
-        ),
-        threshold=1,
-        evaluation_periods=1,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-    )
-    topic = sns.Topic.from_topic_arn(stack, "NotDeliveredTopic", resources.topic())
-    alarm.add_alarm_action(actions.SnsAction(topic))
 
 
 def _grants(stack: FunctionStack, rules: NotifyRules) -> list[Grant]:

@@ -4,6 +4,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.assets import Assets
+from infra.declared import metrics
 from infra.function import Function
 from infra.notify import add_notifier
 from infra.policies import Grant
@@ -36,13 +37,11 @@ COUNTS = Reading(
     window_s=5,
     retries=5,
     max_age_s=MAX_AGE_S,
-    late_ms=5 * 60 * 1000,
-    late="The rates of queues are late: the projector lags behind its stream",
 )
 
 
 class ProjectionStack(StreamStack):
-    """The projector and `sequel`, the alarms on their delay, and `notifier` if it has work."""
+    """The projector and `sequel`, and `notifier` if it has work."""
 
     def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
         super().__init__(scope, config, assets, "projection", "counters of queues")
@@ -60,7 +59,7 @@ class ProjectionStack(StreamStack):
             "projector",
             tables=("counters",),
             environment={},
-            declared={},
+            declared=metrics(self.config),
             grants=[
                 *stream_grants(stream),
                 Grant(
@@ -87,6 +86,7 @@ class ProjectionStack(StreamStack):
             declared={
                 "JOBLANE_RETENTION": self.config.retention.model_dump_json(),
                 "JOBLANE_NOTIFIES": "true" if notify else "false",
+                **metrics(self.config),
             },
             reserved=RESERVED,
             grants=[

@@ -56,7 +56,4 @@ def reading(*, notifies: bool) -> Reading:
         # A slot whose end was given up stays taken, so only what fails for hours is given up.
         retries=None,
         max_age_s=6 * 3600,
-        late_ms=60 * 1000,
-        late="Slots of keys that are free are not given, groups do not end and nobody is "
-        "notified: the function sequel lags behind its stream",
     )

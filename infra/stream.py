@@ -1,14 +1,10 @@
-"""A function that reads the stream of the jobs table: its mapping, its permissions, its alarm."""
+"""A function that reads the stream of the jobs table: its mapping and its permissions."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aws_cdk import Duration
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
 
 from infra.function import Function, FunctionStack
@@ -35,10 +31,6 @@ class Reading:
     """How often a batch that fails is delivered again; None: until it is too old."""
     max_age_s: int
     """Age of records that are given up."""
-    late_ms: int
-    """Delay above which operators are notified, if it lasts 5 minutes."""
-    late: str
-    """What the alarm says."""
 
 
 class StreamStack(FunctionStack):
@@ -73,20 +65,6 @@ class StreamStack(FunctionStack):
         )
         # Lambda tests the role before it connects the stream.
         mapping.node.add_dependency(function)
-        late = cloudwatch.Alarm(
-            self,
-            f"{prefix}Late",
-            alarm_description=reading.late,
-            metric=function.function.metric(
-                "IteratorAge", statistic="Maximum", period=Duration.minutes(1)
-            ),
-            threshold=reading.late_ms,
-            evaluation_periods=5,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-        )
-        topic = sns.Topic.from_topic_arn(self, f"{prefix}Topic", self.resources.topic())
-        late.add_alarm_action(actions.SnsAction(topic))
 
 
 def stream_grants(stream: str) -> tuple[Grant, ...]:

@@ -1,8 +1,12 @@
 """One attempt of a claimed job: prepare, start, ship its output, record its outcome."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ec2_agent.attempt import deadline
 from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import NotStarted, Preparation
 from ec2_agent.attempt.shipping import OutputShipper
@@ -113,7 +117,30 @@ class Attempt:
             self._shipper.follow()
 
     async def run(self) -> None:
-        """Run the job to its end and record the outcome; AWS errors are retried, not raised."""
+        """Run the job to its end and record the outcome; AWS errors are retried, not raised.
+
+        It is stopped at its deadline: at once, and whether or not the control plane can be reached.
+        """
+        with self._deadline_kept():
+            await self._run()
+
+    @contextmanager
+    def _deadline_kept(self) -> Iterator[None]:
+        """Stop the job when its deadline passes, before its start as well."""
+        due_ms = self.head.deadline_ms
+        if due_ms is None:
+            yield
+            return
+        due = asyncio.create_task(deadline.passed(due_ms, self.parts.recorder.clock), name="due")
+        due.add_done_callback(
+            lambda task: None if task.cancelled() else self.request_stop(StopReason.DEADLINE)
+        )
+        try:
+            yield
+        finally:
+            due.cancel()
+
+    async def _run(self) -> None:
         try:
             job = self.job or await self._start()
         except SandboxRefused as refused:

@@ -1,15 +1,15 @@
 """Messages in flight: one loop keeps them invisible while their jobs run."""
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
 
 from botocore.exceptions import ClientError
 
-from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.aws_calls.queues import QueueAt, QueueCalls
+from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.logging import events
-from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S, LaneQueue
+from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
 
 EXTEND_EVERY_S = VISIBILITY_S / 3
 """Two extensions in a row may fail before a message becomes visible again."""
@@ -35,7 +35,7 @@ _FINAL = frozenset(
 class Flight:
     """The messages that this agent holds, by receipt handle."""
 
-    def __init__(self, clock: Callable[[], float], queue_at: Callable[[str], LaneQueue]) -> None:
+    def __init__(self, clock: Callable[[], float], queue_at: QueueAt) -> None:
         """`clock` gives Unix seconds, `queue_at` the queue of a URL."""
         self._clock = clock
         self._queue_at = queue_at
@@ -57,13 +57,13 @@ class Flight:
         if self._release(delivery):
             return await _try(
                 delivery,
-                lambda: self._lane(delivery).hide(delivery.received.receipt, seconds),
+                self._lane(delivery).hide(delivery.received.receipt, seconds),
                 "give back",
             )
         # Its replacement may be hidden for longer; a second message does no harm.
         return await _try(
             delivery,
-            lambda: self._lane(delivery).send_again(delivery.received, seconds),
+            self._lane(delivery).send_again(delivery.received, seconds),
             "send again",
         )
 
@@ -74,7 +74,7 @@ class Flight:
         deleted: a crash in between duplicates it and never loses it.
         """
         lane = self._lane(delivery)
-        if await _try(delivery, lambda: lane.send_again(delivery.received, seconds), "send again"):
+        if await _try(delivery, lane.send_again(delivery.received, seconds), "send again"):
             await self.delete(delivery)
         else:
             self.abandon(delivery)  # seen again when its visibility timeout is over
@@ -90,9 +90,7 @@ class Flight:
             return
         dead_letters = self._queue_at(url)
         try:
-            await in_thread(
-                lambda: dead_letters.send_raw(received.body, reason), "move message to dead letters"
-            )
+            await dead_letters.send_raw(received.body, reason)
         except AWS_ERRORS as error:
             events.message_not_dead_lettered(error)
             return
@@ -149,10 +147,7 @@ class Flight:
             self.abandon(delivery)
             return
         try:
-            await in_thread(
-                partial(self._lane(delivery).send_again, delivery.received, MAX_DELAY_S),
-                "send again",
-            )
+            await self._lane(delivery).send_again(delivery.received, MAX_DELAY_S)
         except AWS_ERRORS as error:
             events.message_not_replaced(message_of(delivery), error)
             return
@@ -164,9 +159,9 @@ class Flight:
 
     async def _try_delete(self, delivery: Delivery) -> bool:
         lane = self._lane(delivery)
-        return await _try(delivery, lambda: lane.delete(delivery.received.receipt), "delete")
+        return await _try(delivery, lane.delete(delivery.received.receipt), "delete")
 
-    def _lane(self, delivery: Delivery) -> LaneQueue:
+    def _lane(self, delivery: Delivery) -> QueueCalls:
         return self._queue_at(delivery.lane_url)
 
     def _release(self, delivery: Delivery) -> bool:
@@ -178,9 +173,9 @@ class Flight:
         return False
 
 
-async def _extend(lane: LaneQueue, receipts: list[str]) -> None:
+async def _extend(lane: QueueCalls, receipts: list[str]) -> None:
     try:
-        refused = await in_thread(lambda: lane.extend(receipts), "extend visibility")
+        refused = await lane.extend(receipts)
     except AWS_ERRORS as error:
         events.visibility_not_extended(EXTEND_EVERY_S, error)
         return
@@ -189,13 +184,13 @@ async def _extend(lane: LaneQueue, receipts: list[str]) -> None:
         events.messages_seen_again(len(refused))
 
 
-async def _try(delivery: Delivery, call: Callable[[], None], what: str) -> bool:
-    """Make a call that is not essential. False if SQS did not answer, or throttles.
+async def _try(delivery: Delivery, call: Awaitable[None], what: str) -> bool:
+    """Wait for a call that is not essential. False if SQS did not answer, or throttles.
 
     Without it the message becomes visible again, and is disposed of by the job's row.
     """
     try:
-        await in_thread(call, what)
+        await call
     except AWS_ERRORS as error:
         events.message_not_settled(message_of(delivery), what, error)
         # A receipt handle that has become invalid stays so.

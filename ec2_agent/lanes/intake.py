@@ -4,17 +4,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.aws_calls.queues import QueueAt
+from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.polling import MOST_A_FETCH, Fetch, LaneKey, next_fetch, serving_order
 from ec2_agent.logging import events
-from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.lanes import Received
 from joblane.deployment.descriptor import Descriptor
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs.client import SQSClient
 
 LONG_POLL_S = 20
 """The longest poll that SQS offers: an idle agent polls each lane three times a minute."""
@@ -32,8 +29,7 @@ class Intake:
     """Opens polls in the order of `polling.py`, as slots become free."""
 
     descriptor: Descriptor
-    sqs: "SQSClient"
-    """With a timeout for long polls."""
+    queue_at: QueueAt
     free: Callable[[], Mapping[str, int]]
     """Gives free slots by queue."""
     changed: asyncio.Event
@@ -83,14 +79,12 @@ class Intake:
             await asyncio.wait(self._polls)
 
     async def _poll(self, fetch: Fetch, admit: Callable[[Delivery], bool]) -> None:
-        lane = LaneQueue(self.sqs, self.descriptor.lane_url(*fetch.lane))
+        lane = self.queue_at(self.descriptor.lane_url(*fetch.lane))
         messages: list[Received] = []
         # Many at once, to find those of other tenants between them.
         most = MOST_A_FETCH if fetch.lane in self._crowded else fetch.most
         try:
-            messages = await in_thread(
-                lambda: lane.receive(most, LONG_POLL_S), f"poll {fetch.lane}"
-            )
+            messages = await lane.receive(most, LONG_POLL_S)
             if messages and not self._admit_all(fetch.lane, lane.url, messages, admit):
                 await asyncio.sleep(FULL_PAUSE_S)
         except AWS_ERRORS as error:

@@ -24,7 +24,9 @@ class StopReason(Enum):
     DRAIN = auto()
     """Its agent is draining."""
     COMMAND = auto()
-    """The job was cancelled, or its deadline has passed."""
+    """The job was cancelled, or the control plane saw that its deadline has passed."""
+    DEADLINE = auto()
+    """Its agent saw that its deadline has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,20 @@ def blocked_before_start(blocking: Blocking, at_ms: int) -> AttemptResult:
 def cancelled(head: Head, at_ms: int, how: str) -> tuple[Outcome, str]:
     """Judge a job that was asked to end; `how` describes the end of the attempt."""
     if head.deadline_ms is not None and head.deadline_ms <= at_ms:
-        return Outcome.EXPIRED, f"its deadline {head.spec.deadline} passed; {how}"
+        return expired(head, how)
     return Outcome.CANCELLED, f"cancelled; {how}"
+
+
+def expired(head: Head, how: str) -> tuple[Outcome, str]:
+    """Judge a job whose deadline has passed; `how` describes the end of the attempt."""
+    return Outcome.EXPIRED, f"its deadline {head.spec.deadline} passed; {how}"
 
 
 def _stopped(head: Head, stop: StopReason, at_ms: int, how: str) -> tuple[Outcome, str]:
     if stop is StopReason.DRAIN:
         return Outcome.INTERRUPTED, "interrupted: its agent is draining"
+    if stop is StopReason.DEADLINE:  # whatever the clock says now: AWS's time may have set it back
+        return expired(head, how)
     return cancelled(head, at_ms, how)
 
 

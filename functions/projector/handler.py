@@ -5,15 +5,19 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 # isort: split
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
+from pydantic import Json
 
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
+from joblane.aws.metrics import Metrics
 from joblane.aws.usage import UsageStore
 from joblane.deployment.names import alternate_name
+from joblane.queue.activity import Change
+from joblane.queue.measures import measures
 from joblane.service.count import Counting
 
 
@@ -21,6 +25,8 @@ class Settings(Environment):
     """The function's environment."""
 
     counters_table: str
+    metrics: Json[bool] = False
+    """Whether the deployment has custom metrics."""
 
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Counting:
@@ -31,10 +37,18 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     def put_aside(what: Mapping[str, Any]) -> None:
         sqs.send_message(QueueUrl=alternate, MessageBody=json.dumps(what))
 
+    metrics = Metrics(settings.metrics)
+
+    def measure(changes: Sequence[Change]) -> None:
+        if metrics.on:
+            for (queue, minute), values in measures(changes).items():
+                names = {"Deployment": settings.deployment, "Queue": queue}
+                metrics.emit(names, values, at_ms=minute * 60_000)
+
     dynamodb = clients.make("dynamodb")
     counters = CounterStore(dynamodb, settings.counters_table)
     usage = UsageStore(dynamodb, settings.counters_table)
-    return Counting(counters, usage, put_aside, Logger(), clock)
+    return Counting(counters, usage, put_aside, Logger(), clock, measure)
 
 
 @once

@@ -6,14 +6,12 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 import random
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from aws_lambda_powertools.logging import Logger
-from aws_lambda_powertools.metrics import Metrics, MetricUnit
 from pydantic import Json
 
 from joblane.aws.agents import AgentStore
@@ -25,7 +23,7 @@ from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
 from joblane.service.operations import Operations
-from joblane.service.requeue import COUNTED, Requeue
+from joblane.service.requeue import Requeue
 from joblane.service.running_shares import RunningShares
 from joblane.service.wake_up import send_wake_up
 
@@ -58,15 +56,6 @@ class Context(Protocol):
 
     def get_remaining_time_in_millis(self) -> int:
         """Milliseconds until Lambda ends this invocation."""
-
-
-def report(deployment: str, done: Counter[str]) -> None:
-    """Publish the counts as metrics `Requeue<name>`, in CloudWatch's embedded format."""
-    metrics = Metrics(namespace="Joblane", service="requeue")
-    metrics.add_dimension("deployment", deployment)
-    for name in COUNTED:
-        metrics.add_metric(f"Requeue{name}", MetricUnit.Count, done[name])
-    metrics.flush_metrics()
 
 
 def build(
@@ -163,14 +152,13 @@ def _milliseconds(clock: Callable[[], float]) -> int:
 
 
 @once
-def _application() -> tuple[str, Requeue]:
-    settings = Settings.read(__file__)
-    return settings.deployment, build(settings, Clients(), time.time)
+def _application() -> tuple[Requeue, Logger]:
+    return build(Settings.read(__file__), Clients(), time.time), Logger()
 
 
 def main(_event: object, context: Context) -> dict[str, int]:
     """Answer EventBridge's call of every minute."""
-    deployment, requeue = _application()
-    done = requeue.run(lambda: context.get_remaining_time_in_millis() / 1000)
-    report(deployment, done)
-    return dict(done)
+    requeue, log = _application()
+    done = dict(requeue.run(lambda: context.get_remaining_time_in_millis() / 1000))
+    log.info("due jobs handled", extra={"counts": done})
+    return done

@@ -1,5 +1,7 @@
 """Memory, CPU and descriptors of an agent: `scripts/bench agent [--jobs 200]`, 3 minutes.
 
+`scripts/bench agent --cpu N` prints something else: see `scripts/local/job_cpu.py`.
+
 A deployment of its own on this machine and one agent with that many slots. It is looked at idle,
 for half a minute, then with every slot taken by a `sleep` that says a line at its start and one
 at its end, and again when all have ended.
@@ -22,7 +24,8 @@ from typing import Any
 from joblane import Client, Submission
 from joblane.deployment.names import PLATFORM
 from scripts.local import keeping
-from scripts.local.cloud import running_cloud
+from scripts.local.cloud import Cloud, running_cloud
+from scripts.local.job_cpu import measure_cpu
 from scripts.local.weight import Weight, below, weigh
 
 IDLE_S = 30.0
@@ -52,11 +55,21 @@ def main() -> int:
     """Print the figures; 1 if a job was lost, ran twice or lacks output."""
     parser = argparse.ArgumentParser(prog="scripts/bench agent", description=__doc__)
     parser.add_argument("--jobs", type=int, default=200)
-    jobs = parser.parse_args().jobs
+    parser.add_argument("--cpu", type=int, metavar="N", help="CPU time a job, over N jobs of 0 ms")
+    parser.add_argument("--json", action="store_true", help="with --cpu: print one JSON object")
+    arguments = parser.parse_args()
     keeping.RUN_DIR.parent.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=keeping.RUN_DIR.parent) as scratch,
         running_cloud(Path(scratch) / "run") as cloud,
+    ):
+        if arguments.cpu is not None:
+            return measure_cpu(cloud, arguments.cpu, as_json=arguments.json)
+        return _measure_memory(cloud, arguments.jobs)
+
+
+def _measure_memory(cloud: Cloud, jobs: int) -> int:
+    with (
         Client(cloud.url, cloud.token()) as client,
         Client(cloud.url, cloud.token(PLATFORM)) as platform,
     ):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from joblane.config import Config
+from joblane.deployment.metrics import OF_FLEETS, OF_QUEUES
 from scripts.costs import prices
 from scripts.costs.output import Output, output
 from scripts.costs.prices import DAYS, GB, HOURS, Price
@@ -113,7 +114,10 @@ class Month:
         has, queues = self.resources, len(self.config.queues)
         yield Line("always", "machine clients", has.machines, prices.MACHINE_CLIENT)
         yield Line("always", "alarms", has.alarms, prices.ALARM)
-        yield Line("always", "custom metrics of requeue", has.metrics, prices.METRIC)
+        yield Line("always", "composite alarms", has.composite_alarms, prices.COMPOSITE_ALARM)
+        yield Line("always", "dashboards", has.dashboards, prices.DASHBOARD)
+        if self.config.observability.metrics:
+            yield Line("always", "custom metrics", self._metrics(), prices.METRIC)
         polls = has.letter_readers * LETTER_POLLS
         yield Line("always", "polls of queues by Lambda", polls, prices.SQS_REQUEST)
         for name, calls in has.scheduled.items():
@@ -125,6 +129,11 @@ class Month:
         )
         keys = KEY_REQUESTS * callers
         yield Line("always", "KMS requests of their tables", keys, prices.KMS_REQUEST)
+
+    def _metrics(self) -> int:
+        """Custom metrics: those of each queue and fleet."""
+        fleets = len(self.config.fleets)
+        return len(OF_QUEUES) * len(self.config.queues) + len(OF_FLEETS) * fleets
 
     def _instances(self) -> Iterator[Line]:
         keyed = len(self.resources.keyed_tables & self._agents_tables())

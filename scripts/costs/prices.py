@@ -84,7 +84,9 @@ _CLOUDWATCH = "https://aws.amazon.com/cloudwatch/pricing/"
 LOG_GB = Price("CloudWatch Logs ingestion", 0.50, 1, "GB", _CLOUDWATCH)
 LOG_GB_MONTH = Price("CloudWatch Logs storage", 0.03, 1, "GB-month", _CLOUDWATCH)
 METRIC = Price("CloudWatch custom metric", 0.30, 1, "metric-month", _CLOUDWATCH)
-ALARM = Price("CloudWatch alarm", 0.10, 1, "alarm-month", _CLOUDWATCH)
+ALARM = Price("CloudWatch alarm, for each of its metrics", 0.10, 1, "metric-month", _CLOUDWATCH)
+COMPOSITE_ALARM = Price("CloudWatch composite alarm", 0.50, 1, "alarm-month", _CLOUDWATCH)
+DASHBOARD = Price("CloudWatch dashboard", 3.00, 1, "dashboard-month", _CLOUDWATCH)
 
 _COGNITO = "https://aws.amazon.com/cognito/pricing/"
 MACHINE_CLIENT = Price("Cognito machine client", 6.00, 1, "client-month", _COGNITO)

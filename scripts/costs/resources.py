@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from joblane.config import Config
-from joblane.service.requeue import COUNTED
 from scripts.costs.prices import SECONDS
 
 Template = Mapping[str, Any]
@@ -27,8 +26,9 @@ class Resources:
     machines: int
     """Clients of the user pool that get tokens of their own."""
     alarms: int
-    metrics: int
-    """Custom metrics, which the requeue function publishes every minute."""
+    """Metrics of alarms: one with metric math is charged for each metric that it reads."""
+    composite_alarms: int
+    dashboards: int
     letter_readers: int
     """Event source mappings of queues, which Lambda polls all the time."""
     keyed_tables: frozenset[str]
@@ -91,8 +91,9 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
                 scheduled[function.removeprefix(f"{deployment}-")] += _calls(expression)
     return Resources(
         machines=sum("client_credentials" in c.get("AllowedOAuthFlows", ()) for c in clients),
-        alarms=len(of("AWS::CloudWatch::Alarm")),
-        metrics=len(COUNTED),
+        alarms=sum(map(_metrics, of("AWS::CloudWatch::Alarm"))),
+        composite_alarms=len(of("AWS::CloudWatch::CompositeAlarm")),
+        dashboards=len(of("AWS::CloudWatch::Dashboard")),
         letter_readers=sum("StartingPosition" not in mapping for mapping in mappings),
         keyed_tables=frozenset(keyed),
         tables={
@@ -115,6 +116,11 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
         memory_gb=max(function["MemorySize"] for function in functions.values()) / 1024,
         volume_gb=max(volumes, default=0),
     )
+
+
+def _metrics(alarm: Mapping[str, Any]) -> int:
+    """Metrics that an alarm reads."""
+    return sum("MetricStat" in each for each in alarm.get("Metrics", ())) or 1
 
 
 def _calls(expression: str) -> float:

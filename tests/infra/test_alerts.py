@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from infra.upkeep import UpkeepStack
-from joblane.config import Alerts, Config
+from joblane.config import Config
+from joblane.config.observability import Alerts
 from tests.infra.synthesis import Deployment, empty_assets, new_app, read_templates
 from tests.infra.templates import as_list, resolved, statements
 

@@ -339,5 +339,5 @@ def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> N
         }
         for attempt in ("online", "offline")
     }
-    assert 12 == len(templates["online"])
+    assert 13 == len(templates["online"])
     assert templates["online"] == templates["offline"]

@@ -61,7 +61,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             (
                 "colour: unknown key; allowed here: access, alerts, concurrency, console, "
                 "default_queue, domain, fleets, functions, limits, name, network, notify, "
-                "platform, queues, recovery, removal, retention, tenants"
+                "observability, platform, queues, recovery, removal, retention, tenants"
             ),
         ),
         (
@@ -244,6 +244,27 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
                 "console.links.logs: has the unknown placeholder {job}; allowed are {job_id}, "
                 "{tenant}, {type}, {queue}, {agent}, {trace_id}"
             ),
+        ),
+        (
+            GOOD + "[fleets.main]\nqueues = ['default']\nspot_percent = 50\n",
+            (
+                "fleets.main: spot_percent needs at least 3 instance_types, better ten, so that "
+                "EC2 can choose those that it reclaims least; there are 1"
+            ),
+        ),
+        (
+            GOOD + "[fleets.main]\nqueues = ['default']\nspot_percent = 101\n",
+            ("fleets.main.spot_percent: input should be less than or equal to 100; it is 101"),
+        ),
+        (
+            GOOD + "[fleets.main]\nqueues = ['default']\non_demand_base = 1\n",
+            "fleets.main: on_demand_base is allowed with spot_percent only",
+        ),
+        (
+            GOOD
+            + "[fleets.main]\nqueues = ['default']\nspot_percent = 50\non_demand_base = 5\n"
+            + "instance_types = ['a', 'b', 'c']\n",
+            "fleets.main: on_demand_base 5 is above max_size 4",
         ),
         (
             GOOD + "[fleets.main]\nqueues = ['default']\nprice_per_hour = {'m7g.large' = 0.1}\n",

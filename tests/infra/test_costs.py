@@ -15,6 +15,8 @@ from scripts.docs.reference import with_parts
 from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.test_snapshot import UPDATE
 
+WATCHED = ("alarms", "composite alarms", "custom metrics", "dashboards")
+
 
 def resources(deployment: Deployment) -> Resources:
     return count(deployment.templates.values(), deployment.config.name)
@@ -63,6 +65,8 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
     # Those of the dead-letter queues of two queues, of `alternate`, and of notifications.
     assert [len(LANES) + 1, 2 * len(LANES) + 2] == [few.letter_readers, many.letter_readers]
     assert len(production.resources("AWS::CloudWatch::Alarm")) == few.alarms > 0
+    watched = [line for line in Month(production.config, few, IDLE).lines() if line.what in WATCHED]
+    assert 1 < total(watched) < 1.5, "the level basic"
     tables = ("jobs", "agents", "keys", "settings", "types")
     assert {f"joblane-{table}" for table in tables} == few.tables["requeue"]
     schedules = [r for r in production.properties("AWS::Events::Rule") if "ScheduleExpression" in r]
@@ -84,7 +88,8 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
     [
         ("machine clients", {"machines": 2}),
         ("alarms", {"alarms": 99}),
-        ("custom metrics of requeue", {"metrics": 99}),
+        ("composite alarms", {"composite_alarms": 99}),
+        ("dashboards", {"dashboards": 99}),
         ("polls of queues by Lambda", {"letter_readers": 99}),
     ],
 )

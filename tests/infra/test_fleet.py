@@ -20,7 +20,16 @@ def test_a_deployment_without_fleets_has_no_stack_for_one(
     production: Deployment, tmp_path: Path
 ) -> None:
     lanes = ("lanes", "lanes-2", "lanes-3", "lanes-4")
-    stacks = ("data", *lanes, "identity", "api", "upkeep", "recovery", "projection")
+    stacks = (
+        "data",
+        *lanes,
+        "identity",
+        "api",
+        "upkeep",
+        "recovery",
+        "projection",
+        "observability",
+    )
     core = {f"joblane-{stack}" for stack in stacks}
     assert core | {"joblane-network", "joblane-fleet-main"} == set(production.templates)
     without = production.config.model_copy(update={"fleets": {}})
@@ -150,6 +159,45 @@ def test_the_group_has_the_declared_sizes_and_types_and_no_desired_size(
     assert {"Key": "joblane:fleet", "PropagateAtLaunch": True, "Value": "joblane-main"} in (
         group["Tags"]
     )
+
+
+def test_no_fleet_has_spot_instances_unless_it_says_so(production: Deployment) -> None:
+    group = production.one("AWS::AutoScaling::AutoScalingGroup")
+    assert {
+        "OnDemandAllocationStrategy": "prioritized",
+        "OnDemandPercentageAboveBaseCapacity": 100,
+    } == group["MixedInstancesPolicy"]["InstancesDistribution"]
+    assert "CapacityRebalance" not in group
+
+
+def test_spot_instances_are_those_that_ec2_reclaims_least_and_are_replaced_ahead(
+    production: Deployment, tmp_path: Path
+) -> None:
+    fleet = production.config.fleets["main"].model_copy(
+        update={
+            "instance_types": ("c7g.large", "c6g.large", "m7g.large"),
+            "spot_percent": 80,
+            "on_demand_base": 2,
+        }
+    )
+    config = production.config.model_copy(update={"fleets": {"main": fleet}})
+    group = synthesize(config, tmp_path).one("AWS::AutoScaling::AutoScalingGroup")
+    assert {
+        "OnDemandAllocationStrategy": "prioritized",
+        "OnDemandBaseCapacity": 2,
+        "OnDemandPercentageAboveBaseCapacity": 20,
+        "SpotAllocationStrategy": "price-capacity-optimized",
+    } == group["MixedInstancesPolicy"]["InstancesDistribution"]
+    assert group["CapacityRebalance"] is True
+
+
+def test_an_instance_can_be_replaced_by_age_and_ended_by_a_smaller_size(
+    production: Deployment,
+) -> None:
+    """Protection from scale-in would keep it, until agents end their instances (decision 1711)."""
+    group = production.one("AWS::AutoScaling::AutoScalingGroup")
+    assert "NewInstancesProtectedFromScaleIn" not in group
+    assert group["MaxInstanceLifetime"] == 14 * 86_400
 
 
 def user_data(deployment: Deployment) -> str:

@@ -83,13 +83,6 @@ def test_what_fails_is_repeated_and_then_kept_for_an_operator(laptop: Deployment
     policy = found["joblane-notify"]["RedrivePolicy"]
     assert len(laptop.config.notify.retry_s) + 1 == policy["maxReceiveCount"]
     assert {14 * 86_400} == {each["MessageRetentionPeriod"] for each in found.values()}
-    (alarm,) = (
-        each
-        for each in laptop.properties("AWS::CloudWatch::Alarm", "projection")
-        if each["MetricName"] == "ApproximateNumberOfMessagesVisible"
-    )
-    assert "NotifyDead" in str(alarm["Dimensions"])
-    assert (1, 1) == (alarm["Threshold"], alarm["EvaluationPeriods"])
 
 
 def test_its_function_has_concurrency_of_its_own_and_never_more(laptop: Deployment) -> None:

@@ -20,13 +20,6 @@ def reader(deployment: Deployment, function: str) -> dict[str, Any]:
     return mapping
 
 
-def alarm_of(deployment: Deployment, function: str) -> dict[str, Any]:
-    """The alarm on a function's delay."""
-    found = deployment.properties("AWS::CloudWatch::Alarm", "projection")
-    (alarm,) = (a for a in found if a["Dimensions"][0]["Value"]["Ref"].startswith(function))
-    return alarm
-
-
 def test_lambda_takes_no_more_filters() -> None:
     assert 5 >= len(patterns())
     assert 5 >= len(patterns_of_ends(notifies=True))
@@ -69,16 +62,6 @@ def test_a_batch_that_fails_is_cut_and_given_up_after_an_hour(production: Deploy
     )
     destination = mapping["DestinationConfig"]["OnFailure"]["Destination"]
     assert "joblane-alternate" in str(destination)
-
-
-def test_an_operator_hears_when_it_falls_behind(production: Deployment) -> None:
-    alarm = alarm_of(production, "Projector")
-    assert ("IteratorAge", 300_000, "notBreaching") == (
-        alarm["MetricName"],
-        alarm["Threshold"],
-        alarm["TreatMissingData"],
-    )
-    assert "joblane-dead-letters" in str(alarm["AlarmActions"])
 
 
 def record(
@@ -172,9 +155,3 @@ def test_ends_are_handled_at_once_and_for_hours(production: Deployment) -> None:
     )
     destination = mapping["DestinationConfig"]["OnFailure"]["Destination"]
     assert "joblane-alternate" in str(destination)
-
-
-def test_an_operator_hears_when_slots_are_not_passed_on(production: Deployment) -> None:
-    alarm = alarm_of(production, "Sequel")
-    assert ("IteratorAge", 60_000) == (alarm["MetricName"], alarm["Threshold"])
-    assert "joblane-dead-letters" in str(alarm["AlarmActions"])

@@ -16,7 +16,7 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "JOBLANE_UPDATE_SNAPSHOT"
 LANES = ("lanes", "lanes-2", "lanes-3", "lanes-4")
 CORE = ("data", *LANES, "identity", "api", "upkeep", "recovery", "projection")
-STACKS = (*CORE, "network", "fleet-main")
+STACKS = (*CORE, "network", "fleet-main", "observability")
 
 
 def normalised(template: Template) -> str:

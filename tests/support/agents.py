@@ -15,6 +15,7 @@ from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.typed import JobTypes
+from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.files.cache import FileCache
@@ -155,7 +156,7 @@ class Parts:
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
-        self.flight = Flight(self.clock, lambda url: LaneQueue(self.sqs, url))
+        self.flight = Flight(self.clock, Queues(self.sqs).at)
         self.lacking = LackingHost(self.flight)
         report = Report(self.jobs, self.conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.claiming import Claimer
@@ -183,7 +184,7 @@ class SimAgent:
         agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         conditions = supervisor(clients)
         own = replace(settings(name), since_ms=self.now_ms(), threads=THREADS)
-        self.flight = Flight(self.clock, partial(LaneQueue, self._sqs))
+        self.flight = Flight(self.clock, Queues(self._sqs).at)
         keys = KeyStore(dynamodb, table_name(NAME, "keys"))
         self._claimer = Claimer(
             own, jobs, agents, keys, conditions, self.flight, self.clock, world.dice

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 
+from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.delivery import Delivery
@@ -31,7 +32,7 @@ from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, QUICK, Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
-from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.lanes import Received
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name, inbox_name, table_name
 from joblane.job.lease import HEARTBEAT_S, Heartbeat
@@ -102,7 +103,7 @@ class StandIn:
             state=StateSettings(backend="memory"),
             labels=labels,
         )
-        self._flight = Flight(time.time, partial(LaneQueue, stores.sqs))
+        self._flight = Flight(time.time, Queues(stores.sqs).at)
         self._claimer = Claimer(
             self._settings,
             stores.jobs,

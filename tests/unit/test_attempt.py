@@ -10,7 +10,6 @@ import pytest
 from ec2_agent.outcomes.judge import StopReason, judge
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Usage
-from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.output import Cursor
@@ -19,7 +18,6 @@ from tests.support import recovery
 from tests.support.attempts import begin, lengths, output, run, wait_for_output
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
-from tests.support.machine import Clock
 
 SLEEPER = "echo ready; exec sleep 60"
 DEAF = "trap '' TERM; echo ready; sleep 60 & wait"
@@ -152,27 +150,6 @@ def test_a_cancelled_job_ends_with_all_it_started(aws: Cloud, launcher: Launcher
     assert head is not None
     assert (State.CANCELLED, Outcome.CANCELLED) == (head.state, head.outcome)
     assert (0, 0) == lengths(aws)
-
-
-def test_a_job_that_is_ended_at_its_deadline_has_expired(aws: Cloud, launcher: Launcher):
-    clock = Clock(time.time())
-    soon = rfc3339(int(clock.now * 1000) + 60_000)
-    _, attempt = begin(
-        aws, launcher, clock=clock, command=["/bin/sh", "-c", SLEEPER], deadline=soon
-    )
-
-    async def told() -> None:
-        running = asyncio.create_task(attempt.run())
-        await wait_for_output(aws, attempt.head)
-        clock.now += 61
-        attempt.request_stop(StopReason.COMMAND)
-        await running
-
-    asyncio.run(told())
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
-    assert f"its deadline {soon} passed" in head.timeline[-1].reason
 
 
 def test_a_job_that_ended_by_itself_before_it_could_be_cancelled_has_ended_by_itself(

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from ec2_agent.aws_calls.queues import QueueCalls
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import REPLACE_AFTER_S, Flight
 from joblane.aws.lanes import LaneQueue, Received
@@ -21,7 +22,7 @@ class Sky:
         self.sqs = aws.clients.make("sqs")
         self.now = 1000.0
         self.lanes: type[LaneQueue] = LaneQueue
-        self.flight = Flight(lambda: self.now, lambda url: self.lanes(self.sqs, url))
+        self.flight = Flight(lambda: self.now, lambda url: QueueCalls(self.lanes(self.sqs, url)))
         self.lane = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", "default"))
         self.dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", "default"))
 

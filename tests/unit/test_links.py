@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from joblane.config import Config, Console, Fleet
+from joblane.config import Config, Console
+from joblane.config.fleet import Fleet
 from joblane.deployment.links import MOST_CHARS, PLACEHOLDERS, check_link
 
 

@@ -1,13 +1,12 @@
 """The requeue function: only what is due, each as its state asks, twice without harm."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from functions.requeue.handler import Settings, build, report
+from functions.requeue.handler import Settings, build
 from joblane.aws.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.clients import Clients
 from joblane.aws.job_items import WAKE_SHARDS
@@ -17,7 +16,7 @@ from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
-from joblane.service.requeue import COUNTED, PAGE
+from joblane.service.requeue import PAGE
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
@@ -196,11 +195,3 @@ def test_a_job_that_cannot_be_moved_does_not_stop_the_rest(
     assert {"Woken": 4, "Failed": 1} == run(aws, clients=Clients(session))
     monkeypatch.undo()
     assert {"Sent": 1} == run(aws, NOW + 60)  # it is pending by now, and still due
-
-
-def test_every_count_is_published(capsys: pytest.CaptureFixture[str]):
-    report("joblane", Counter({"Woken": 3}))
-    record = json.loads(capsys.readouterr().out)
-    assert {f"Requeue{name}" for name in COUNTED} <= record.keys()
-    assert ([3.0], "joblane") == (record["RequeueWoken"], record["deployment"])
-    assert abs(record["_aws"]["Timestamp"] / 1000 - time.time()) < 60

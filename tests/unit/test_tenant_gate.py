@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from ec2_agent.aws_calls import queues
+from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.lanes import intake, tenants
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
@@ -43,7 +45,7 @@ class Agent:
         self.meter = Meter()
         self.meter.attach(session, aws.clients.make("dynamodb"))
         sqs = aws.clients.make("sqs")
-        self.flight = Flight(lambda: 1000.0, lambda url: LaneQueue(sqs, url))
+        self.flight = Flight(lambda: 1000.0, Queues(sqs).at)
         self.lane = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "default"))
         self.shares = {"acme": 2}
         jobs = JobStore(Clients(session).make("dynamodb"), DESCRIPTOR.jobs_table)
@@ -242,7 +244,7 @@ def test_jobs_of_a_tenant_at_its_limit_are_polled_for_seldom_and_lower_lanes_go_
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ):
     """A hundred messages at the front of the high lane, and one of another tenant behind them."""
-    monkeypatch.setattr(intake, "in_thread", in_a_moment)
+    monkeypatch.setattr(queues, "in_thread", in_a_moment)
     monkeypatch.setattr(intake, "LONG_POLL_S", 0)
     sqs = agent.aws.clients.make("sqs")
     high = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "high"))
@@ -262,7 +264,7 @@ def test_jobs_of_a_tenant_at_its_limit_are_polled_for_seldom_and_lower_lanes_go_
             return loop.time() + next(reading) / 1e6
 
         free = {"default": 1, "bulk": 0}
-        polls = Intake(DESCRIPTOR, sqs, lambda: free, asyncio.Event(), now, now)
+        polls = Intake(DESCRIPTOR, Queues(sqs).at, lambda: free, asyncio.Event(), now, now)
         running = asyncio.create_task(polls.run(admit))
         await asyncio.sleep(4 * FULL_PAUSE_S)
         await polls.stop()

@@ -1,12 +1,28 @@
-"""`joblane top`, and the SDK's calls for what goes on."""
+"""`joblane top`: what it reads, what needs attention, the screen and its keys."""
 
 import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from fcntl import ioctl
+from struct import pack
+from typing import Any
 
+import pytest
+
+from joblane.client.cli import top
+from joblane.client.cli.attention import points
+from joblane.client.cli.tables import Screen
+from joblane.client.cli.top_text import overview
 from tests.support.client.clients import Connect
-from tests.support.client.command import Joblane
-from tests.support.client.fake_api import FakeApi, ok
+from tests.support.client.command import MAIN, Joblane
+from tests.support.client.fake_api import FakeApi, ok, problem
 
-SUMMARY = {
+SUMMARY: dict[str, Any] = {
     "caller": {"kind": "person", "name": "ada", "tenant": "main", "role": "reader", "scopes": []},
     "now": "2026-11-21T03:02:32.416Z",
     "jobs": {"counted_at": "2026-11-21T03:02:30.000Z", "by_state": {"pending": 12, "active": 4}},
@@ -19,7 +35,7 @@ SUMMARY = {
         "slots": 8,
         "running": 4,
         "free": 3,
-        "troubled": 1,
+        "troubled": 0,
         "cordoned": 0,
         "more": True,
     },
@@ -28,44 +44,316 @@ SUMMARY = {
     "version": "0.1.0",
     "deployment": "joblane",
 }
-QUEUES = {"entries": [], "limit": 0, "next": None}
+PLATFORM = SUMMARY | {
+    "caller": {"kind": "person", "name": "ada", "tenant": None, "scopes": ["platform.read"]},
+    "jobs": None,
+    "limits": [],
+    "agents": SUMMARY["agents"] | {"more": False},
+}
+EMPTY: dict[str, Any] = {"entries": [], "limit": 0, "next": None}
 
 
-def test_one_screen_has_jobs_agents_limits_and_queues(api: FakeApi, joblane: Joblane):
-    api.answers |= {"/v1/summary": ok(SUMMARY), "/v1/queues": ok(QUEUES)}
+def page(*entries: Any) -> dict[str, Any]:
+    return {"entries": list(entries), "limit": 100, "next": None}
+
+
+def queue(name: str, visible: int = 0, **more: Any) -> dict[str, Any]:
+    """A queue in whose only lane so many jobs wait; 6 jobs came and 3 ended in the last 90 s."""
+    rates = {"submitted": 6, "started": 3, "completed": 3, "failed": 0} | more.pop("rates", {})
+    window = {kind: {"jobs": count, "items": count} for kind, count in rates.items()}
+    lane = {"lane": "high", "visible": visible, "in_flight": 2, "delayed": 0, "dead_letters": 0}
+    return {
+        "name": name,
+        "lanes": [lane | {"oldest_s": None, "oldest_at": None} | more],
+        "settings": {"run_jobs": more.pop("run_jobs", True), "threads_declared": 8},
+        "activity": [
+            {
+                "minutes": minutes,
+                "span_s": 90.0,
+                "mean_wait_s": 0.25,
+                **window,
+                "retried": window["failed"],
+            }
+            for minutes in (1, 5, 60)
+        ],
+    }
+
+
+def agent(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "alive": True,
+        "last_seen_at": "2026-11-21T03:02:30.000Z",
+        "threads": 4,
+        "running": 1,
+        "queues": ["default"],
+        "version": "0.1.0",
+        "trouble": None,
+        "state": "ready",
+        **more,
+    }
+
+
+def everything(**more: Any) -> dict[str, Any]:
+    """What `joblane top` has read, for the role platform."""
+    return {
+        "summary": PLATFORM,
+        "queues": page(queue("default")),
+        "agents": page(agent("i-1")),
+        "fleets": EMPTY,
+        "conditions": None,
+    } | more
+
+
+def found(**more: Any) -> list[tuple[str, str]]:
+    """The points of attention: kind and command."""
+    return [(point.kind, point.command) for point in points(everything(**more))]
+
+
+def test_a_reader_gets_jobs_and_queues_and_asks_for_nothing_else(api: FakeApi, joblane: Joblane):
+    api.answers |= {"/v1/summary": ok(SUMMARY), "/v1/queues": ok(page(queue("default", 7)))}
     ran = joblane("top", "--once")
     assert 0 == ran.code, ran.said
     assert [
         "joblane 0.1.0: main",
         "jobs    12 pending, 4 active",
-        "agents  2 or more alive, 4 of 8 slots in use, 3 free, 1 troubled",
+        "agents  2 or more alive, 4 of 8 slots in use, 3 free",
         "limits  jobs_running 4 of 100",
         "",
-        "no queues",
-    ] == ran.stdout.decode().splitlines()
+        "nothing needs attention",
+        "",
+    ] == ran.stdout.decode().splitlines()[:7]
+    heading, row = ran.stdout.decode().splitlines()[7:]
+    assert heading.split()[3:8] == ["RUNNING", "IN/MIN", "START/MIN", "DONE/MIN", "FAIL/MIN"]
+    assert row.split()[:9] == ["default", "running", "7", "2", "4.0", "2.0", "2.0", "0", "250ms"]
+    assert {"/v1/summary", "/v1/queues"} == {request.path for request in api.requests}
 
 
-def test_programs_get_both_answers(api: FakeApi, joblane: Joblane):
-    api.answers |= {"/v1/summary": ok(SUMMARY), "/v1/queues": ok(QUEUES)}
+def test_the_role_platform_gets_agents_and_fleets_too(api: FakeApi, joblane: Joblane):
+    fleet = {"name": "main", "queues": ["default"], "max_size": 9, "desired": 3, "in_service": 1}
+    failed = {"status": "Failed", "cause": "no capacity in us-east-1a", "description": "launching"}
+    api.answers |= {
+        "/v1/summary": ok(PLATFORM),
+        "/v1/queues": ok(page(queue("default"))),
+        "/v1/agents": ok(page(agent("i-2"), agent("i-1", state="gone", alive=False))),
+        "/v1/fleets": ok(page(fleet | {"activities": [failed], "note": None})),
+    }
+    text = joblane("top", "--once").stdout.decode()
+    assert "joblane 0.1.0: all tenants" == text.splitlines()[0]
+    assert text.index("gone") < text.index("capacity") or "no capacity in us-east-1a" in text
+    rows = [line.split()[0] for line in text.splitlines() if line.startswith("i-")]
+    assert ["i-1", "i-2"] == rows, "the worst comes first"
+    assert "fleet main has 1 of 3 instances: no capacity in us-east-1a" in text
+
+
+def test_programs_get_the_answers_and_what_needs_attention(api: FakeApi, joblane: Joblane):
+    dead = SUMMARY | {"jobs": {"counted_at": None, "by_state": {"dead": 1}}}
+    api.answers |= {"/v1/summary": ok(dead), "/v1/queues": ok(EMPTY)}
+    answer = json.loads(joblane("top", "--once", "--json").stdout)
+    point = {"kind": "dead", "text": "1 job is dead", "command": "joblane ls --state dead"}
+    assert {"summary": dead, "queues": EMPTY, "attention": [point]} == {
+        name: value for name, value in answer.items() if value is not None
+    }
+
+
+def test_what_a_role_may_not_read_after_all_is_left_out(api: FakeApi, joblane: Joblane):
+    api.answers |= {
+        "/v1/summary": ok(PLATFORM),
+        "/v1/queues": ok(EMPTY),
+        "/v1/agents": problem(403, "Forbidden"),
+        "/v1/fleets": problem(404, "Not Found"),
+    }
     ran = joblane("top", "--once", "--json")
-    assert {"summary": SUMMARY, "queues": QUEUES} == json.loads(ran.stdout)
+    assert 0 == ran.code, ran.said
+    assert (None, None) == tuple(json.loads(ran.stdout)[name] for name in ("agents", "fleets"))
 
 
-def test_the_role_platform_has_no_jobs(api: FakeApi, joblane: Joblane):
-    platform = {**SUMMARY, "jobs": None, "limits": []}
-    platform["caller"] = {"kind": "person", "name": "ada", "tenant": None}
-    api.answers |= {"/v1/summary": ok(platform), "/v1/queues": ok(QUEUES)}
-    assert "joblane 0.1.0: all tenants" == joblane("top", "--once").stdout.decode().splitlines()[0]
+@pytest.mark.parametrize(
+    ("more", "point"),
+    [
+        ({}, None),
+        ({"queues": page(queue("a b", dead_letters=2))}, ("letters", "joblane queues show 'a b'")),
+        ({"queues": page(queue("q", run_jobs=False))}, ("paused", "joblane queues show q")),
+        ({"queues": page(queue("q", 3))}, ("stuck", "joblane ls --queue q --state pending")),
+        (
+            {"queues": page(queue("default", 3, oldest_s=301, rates={"started": 0}))},
+            ("stuck", "joblane ls --queue default --state pending"),
+        ),
+        ({"queues": page(queue("default", 3, oldest_s=301))}, None),
+        ({"queues": page(queue("default", 3, oldest_s=299, rates={"started": 0}))}, None),
+        ({"agents": page(agent("i-1", trouble="disk"))}, ("trouble", "joblane agents get i-1")),
+        ({"agents": page(agent("i-1", state="gone"))}, ("gone", "joblane agents get i-1")),
+        ({"agents": page(agent("i-1", version="0.0.9"))}, ("version", "joblane agents ls")),
+        (
+            {"summary": PLATFORM | {"jobs": {"by_state": {"blocked": 4, "completed": 9}}}},
+            ("blocked", "joblane ls --state blocked"),
+        ),
+        (
+            {"conditions": page({"name": "app:x", "gives_up_at": "2026-11-21T04:02:00Z"})},
+            ("condition", "joblane conditions ls"),
+        ),
+        ({"conditions": page({"name": "app:x", "gives_up_at": "2026-11-21T05:00:00Z"})}, None),
+        (
+            {"summary": PLATFORM | {"limits": [{"limit": "l", "allowed": 100, "current": 90}]}},
+            ("limit", "joblane top --once --json"),
+        ),
+    ],
+)
+def test_what_needs_attention(more: dict[str, Any], point: tuple[str, str] | None):
+    assert ([] if point is None else [point]) == found(**more)
+
+
+def test_a_low_and_narrow_terminal_keeps_a_part_of_each_table():
+    answer = everything(
+        queues=page(*(queue(f"queue-{n}") for n in range(30))),
+        agents=page(*(agent(f"i-{n:02}", trouble="the disk is full") for n in range(30))),
+    )
+    text = overview(answer, points(answer), Screen(80), 40, "name")
+    lines = text.splitlines()
+    assert 40 >= len(lines)
+    assert 80 >= max(map(len, lines))
+    for shown in ("queue-0", "i-00", "more points", "more queues", "more agents"):
+        assert shown in text
+
+
+def test_queues_are_sorted_by_backlog_or_failures():
+    queues = page(queue("a"), queue("b", 9), queue("c", rates={"failed": 2}))
+    for sort, first in (("name", "a"), ("waiting", "b"), ("failed", "c")):
+        text = overview(everything(queues=queues), [], Screen(), None, sort)
+        heading = next(n for n, line in enumerate(text.splitlines()) if line.startswith("QUEUE"))
+        assert first == text.splitlines()[heading + 1].split()[0]
+
+
+def test_agents_fleets_and_conditions_are_read_less_often(api: FakeApi):
+    from joblane import Client  # noqa: PLC0415 - as the command does
+
+    both = PLATFORM | {"caller": {"scopes": ["platform.read", "admin.read"]}}
+    api.answers |= {"/v1/summary": ok(both), "/v1/queues": ok(EMPTY)}
+    paths = ("/v1/agents", "/v1/fleets", "/v1/conditions")
+    api.answers |= {path: ok(EMPTY) for path in paths}
+    times = iter([0.0] * 3 + [5.0] * 3 + [10.0] * 3 + [30.0] * 3)
+    with Client(api.url, "token") as client:
+        readings = top._Readings(client, lambda: next(times))  # noqa: SLF001 - its clock
+        for _ in range(4):
+            readings.read()
+    assert [4, 3, 2, 2] == [api.count("GET", path) for path in ("/v1/queues", *paths)]
+
+
+PROGRAM = f"""
+from joblane.client.connection import RETRY_READ, RETRY_UNSENT
+RETRY_READ.backoff_factor = RETRY_UNSENT.backoff_factor = 0.05
+{MAIN}"""
+
+
+class Terminal:
+    """A real terminal that runs `joblane top`."""
+
+    def __init__(self, api: FakeApi, *options: str) -> None:
+        self._ours, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 30, 100, 0, 0))
+        self.before = termios.tcgetattr(theirs)
+        kept = {name: v for name, v in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "top", *options],
+            env={**kept, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "x", "TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+        )
+        self.theirs = theirs
+        self._seen = ""
+
+    def until(self, text: str) -> str:
+        """Read until a text is on the screen; pytest's time limit ends what never comes."""
+        while text not in self._seen:
+            select.select([self._ours], [], [])
+            self._seen += os.read(self._ours, 65536).decode()
+        seen, found, self._seen = self._seen.partition(text)
+        return seen + found
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._ours, keys.encode())
+
+    def close(self) -> str:
+        """Read the screen until the end; returns what was written to stderr."""
+        while self.process.poll() is None:
+            if select.select([self._ours], [], [], 0.05)[0]:
+                os.read(self._ours, 65536)
+        _, said = self.process.communicate(timeout=30)
+        return said.decode()
+
+
+@pytest.fixture(name="terminal")
+def _terminal(api: FakeApi) -> Iterator[Terminal]:
+    api.answers |= {
+        "/v1/summary": ok(SUMMARY),
+        "/v1/queues": ok(page(queue("first"), queue("second", 5))),
+    }
+    made = Terminal(api, "--interval", "1")
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
+def test_keys_choose_what_is_shown_and_q_gives_the_terminal_back(terminal: Terminal):
+    terminal.until("sorted by name")
+    terminal.press("s")
+    terminal.until("sorted by waiting")
+    terminal.press("\t")
+    terminal.until("queue        first")
+    terminal.press("\t\t")
+    terminal.until("nothing needs attention")
+    terminal.press("q")
+    assert "" == terminal.close()
+    assert 0 == terminal.process.returncode
+    assert terminal.before == termios.tcgetattr(terminal.theirs)
+
+
+def test_while_the_api_is_away_the_screen_stays_and_says_since_when(
+    api: FakeApi, terminal: Terminal
+):
+    terminal.until("second")
+    api.down()
+    seen = terminal.until("no answer since")
+    seen += terminal.until("second")
+    assert "Traceback" not in seen
+    api.up()
+    while "no answer since" in terminal.until("sorted by name"):
+        pass
+    terminal.press("q")
+    assert "" == terminal.close()
+
+
+def test_an_end_of_the_login_ends_it_with_a_sentence(api: FakeApi, terminal: Terminal):
+    terminal.until("second")
+    api.answers["/v1/summary"] = problem(401, "Unauthorized", detail="the token has expired")
+    assert "joblane: 401 Unauthorized: the token has expired\n" == terminal.close()
+    assert 77 == terminal.process.returncode
+
+
+def test_without_a_terminal_it_prints_one_page_after_the_other(
+    api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("time.sleep", lambda _s: None)
+    api.answers["/v1/queues"] = ok(EMPTY)
+    api.faults.extend([ok(SUMMARY), ok(EMPTY), *[problem(503, "away")] * 5])
+    api.faults.extend([ok(SUMMARY), ok(EMPTY), problem(401, "Unauthorized")])
+    ran = joblane("top")
+    assert 77 == ran.code
+    assert 2 == ran.stdout.count(b"no queues")
+    assert b"\x1b" not in ran.stdout
+    assert "503 away" in ran.said
 
 
 def test_the_sdk_reads_what_goes_on(api: FakeApi, connect: Connect):
-    points = {"queue": "default", "points": []}
+    activity = {"queue": "default", "points": []}
     api.answers |= {
         "/v1/summary": ok(SUMMARY),
-        "/v1/queues/default/activity": ok(points),
-        "/v1/fleets": ok(QUEUES),
+        "/v1/queues/default/activity": ok(activity),
+        "/v1/fleets": ok(EMPTY),
     }
     with connect(api.url, "token") as client:
         assert SUMMARY == client.summary()
-        assert points == client.queue_activity("default", "24h")
-        assert QUEUES == client.fleets()
+        assert activity == client.queue_activity("default", "24h")
+        assert EMPTY == client.fleets()

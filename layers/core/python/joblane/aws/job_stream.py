@@ -36,6 +36,7 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
         waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
+        ran_ms=_ran_ms(old, new) if before is State.ACTIVE and after is not None else None,
         output_bytes=output_bytes,
         before=before,
         after=after,
@@ -57,6 +58,13 @@ def _queue_and_items(head: Row) -> tuple[str, int]:
 def _ready_ms(head: Row) -> int:
     """When a job could have started: at its next start, or since its last change."""
     return int(head.get("next_at") or _last_step_ms(head))
+
+
+def _ran_ms(old: Row, new: Row) -> int | None:
+    """How long an attempt ran that has ended; None if it goes on."""
+    if _state(new) is State.ACTIVE:
+        return None
+    return max(0, _last_step_ms(new) - _last_step_ms(old))
 
 
 def _last_step_ms(head: Row) -> int:

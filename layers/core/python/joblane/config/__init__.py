@@ -3,17 +3,13 @@
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, model_validator
 
 from joblane.condition.policies import AnyPolicy
 from joblane.config.access import MAX_MACHINES, Domain, Issuer
+from joblane.config.fleet import ExistingNetwork, Fleet
+from joblane.config.observability import Alerts, Observability
+from joblane.config.strict import Strict
 from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.deployment.links import MOST_LINKS, LinkName, LinkTemplate
@@ -26,14 +22,6 @@ from joblane.notify.rules import NotifyRules, NotifySettings, TenantNotify
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
-from joblane.target.fact_command import FactCommands
-from joblane.target.match import Labels
-
-
-class Strict(BaseModel):
-    """A table of joblane.toml; unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Functions(Strict):
@@ -95,81 +83,6 @@ class Queue(Strict):
     """Whom jobs of this queue notify, unless they say so themselves."""
 
 
-Ipv4Range = Annotated[str, AfterValidator(lambda text: str(IPv4Network(text)))]
-"""An IPv4 network in CIDR notation, such as `10.1.0.0/16`."""
-
-
-class Fleet(Strict):
-    """An Auto Scaling group of agents."""
-
-    queues: Annotated[tuple[Name, ...], Field(min_length=1)]
-    """Queues that the agents serve. If every one of them names the same tenant alone, the role of
-    the instances reaches the secrets, payloads and output of that tenant only."""
-    instance_types: Annotated[tuple[str, ...], Field(min_length=1)] = ("c7g.large",)
-    """EC2 instance types, in order of preference."""
-    price_per_hour: dict[str, Annotated[float, Field(gt=0, le=1000)]] = {}
-    """US dollars an hour of each of `instance_types`, from which the console estimates what a job
-    costs: `"c7g.large" = 0.0725`. Nothing is charged or asked by it."""
-    architecture: Literal["arm64", "x86_64"] = "arm64"
-    """CPU architecture of the instances."""
-    min_size: Annotated[int, Field(ge=0, le=5000)] = 0
-    """Smallest number of instances."""
-    max_size: Annotated[int, Field(ge=1, le=5000)] = 4
-    """Largest number of instances; at least `min_size`."""
-    max_instance_lifetime_days: Annotated[int, Field(ge=1, le=365)] = 14
-    """An instance is drained and replaced at this age, so that kernels get their fixes: a new one
-    boots the newest image of Amazon Linux 2023. A job that still runs is interrupted and repeated;
-    give a fleet for jobs of several days a longer lifetime."""
-    allow_host_network: bool = False
-    """Whether jobs may use the network `host` on these instances."""
-    egress_allow: tuple[Ipv4Range, ...] = ()
-    """Private IPv4 ranges that jobs with the network `egress` may reach."""
-    egress_refuse: tuple[Ipv4Range, ...] = ()
-    """Public IPv4 ranges that they may not reach."""
-    egress_mbps: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Megabits a second that each job with the network `egress` may send, and as many that it may
-    receive; without it there is no bound."""
-    disk_gb: Annotated[int, Field(ge=1, le=16_384)] | None = None
-    """Size in GiB of an encrypted data volume (EBS gp3) of each instance, for the work directories
-    of jobs with `disk_mb`. An instance type with an instance store uses that in its place, with or
-    without this setting; without either, they are on the root volume."""
-    labels: Labels = {}
-    """Labels of its agents, at most five, by which targets select them: `group = "web.dev"`."""
-    max: Maxima = Maxima()
-    """The most that one job may ask for here."""
-    facts: FactCommands = {}
-    """Commands that give facts of the instances; NAME is the fact's name."""
-
-    @model_validator(mode="after")
-    def _prices_of_its_types(self) -> Self:
-        """An estimate from some of the prices would be wrong for what runs on the others."""
-        types, priced = set(self.instance_types), set(self.price_per_hour)
-        if unknown := sorted(priced - types):
-            raise ValueError(f"price_per_hour names {unknown[0]!r}, which instance_types lacks")
-        if priced and (missing := sorted(types - priced)):
-            raise ValueError(f"price_per_hour lacks {missing[0]!r} of instance_types")
-        return self
-
-    @model_validator(mode="after")
-    def _sizes_in_order(self) -> Self:
-        if self.min_size > self.max_size:
-            raise ValueError(f"min_size {self.min_size} is above max_size {self.max_size}")
-        return self
-
-
-class ExistingNetwork(Strict):
-    """A VPC that is there, in place of one that the stacks create for the fleets."""
-
-    vpc_id: Annotated[str, Field(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
-    """The VPC. Instances need a way to the APIs of AWS and to Amazon Linux's repositories."""
-    subnets: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")], ...],
-        Field(min_length=1),
-    ]
-    """Its subnets for instances, best in several availability zones. They decide whether an
-    instance has a public address."""
-
-
 Network = IPv4Network | IPv6Network
 
 Host = Annotated[str, Field(pattern=r"^[a-z0-9:]([a-z0-9.:-]{0,251}[a-z0-9])?$")]
@@ -187,14 +100,6 @@ class Recovery(Strict):
     allow_networks: tuple[Network, ...] = ()
     """Networks that they may reach under any name, such as private ones; link-local addresses are
     never reached."""
-
-
-class Alerts(Strict):
-    """Who is notified of dead letters and alarms."""
-
-    email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")] | None = None
-    """Address that is subscribed to the topic; AWS asks it to confirm. Without it nobody is
-    subscribed by the deployment."""
 
 
 class Console(Strict):
@@ -234,6 +139,7 @@ class Config(Strict):
     """Policies that jobs name in `concurrency`: how many with the same key run at once."""
     recovery: Recovery = Recovery()
     alerts: Alerts = Alerts()
+    observability: Observability = Observability()
     notify: NotifySettings = NotifySettings()
     console: Console = Console()
     access: Issuer | None = None

@@ -169,6 +169,11 @@ def api_parameter_name(deployment: str) -> str:
     return f"/{deployment}/api-url"
 
 
+def api_id_parameter_name(deployment: str) -> str:
+    """Name of the SSM parameter with the id of the API, by which CloudWatch names its metrics."""
+    return f"/{deployment}/api-id"
+
+
 def descriptor_name(deployment: str) -> str:
     """Name of the SSM parameter with the `Descriptor`."""
     return f"/{deployment}/descriptor"

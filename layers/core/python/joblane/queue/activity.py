@@ -41,6 +41,8 @@ class Change:
     """Sequence number in the stream; grows within a shard."""
     waited_ms: int = 0
     """Of a start: time since the job was ready to start."""
+    ran_ms: int | None = None
+    """Of the end of an attempt: time since it was claimed."""
     output_bytes: int = 0
     """Of the end of an attempt: its output."""
     before: State | None = None

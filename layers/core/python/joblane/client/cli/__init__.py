@@ -18,6 +18,7 @@ log_follower.py     following a job's log
 exit_codes.py       exit codes
 terminal.py         bytes to stdout, notes to stderr
 tables.py, job_text.py, queue_text.py, formats.py   answers as text
+top.py, top_text.py, attention.py, live.py   the live view, and what needs attention
 """
 
 import sys

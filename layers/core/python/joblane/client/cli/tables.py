@@ -24,6 +24,12 @@ COLOURS: Mapping[str, str] = {
     "partial_failure": "yellow",
     "alive": "green",
     "lost": "red",
+    "gone": "red",
+    "letters": "red",
+    "stuck": "red",
+    "capacity": "yellow",
+    "trouble": "red",
+    "paused": "yellow",
 }
 """Colour of a state."""
 

@@ -1,0 +1,1 @@
+"""Calls to AWS that the agent makes for each job."""

@@ -1,0 +1,116 @@
+"""Calls to SQS queues in threads, with deletions that wait a moment for others."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from joblane.aws.lanes import BATCH, LaneQueue, Received
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+WINDOW_S = 0.03
+"""How long a deletion waits for others. The job has ended and its outcome is stored, so nobody
+waits for it; a busy agent ends several jobs in this time."""
+
+
+class QueueCalls:
+    """One queue. Methods raise ClientError and BotoCoreError."""
+
+    def __init__(self, queue: LaneQueue, window_s: float = 0) -> None:
+        """Delete what is to be deleted within `window_s` together; 0: each message at once."""
+        self._queue = queue
+        self._window_s = window_s
+        self._doomed: list[tuple[str, asyncio.Future[None]]] = []
+        """Receipts to be deleted with the next request."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._requests: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """URL of the queue."""
+        return self._queue.url
+
+    async def receive(self, most: int, wait_s: int) -> list[Received]:
+        """Receive messages: see `LaneQueue.receive`."""
+        return await in_thread(partial(self._queue.receive, most, wait_s), f"poll {self.url}")
+
+    async def hide(self, receipt: str, seconds: int) -> None:
+        """Make a message visible again after `seconds`: see `LaneQueue.hide`."""
+        await in_thread(partial(self._queue.hide, receipt, seconds), "hide")
+
+    async def extend(self, receipts: Sequence[str]) -> list[str]:
+        """Keep messages invisible: see `LaneQueue.extend`."""
+        return await in_thread(partial(self._queue.extend, receipts), "extend visibility")
+
+    async def send_again(self, received: Received, delay_s: int) -> None:
+        """Send a copy of a message in flight: see `LaneQueue.send_again`."""
+        await in_thread(partial(self._queue.send_again, received, delay_s), "send again")
+
+    async def send_raw(self, body: str, reason: str) -> None:
+        """Send an unreadable message: see `LaneQueue.send_raw`."""
+        await in_thread(partial(self._queue.send_raw, body, reason), "send raw")
+
+    async def delete(self, receipt: str) -> None:
+        """Delete a message whose job has ended or has another message, with others of its time.
+
+        Returns when SQS has deleted it. If this process ends before that, the message is received
+        again and disposed of by the job's row, as after any lost deletion.
+        """
+        if not self._window_s:
+            await in_thread(partial(self._queue.delete, receipt), "delete")
+            return
+        loop = asyncio.get_running_loop()
+        deleted: asyncio.Future[None] = loop.create_future()
+        self._doomed.append((receipt, deleted))
+        if len(self._doomed) == BATCH:
+            self._request_deletion()
+        elif self._timer is None:
+            self._timer = loop.call_later(self._window_s, self._request_deletion)
+        await deleted
+
+    def _request_deletion(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        batch, self._doomed, self._timer = self._doomed, [], None
+        request = asyncio.create_task(self._delete(batch))
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+
+    async def _delete(self, batch: Sequence[tuple[str, asyncio.Future[None]]]) -> None:
+        """Delete the messages of one request, and tell each who waits how it went."""
+        receipts = [receipt for receipt, _ in batch]
+        try:
+            failed = await in_thread(partial(self._queue.delete_batch, receipts), "delete")
+            errors: dict[str, Exception] = {**failed}
+        except AWS_ERRORS as error:
+            errors = dict.fromkeys(receipts, error)
+        for receipt, deleted in batch:
+            if deleted.done():  # whoever waited was cancelled
+                continue
+            if receipt in errors:
+                deleted.set_exception(errors[receipt])
+            else:
+                deleted.set_result(None)
+
+
+QueueAt = Callable[[str], QueueCalls]
+"""Gives the queue of a URL."""
+
+
+class Queues:
+    """All queues of one agent."""
+
+    def __init__(self, sqs: "SQSClient", window_s: float = 0) -> None:
+        """See `QueueCalls`."""
+        self._sqs = sqs
+        self._window_s = window_s
+        self._made: dict[str, QueueCalls] = {}
+
+    def at(self, url: str) -> QueueCalls:
+        """The queue of a URL; always the same object, which collects deletions."""
+        if url not in self._made:
+            self._made[url] = QueueCalls(LaneQueue(self._sqs, url), self._window_s)
+        return self._made[url]

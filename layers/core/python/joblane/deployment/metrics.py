@@ -1,0 +1,19 @@
+"""Names of the custom metrics, which functions write and the stacks read."""
+
+NAMESPACE = "Joblane"
+
+OF_QUEUES = (
+    *("Submitted", "Started", "Completed", "Failed", "Dead", "Retried"),
+    *("WaitSeconds", "RunSeconds"),
+)
+"""Metrics by Deployment and Queue, from the function projector."""
+
+OF_FLEETS = (
+    *("SlotsWanted", "Backlog", "SlotsBusy", "SlotsTotal", "AgentsAlive", "AgentsInTrouble"),
+    *("CapacityShort", "ScalerBlind"),
+)
+"""Metrics by Deployment and Fleet, from the function scaler."""
+
+DIMENSIONS = 3
+"""Dimensions of a metric, at most. Each combination of their values is a metric that is paid for:
+never a job, an agent or a tenant."""

@@ -1,0 +1,1 @@
+"""How many instances a fleet should have, and what was last decided; pure decisions."""

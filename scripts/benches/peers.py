@@ -1,0 +1,258 @@
+"""Joblane and Celery with bubblewrap on one local AWS: `scripts/bench peers [--json]`, 5 minutes.
+
+Both take a backlog of the same length from SQS on this machine, with the same number of slots, and
+start each job in a sandbox: Joblane in its own, Celery's tasks with `bwrap`. Rounds alternate, and
+in each the worker is started anew beside its backlog. A round's figure is jobs a second from the
+start of its first job to the end of its last; the ratio is the median of those of the pairs.
+
+With `--prefetch 1` a Celery worker reserves no more messages than it has slots, as an agent does;
+4, Celery's default, lets it receive ten messages with a request, and holds them back from idle
+workers.
+
+What each promises is not the same, and is printed beside the figures.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from urllib.parse import quote
+
+import boto3
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from joblane import Client, Submission
+from joblane.deployment.names import PLATFORM
+from scripts.benches.sandbox import BWRAP, TRUE
+from scripts.local import keeping
+from scripts.local.cloud import Cloud, running_cloud
+from scripts.local.emulator import HOST, REGION, ROOT
+from scripts.local.errors import LocalError
+from scripts.local.processes import Process, wait_until
+
+ENVIRONMENT = ROOT / ".local" / "peers-venv"
+REQUIREMENTS = ROOT / "scripts" / "peers" / "celery.txt"
+TASKS = ROOT / "scripts" / "peers"
+UV = ROOT / ".local" / "tools" / "bin" / "uv"
+BATCH = 100
+GIVE_UP_S = 300.0
+ENDED_S = 60.0
+"""For a job whose end the agent has logged, to be read as ended."""
+ASK_EVERY_S = 0.5
+ENDED = b'"attempt_ended"'
+"""In each line of an agent's log about the end of an attempt."""
+
+PROMISES = {
+    "joblane": (
+        "state, outcome, exit code, usage, timeline and output of each job are stored; never two "
+        "copies at once, killed agents included; memory and processes are limited where cgroup v2 "
+        "is; seccomp; deadline, cancel, retries and priorities apply"
+    ),
+    "celery": (
+        "a task is repeated if its worker dies, also beside a copy that still runs once the "
+        "visibility timeout (here 1 h) is over; nothing is stored about it; namespaces only"
+    ),
+}
+
+
+@dataclass
+class Rounds:
+    """Jobs a second of each system, by round."""
+
+    joblane: list[float] = field(default_factory=list)
+    celery: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Median over the pairs of rounds: how many times Celery's rate Joblane's is."""
+        return median(a / b for a, b in zip(self.joblane, self.celery, strict=True))
+
+
+def main() -> int:
+    """Print each round, the medians and the ratio; 1 if a job was lost or failed."""
+    parser = argparse.ArgumentParser(prog="scripts/bench peers", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=300, help="jobs of a round")
+    parser.add_argument("--slots", type=int, default=4, help="jobs at once")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each")
+    parser.add_argument("--prefetch", type=int, default=1, help="Celery's prefetch multiplier")
+    parser.add_argument("--json", action="store_true", help="end with a line of JSON")
+    arguments = parser.parse_args()
+    try:
+        install()
+        rounds = measure(
+            arguments.jobs, arguments.slots, arguments.rounds, prefetch=arguments.prefetch
+        )
+    except LocalError as error:
+        print(f"bench peers: {error}", file=sys.stderr)
+        return 1
+    for name, rates in asdict(rounds).items():
+        print(f"{name:8} {median(rates):6.1f} jobs a second (median of {len(rates)} rounds)")
+        print(f"         promises: {PROMISES[name]}")
+    print(f"ratio    {rounds.ratio:6.2f} (joblane / celery, median of the pairs)")
+    if arguments.json:
+        found = {**asdict(rounds), "ratio": round(rounds.ratio, 3), "cpus": os.cpu_count()}
+        told = {name: getattr(arguments, name) for name in ("jobs", "slots", "prefetch")}
+        print(json.dumps({**found, **told}))
+    return 0
+
+
+def install() -> None:
+    """Install Celery in an environment of its own. Raises LocalError."""
+    if shutil.which("bwrap") is None:
+        raise LocalError("bwrap is missing (Debian: apt-get install bubblewrap)")
+    made = (UV, "venv", "--quiet", "--allow-existing", "--python", sys.executable, ENVIRONMENT)
+    python = ENVIRONMENT / "bin" / "python"
+    synced = (UV, "pip", "sync", "--quiet", "--python", python, "--require-hashes", REQUIREMENTS)
+    for command in (made, synced):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise LocalError(f"Celery could not be installed: {done.stderr.strip()[-300:]}")
+
+
+def measure(jobs: int, slots: int, rounds: int, *, prefetch: int) -> Rounds:
+    """Run the rounds, each pair in the other order than the one before."""
+    found = Rounds()
+    keeping.RUN_DIR.parent.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=keeping.RUN_DIR.parent) as scratch,
+        running_cloud(Path(scratch) / "run") as cloud,
+        Client(cloud.url, cloud.token()) as client,
+        Client(cloud.url, cloud.token(PLATFORM)) as platform,
+    ):
+        platform.set_queue("default", {"run_jobs": True, "threads": slots, "cluster_threads": None})
+        joblane = Joblane(cloud, client, slots)
+        celery = Celery(cloud, Path(scratch), slots, prefetch)
+        joblane.round(BATCH)  # the functions have started, and the files are in memory
+        celery.round(BATCH)
+        for number in range(rounds):
+            turns = [(found.joblane, joblane.round), (found.celery, celery.round)]
+            for rates, run in turns[:: 1 if number % 2 == 0 else -1]:
+                rates.append(run(jobs))
+            print(
+                f"round {number + 1}: joblane {found.joblane[-1]:.1f}, celery "
+                f"{found.celery[-1]:.1f} jobs a second, load {os.getloadavg()[0]:.1f}",
+                flush=True,
+            )
+    return found
+
+
+def rate(times: Sequence[tuple[float, float]]) -> float:
+    """Jobs a second from the first start to the last end; `times` are of each job's."""
+    return len(times) / (max(end for _, end in times) - min(begin for begin, _ in times))
+
+
+@dataclass
+class Joblane:
+    """Rounds of Joblane."""
+
+    cloud: Cloud
+    client: Client
+    slots: int
+
+    def round(self, count: int) -> float:
+        """Submit a backlog, start an agent, and wait for the end of all."""
+        body: Submission = {"command": [TRUE]}
+        ids: list[str] = []
+        for start in range(0, count, BATCH):
+            entries = self.client.submit_batch([body] * min(BATCH, count - start))
+            ids += [entry["job"]["id"] for entry in entries]
+        agent = self.cloud.start_agent("peers", threads=self.slots, wait=False)
+        log = Path(agent.log)
+        before = log.read_bytes().count(ENDED)
+        # Its log, as Celery's tasks write a file: to ask the API would take time from the jobs.
+        wait_until(lambda: log.read_bytes().count(ENDED) - before >= count, GIVE_UP_S, ASK_EVERY_S)
+        times = [self._times(job_id) for job_id in ids]
+        self.cloud.stop_agent("peers")
+        return rate(times)
+
+    def _times(self, job_id: str) -> tuple[float, float]:
+        """When a job was claimed and when it ended. Raises LocalError if it did not succeed."""
+        job = self.client.wait(job_id, ENDED_S).data
+        if job["state"] != "completed" or job["attempt"] != 1:
+            raise LocalError(f"job {job_id}: {job['state']}, started {job['attempt']} time(s)")
+        at = {step["state"]: step["at"] for step in job["timeline"]}
+        begin, end = (datetime.fromisoformat(at[name]) for name in ("active", "completed"))
+        return begin.timestamp(), end.timestamp()
+
+
+@dataclass
+class Celery:
+    """Rounds of Celery."""
+
+    cloud: Cloud
+    scratch: Path
+    slots: int
+    prefetch: int
+
+    def round(self, count: int) -> float:
+        """Submit a backlog, start a worker, and wait for the end of all."""
+        with self._queue() as url:
+            times = self.scratch / "times"
+            times.unlink(missing_ok=True)
+            env = self._environment(url, times)
+            submit = (ENVIRONMENT / "bin" / "python", TASKS / "tasks.py")
+            subprocess.run(submit, env={**env, "PEERS_COUNT": str(count)}, check=True)
+            worker = Process.start(
+                "celery",
+                (
+                    *(ENVIRONMENT / "bin" / "celery", "--app", "tasks", "worker"),
+                    *("--pool", "prefork", "--concurrency", str(self.slots)),
+                    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+                    *("--loglevel", "warning"),
+                ),
+                run_dir=self.cloud.run_dir,
+                env={**env, "PYTHONPATH": str(TASKS)},
+            )
+            ended = wait_until(lambda: _lines(times) >= count, GIVE_UP_S, ASK_EVERY_S)
+            worker.stop(10.0)
+            if not ended:
+                raise LocalError(f"Celery ended {_lines(times)} of {count} tasks; see {worker.log}")
+            rows = [line.split() for line in times.read_text(encoding="ascii").splitlines()]
+        return rate([(float(begin), float(end)) for begin, end in rows])
+
+    @contextmanager
+    def _queue(self) -> Iterator[str]:
+        """A queue for the messages of one round."""
+        sqs = boto3.client("sqs", **self.cloud.ministack.root())
+        url = sqs.create_queue(
+            QueueName=f"peers-{time.time_ns()}", Attributes={"VisibilityTimeout": "3600"}
+        )["QueueUrl"]
+        try:
+            yield url
+        finally:
+            sqs.delete_queue(QueueUrl=url)
+            sqs.close()
+
+    def _environment(self, url: str, times: Path) -> dict[str, str]:
+        stack = self.cloud.ministack
+        key, secret = quote(stack.key.id, safe=""), quote(stack.key.secret, safe="")
+        settings = {
+            "broker": f"sqs://{key}:{secret}@{HOST}:{stack.port}//",
+            "region": REGION,
+            "queue": url,
+            "command": BWRAP,
+            "times": str(times),
+            "prefetch": self.prefetch,
+            "wait_s": stack.longest_poll_s,
+        }
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        return {**kept, **stack.environment(), "PEERS": json.dumps(settings)}
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

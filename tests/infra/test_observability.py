@@ -1,0 +1,214 @@
+"""The observability stack: every row of the table of alarms, by level, and what it costs."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cdk_nag import AwsSolutionsChecks
+
+from infra.alarms import ALARMS, BASIC, BURNS, IDS, Alarm
+from infra.assets import FUNCTIONS
+from infra.config import load_config
+from infra.data import TABLES
+from infra.limits import require_deployable
+from infra.observability import ONE_STACK, stacks
+from joblane.config import Config
+from joblane.config.observability import Level, Observability
+from joblane.deployment.metrics import DIMENSIONS, NAMESPACE
+from scripts.costs.month import Month
+from scripts.costs.page import IDLE, PAGE, total
+from scripts.costs.resources import count
+from tests.infra.synthesis import ROOT, Deployment, synthesize
+from tests.infra.templates import lint
+from tests.infra.test_costs import WATCHED
+
+ALARM, COMPOSITE = "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"
+COMPARISONS = {
+    ">": "GreaterThanThreshold",
+    ">=": "GreaterThanOrEqualToThreshold",
+    "<": "LessThanThreshold",
+}
+
+
+def at(level: Level, folder: Path, base: str = "joblane.toml") -> Deployment:
+    config = load_config(ROOT / base)
+    update = {"observability": Observability(level=level)}
+    return synthesize(config.model_copy(update=update), folder, [AwsSolutionsChecks()])
+
+
+@pytest.fixture(name="full", scope="module")
+def _full(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    return at("full", tmp_path_factory.mktemp("full"))
+
+
+def alarms(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """Alarms by their names after the deployment's."""
+    found = deployment.properties(ALARM)
+    return {each["AlarmName"].removeprefix("joblane-"): each for each in found}
+
+
+def row_of(description: str) -> Alarm:
+    (row,) = (a for a in ALARMS if description == f"{a.why}. Runbook: {a.id}")
+    return row
+
+
+def test_ids_differ_and_are_headings() -> None:
+    assert len(IDS) == len(set(IDS))
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", each) for each in IDS)
+
+
+@pytest.mark.parametrize("level", ["basic", "full"])
+def test_alarms_are_those_of_the_table(
+    level: Level, production: Deployment, laptop: Deployment, full: Deployment
+) -> None:
+    deployments = [production, laptop] if level == "basic" else [full]
+    for deployment in deployments:
+        seen = set()
+        for name, alarm in alarms(deployment).items():
+            row = row_of(alarm["AlarmDescription"])
+            seen.add(row.id)
+            assert name.startswith(row.id)
+            assert (
+                row.threshold,
+                COMPARISONS[row.comparison],
+                row.periods,
+                row.breaching,
+                row.missing,
+                row.notifies,
+            ) == (
+                alarm["Threshold"],
+                alarm["ComparisonOperator"],
+                alarm["EvaluationPeriods"],
+                alarm["DatapointsToAlarm"],
+                alarm["TreatMissingData"],
+                bool(alarm.get("AlarmActions")),
+            )
+            assert len(row.metrics) == sum("MetricStat" in m for m in alarm.get("Metrics", ())) or (
+                not row.expression and "MetricName" in alarm
+            )
+        wanted = BASIC if level == "basic" else ALARMS
+        expected = {
+            row.id
+            for row in wanted
+            if row.each != "notifier" or deployment.config.notify_rules is not None
+        }
+        assert expected == seen
+
+
+def test_what_is_silent_is_an_alarm_only_where_something_must_speak() -> None:
+    assert {"requeue-silent"} == {each.id for each in ALARMS if each.missing == "breaching"}
+
+
+def test_windows_notify_by_their_composite_alarm(full: Deployment) -> None:
+    windows = {window for burn in BURNS for window in burn.windows}
+    assert windows == {each.id for each in ALARMS if not each.notifies}
+    composites = full.properties(COMPOSITE)
+    assert ["joblane-slo-availability", "joblane-slo-start-default-main"] == [
+        each["AlarmName"] for each in composites
+    ]
+    for burn, each in zip(BURNS, composites, strict=True):
+        assert f"{burn.why}. Runbook: {burn.id}" == each["AlarmDescription"]
+        assert "joblane-dead-letters" in str(each["AlarmActions"])
+        text = json.dumps(each["AlarmRule"])
+        assert text.count("ALARM(") == 2
+        assert " AND " in text
+
+
+def test_metrics_have_no_dimension_of_a_job_an_agent_or_a_tenant() -> None:
+    for alarm in ALARMS:
+        for metric in alarm.metrics.values():
+            assert len(metric.dimensions) <= DIMENSIONS
+            if metric.namespace == NAMESPACE:
+                assert {"Deployment", "Queue"} == {*metric.dimensions} or {
+                    "Deployment",
+                    "Fleet",
+                } == {*metric.dimensions}
+
+
+def test_functions_and_tables_of_the_table_exist() -> None:
+    for alarm in ALARMS:
+        assert set(alarm.of) <= {*FUNCTIONS, *TABLES}
+        if alarm.of:
+            assert alarm.each in {"function", "table"}
+
+
+def test_names_of_functions_and_queues_are_those_of_the_deployment(full: Deployment) -> None:
+    functions = {each["FunctionName"] for each in full.properties("AWS::Lambda::Function")}
+    queues = {each["QueueName"] for each in full.properties("AWS::SQS::Queue")}
+    tables = {each["TableName"] for each in full.properties("AWS::DynamoDB::Table")}
+    known = {"FunctionName": functions, "QueueName": queues, "TableName": tables}
+    looked_at = 0
+    for alarm in alarms(full).values():
+        for dimension in alarm.get("Dimensions", ()):
+            if dimension["Name"] in known:
+                looked_at += 1
+                assert dimension["Value"] in known[dimension["Name"]]
+    assert looked_at > 20
+
+
+def test_an_age_of_messages_is_not_looked_at() -> None:
+    """SQS's age counts messages in flight: a job that runs for hours would be an alarm."""
+    names = [m.name for each in ALARMS for m in each.metrics.values()]
+    assert "ApproximateAgeOfOldestMessage" not in names
+
+
+def test_without_a_level_there_is_no_stack(tmp_path: Path) -> None:
+    off = at("off", tmp_path)
+    assert "joblane-observability" not in off.templates
+    assert not off.properties(ALARM)
+    assert "JOBLANE_METRICS" not in off.declared("projector")
+
+
+def test_functions_write_metrics_at_the_level_full_only(
+    full: Deployment, production: Deployment
+) -> None:
+    for name in ("projector", "sequel"):
+        assert "true" == full.declared(name)["JOBLANE_METRICS"]
+        assert "JOBLANE_METRICS" not in production.declared(name)
+
+
+def test_the_dashboard_is_of_the_level_full(full: Deployment, production: Deployment) -> None:
+    assert not production.properties("AWS::CloudWatch::Dashboard")
+    body = full.one("AWS::CloudWatch::Dashboard")["DashboardBody"]
+    text = "".join(each if isinstance(each, str) else "x" for each in body["Fn::Join"][1])
+    widgets = json.loads(text)["widgets"]
+    assert 21 == len(widgets)
+    assert len(widgets) == len({(each["x"], each["y"]) for each in widgets})
+    assert len({each["properties"]["title"] for each in widgets}) == len(widgets)
+
+
+def test_the_full_stack_is_valid(full: Deployment) -> None:
+    folder = full.folder / "cdk.out"
+    require_deployable(folder)
+    assert [] == lint([folder / "joblane-observability.template.json"])
+
+
+def test_more_queues_than_a_stack_holds_are_spread(tmp_path: Path) -> None:
+    names = [f"q{n:03}" for n in range(120)]
+    config = Config.model_validate(
+        {
+            "tenants": {"main": {}},
+            "default_queue": "q000",
+            "queues": {name: {} for name in names},
+            "fleets": {f"f{n}": {"queues": names[n : n + 30]} for n in range(0, 120, 30)},
+            "observability": {"level": "full"},
+        }
+    )
+    assert [1, 2, 3, 4] == list(stacks(config))
+    deployment = synthesize(config, tmp_path)
+    require_deployable(tmp_path / "cdk.out")
+    made = [each["AlarmName"] for each in deployment.properties(ALARM)]
+    assert len(made) == len(set(made))
+    assert 120 == sum("high-lane-waits" in each for each in made)
+    few = config.model_copy(update={"queues": dict([*config.queues.items()][:ONE_STACK])})
+    assert [1] == list(stacks(few))
+
+
+def test_the_level_full_costs_what_the_page_says(full: Deployment) -> None:
+    has = count(full.templates.values(), "joblane")
+    lines = [line for line in Month(full.config, has, IDLE).lines() if line.what in WATCHED]
+    said = re.search(r"full`[^$]*\$(\d+)", PAGE.read_text(encoding="utf-8"))
+    assert said is not None
+    assert said[1] == f"{total(lines):.0f}"

@@ -1,0 +1,103 @@
+"""Deadlines of running jobs: their agent stops them, by its own clock."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ec2_agent.attempt import deadline
+from ec2_agent.outcomes.judge import StopReason, judge
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Ending, Usage
+from joblane.formats.times import rfc3339
+from joblane.job.head import submitted
+from joblane.job.lifecycle import Outcome, State
+from tests.support.attempts import begin, lengths, wait_for_output
+from tests.support.aws import Cloud
+from tests.support.jobs import JOB, submission
+from tests.support.machine import Clock
+
+SLEEPER = "echo ready; exec sleep 60"
+
+
+@pytest.fixture(name="launcher", scope="module")
+def _launcher() -> Iterator[Launcher]:
+    with Launcher(isolation="namespaces", slots=0) as launcher:
+        yield launcher
+
+
+def test_its_agent_ends_a_job_at_its_deadline_without_being_told(aws: Cloud, launcher: Launcher):
+    """Requeue would ask for it a minute later."""
+    clock = Clock(time.time())
+    soon = rfc3339(int(clock.now * 1000) + 200)
+    _, attempt = begin(
+        aws, launcher, clock=clock, command=["/bin/sh", "-c", SLEEPER], deadline=soon
+    )
+
+    async def kept() -> None:
+        running = asyncio.create_task(attempt.run())
+        await wait_for_output(aws, attempt.head)
+        clock.now += 1
+        await running
+
+    asyncio.run(kept())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
+    assert f"its deadline {soon} passed" in head.timeline[-1].reason
+    assert (0, 0) == lengths(aws)
+
+
+def test_one_that_the_control_plane_stops_at_its_deadline_has_expired_too(
+    aws: Cloud, launcher: Launcher
+):
+    clock = Clock(time.time())
+    soon = rfc3339(int(clock.now * 1000) + 60_000)
+    _, attempt = begin(
+        aws, launcher, clock=clock, command=["/bin/sh", "-c", SLEEPER], deadline=soon
+    )
+
+    async def told() -> None:
+        running = asyncio.create_task(attempt.run())
+        await wait_for_output(aws, attempt.head)
+        clock.now += 61
+        attempt.request_stop(StopReason.COMMAND)
+        await running
+
+    asyncio.run(told())
+    head = aws.jobs.get(JOB)
+    assert head is not None
+    assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
+    assert f"its deadline {soon} passed" in head.timeline[-1].reason
+
+
+def test_the_outcome_stays_expired_when_the_clock_is_set_back():
+    head = submitted(JOB, "acme", submission(command=["true"], deadline=rfc3339(60_000)), 0)
+    usage = Usage(cpu_s=0, wall_s=1)
+    ending = Ending(
+        None, 15, timed_out=False, oom_killed=False, stopped=True, error=None, usage=usage
+    )
+    result = judge(head, ending, StopReason.DEADLINE, 59_000, recovery=False)
+    assert Outcome.EXPIRED is result.outcome
+
+
+def test_a_deadline_is_waited_for_by_the_agents_clock():
+    """In short sleeps: it may be set, and time passes while the machine is suspended."""
+    clock, slept = Clock(1000.0), []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.now += seconds
+        if len(slept) == 1:
+            clock.now -= 3  # set back by AWS's time
+        if len(slept) == 3:
+            clock.now += 3600  # suspended
+
+    asyncio.run(deadline.passed(1_060_000, clock, sleep))
+    assert [deadline.LOOK_S] * 3 == slept
+    slept.clear()
+    clock.now = 1000.0
+    slept.extend([0.0] * 3)  # nothing happens to the clock
+    asyncio.run(deadline.passed(1_012_000, clock, sleep))
+    assert [5.0, 5.0, 2.0] == slept[3:]
