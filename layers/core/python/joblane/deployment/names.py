@@ -29,6 +29,10 @@ PLATFORM: Final = "platform"
 TENANT_SHARES: Final = "#tenants"
 """Key of the shares of tenants' limits in the table `settings`; no queue has this name."""
 
+FLEET_RECORD: Final = "FLEET#"
+"""What precedes a fleet's name in the key of its record in the table `settings`; no queue has such
+a name."""
+
 
 def table_name(deployment: str, table: str) -> str:
     """Name of a DynamoDB table: `joblane-jobs`."""

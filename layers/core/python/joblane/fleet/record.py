@@ -50,6 +50,8 @@ class FleetRecord:
     """What cannot be read, and the error."""
     raised_ms: int | None = None
     """When the desired capacity was last raised."""
+    roomy_since_ms: int | None = None
+    """Since when nothing has waited while at least half of the slots were free; None: not now."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Queues of this fleet with more messages than free slots, and since when."""
 
@@ -83,5 +85,6 @@ def _said(record: FleetRecord) -> tuple[object, ...]:
         record.blind_since_ms,
         record.blind_reason,
         record.raised_ms,
+        record.roomy_since_ms,
         dict(record.waiting),
     )
