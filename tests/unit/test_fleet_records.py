@@ -28,6 +28,7 @@ FULL = replace(
     blind_reason="SQS cannot be read",
     raised_ms=NOW_MS - 2,
     roomy_since_ms=NOW_MS - 1,
+    suspended=("AZRebalance", "Launch"),
     waiting={"default": NOW_MS - 9},
 )
 
@@ -43,11 +44,13 @@ NEWS: dict[str, Any] = {
     "blind_reason": "DynamoDB cannot be read",
     "raised_ms": NOW_MS,
     "roomy_since_ms": NOW_MS,
+    "suspended": ("Launch",),
+    "booting": 1,
     "waiting": {"default": NOW_MS},
 }
 """What a reader is told, and what the next call continues from: each is written at once."""
 
-LOAD: dict[str, Any] = {"wanted": 9, "alive": 1, "busy": 1, "booting": 1, "backlog": 4}
+LOAD: dict[str, Any] = {"wanted": 9, "alive": 1, "busy": 1, "backlog": 4}
 """What changes with every call, and is written with the rest."""
 
 

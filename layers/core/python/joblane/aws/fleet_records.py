@@ -45,4 +45,6 @@ class FleetRecords(Store):
 
 def _record(row: Row) -> FleetRecord:
     """The record of an item: an earlier version wrote fewer attributes, a later one more."""
-    return FleetRecord(**{name: row[name] for name in _FIELDS if name in row})
+    known = {name: row[name] for name in _FIELDS if name in row}
+    known["suspended"] = tuple(known.get("suspended", ()))  # a list in the item
+    return FleetRecord(**known)

@@ -52,6 +52,8 @@ class FleetRecord:
     """When the desired capacity was last raised."""
     roomy_since_ms: int | None = None
     """Since when nothing has waited while at least half of the slots were free; None: not now."""
+    suspended: tuple[str, ...] = ()
+    """Processes of the group that somebody has suspended, such as `Launch`, sorted."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Queues of this fleet with more messages than free slots, and since when."""
 
@@ -86,5 +88,7 @@ def _said(record: FleetRecord) -> tuple[object, ...]:
         record.blind_reason,
         record.raised_ms,
         record.roomy_since_ms,
+        record.suspended,
+        record.booting,  # changes only while instances come
         dict(record.waiting),
     )
