@@ -253,6 +253,14 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             ),
         ),
         (
+            GOOD + "[fleets.main]\nqueues = ['default']\nidle_s = 0\n",
+            "fleets.main.idle_s: must be 60 to 86400 seconds, or 'never'",
+        ),
+        (
+            GOOD + "[fleets.main]\nqueues = ['default']\nidle_s = 'always'\n",
+            "fleets.main.idle_s: must be 60 to 86400 seconds, or 'never'",
+        ),
+        (
             GOOD + "[fleets.main]\nqueues = ['default']\nspot_percent = 101\n",
             ("fleets.main.spot_percent: input should be less than or equal to 100; it is 101"),
         ),

@@ -3,7 +3,7 @@
 from ipaddress import IPv4Network
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from joblane.config.strict import Strict
 from joblane.deployment.names import Name
@@ -13,6 +13,20 @@ from joblane.target.match import Labels
 
 Ipv4Range = Annotated[str, AfterValidator(lambda text: str(IPv4Network(text)))]
 """An IPv4 network in CIDR notation, such as `10.1.0.0/16`."""
+
+
+IDLE_S = 300
+"""Seconds without a job after which an instance ends, if joblane.toml does not say."""
+
+_LEAST_IDLE_S, _MOST_IDLE_S = 60, 86_400
+
+
+def _idle_s(value: object) -> object:
+    """Refuse in one sentence what is neither seconds nor `never`; 0 could mean either end."""
+    seconds = isinstance(value, int) and _LEAST_IDLE_S <= value <= _MOST_IDLE_S
+    if not seconds and value != "never":
+        raise ValueError(f"must be {_LEAST_IDLE_S} to {_MOST_IDLE_S} seconds, or 'never'")
+    return value
 
 
 SPOT_TYPES = 3
@@ -37,6 +51,12 @@ class Fleet(Strict):
     """Smallest number of instances."""
     max_size: Annotated[int, Field(ge=1, le=5000)] = 4
     """Largest number of instances; at least `min_size`."""
+    idle_s: Annotated[
+        Annotated[int, Field(ge=_LEAST_IDLE_S, le=_MOST_IDLE_S)] | Literal["never"],
+        BeforeValidator(_idle_s),
+    ] = IDLE_S
+    """Seconds without a job after which an instance above `min_size` ends; with `"never"` the fleet
+    does not shrink by itself."""
     spot_percent: Annotated[int, Field(ge=0, le=100)] = 0
     """Percentage of spot instances among those above `on_demand_base`; the others are on demand.
     EC2 may reclaim a spot instance: its jobs have 75 seconds to end, and then run elsewhere."""
