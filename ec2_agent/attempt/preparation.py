@@ -92,11 +92,7 @@ class Preparation:
         HostShort if the disk has no room for its bundle or its files.
         """
         await self._test_conditions(head)
-        read = partial(self.payloads.whole, head)
-        try:
-            whole = await self._retried(head, stop, read, "arguments")
-        except PayloadLost as lost:
-            raise self._not_started(str(lost)) from None
+        whole = await self._whole(head, stop)
         params = whole.spec.params
         text = None if params is None else _json(params)
         if refers_to_facts(whole.spec, text):
@@ -117,6 +113,15 @@ class Preparation:
             await self._fetch(files, head, stop)
             spec = replace(spec, stdin=files.stdin, stage=files.stage)
             return Prepared(spec, typed, held.pop_all())
+
+    async def _whole(self, head: Head, stop: Stop) -> Head:
+        """Read the submission from S3, if it is there."""
+        if head.payload is None:
+            return head
+        try:
+            return await self._retried(head, stop, partial(self.payloads.whole, head), "arguments")
+        except PayloadLost as lost:
+            raise self._not_started(str(lost)) from None
 
     async def _fetch(self, files: Fetch, head: Head, stop: Stop) -> None:
         """Have the job's input files and its standard input here."""

@@ -35,6 +35,9 @@ LOW_BYTES = 64 * 1024 * 1024
 LOW_FILES = 1000
 """Free inodes kept: a job has seven files."""
 
+LOOK_S = 0.25
+"""Seconds for which the number of descriptors left counts where many are left."""
+
 PAUSES_S = (1.0, 5.0, 15.0, 60.0)
 """Pauses after starts that failed one after another."""
 
@@ -69,6 +72,8 @@ class Capacity:
         self._shut_until = 0.0
         self._failed = ""
         self._logged = False
+        self._looked_at = -LOOK_S
+        self._descriptors = 0
 
     @property
     def left(self) -> int:
@@ -79,7 +84,7 @@ class Capacity:
         if (why := self._lack(jobs)) is not None:
             self._log(why)
             return 0
-        return min(left, _starts(jobs), self.journal() - jobs.taken)
+        return min(left, self._starts(jobs), self.journal() - jobs.taken)
 
     @property
     def why(self) -> str | None:
@@ -112,10 +117,27 @@ class Capacity:
             return self._failed
         if self.journal() <= jobs.taken:
             return "the journal is full"
-        if _starts(jobs) <= 0:
+        if self._starts(jobs) <= 0:
             most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             return f"{max(0, descriptors_left())} descriptors are left of {most}"
         return self._lack_of_disk()
+
+    def _starts(self, jobs: JobCounts) -> int:
+        """How many more jobs can be started with the descriptors left."""
+        left = self._descriptors_left() - RESERVED - A_RUNNING_JOB * jobs.started
+        return left // A_START - (jobs.taken - jobs.started)
+
+    def _descriptors_left(self) -> int:
+        """How many more descriptors may be opened; a look may be `LOOK_S` old if it found plenty.
+
+        Plenty is enough for a start in every slot beside all that runs: whatever jobs have been
+        started or taken since the look, none of them can lack one. Below it, each call looks.
+        """
+        now = self.monotonic()
+        plenty = RESERVED + self.threads * (A_START + A_RUNNING_JOB)
+        if self._descriptors < plenty or now - self._looked_at >= LOOK_S:
+            self._descriptors, self._looked_at = descriptors_left(), now
+        return self._descriptors
 
     def _lack_of_disk(self) -> str | None:
         try:
@@ -137,12 +159,6 @@ class Capacity:
         if not self._logged:
             events.no_capacity(why)
         self._logged = True
-
-
-def _starts(jobs: JobCounts) -> int:
-    """How many more jobs can be started with the descriptors left."""
-    left = descriptors_left() - RESERVED - A_RUNNING_JOB * jobs.started
-    return left // A_START - (jobs.taken - jobs.started)
 
 
 def descriptors_left() -> int:

@@ -5,11 +5,12 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ec2_agent.calls import NoThread, in_thread
+from ec2_agent.fields import fields_of
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.context import Typed, job_context
@@ -144,7 +145,7 @@ class JobStarter:
                 "until": until(),
                 "kill_at": kill_at,
                 "waits": waits if self.recovery else None,
-                "output": asdict(output_cap(head.output_bytes, per_job_mb)),
+                "output": fields_of(output_cap(head.output_bytes, per_job_mb)),
                 "context": job_context(head),
                 "heartbeat_s": head.spec.heartbeat_timeout_s,
                 "grace_s": spec.grace_s,

@@ -1,8 +1,9 @@
 """A delivered message: where it came from, and its JSON form in job directories and the journal."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from ec2_agent.fields import fields_of
 from joblane.aws.lanes import Received
 from joblane.job.message import Message, NotOurs
 from joblane.job.spec import DEFAULT_MEMORY_MB
@@ -42,7 +43,7 @@ def encode_delivery(delivery: Delivery) -> dict[str, Any]:
         "lane": delivery.lane_url,
         "dead_letters": delivery.dead_letter_url,
         "since": delivery.received_at,
-        **asdict(delivery.received),
+        **fields_of(delivery.received),
     }
 
 

@@ -14,9 +14,10 @@ restart too, writes the same transition, and the table accepts a repeated one.
 
 import json
 import random
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ec2_agent.fields import fields_of
 from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.sandbox.model import Usage
@@ -28,6 +29,8 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.result import ResultObject
 from joblane.job.retention import Retention
 from joblane.job.timeline import Step
+
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +62,13 @@ class OutcomeRecord:
         `way` is the transition, `if_told` the one for a cancelled job, `letter` the delivery.
         """
         spec = self.head.spec.model_dump_json(exclude_defaults=True)
-        return json.dumps(
+        return _JSON.encode(
             {
                 "head": to_item(self.head, spec),
                 "way": _encode(self.transition),
                 "if_told": _encode(self.if_cancelled),
                 "letter": encode_delivery(self.delivery),
-            },
-            separators=(",", ":"),
-            ensure_ascii=False,
+            }
         )
 
     @classmethod
@@ -136,16 +137,18 @@ def transition_of(
 
 def _usage_json(usage: Usage) -> str:
     """Give the resources used as compact JSON, without those that this host cannot measure."""
-    known = {name: value for name, value in asdict(usage).items() if value is not None}
+    known = {name: value for name, value in fields_of(usage).items() if value is not None}
     rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in known.items()}
-    return json.dumps(rounded, separators=(",", ":"))
+    return _JSON.encode(rounded)
 
 
 _BESIDE = ("output_bytes", "result", "result_object", "output_files")
 
 
 def _encode(transition: Transition) -> dict[str, Any]:
-    facts = asdict(transition.facts)
+    facts = fields_of(transition.facts)
+    if (stored := transition.facts.result_object) is not None:
+        facts["result_object"] = fields_of(stored)
     if (files := transition.facts.output_files) is not None:
         facts["output_files"] = files.model_dump(exclude_defaults=True)
     return {

@@ -2,8 +2,10 @@
 
 import errno
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
+
+from ec2_agent.fields import fields_of
 
 Isolation = Literal["full", "namespaces"]
 """`full` adds cgroup v2 limits and accounting to what `namespaces` gives."""
@@ -147,7 +149,7 @@ class Ending:
 
     def encode(self) -> dict[str, Any]:
         """Return an exit record. Shims and agents of other versions read it: the keys stay."""
-        fields = asdict(self)
+        fields = fields_of(self) | {"usage": fields_of(self.usage)}
         added = {name: fields.pop(name) for name in _ADDED}
         return {"ending": fields, **added}
 

@@ -27,10 +27,12 @@ _REPLACED = (SPEC, SHIM, STORED, EXIT, RESULT)
 ALL = (LOG, SOCKET, *_REPLACED, *(name + ".new" for name in _REPLACED))
 """Every name that may exist in the directory."""
 
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
 
 def write(directory: int, name: str, value: "dict[str, Any]", *, durable: bool = False) -> None:
     """Replace a file of a job directory by JSON; as `write_bytes`."""
-    write_bytes(directory, name, json.dumps(value, separators=(",", ":")).encode(), durable=durable)
+    write_bytes(directory, name, _JSON.encode(value).encode(), durable=durable)
 
 
 def write_bytes(directory: int, name: str, data: bytes, *, durable: bool = False) -> None:

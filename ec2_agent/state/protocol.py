@@ -19,6 +19,8 @@ MAX_ID = 2**53
 
 MAX_VERSION = 2**63 - 1
 
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
 CODES = {
     "bad_request": "the request is invalid; the message says what is wrong",
     "too_large": "the frame, the batch or a body is longer than allowed",
@@ -68,7 +70,7 @@ class Request:
 
 def frame(message: Mapping[str, Any]) -> bytes:
     """Encode one message."""
-    return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return _JSON.encode(message).encode() + b"\n"
 
 
 def record_json(record: Record) -> dict[str, Any]:

@@ -8,9 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ec2_agent.calls import NoThread, in_thread
-from ec2_agent.host.capacity import A_START, PAUSES_S, RESERVED, Capacity, JobCounts
+from ec2_agent.host import capacity
+from ec2_agent.host.capacity import (
+    A_RUNNING_JOB,
+    A_START,
+    LOOK_S,
+    PAUSES_S,
+    RESERVED,
+    Capacity,
+    JobCounts,
+)
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.clients import LazyClients, NoClient
 from joblane.job.lifecycle import State
@@ -68,6 +79,53 @@ def test_descriptors_are_counted_for_starts_under_way_too(host: Host):
         assert 0 == host.capacity.left
         assert "descriptors are left of" in (host.capacity.why or "")
     assert host.capacity.why is None
+
+
+@given(
+    most=st.integers(0, 20 * A_START),
+    moves=st.lists(st.sampled_from(["take", "start", "take", "start", "end", "wait"]), max_size=80),
+)
+def test_no_start_lacks_a_descriptor_however_old_the_last_look_is(most: int, moves: list[str]):
+    """Each job takes all that it may: A_START at its start, A_RUNNING_JOB beside its end's."""
+    with pytest.MonkeyPatch.context() as patch:
+        host = Host(Path("/"))
+        opened = taken = started = 0
+        patch.setattr(capacity, "descriptors_left", lambda: most - opened)
+        for move in moves:
+            host.now += LOOK_S / 5 if move == "wait" else 0
+            host.jobs = JobCounts(taken, started)
+            if move == "take" and host.capacity.left > 0:
+                taken += 1
+            elif move == "start" and started < taken:
+                started += 1
+                opened += A_START + A_RUNNING_JOB
+            elif move == "end" and started:
+                started, taken = started - 1, taken - 1
+                opened -= A_START + A_RUNNING_JOB
+            assert opened <= most
+
+
+def test_descriptors_are_looked_at_four_times_a_second_where_many_are_left(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+):
+    looks = []
+    plenty = RESERVED + 10 * (A_START + A_RUNNING_JOB)
+    left = plenty
+
+    def look() -> int:
+        looks.append(host.now)
+        return left
+
+    monkeypatch.setattr(capacity, "descriptors_left", look)
+    for _ in range(100):
+        assert 10 == host.capacity.left
+        host.now += LOOK_S / 10
+    assert 10 == len(looks)
+    left = plenty - 1
+    host.now += LOOK_S
+    looks.clear()
+    assert 10 == host.capacity.left
+    assert len(looks) > 1  # every question is a look
 
 
 def test_a_directory_that_cannot_be_looked_at_takes_nothing(tmp_path: Path):

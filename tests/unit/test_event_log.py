@@ -1,5 +1,6 @@
 """The log: typed events, one JSON object a line, all of them listed and all of them logged."""
 
+import io
 import json
 import logging
 import re
@@ -89,6 +90,46 @@ def test_a_defect_has_its_trace(caplog: pytest.LogCaptureFixture):
     found = line(caplog)
     assert ("error", "loop_ended", "heartbeat") == (found["level"], found["event"], found["loop"])
     assert "test_a_defect_has_its_trace" in found["trace"]
+
+
+def test_an_event_by_name_is_as_one_by_position(caplog: pytest.LogCaptureFixture):
+    error = OSError("gone")
+    claim_failed(None, error)
+    claim_failed(error=error, job=None)
+    one, other = (json.loads(JsonLines().format(record)) for record in caplog.records)
+    assert one | {"time": ""} == other | {"time": ""}
+
+
+@pytest.mark.parametrize("given", [(), (None,), (None, OSError(), 3)])
+def test_an_event_without_one_of_its_fields_is_a_bug(given: tuple[Any, ...]):
+    with pytest.raises(TypeError):
+        claim_failed(*given)
+
+
+def test_an_event_is_written_after_one_that_could_not_be(caplog: pytest.LogCaptureFixture):
+    """A log stream that is broken for a while loses what comes meanwhile, and no more."""
+    stream = _Broken()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logger = logging.getLogger("joblane")
+    logger.addHandler(handler)
+    try:
+        for broken in (True, False):
+            stream.broken = broken
+            claim_failed(None, OSError(str(broken)))
+    finally:
+        logger.removeHandler(handler)
+    assert ["False"] == [json.loads(text)["error"] for text in stream.getvalue().splitlines()]
+    assert 2 == len(caplog.records)
+
+
+class _Broken(io.StringIO):
+    broken = False
+
+    def write(self, text: str) -> int:
+        if self.broken:
+            raise OSError("no space left on device")
+        return super().write(text)
 
 
 def test_what_a_library_says_has_the_same_form(caplog: pytest.LogCaptureFixture):
