@@ -46,7 +46,7 @@ from ec2_agent.presence.trouble import describe_trouble
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
-from ec2_agent.slots import FreeSlots, Slots
+from ec2_agent.slots import FreeSlots, Slots, jobs_left
 from ec2_agent.state.supervisor import StateSupervisor
 from joblane.aws.clients import Clients
 from joblane.deployment.names import inbox_name
@@ -112,6 +112,8 @@ class Parts:
             slots.renew_all,
             standing,
             slots.tenants,
+            partial(jobs_left, capacity, memory),
+            slots.taken_by_queue,
         )
         self.limits = QueueLimits(settings, aws.settings, changed.set, standing.since_ms)
         self.tenants = TenantGate(settings.name, self.limits.of_tenant, aws.jobs, flight)

@@ -86,6 +86,10 @@ class Slots:
         """Slots that jobs of a queue take."""
         return self._taken[queue]
 
+    def taken_by_queue(self) -> dict[str, int]:
+        """Slots in use, for its heartbeat (`Heartbeat.taken`): no queue that uses none."""
+        return {queue: count for queue, count in self._taken.items() if count > 0}
+
     def counts(self) -> JobCounts:
         """Count the slots taken, and the jobs in them that have been started."""
         return JobCounts(self._taken.total(), sum(a.started for a in self.attempts))
@@ -143,6 +147,11 @@ class Slots:
             found.job.shim.renew(until)
 
 
+def jobs_left(capacity: Capacity, memory: Memory) -> int:
+    """How many more jobs the host can take, of all queues (`Heartbeat.left`)."""
+    return max(0, min(capacity.left, memory.jobs))
+
+
 @dataclass
 class FreeSlots:
     """Decides how many more jobs of each queue the agent takes."""
@@ -163,7 +172,7 @@ class FreeSlots:
         closed = self.closed or self.standing.closed
         if closed or not self.lease.held or self.supervisor.trouble:
             return dict.fromkeys(self.queues, 0)
-        left = min(self.capacity.left, self.slots.memory.jobs)
+        left = jobs_left(self.capacity, self.slots.memory)
         return {
             name: min(left, self.limits.of(name) - self.slots.taken(name)) for name in self.queues
         }

@@ -56,6 +56,10 @@ class Lease:
     """Whether it takes new jobs."""
     tenants: Callable[[], Mapping[str, str]] = dict
     """In whose list jobs are (`Heartbeat.tenants`), of those of which it is known."""
+    left: Callable[[], int | None] = lambda: None
+    """How many more jobs the agent would take now (`Heartbeat.left`)."""
+    taken: Callable[[], Mapping[str, int] | None] = lambda: None
+    """Slots in use by queue (`Heartbeat.taken`)."""
 
     def __post_init__(self) -> None:
         self._renewed = self.monotonic()
@@ -63,6 +67,8 @@ class Lease:
         self._due = asyncio.Event()
         self._writing = asyncio.Lock()
         self._ended = False
+        self.surplus_ms: int | None = None
+        """When the scaler named this agent surplus, as of the last heartbeat; None: it did not."""
 
     @property
     def held(self) -> bool:
@@ -144,8 +150,13 @@ class Lease:
             labels=self.settings.labels,
             mode=self.standing.mode,
             uncordoned_ms=self.standing.uncordoned_ms(beat_ms),
+            left=self.left(),
+            taken=self.taken(),
+            surplus_ms=self.surplus_ms,
         )
-        await in_thread(lambda: self.store.beat(row), "heartbeat")
+        named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent
+        if self.surplus_ms is None:
+            self.surplus_ms = named_ms
         self.standing.announced(row)
         self.on_renewed(self.until)

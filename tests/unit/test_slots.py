@@ -113,10 +113,12 @@ def test_free_slots_follow_threads_and_the_limit_of_each_queue(host: Host):
     for _ in range(3):
         host.slots.take("default", DEFAULT_MEMORY_MB)
     assert {"default": 0, "bulk": 0} == host.free_slots.by_queue()
+    assert {"bulk": 1, "default": 3} == host.slots.taken_by_queue()
     assert not host.changed.is_set()
     host.slots.release("bulk", DEFAULT_MEMORY_MB)
     assert host.changed.is_set()
     assert {"default": 1, "bulk": 1} == host.free_slots.by_queue()
+    assert {"default": 3} == host.slots.taken_by_queue()
 
 
 def test_no_jobs_are_taken_without_lease_or_state_service_or_while_draining(host: Host):

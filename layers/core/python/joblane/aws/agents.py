@@ -33,9 +33,46 @@ class Replacements:
 class AgentStore(Store):
     """Reads and writes agents."""
 
-    def beat(self, row: Heartbeat) -> None:
-        """Renew an agent's lease: no index, no read, a write unit for every 30 jobs or so."""
-        self._table.put(_row(row, _GONE_S))
+    def beat(self, row: Heartbeat) -> int | None:
+        """Renew an agent's lease: no index, no read, a write unit for every 30 jobs or so.
+
+        Returns when the row that it replaces was named surplus; None if it was not. DynamoDB
+        answers with that row at no price:
+
+            scaler                       table                      agent
+                                         row A             <------  heartbeat
+            surplus if it serves ----->  row A, surplus
+                                         row B             <------  heartbeat: row A was surplus
+                                         row C, surplus    <------  says so itself from now on
+
+        If the answer to the heartbeat that writes row B is lost, the scaler names the agent again.
+        """
+        found: int | None = self._table.replace(_row(row, _GONE_S)).get("surplus")
+        return found
+
+    def name_surplus(self, name: str, at_ms: int, *, beat_ms: int) -> bool:
+        """Name an agent surplus: one write unit. False if it is not as it was read.
+
+        It must not be named already, must take jobs, and must have written `beat_ms` or a later
+        heartbeat:
+
+            scaler                       table                      operator, agent
+            reads a row that serves
+                                         draining          <------  heartbeat
+            surplus if it serves ----->  refused
+        """
+        try:
+            self._table.update(
+                _key(name),
+                "SET #surplus = :at",
+                "#beat >= :beat AND attribute_not_exists(#surplus) "
+                "AND attribute_not_exists(#mode) AND attribute_not_exists(#trouble)",
+                at=at_ms,
+                beat=beat_ms,
+            )
+        except ConditionFailed:
+            return False
+        return True
 
     def note_absence(self, row: Heartbeat) -> None:
         """Write the row of an instance without an agent, unless there is one."""
@@ -170,6 +207,9 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "labels": None if row.labels is None else dict(row.labels),
         "mode": row.mode,
         "uncordoned": row.uncordoned_ms,
+        "left": row.left,
+        "taken": None if row.taken is None else dict(row.taken),
+        "surplus": row.surplus_ms,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -211,4 +251,7 @@ def _heartbeat(row: Row) -> Heartbeat:
         labels=row.get("labels"),
         mode=row.get("mode"),
         uncordoned_ms=row.get("uncordoned"),
+        left=row.get("left"),
+        taken=row.get("taken"),
+        surplus_ms=row.get("surplus"),
     )

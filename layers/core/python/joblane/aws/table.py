@@ -118,6 +118,12 @@ class Table:
         """Write a whole item; attributes that are None are left out."""
         self._write(self.client.put_item, "", condition, values, Item=encoded(row))
 
+    def replace(self, row: Row) -> Row:
+        """Write a whole item as `put` does. Returns it as it was, empty if it was absent."""
+        return self._write(
+            self.client.put_item, "", "", {}, Item=encoded(row), ReturnValues="ALL_OLD"
+        )
+
     def update(self, key: Row, update: str, condition: str = "", /, **values: object) -> Row:
         """Update attributes of an item. Returns the new item."""
         options = {"UpdateExpression": update, "ReturnValues": "ALL_NEW", "Key": encoded(key)}

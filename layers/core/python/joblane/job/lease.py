@@ -104,6 +104,14 @@ class Heartbeat:
     tenants: tuple[str, ...] = ()
     """In whose list each of `jobs` is: a tenant, or empty for members of groups, which are in no
     list. Shorter than `jobs` if it is not known of the last ones."""
+    left: int | None = None
+    """How many more jobs it would take now, of any queue, by its slots, its memory and what its
+    host has left; None in the row of an agent of an earlier version."""
+    taken: Mapping[str, int] | None = None
+    """Slots in use by queue, without queues that use none; None as `left`."""
+    surplus_ms: int | None = None
+    """When the scaler named it surplus, in Unix milliseconds: it is to take no new jobs and to
+    end its instance once its jobs have ended. None: it was not named."""
 
     def progress_of(self, job_id: str, epoch: int) -> Progress | None:
         """What this attempt of a job reported last, as of the heartbeat."""
