@@ -100,7 +100,13 @@ class FleetState:
 
     @property
     def base(self) -> int:
-        """Instances that are there or asked for. More than desired if scale-in is prevented."""
+        """Instances that are there or asked for. More than desired if scale-in is prevented.
+
+        Not those that leave, though Auto Scaling launches nothing for them before they have ended.
+        While a group has such ones above its desired capacity, as in a rebalance, a request for
+        new instances is hidden behind them, and the next call asks for as many again: at most as
+        many too many as leave, and idle agents leave. Counting them would ask for too many always.
+        """
         return max(self.desired, self.members - self.leaving)
 
 
