@@ -87,7 +87,13 @@ def _widgets(scope: Construct, name: str, api: str) -> list[dict[str, object]]:
         [
             ("Functions: errors", [of_functions("Errors")]),
             ("Functions: throttles", [of_functions("Throttles")]),
-            ("Readers of the stream: delay (ms)", [of_functions("IteratorAge", "Maximum")]),
+            (
+                "Delay of the stream's readers; handover of a key's slot, p50 and p99 (ms)",
+                [
+                    of_functions("IteratorAge", "Maximum"),
+                    *(of_queues("HandoverMs", p) for p in ("p50", "p99")),
+                ],
+            ),
         ],
         [
             ("Tables: write units", [of_tables("ConsumedWriteCapacityUnits")]),

@@ -6,7 +6,8 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,12 @@ from joblane.aws.clients import Clients
 from joblane.aws.job_groups import GroupStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
+from joblane.aws.metrics import Metrics
 from joblane.deployment.names import alternate_name
 from joblane.job.retention import Retention
 from joblane.service.group_members import Members
 from joblane.service.group_settlement import Settlement
-from joblane.service.key_release import KeyRelease
+from joblane.service.key_release import Handover, KeyRelease
 from joblane.service.operations import Operations
 from joblane.service.sequel import Sequel
 
@@ -40,6 +42,8 @@ class Settings(Environment):
     api_url: str = ""
     """URL of the API, if a tenant may ask for notifications."""
     retention: Json[Retention]
+    metrics: Json[bool] = False
+    """Whether the deployment has custom metrics."""
 
 
 def build(
@@ -79,8 +83,25 @@ def build(
         queue = NotifyQueue(sqs, settings.queue_url_prefix + notify_name(settings.deployment))
         return Notifications(jobs, queue, settings.deployment, settings.api_url or None)
 
-    notify = notifications if settings.notifies else None
-    return Sequel(keys, groups, notifications=notify, put_aside=put_aside, log=log, pool=pool)
+    metrics = Metrics(settings.metrics)
+
+    def measure(handovers: Sequence[Handover]) -> None:
+        found: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+        for each in handovers:
+            found[each.queue, each.ended_ms // 60_000].append(each.took_ms)
+        for (queue, minute), took_ms in found.items():
+            names = {"Deployment": settings.deployment, "Queue": queue}
+            metrics.emit(names, {"HandoverMs": took_ms}, at_ms=minute * 60_000)
+
+    return Sequel(
+        keys,
+        groups,
+        notifications=notifications if settings.notifies else None,
+        put_aside=put_aside,
+        log=log,
+        measure=measure,
+        pool=pool,
+    )
 
 
 @once

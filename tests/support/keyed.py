@@ -33,9 +33,9 @@ class Deployed:
         self.stream = JobsStream(self.memory.tables)
         self.sequel = self.function(self.aws.clients)
 
-    def function(self, clients: Clients) -> Sequel:
-        """The function, by these clients."""
-        settings = handler.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    def function(self, clients: Clients, **environment: str) -> Sequel:
+        """The function, by these clients; `environment` is added to its own."""
+        settings = handler.Settings.model_validate({**FUNCTION_ENVIRONMENT, **environment})
         return handler.build(settings, clients, lambda: self.now)
 
     def own_clients(self) -> tuple[Any, Clients]:

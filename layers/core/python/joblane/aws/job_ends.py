@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from joblane.aws.job_items import HEAD, key_of, member_of
 from joblane.aws.table import Row, decoded
 from joblane.job.lifecycle import ENDED, State
+from joblane.job.timeline import Step
 from joblane.key.decide import End
 from joblane.key.segments import KeyName
 from joblane.key.state import FREES_SLOT
@@ -45,7 +46,8 @@ def read_end(record: Mapping[str, Any]) -> KeyedEnd | MemberOf | None:
     if after is not None and after not in FREES_SLOT:
         return None
     image = new or old
-    end = End(image["job_id"], image.get("slot"), stale=after is State.STALE)
+    at_ms = Step.decode(new["timeline"][-1]).at_ms if new else None
+    end = End(image["job_id"], image.get("slot"), stale=after is State.STALE, at_ms=at_ms)
     return KeyedEnd(image["tenant"], key, end)
 
 

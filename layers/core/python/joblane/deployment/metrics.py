@@ -4,9 +4,9 @@ NAMESPACE = "Joblane"
 
 OF_QUEUES = (
     *("Submitted", "Started", "Completed", "Failed", "Dead", "Retried"),
-    *("WaitSeconds", "RunSeconds"),
+    *("WaitSeconds", "RunSeconds", "HandoverMs"),
 )
-"""Metrics by Deployment and Queue, from the function projector."""
+"""Metrics by Deployment and Queue, from the function projector; HandoverMs from sequel."""
 
 OF_FLEETS = (
     *("SlotsWanted", "Backlog", "SlotsBusy", "SlotsTotal", "AgentsAlive", "AgentsInTrouble"),

@@ -129,6 +129,8 @@ class End(NamedTuple):
     slot: int | None
     """The slot that it had; None if it ended before its row had one."""
     stale: bool = False
+    at_ms: int | None = None
+    """Unix time of the end in milliseconds; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

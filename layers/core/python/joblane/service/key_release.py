@@ -19,6 +19,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.keys import KeyChanged, KeyStore
@@ -42,6 +43,26 @@ GRANTED = "its key has a free slot; waits in its lane for an agent with a free s
 """Reason of a job that got a slot."""
 
 
+class Handover(NamedTuple):
+    """A job that got the slot of one that had ended."""
+
+    queue: str
+    """The queue of the job that got it."""
+    ended_ms: int
+    """Unix time of the end in milliseconds; of the first one, if several came at once."""
+    took_ms: int
+    """Milliseconds from the end, by the clock of who wrote it, to the job's message; at least 0."""
+
+
+class PassedOn(NamedTuple):
+    """What `KeyRelease.release` has done."""
+
+    granted: int
+    """How many jobs got a slot."""
+    handovers: Sequence[Handover]
+    """Those that this call has moved to pending, which no other call will do again."""
+
+
 @dataclass(frozen=True)
 class KeyRelease:
     """Releases slots of keys."""
@@ -53,8 +74,8 @@ class KeyRelease:
     clock: Callable[[], float]
     """Returns Unix seconds."""
 
-    def release(self, tenant: str, key: KeyName, ends: Sequence[End]) -> int:
-        """Take ended jobs out of a key and let the next ones go; returns how many got a slot.
+    def release(self, tenant: str, key: KeyName, ends: Sequence[End]) -> PassedOn:
+        """Take ended jobs out of a key and let the next ones go.
 
         Safe to repeat. Raises KeyChanged if the row changed on every try, and ClientError and
         BotoCoreError.
@@ -70,9 +91,8 @@ class KeyRelease:
                 except KeyChanged:
                     continue
             fresh = [grant for grant in released.granted if grant.job_id not in seen.state.active]
-            for grant in fresh:
-                self._let_go(key, grant, now_ms)
-            self._let_go_again(key, set(released.granted).difference(fresh), now_ms)
+            gone = [self._let_go(key, grant, now_ms) for grant in fresh]
+            gone += self._let_go_again(key, set(released.granted).difference(fresh), now_ms)
             self.log.info(
                 "jobs of a key ended",
                 tenant=tenant,
@@ -80,19 +100,23 @@ class KeyRelease:
                 ended=[end.job_id for end in ends],
                 granted=[grant.job_id for grant in fresh],
             )
-            return len(fresh)
+            return PassedOn(len(fresh), _handovers(ends, gone))
         raise KeyChanged
 
-    def _let_go(self, key: KeyName, grant: Grant, now_ms: int) -> None:
-        """Move a job that got a slot to pending, and send its message."""
+    def _let_go(self, key: KeyName, grant: Grant, now_ms: int) -> tuple[Head, int] | None:
+        """Move a job that got a slot to pending, and send its message.
+
+        Returns the job and the Unix time in milliseconds, or None if it was moved before.
+        """
+        moved = True
         step = Step(State.PENDING, now_ms, SAME_ATTEMPT, GRANTED)
         try:
             head = self.jobs.grant(grant.job_id, key, grant.slot, step)
         except Refused as refusal:
             # It has ended, so that its own end frees the slot; or this was done before.
             if refusal.head is None or not _unclaimed(refusal.head, grant):
-                return
-            head = refusal.head
+                return None
+            head, moved = refusal.head, False
         send_wake_up(self.lanes, head)
         self.log.info(
             "job got a slot of its key",
@@ -101,16 +125,32 @@ class KeyRelease:
             key=key.encode(),
             slot=grant.slot,
         )
+        return (head, int(self.clock() * 1000)) if moved else None
 
-    def _let_go_again(self, key: KeyName, grants: Iterable[Grant], now_ms: int) -> None:
-        """Let jobs go that had a slot before, unless they have gone."""
+    def _let_go_again(
+        self, key: KeyName, grants: Iterable[Grant], now_ms: int
+    ) -> "list[tuple[Head, int] | None]":
+        """Let jobs go that had a slot before, unless they have gone. Returns as `_let_go`."""
         by_job = {grant.job_id: grant for grant in grants}
         if not by_job:
-            return
+            return []
+        gone = []
         for head in self.jobs.heads(sorted(by_job), consistent=True):
             grant = by_job[head.job_id]
             if head.state is State.WAITING or _unclaimed(head, grant):
-                self._let_go(key, grant, now_ms)
+                gone.append(self._let_go(key, grant, now_ms))
+        return gone
+
+
+def _handovers(ends: Iterable[End], gone: Iterable[tuple[Head, int] | None]) -> list[Handover]:
+    """Return how long the jobs that have gone waited for their slots; none if no end has a time."""
+    ended_ms = min((end.at_ms for end in ends if end.at_ms is not None), default=None)
+    if ended_ms is None:
+        return []
+    return [
+        Handover(head.queue, ended_ms, max(0, at_ms - ended_ms))
+        for head, at_ms in filter(None, gone)
+    ]
 
 
 def _unclaimed(head: Head, grant: Grant) -> bool:

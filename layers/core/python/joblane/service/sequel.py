@@ -8,7 +8,7 @@ notifies with the same ids.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -22,7 +22,7 @@ from joblane.aws.keys import KeyChanged
 from joblane.key.decide import End
 from joblane.key.segments import KeyName
 from joblane.service.group_settlement import Settlement
-from joblane.service.key_release import KeyRelease
+from joblane.service.key_release import Handover, KeyRelease, PassedOn
 from joblane.service.log import Log
 from joblane.target.group import MemberOf
 
@@ -60,6 +60,8 @@ class Sequel:
     put_aside: Callable[[Mapping[str, Any]], None]
     """Sends the description of what cannot be handled to an operator."""
     log: Log
+    measure: Callable[[Sequence[Handover]], None] = lambda _handovers: None
+    """Writes metrics of a batch, once all of it was handled."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
@@ -73,7 +75,7 @@ class Sequel:
         """
         records = list(records)
         ends = self._ends(records)
-        tasks: list[Callable[[], int | Exception]] = []
+        tasks: list[Callable[[], PassedOn | Exception | None]] = []
         tasks += [partial(self._key, *entry) for entry in ends.by_key.items()]
         tasks += [partial(self._group, *entry) for entry in ends.by_group.items()]
         changed = [record for record in records if "notify" in _new_image(record)]
@@ -81,10 +83,13 @@ class Sequel:
             tasks.append(partial(self._notify, self.notifications(), changed))
         with self.pool(AT_ONCE) as pool:
             results = list(pool.map(lambda task: task(), tasks))
+        released = [result for result in results if isinstance(result, PassedOn)]
+        # Also of a batch that comes again: then these jobs have gone, and are not measured twice.
+        self.measure([each for key in released for each in key.handovers])
         for result in results:
             if isinstance(result, Exception):
                 raise result
-        return sum(result for result in results if isinstance(result, int))
+        return sum(key.granted for key in released)
 
     def _ends(self, records: Iterable[Mapping[str, Any]]) -> _Ends:
         found = _Ends()
@@ -102,8 +107,8 @@ class Sequel:
                 found.by_key[ended.tenant, ended.key].append(ended.end)
         return found
 
-    def _key(self, key: Keyed, ends: list[End]) -> int | Exception:
-        """Handle the ends of one key. Returns how many jobs got a slot, or why to come again."""
+    def _key(self, key: Keyed, ends: list[End]) -> PassedOn | Exception | None:
+        """Handle the ends of one key. Returns what was done, or why to come again."""
         tenant, name = key
         names = {"key": f"{tenant}#{name.encode()}", "jobs": [end.job_id for end in ends]}
         try:
@@ -115,10 +120,10 @@ class Sequel:
             # One key must never block those of others.
             self.log.exception("ends of jobs put aside", **names)
             self._put_aside(f"a key cannot be handled: {type(error).__name__}", **names)
-            return 0
+            return None
 
-    def _group(self, group_id: str, members: set[int]) -> int | Exception:
-        """Handle the ends of members of one group. Returns why to come again, else 0."""
+    def _group(self, group_id: str, members: set[int]) -> Exception | None:
+        """Handle the ends of members of one group. Returns why to come again, else None."""
         names = {"group": group_id, "members": sorted(members)}
         try:
             self.groups.settle(group_id, members)
@@ -129,12 +134,12 @@ class Sequel:
             # One group must never block those of others.
             self.log.exception("ends of members put aside", **names)
             self._put_aside(f"a group cannot be handled: {type(error).__name__}", **names)
-        return 0
+        return None
 
     def _notify(
         self, notifications: "Notifications", records: list[Mapping[str, Any]]
-    ) -> int | Exception:
-        """Send the notifications of jobs that have changed. Returns why to come again, else 0."""
+    ) -> Exception | None:
+        """Send the notifications of jobs that changed. Returns why to come again, else None."""
         from joblane.aws.notify_queue import NotSent  # noqa: PLC0415 - few jobs notify anybody
 
         messages: list[tuple[str, str]] = []
@@ -154,7 +159,7 @@ class Sequel:
         except (BotoCoreError, ClientError, NotSent) as error:
             self.log.exception("notifications not sent, which will be handled again")
             return error
-        return 0
+        return None
 
     def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
         """Put a record aside."""
