@@ -41,6 +41,7 @@ FIRST = (
     "cordon",
     "client_files",
     "job_files",
+    "runbook",
 )
 """Files that take long, and as many that do not: each process begins with one of both. And more
 that take long, for the processes that are free first."""

@@ -1,0 +1,98 @@
+"""The runbook has a page for each alarm, with commands that exist.
+
+tests/e2e/test_runbook.py runs them.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.alarms import BURNS, IDS
+from tests.support.runbook import INTRODUCTION, PAGE, blocks, inline, sections
+
+COMING = {"scaler-silent"}
+"""Pages that may be there before their alarm."""
+
+WINDOWS = {window for burn in BURNS for window in burn.windows}
+
+IN_ACCOUNT = {
+    "autoscaling describe-auto-scaling-groups": "the local deployment has no group",
+    "autoscaling describe-scaling-activities": "the local deployment has no group",
+    "autoscaling set-desired-capacity": "the local deployment has no group",
+    "logs filter-log-events": "the function scaler",
+    "service-quotas get-service-quota": "MiniStack has no such service",
+    "sqs start-message-move-task": "MiniStack does not know the action",
+    "ssm describe-instance-associations-status": "MiniStack does not know the action",
+}
+"""Commands that no test runs, and why."""
+
+DEPLOY = "scripts/cdk deploy --all"
+"""Run by every end-to-end test, as it deploys."""
+
+
+def test_each_alarm_has_a_page_and_each_page_an_alarm():
+    (introduction, *pages) = sections()
+    assert INTRODUCTION == introduction
+    assert [] == [each for each in IDS if each not in pages]
+    assert set(pages) - set(IDS) <= COMING
+    assert len(pages) == len(re.findall("^## ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) - 1
+
+
+@pytest.mark.parametrize("alarm", [each for each in sections() if each != INTRODUCTION])
+def test_a_page_says_what_it_means_how_to_look_what_to_do_and_when_it_is_over(alarm: str):
+    text = sections()[alarm]
+    if alarm in WINDOWS:
+        (burn,) = (burn.id for burn in BURNS if alarm in burn.windows)
+        assert f"(#{burn})" in text
+        return
+    parts = ["**Means.**", "**Look.**", "**Do.**", "**Over.**"]
+    places = [text.find(part) for part in parts]
+    assert -1 not in places
+    assert sorted(places) == places
+    # How to look is commands, which the page has itself.
+    assert "```sh" in text[places[1] : places[2]]
+
+
+def test_commands_in_sentences_are_run_as_well():
+    """By a block of the page that begins with the same words."""
+    run = " ".join(" ".join(block.text.split()) for block in blocks())
+    for section, text in sections().items():
+        for code in inline(text):
+            if code.startswith(("aws ", "joblane ")):
+                assert code in run, f"{section}: {code} is in no block"
+            assert not code.startswith("scripts/") or code == DEPLOY
+
+
+def account_commands() -> list[list[str]]:
+    """The commands that need an account, as words."""
+    found = []
+    for block in blocks():
+        if block.in_account:
+            lines = block.text.replace("\\\n", " ").splitlines()
+            found += [shlex.split(line) for line in lines]
+    return found
+
+
+def test_commands_that_no_test_runs_are_these():
+    said = {" ".join(words[1:3]) for words in account_commands()}
+    assert set(IN_ACCOUNT) == said
+
+
+@pytest.mark.parametrize("words", account_commands(), ids=lambda words: " ".join(words[1:3]))
+def test_a_command_that_no_test_runs_is_one_of_aws(words: list[str], tmp_path: Path):
+    """Its operation, options and values are those that aws knows; nothing is called."""
+    assert "aws" == words[0]
+    aws = Path(sys.executable).with_name("aws")
+    ran = subprocess.run(
+        [aws, *words[1:], "--generate-cli-skeleton", "output"],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AWS_DEFAULT_REGION": "eu-west-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "") == (ran.returncode, ran.stderr)
