@@ -24,6 +24,7 @@ from ec2_agent.outcomes.judge import StopReason, not_started
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane import __version__
 from joblane.aws.lanes import LaneQueue, Received
+from joblane.fleet.idle import Reason
 from joblane.job.lifecycle import Outcome
 from joblane.job.message import Command
 
@@ -57,6 +58,9 @@ class Agent:
         self._draining = asyncio.Event()
         self._hurry = asyncio.Event()
         self._scaled_in = False
+        """Whether its group ends the instance."""
+        self._at_risk = False
+        """Whether EC2 has recommended to replace it."""
         self._launcher_pidfd = -1
 
     async def run(self) -> int:
@@ -127,39 +131,14 @@ class Agent:
         }
         if parts.metadata is not None:
             loops["notices"] = watch(parts.metadata, self._on_notice)
+        if parts.departure is not None:
+            loops["departure"] = parts.departure.keep(lambda: bool(self._work), self._on_departure)
         return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
 
-    # Cordon and draining.
-
-    def _cordon(self) -> None:
-        """Take no new jobs; what was not claimed yet goes back to its lane."""
-        parts = self._parts
-        if not parts.standing.cordoned:
-            parts.standing.cordon()
-            events.cordoned(len(parts.slots.attempts))
-        self._close_gates()
-        parts.lease.beat_soon()
-
-    def _uncordon(self) -> None:
-        """Take jobs again, after the next heartbeat; a drain goes on."""
-        parts = self._parts
-        if not parts.standing.cordoned:
-            return
-        parts.standing.uncordon()
-        events.uncordoned()
-        if not parts.standing.draining:
-            parts.slots.memory.open()
-            parts.tenants.open()
-        parts.lease.beat_soon()
-
-    def _close_gates(self) -> None:
-        self._parts.slots.memory.close()
-        self._parts.tenants.close()
+    # Draining.
 
     def _start_draining(self) -> None:
-        self._parts.standing.draining = True
-        self._close_gates()
-        self._parts.lease.beat_soon()
+        self._parts.gates.drain()
         self._draining.set()
 
     async def _drain(self) -> None:
@@ -189,8 +168,10 @@ class Agent:
 
     async def _leave(self) -> None:
         """Deliver outcomes, give up the lease, and let the Auto Scaling group go on."""
-        journal = self._parts.journal
+        journal, departure = self._parts.journal, self._parts.departure
         if await journal.flush(FLUSH_S):
+            if self._at_risk and not self._scaled_in and departure is not None:
+                self._scaled_in = await departure.end_instance(Reason.REBALANCE)
             await self._parts.lease.end()
             await self._parts.published_facts.end()
         else:
@@ -224,7 +205,7 @@ class Agent:
     def _resume(self) -> None:
         """Start what is held: targeted jobs first, then jobs whose tenants have ended others."""
         parts = self._parts
-        while (delivery := parts.targeted.next(parts.free_slots.by_queue())) is not None:
+        while (delivery := parts.targeted.next(parts.free_slots.for_targets())) is not None:
             self._begin(delivery)
         while (delivery := parts.tenants.next(parts.free_slots.by_queue())) is not None:
             self._begin(delivery)
@@ -342,9 +323,15 @@ class Agent:
         """Drain in the time that the notice leaves."""
         events.drain_requested(str(notice))
         self._scaled_in |= notice.kind is Kind.SCALE_IN
+        self._at_risk |= notice.kind is Kind.REBALANCE
         self._start_draining()
         drain_s = notice.drain_s(self._settings.drain_s)
         asyncio.get_running_loop().call_later(drain_s, self._hurry.set)
+
+    def _on_departure(self) -> None:
+        """Drain at once: the group ends the instance, and nothing is left here."""
+        self._scaled_in = True
+        self._start_draining()
 
     def _on_command(self, command: Command) -> None:
         """Act on a command from the inbox; one for a job that does not run here is ignored."""
@@ -353,9 +340,9 @@ class Agent:
                 events.drain_requested("an operator asked for it")
                 self._start_draining()
             case "cordon":
-                self._cordon()
+                self._parts.gates.cordon(len(self._parts.slots.attempts))
             case "uncordon":
-                self._uncordon()
+                self._parts.gates.uncordon()
         for attempt in self._parts.slots.attempts:
             if attempt.head.job_id != command.job_id:
                 continue

@@ -5,7 +5,7 @@ from ec2_agent.host.clock import Clock
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
-from joblane.aws.clients import LONG_POLL, TRANSFER, Clients
+from joblane.aws.clients import LONG_POLL, ONCE, TRANSFER, Clients
 from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
@@ -76,3 +76,4 @@ class Aws:
         self.sqs = clients.make("sqs", LONG_POLL)
         self.queues = Queues(self.sqs, WINDOW_S)
         self.autoscaling = clients.make("autoscaling")
+        self.autoscaling_once = clients.make("autoscaling", ONCE)

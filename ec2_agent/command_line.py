@@ -151,6 +151,18 @@ def make_parser() -> argparse.ArgumentParser:
         help="fleet of joblane.toml that this instance belongs to; a drained agent completes the "
         "lifecycle action of its Auto Scaling group",
     )
+    run.add_argument(
+        "--idle-s",
+        type=_positive,
+        help="seconds without a job after which the agent ends its instance; with --fleet "
+        "(default: never)",
+    )
+    run.add_argument(
+        "--max-instance-lifetime-days",
+        type=_positive,
+        help="the agent ends its instance at an age between 90 and 100 percent of this; with "
+        "--fleet (default: never)",
+    )
     doctor = commands.add_parser(
         "doctor", prog="joblane doctor", help="report what this host can isolate"
     )

@@ -39,6 +39,8 @@ from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.report import Report
+from ec2_agent.presence.departure import Departure
+from ec2_agent.presence.gates import Gates
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.standing import Standing
@@ -100,6 +102,7 @@ class Parts:
             changed.set,
         )
         self.standing = standing = Standing(settings.directory, changed.set)
+        trouble = partial(describe_trouble, host.supervisor, capacity, journal)
         self.lease = lease = Lease(
             settings,
             aws.agents,
@@ -107,7 +110,7 @@ class Parts:
             boottime,
             slots.job_ids,
             slots.progress,
-            partial(describe_trouble, host.supervisor, capacity, journal),
+            trouble,
             slots.abandon_all,
             slots.renew_all,
             standing,
@@ -117,6 +120,7 @@ class Parts:
         )
         self.limits = QueueLimits(settings, aws.settings, changed.set, standing.since_ms)
         self.tenants = TenantGate(settings.name, self.limits.of_tenant, aws.jobs, flight)
+        self.gates = gates = Gates(standing, memory, self.tenants, lease)
         self.free_slots = FreeSlots(
             descriptor.queues, slots, capacity, self.limits, lease, host.supervisor, standing
         )
@@ -168,7 +172,22 @@ class Parts:
             descriptor, aws.queues.at, self.free_slots.by_queue, changed, clock, time.monotonic
         )
         self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name), clock)
-        self.group = Group(aws.autoscaling, settings)
+        self.group = group = Group(aws.autoscaling, aws.autoscaling_once, settings)
+        self.departure: Departure | None = None
+        """None outside of fleets."""
+        if settings.fleet is not None:
+            self.departure = Departure(
+                settings.leaving,
+                group,
+                gates,
+                self.intake,
+                self.free_slots,
+                journal,
+                self.targeted,
+                jobs,
+                trouble,
+                boottime,
+            )
 
     def _obstacle(self, queue: str) -> str:
         """Why no job of a queue starts here now."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from ec2_agent.sandbox.model import Isolation
 from ec2_agent.state.settings import StateSettings
 from joblane.deployment.descriptor import Descriptor
+from joblane.fleet.idle import LeavingPolicy
 from joblane.job.lease import HEARTBEAT_S, LEASE_S
 from joblane.target.fact_command import FactCommand
 
@@ -65,3 +66,5 @@ class Settings:
     """Directory for the disks of jobs; None: `directory`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """By which targets select this agent (`joblane.target.match`)."""
+    leaving: LeavingPolicy = LeavingPolicy()  # noqa: RUF009 - frozen
+    """When it ends its instance; outside of a fleet it never does."""

@@ -68,12 +68,15 @@ class Slots:
         self._adoption = adoption
         self._changed = changed
         self._taken: Counter[str] = Counter()
+        self.begun = 0
+        """Slots taken so far, those of jobs that have ended as well."""
         self.attempts: list[RunningAttempt] = []
         """Attempts that run now, the oldest first."""
 
     def take(self, queue: str, memory_mb: int) -> None:
         """Take a slot for a message of a queue, and the memory that its job asks for."""
         self._taken[queue] += 1
+        self.begun += 1
         self.memory.take(memory_mb)
 
     def release(self, queue: str, memory_mb: int) -> None:
@@ -168,9 +171,20 @@ class FreeSlots:
     """Set for good when the agent can start no more jobs."""
 
     def by_queue(self) -> Mapping[str, int]:
-        """Free slots by queue; 0 or less: none."""
-        closed = self.closed or self.standing.closed
-        if closed or not self.lease.held or self.supervisor.trouble:
+        """Free slots by queue for jobs of lanes; 0 or less: none."""
+        return self._by_queue(closed=self.standing.closed)
+
+    def for_targets(self) -> Mapping[str, int]:
+        """Free slots by queue for jobs that this agent alone may run."""
+        return self._by_queue(closed=self.standing.closed_to_targets)
+
+    @property
+    def able(self) -> bool:
+        """Whether jobs can be started at all, whether or not they are taken."""
+        return not self.closed and self.lease.held and not self.supervisor.trouble
+
+    def _by_queue(self, *, closed: bool) -> Mapping[str, int]:
+        if closed or not self.able:
             return dict.fromkeys(self.queues, 0)
         left = jobs_left(self.capacity, self.slots.memory)
         return {

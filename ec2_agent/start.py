@@ -33,6 +33,7 @@ from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from joblane.aws.clients import Clients, LazyClients
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name
+from joblane.fleet.idle import LeavingPolicy, old_at_s
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.target.match import check_labels
 
@@ -61,6 +62,8 @@ class Options:
     max_memory_mb: int | None
     work_dir: Path | None
     labels: Mapping[str, str]
+    idle_s: float | None
+    max_instance_lifetime_days: int | None
 
 
 def run_agent(options: Options, pace: Pace) -> int:
@@ -120,7 +123,19 @@ def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
         facts=configured.facts,
         work_dir=options.work_dir or configured.work_dir,
         labels=_labels(configured.labels, options.labels),
+        leaving=_leaving(options),
     )
+
+
+def _leaving(options: Options) -> LeavingPolicy:
+    """When the agent ends its instance. Raises CannotStart for options that need a fleet."""
+    days = options.max_instance_lifetime_days
+    if options.fleet is None:
+        if options.idle_s is not None or days is not None:
+            raise CannotStart("--idle-s and --max-instance-lifetime-days need --fleet")
+        return LeavingPolicy()
+    age_s = None if days is None else old_at_s(options.name, days * 86_400.0)
+    return LeavingPolicy(options.idle_s, age_s)
 
 
 def _labels(configured: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

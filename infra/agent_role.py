@@ -120,7 +120,10 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
         Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
         Grant(("sqs:SendMessage",), resources.dead_letters_of(queues), LANES_OF),
         Grant(
-            ("autoscaling:CompleteLifecycleAction",),
+            (
+                "autoscaling:CompleteLifecycleAction",
+                "autoscaling:TerminateInstanceInAutoScalingGroup",
+            ),
             (resources.group(fleet_name(stack.config.name, fleet)),),
             GROUP,
         ),

@@ -16,6 +16,9 @@ from joblane.deployment.descriptor import Descriptor
 LONG_POLL_S = 20
 """The longest poll that SQS offers: an idle agent polls each lane three times a minute."""
 
+STALLED_S = LONG_POLL_S + 10.0
+"""A poll that has been open for this long should have been answered."""
+
 PAUSE_S = 2.0
 """Before a lane whose poll failed is polled again."""
 
@@ -44,6 +47,21 @@ class Intake:
         """Lanes whose last poll brought nothing but messages of tenants at their limit."""
         self._fetches = 0
         self._stopped = False
+        self.received = 0
+        """Messages that polls have brought so far."""
+        self.failed = 0
+        """Polls that have failed so far."""
+
+    @property
+    def open(self) -> bool:
+        """Whether a poll is open, or what it brought is being passed on."""
+        return bool(self._polls)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether a poll is open that should have been answered."""
+        late = self.monotonic() - STALLED_S
+        return any(since <= late for since in self._open_since.values())
 
     async def run(
         self, admit: Callable[[Delivery], bool], resume: Callable[[], None] = lambda: None
@@ -85,9 +103,11 @@ class Intake:
         most = MOST_A_FETCH if fetch.lane in self._crowded else fetch.most
         try:
             messages = await lane.receive(most, LONG_POLL_S)
+            self.received += len(messages)
             if messages and not self._admit_all(fetch.lane, lane.url, messages, admit):
                 await asyncio.sleep(FULL_PAUSE_S)
         except AWS_ERRORS as error:
+            self.failed += 1
             events.poll_failed(*fetch.lane, error)
             await asyncio.sleep(PAUSE_S)  # the lane counts as open meanwhile, so it is not polled
         finally:

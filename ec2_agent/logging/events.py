@@ -36,6 +36,31 @@ def cordon_not_stored(error: Exception) -> None:
     """This process obeys; the next one may not."""
 
 
+@event(INFO, "the scaler has named this agent as surplus: its fleet needs fewer instances")
+def named_surplus() -> None:
+    """It takes no new jobs, and ends its instance when the last one has ended."""
+
+
+@event(INFO, "takes no new jobs, to end its instance: {why}")
+def leaving(why: str, jobs: int) -> None:
+    """It ends its instance when `jobs` have ended and their outcomes are delivered."""
+
+
+@event(INFO, "stays: {why}")
+def leaving_given_up(why: str) -> None:
+    """It takes jobs again."""
+
+
+@event(INFO, "its Auto Scaling group does not end this instance now: {error}")
+def instance_kept(error: Exception) -> None:
+    """The group has its smallest size, or the request failed; tried again after `idle_s`."""
+
+
+@event(INFO, "its Auto Scaling group ends this instance: {why}")
+def instance_ends(why: str) -> None:
+    """The agent drains, which takes a moment: it has no job."""
+
+
 @event(WARNING, "leaving {jobs} job(s) to the next agent")
 def handed_over(jobs: int) -> None:
     """After SIGHUP, or when the launcher died: this process ends, the jobs run on."""

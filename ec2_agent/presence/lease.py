@@ -69,6 +69,8 @@ class Lease:
         self._ended = False
         self.surplus_ms: int | None = None
         """When the scaler named this agent surplus, as of the last heartbeat; None: it did not."""
+        self._forgotten_ms: int | None = None
+        """The time of a naming that is over: its group keeps the instance."""
 
     @property
     def held(self) -> bool:
@@ -108,6 +110,15 @@ class Lease:
         if self._lost():
             self._given_up = True
             self.on_lost()
+
+    async def announce(self) -> None:
+        """Send a heartbeat now; returns when it is written. Raises AWS's errors."""
+        await self._beat()
+
+    def forget_surplus(self) -> None:
+        """Have the next heartbeat say that this agent stays, until it is named again."""
+        self._forgotten_ms, self.surplus_ms = self.surplus_ms, None
+        self.beat_soon()
 
     def beat_soon(self) -> None:
         """Send the next heartbeat now: readers are to see a change."""
@@ -156,7 +167,9 @@ class Lease:
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent
-        if self.surplus_ms is None:
+        # The row that a forgetting heartbeat replaces has the name that is forgotten.
+        if self.surplus_ms is None and named_ms is not None and named_ms != self._forgotten_ms:
             self.surplus_ms = named_ms
+            events.named_surplus()
         self.standing.announced(row)
         self.on_renewed(self.until)

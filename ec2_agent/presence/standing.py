@@ -1,4 +1,4 @@
-"""Whether the agent takes new jobs: it may be cordoned by an operator, or draining.
+"""Whether the agent takes new jobs: it may be cordoned by an operator, draining, or leaving.
 
 A cordon survives the process: a file in the agent's directory stands for it. It is written before
 any heartbeat says so, and an agent that was started again never takes a job in between.
@@ -33,6 +33,9 @@ class Standing:
         self._on_open = on_open
         self._uncordoned_ms: int | None = None
         self.draining = False
+        """Whether its process ends."""
+        self.leaving = False
+        """Whether it is about to end its instance, and takes jobs again if it may not."""
         self.cordoned = self._file.exists()
         self._announced = not self.cordoned
 
@@ -41,11 +44,22 @@ class Standing:
         """Why the agent takes no new jobs, for its heartbeat."""
         if self.draining:
             return "draining"
-        return "cordoned" if self.cordoned else None
+        if self.cordoned:
+            return "cordoned"
+        return "draining" if self.leaving else None
 
     @property
     def closed(self) -> bool:
-        """Whether no job may be taken: also between the end of a cordon and its heartbeat."""
+        """Whether no job of a lane may be taken."""
+        return self.leaving or self.closed_to_targets
+
+    @property
+    def closed_to_targets(self) -> bool:
+        """Whether no job may start that has this agent as its only target.
+
+        Also between the end of a cordon and its heartbeat. A leaving agent starts those that have
+        come: nobody else can.
+        """
         return self.draining or self.cordoned or not self._announced
 
     def cordon(self) -> None:
@@ -57,6 +71,11 @@ class Standing:
         """End the cordon; jobs are taken once a heartbeat has said so."""
         self.cordoned = False
         self._store(lambda: self._file.unlink(missing_ok=True))
+
+    def stay(self) -> None:
+        """Leave no more: jobs are taken again at once, since its share of limits was kept."""
+        self.leaving = False
+        self._on_open()
 
     def uncordoned_ms(self, beat_ms: int) -> int | None:
         """When the last cordon ended, as a heartbeat of `beat_ms` is to say; None: there was none.

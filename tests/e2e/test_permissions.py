@@ -49,6 +49,7 @@ EXCUSED = {
         "Instancewatch dynamodb:* *",
         "Instancewatch sns:Publish *",
         "joblane-agent autoscaling:CompleteLifecycleAction *",
+        "joblane-agent autoscaling:TerminateInstanceInAutoScalingGroup *",
         "joblane-agent s3:GetObject s3:cdk-*.zip",
     ),
     "secrets have no keys here": ("joblane-agent kms:Decrypt *", "Notifier kms:Decrypt *"),

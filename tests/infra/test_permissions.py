@@ -248,6 +248,10 @@ ALLOWED = {
             "autoscaling:CompleteLifecycleAction",
             "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-main",
         ),
+        (
+            "autoscaling:TerminateInstanceInAutoScalingGroup",
+            "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-main",
+        ),
     },
 }
 """Each role with the actions it may do and on what; an ARN is written service:resource."""

@@ -192,6 +192,7 @@ def others(fleet: str, queue: str) -> list[Call]:
         Call("lambda:InvokeFunction", arn("lambda", "function:joblane-recovery")),
         Call("ssm:GetParameter", arn("ssm", f"parameter{descriptor_name('joblane')}")),
         Call("autoscaling:CompleteLifecycleAction", arn("autoscaling", group)),
+        Call("autoscaling:TerminateInstanceInAutoScalingGroup", arn("autoscaling", group)),
     ]
 
 

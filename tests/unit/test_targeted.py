@@ -21,6 +21,7 @@ from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.lanes.targeted import MOST_HELD, TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.outcomes.journal import OutcomeRecorder
+from ec2_agent.presence.gates import Gates
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.standing import Standing
 from ec2_agent.slots import FreeSlots, Slots
@@ -154,6 +155,8 @@ class World:
             lease=lease,
             tenants=tenants,
             standing=standing,
+            gates=Gates(standing, memory, tenants, lease),
+            departure=None,
             free_slots=FreeSlots(
                 DESCRIPTOR.queues, slots, capacity, limits, lease, supervisor, standing
             ),

@@ -35,6 +35,13 @@ QUICK = Config(
 )
 """For calls that take milliseconds: one call must not use up a function's 29 s."""
 
+ONCE = Config(
+    connect_timeout=2,
+    read_timeout=20,
+    retries={"mode": "standard", "total_max_attempts": 1},
+)
+"""For a call that must not be made twice, although its answer may be lost."""
+
 LONG_POLL = Config(
     connect_timeout=2,
     read_timeout=30,

@@ -23,7 +23,8 @@ PROGRESS_BYTES = 16_384
 
 
 Mode = Literal["cordoned", "draining"]
-"""Why an agent takes nothing new: an operator cordoned it, or it is about to leave."""
+"""Why an agent takes nothing new: an operator cordoned it, or it is about to leave, asked to or by
+itself."""
 
 
 AgentState = Literal["ready", "cordoning", "cordoned", "draining", "gone"]
