@@ -166,8 +166,8 @@ class Departure:
             if standing.draining or standing.cordoned:
                 events.leaving_given_up("draining" if standing.draining else "cordoned")
                 return False
-            if came() and not reason.waits:
-                events.leaving_given_up("a message has come, or a poll has failed")
+            if not reason.waits and (came() or self.intake.stalled):
+                events.leaving_given_up("a message has come, or SQS does not answer")
                 return False
             if self._nothing_left and not self.intake.open and not at_work():
                 return True

@@ -115,7 +115,10 @@ def test_polls_that_fail_are_no_time_without_jobs(tmp_path: Path):
     check_left(live(tmp_path, during), [True], 0)
 
 
-def test_a_poll_that_hangs_is_no_time_without_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("hangs_at", [0, IDLE_S - 25])  # before the last poll of an idle time
+def test_a_poll_that_hangs_is_no_time_without_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs_at: float
+):
     async def during(_: Instance, process: Process) -> None:
         async def hang(_most: int, _wait_s: int) -> list[object]:
             await asyncio.sleep(1e9)
@@ -124,8 +127,12 @@ def test_a_poll_that_hangs_is_no_time_without_jobs(tmp_path: Path, monkeypatch: 
         lane = process.parts.intake.queue_at(
             process.parts.intake.descriptor.lane_url("default", "default")
         )
+        await at(hangs_at)
         monkeypatch.setattr(lane, "receive", hang)
-        await at(1000)
+        await at(IDLE_S + SOON_S)
+        for _look in range(1000):
+            assert not process.parts.standing.closed, "it goes on to serve its other lanes"
+            await asyncio.sleep(0.5)
 
     assert [] == live(tmp_path, during).requests
 
@@ -296,8 +303,12 @@ def test_a_request_without_an_answer_is_not_repeated_until_it_is_known(tmp_path:
     async def during(instance: Instance, process: Process) -> None:
         instance.desired = 5
         instance.fails = [ConnectTimeoutError(endpoint_url="https://autoscaling.test")]
+        while not instance.requests:  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0.5)
+        instance.submit()  # for another agent, or the next one: this instance ends
         await at(IDLE_S + 2 * SOON_S)
         assert process.parts.standing.draining
+        assert not instance.started
 
     check_left(live(tmp_path, during), [True], 4)
 

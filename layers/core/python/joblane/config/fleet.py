@@ -56,7 +56,7 @@ class Fleet(Strict):
         BeforeValidator(_idle_s),
     ] = IDLE_S
     """Seconds without a job after which an instance above `min_size` ends; with `"never"` the fleet
-    does not shrink by itself."""
+    does not shrink by itself. Not in effect yet: decision 1711."""
     spot_percent: Annotated[int, Field(ge=0, le=100)] = 0
     """Percentage of spot instances among those above `on_demand_base`; the others are on demand.
     EC2 may reclaim a spot instance: its jobs have 75 seconds to end, and then run elsewhere."""
