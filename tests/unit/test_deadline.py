@@ -27,49 +27,33 @@ def _launcher() -> Iterator[Launcher]:
         yield launcher
 
 
-def test_its_agent_ends_a_job_at_its_deadline_without_being_told(aws: Cloud, launcher: Launcher):
-    """Requeue would ask for it a minute later."""
+@pytest.mark.parametrize("told", [False, True])
+def test_a_job_that_is_stopped_at_its_deadline_has_expired(
+    aws: Cloud, launcher: Launcher, *, told: bool
+):
+    """By its agent without being told, or by a command of requeue, up to a minute later."""
     clock = Clock(time.time())
-    soon = rfc3339(int(clock.now * 1000) + 200)
+    soon = rfc3339(int(clock.now * 1000) + (60_000 if told else 200))
     _, attempt = begin(
         aws, launcher, clock=clock, command=["/bin/sh", "-c", SLEEPER], deadline=soon
     )
 
-    async def kept() -> None:
+    async def passed() -> None:
         running = asyncio.create_task(attempt.run())
         await wait_for_output(aws, attempt.head)
-        clock.now += 1
+        if told:
+            clock.now += 61
+            attempt.request_stop(StopReason.COMMAND)
+        else:
+            clock.now += 1
         await running
 
-    asyncio.run(kept())
+    asyncio.run(passed())
     head = aws.jobs.get(JOB)
     assert head is not None
     assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
     assert f"its deadline {soon} passed" in head.timeline[-1].reason
     assert (0, 0) == lengths(aws)
-
-
-def test_one_that_the_control_plane_stops_at_its_deadline_has_expired_too(
-    aws: Cloud, launcher: Launcher
-):
-    clock = Clock(time.time())
-    soon = rfc3339(int(clock.now * 1000) + 60_000)
-    _, attempt = begin(
-        aws, launcher, clock=clock, command=["/bin/sh", "-c", SLEEPER], deadline=soon
-    )
-
-    async def told() -> None:
-        running = asyncio.create_task(attempt.run())
-        await wait_for_output(aws, attempt.head)
-        clock.now += 61
-        attempt.request_stop(StopReason.COMMAND)
-        await running
-
-    asyncio.run(told())
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
-    assert f"its deadline {soon} passed" in head.timeline[-1].reason
 
 
 def test_the_outcome_stays_expired_when_the_clock_is_set_back():
