@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from joblane.deployment.names import LANES
+from joblane.fleet.idle import LeavingPolicy, Reason, Situation, why_leave
 from joblane.fleet.wanted import FleetState, QueueLoad, wanted
 from joblane.job.lease import Heartbeat
 from scripts.costs.usage import STREAM_SHARDS
@@ -180,6 +181,7 @@ class Scaler:
 
 def leaves(agent: "Agent", idle_s: Mapping[str, int | None]) -> bool:
     """Whether an agent leaves because it is idle."""
-    limit = idle_s[agent.fleet]
-    idle = not agent.attempts and agent.world.clock.now - agent.idle_since >= (limit or 0)
-    return limit is not None and idle
+    now = agent.world.clock.now
+    idle_for_s = 0.0 if agent.attempts else now - agent.idle_since
+    situation = Situation(age_s=now - agent.began, idle_for_s=idle_for_s)
+    return why_leave(LeavingPolicy(idle_s[agent.fleet]), situation) is Reason.IDLE
