@@ -20,8 +20,8 @@ from scripts.local.cloud import DEPLOYMENT, Cloud
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.client import CloudWatchClient
 
-NOT_HERE = {"requeue-silent"}
-"""Needs a value that is missing."""
+NOT_HERE = {"requeue-silent", "scaler-silent"}
+"""They need a value that is missing."""
 
 MADE = {"function-failed"}
 """Whose metric the local AWS writes itself."""
