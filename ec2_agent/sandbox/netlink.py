@@ -6,8 +6,8 @@ nfnetlink_conntrack.h in its netfilter directory. Used on both sides of the fork
 imports.
 """
 
+import _socket as socket  # see sandbox/wire.py
 import os
-import socket
 import struct
 
 _NETLINK_ROUTE, _NETLINK_NETFILTER = 0, 12
@@ -79,10 +79,13 @@ def _request(kind: int, flags: int, body: bytes, what: str, protocol: int = _NET
     """Send one request and wait for the acknowledgement; raises OSError with `what`."""
     flags |= _NLM_F_REQUEST | _NLM_F_ACK
     message = _HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as sock:
+    sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+    try:
         sock.bind((0, 0))
         sock.send(message)
         answer = sock.recv(4096)
+    finally:
+        sock.close()
     answered = _HEADER.unpack_from(answer)[1]
     error = struct.unpack_from("=i", answer, _HEADER.size)[0] if answered == _NLMSG_ERROR else 0
     if error:

@@ -9,7 +9,6 @@ files of its lower layers; their pages stay shared.
       the host's /dev, bound where no slot sees it    --overlay--  five files of it, bound in /dev
 """
 
-import contextlib
 import os
 
 from ec2_agent.sandbox import kernel
@@ -62,16 +61,20 @@ class Overlays:
             *((tree, ROOT + tree, _TREE) for tree in trees),
             (_DEVICES, _DEVICES, _READ_ONLY | kernel.MS_NOEXEC),
         )
-        with contextlib.ExitStack() as on_failure:
+        done: list[str] = []
+        needed = 0
+        try:
             kernel.mount("none", _SECOND, "tmpfs", _TREE)
-            on_failure.callback(kernel.unmount, _SECOND)
+            done.append(_SECOND)
             kernel.attach(devices_tree, _DEVICES)
-            on_failure.callback(kernel.unmount, _DEVICES)
-            with contextlib.ExitStack() as tried:
-                for lower, target, flags in self._mounts:
-                    _overlay(lower, target, flags)
-                    tried.callback(kernel.unmount, target)
-            on_failure.pop_all()
+            done.append(_DEVICES)
+            for lower, target, flags in self._mounts:
+                _overlay(lower, target, flags)
+                done.append(target)
+            needed = 2  # what is tried out is unmounted again
+        finally:
+            for target in reversed(done[needed:]):
+                kernel.unmount(target)
 
     def enter(self, bundle: str) -> None:
         """Make this process's root one with inodes that nobody else has; unmounts the old one.

@@ -7,13 +7,12 @@ its job has ended and the other end of its socket is closed.
 All imports are at the top: after the fork the host's file system is not accessible.
 """
 
+import _socket as socket  # see wire.py
 import errno
 import fcntl
 import os
 import resource
 import select
-import signal
-import socket
 import struct
 import time
 
@@ -25,6 +24,13 @@ SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
 JOB_ID = 1000
 """The job's uid and gid inside the sandbox; outside, the slot has an unprivileged id of its own."""
 
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    import signal
+    from typing import Any
+else:
+    import _signal as signal
+
 _CANNOT_RUN, _NOT_FOUND = 126, 127
 """Exit codes of a shell for a command that is not executable, or not found."""
 
@@ -35,11 +41,6 @@ _INODES_PER_MIB = 256
 _RESET = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _OOM_SCORE = "500"
 """When the host runs out of memory, the kernel kills jobs first."""
-
-
-TYPE_CHECKING = False  # see wire.py
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class Needs:
@@ -176,9 +177,12 @@ def _build(template: Template, needs: Needs, uid: int, disk: int) -> None:
 
 
 def _loopback_up() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
         request = struct.pack("16sh14x", b"lo", _IFF_UP)
         fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)
+    finally:
+        sock.close()
 
 
 def _join_link(sock: socket.socket) -> None:
@@ -257,10 +261,13 @@ def _self_test() -> None:
 
 def _try_run(program: str) -> int:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with near, far:
+    try:
         wire.send(far, (wire.RUN, (program,), {}, 60.0, 0.0, False), (0, 0, 0))
         _run_one(near)
         answer = far.recv(wire.PACKET)
+    finally:
+        near.close()
+        far.close()
     status: int = wire.ENDING.unpack(answer[1 : 1 + wire.ENDING.size])[0]
     return status
 
@@ -391,7 +398,7 @@ class _Job:
                 self._status = status
 
 
-def _signal_all(number: signal.Signals) -> None:
+def _signal_all(number: int) -> None:
     try:
         os.kill(-1, number)
     except ProcessLookupError:

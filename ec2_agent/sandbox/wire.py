@@ -16,9 +16,9 @@ send other data to the agent.
                         of the job b"E" + ENDING + error text
 """
 
+import _socket as socket  # see TYPE_CHECKING below
 import marshal
 import os
-import socket
 import struct
 
 MAKE, RELEASE, CLOSE = "make", "release", "close"
@@ -34,8 +34,12 @@ ENDING = struct.Struct("=iBBdd")
 PACKET = 65536
 """Longest message in bytes; a longer command and environment travel in a memfd."""
 
-TYPE_CHECKING = False  # importing typing would increase the launcher's memory by a tenth
+TYPE_CHECKING = False
+"""Whether this is read by a type checker. What the launcher's process imports, it copies with
+every slot: typing, and socket and signal with their enums, cost each slot page faults."""
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _ANCILLARY = socket.CMSG_SPACE(64)  # sixteen descriptors
@@ -117,6 +121,14 @@ def read_big(memory: int) -> "tuple[Any, ...]":
     with os.fdopen(memory, "rb") as file:
         message: tuple[Any, ...] = marshal.loads(file.read())  # noqa: S302 - trusted side
     return message
+
+
+def attempt(call: "Callable[..., object]", *arguments: object, dir_fd: int | None = None) -> None:
+    """Make a call whose OSError changes nothing."""
+    try:
+        call(*arguments, **({} if dir_fd is None else {"dir_fd": dir_fd}))
+    except OSError:
+        return
 
 
 def park(fd: int, number: int) -> None:

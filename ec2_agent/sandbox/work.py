@@ -4,10 +4,10 @@ Part of the init of a sandbox, while that has its privileges and before its job 
 in the job's cgroup, so the pages and bytes of the copies are the job's.
 """
 
+import _socket as socket  # see wire.py
 import errno
 import fcntl
 import os
-import socket
 
 from ec2_agent.sandbox import kernel, wire
 

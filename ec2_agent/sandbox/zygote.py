@@ -7,18 +7,22 @@ If the agent dies, this process exits and the slots remain: a slot with a job ex
 ends, a waiting slot exits because its socket is closed.
 """
 
-import collections
-import contextlib
+import _socket as socket  # see wire.py
 import errno
 import fcntl
 import gc
 import os
 import resource
 import select
-import signal
-import socket
 
 from ec2_agent.sandbox import kernel, overlay, slot, wire
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    import signal
+    from typing import Any
+else:
+    import _signal as signal
 
 _MAKES_NAMESPACES = (
     kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
@@ -66,10 +70,7 @@ def main() -> None:
     zygote.serve()
 
 
-TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
-    from typing import Any
-
     Limits = tuple[tuple[str, str], ...]
     Order = tuple[int, slot.Needs, Limits, int]
 
@@ -88,10 +89,10 @@ class Zygote:
         self._cgroup = rest[0] if rest else None
         """The directory in which each slot has its cgroup."""
         self._flags = _MAKES_NAMESPACES | (kernel.CLONE_NEWTIME if config["time_ns"] else 0)
-        self._uids = collections.deque(config["uids"])
+        self._uids = list(config["uids"])
         self._slots: dict[int, tuple[int, int]] = {}
         """Number and uid of each running slot, by the pid of its init."""
-        self._wanted: collections.deque[Order] = collections.deque()
+        self._wanted: list[Order] = []
         """Ordered slots for the pool that are not made yet."""
         self._eager_above = config["slots"] // 2
         self._unread: set[int] = set()
@@ -103,8 +104,7 @@ class Zygote:
         wire.park(kernel.signal_descriptor(signals), slot.SIGNALS)
         wire.park(os.open("/proc", os.O_PATH), slot.HOST_PROC)
         os.umask(0o022)
-        with contextlib.suppress(OSError):  # the kernel may be built without keyrings
-            kernel.forget_keys()
+        wire.attempt(kernel.forget_keys)  # the kernel may be built without keyrings
         _limit_self()
         devices = _build_root(config)
         overlays = None
@@ -154,7 +154,7 @@ class Zygote:
                 elif not self._on_request():
                     return
             if self._wanted and (not news or len(self._wanted) > self._eager_above):
-                self._make(*self._wanted.popleft())
+                self._make(*self._wanted.pop(0))
 
     def _on_request(self) -> bool:
         message, fds = wire.receive(self._control)
@@ -177,20 +177,22 @@ class Zygote:
 
     def _make(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
         """Make a slot, or send the agent the reason why not."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot_socket) as sock:
-            try:
-                self._fork(number, needs, limits, slot_socket)
-            except OSError as failed:
-                code = wire.ERRNO.pack(failed.errno or 0)
-                with contextlib.suppress(OSError):  # the agent does not need the slot any more
-                    wire.send_raw(sock, wire.REFUSED + code + str(failed).encode())
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot_socket)
+        try:
+            self._fork(number, needs, limits, slot_socket)
+        except OSError as failed:
+            code = wire.ERRNO.pack(failed.errno or 0)
+            refused = wire.REFUSED + code + str(failed).encode()
+            wire.attempt(wire.send_raw, sock, refused)  # the agent may not need it any more
+        finally:
+            sock.close()
 
     def _fork(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
         if not self._uids:
             raise OSError(errno.EAGAIN, "every uid of this launcher is in use")
         flags = self._flags | (0 if needs.network == "host" else kernel.CLONE_NEWNET)
         leaf = None if self._cgroup is None else self._make_leaf(number, limits)
-        uid = self._uids.popleft()
+        uid = self._uids.pop(0)
         try:
             pid = kernel.clone3(flags, leaf)
         except OSError:
@@ -226,8 +228,8 @@ class Zygote:
 
     def _remove_leaf(self, number: int) -> None:
         if self._cgroup is not None:
-            with contextlib.suppress(OSError):  # leftovers are removed when the launcher closes
-                os.rmdir(str(number), dir_fd=self._cgroup)
+            # Leftovers are removed when the launcher closes.
+            wire.attempt(os.rmdir, str(number), dir_fd=self._cgroup)
 
     def _reap(self) -> None:
         """Reap slots that have ended, and remove their cgroups after their figures were read.
