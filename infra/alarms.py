@@ -12,9 +12,11 @@ from typing import Literal
 from joblane.config.observability import Level
 from joblane.deployment.metrics import NAMESPACE
 
-Each = Literal["deployment", "function", "queue", "lane", "fleet", "service", "table", "notifier"]
+Each = Literal[
+    "deployment", "function", "queue", "lane", "fleet", "service", "table", "notifier", "scaler"
+]
 """What an alarm is made for each of. `service`: a queue and a fleet that serves it; `notifier`: the
-deployment, if a tenant may notify."""
+deployment, if a tenant may notify; `scaler`: the deployment, if it has fleets."""
 
 Missing = Literal["breaching", "notBreaching"]
 
@@ -125,6 +127,16 @@ BASIC = (
         {"m": _function("Invocations", "Sum", FIVE_MINUTES, "requeue")},
         1,
         "<",
+        missing="breaching",
+    ),
+    Alarm(
+        "scaler-silent",
+        "basic",
+        "The function scaler is not called: fleets do not grow",
+        {"m": _function("Invocations", "Sum", FIVE_MINUTES, "scaler")},
+        1,
+        "<",
+        each="scaler",
         missing="breaching",
     ),
     Alarm(

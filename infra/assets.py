@@ -33,6 +33,7 @@ FUNCTIONS = (
     "tester",
     "instance_end",
     "instance_watch",
+    "scaler",
     "projector",
     "sequel",
     "notifier",

@@ -38,6 +38,21 @@ def fleets(config: Config) -> str:
     )
 
 
+def fleet_plans(config: Config) -> str:
+    """JSON of the fleets as the scaler sees them."""
+    return json.dumps(
+        [
+            {
+                "name": name,
+                "queues": list(fleet.queues),
+                "slots": config.slots_of(name),
+                "idle_s": None if fleet.idle_s == "never" else fleet.idle_s,
+            }
+            for name, fleet in config.fleets.items()
+        ]
+    )
+
+
 def metrics(config: Config) -> dict[str, str]:
     """Return the variable that has a function write custom metrics; empty if it writes none."""
     return {"JOBLANE_METRICS": "true"} if config.observability.metrics else {}

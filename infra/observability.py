@@ -84,6 +84,8 @@ class ObservabilityStack(JoblaneStack):
             return
         elif each == "fleet":
             yield from ({"fleet": fleet} for fleet in self.config.fleets)
+        elif each == "scaler":
+            yield from [{}] if self.config.fleets else []
         elif each == "deployment" or (each == "notifier" and self.config.notify_rules is not None):
             yield {}
         else:

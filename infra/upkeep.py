@@ -13,6 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
+from infra.declared import fleet_plans, metrics
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import Grant, acknowledge
@@ -26,6 +27,9 @@ REQUEUE_TIMEOUT_S = 55
 
 REQUEUE_RESERVED = 2
 """One run, and the next if EventBridge is early."""
+
+SCALER_RESERVED = 1
+"""Two calls at once would decide by the same state twice."""
 
 DEAD_LETTER_TIMEOUT_S = 20
 """A sixth of the queues' visibility timeout, as Lambda recommends, so a throttled batch is not
@@ -61,6 +65,7 @@ class UpkeepStack(FunctionStack):
         self._instance_ends(alternate)
         if config.fleets:
             self._watch(alternate, topic)
+            self._scale(alternate)
 
     def _alternate(self) -> sqs.Queue:
         alternate = new_queue(self, "Alternate", alternate_name(self.config.name))
@@ -210,6 +215,51 @@ class UpkeepStack(FunctionStack):
             ],
         )
         self._every_minute(watch, alternate, "WatchInstances", "replace instances without an agent")
+
+    def _scale(self, alternate: sqs.Queue) -> None:
+        """Size the fleets, every minute: one call at a time."""
+        resources, config = self.resources, self.config
+        own = {f"aws:ResourceTag/{names.DEPLOYMENT_TAG}": config.name}
+        records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{names.FLEET_RECORD}*"]}}
+        scaler = Function(
+            self,
+            "scaler",
+            tables=("agents", "settings"),
+            environment={},
+            declared={
+                "JOBLANE_FLEET_PLANS": fleet_plans(config),
+                "JOBLANE_THREADS": json.dumps(
+                    {name: queue.threads for name, queue in config.queues.items()}
+                ),
+                **metrics(config),
+            },
+            reserved=SCALER_RESERVED,
+            grants=[
+                Grant(("dynamodb:Query", "dynamodb:UpdateItem"), (resources.table("agents"),)),
+                Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
+                Grant(
+                    ("dynamodb:GetItem", "dynamodb:PutItem"),
+                    (resources.table("settings"),),
+                    conditions=records,
+                ),
+                Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
+                Grant(
+                    (
+                        "autoscaling:DescribeAutoScalingGroups",
+                        "autoscaling:DescribeScalingActivities",
+                    ),
+                    ("*",),  # they have no resources
+                ),
+                Grant(
+                    ("autoscaling:SetDesiredCapacity",),
+                    (resources.groups(),),
+                    WATCHED,
+                    {"StringEquals": own},
+                ),
+                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+            ],
+        )
+        self._every_minute(scaler, alternate, "ScaleFleets", "size the fleets")
 
     def _every_minute(
         self, called: Function, alternate: sqs.Queue, rule_id: str, purpose: str

@@ -86,6 +86,7 @@ FUNCTIONS = {
     "dead_letter": ("dynamodb", "sqs", "sns"),
     "instance_end": ("dynamodb", "sqs"),
     "instance_watch": ("dynamodb", "autoscaling", "sns"),
+    "scaler": ("dynamodb", "autoscaling", "sqs"),
     "projector": ("dynamodb", "sqs"),
     "sequel": ("dynamodb", "sqs"),
     "notifier": ("sqs",),

@@ -240,6 +240,12 @@ def test_the_watch_of_instances_finds_no_fleet_here(cloud: Cloud, clients: Clien
     assert {} == called(clients, "instance_watch", {})
 
 
+def test_the_scaler_leaves_a_fleet_without_a_group_alone(cloud: Cloud, clients: Clients):
+    """It reads agents, settings and lanes with its own role, and finds no group."""
+    assert cloud.ministack.calls.exists()
+    assert {"NoGroup": 1} == called(clients, "scaler", {})
+
+
 def test_the_daily_sweep_deletes_inboxes_without_an_agent_and_updates_others(
     cloud: Cloud, clients: Clients
 ):

@@ -23,6 +23,7 @@ STACK_OF = {
     "Deadletter": "upkeep",
     "Instanceend": "upkeep",
     "Instancewatch": "upkeep",
+    "Scaler": "upkeep",
     "Projector": "projection",
     "Sequel": "projection",
     "Notifier": "projection",

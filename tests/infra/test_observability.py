@@ -98,7 +98,9 @@ def test_alarms_are_those_of_the_table(
 
 
 def test_what_is_silent_is_an_alarm_only_where_something_must_speak() -> None:
-    assert {"requeue-silent"} == {each.id for each in ALARMS if each.missing == "breaching"}
+    assert {"requeue-silent", "scaler-silent"} == {
+        each.id for each in ALARMS if each.missing == "breaching"
+    }
 
 
 def test_windows_notify_by_their_composite_alarm(full: Deployment) -> None:

@@ -175,6 +175,20 @@ ALLOWED = {
         ("sns:Publish", "the topic"),
         ("sqs:SendMessage", ALTERNATE),
     },
+    "Scaler": TRACES
+    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Scaler",))
+    | every(("dynamodb:Query", "dynamodb:UpdateItem"), (AGENTS,))
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (SETTINGS,))
+    | every(("sqs:GetQueueAttributes",), LANES)
+    | {
+        ("autoscaling:DescribeAutoScalingGroups", "*"),
+        ("autoscaling:DescribeScalingActivities", "*"),
+        (
+            "autoscaling:SetDesiredCapacity",
+            "autoscaling:autoScalingGroup:*:autoScalingGroupName/joblane-*",
+        ),
+        ("sqs:SendMessage", ALTERNATE),
+    },
     "Projector": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Projector",))
     | every(
@@ -354,6 +368,19 @@ def test_the_watch_replaces_instances_of_this_deployment_only(production: Deploy
     group = production.one("AWS::AutoScaling::AutoScalingGroup")
     tags = {tag["Key"]: tag["Value"] for tag in group["Tags"]}
     assert ("joblane", "joblane-main") == (tags["joblane:deployment"], tags["joblane:fleet"])
+
+
+def test_the_scaler_writes_records_of_fleets_and_sizes_of_this_deployment_only(
+    production: Deployment,
+) -> None:
+    conditions = {
+        str(statement["Action"]): statement.get("Condition")
+        for statement in statements(production, "Scaler")
+    }
+    own = {"aws:ResourceTag/joblane:deployment": "joblane"}
+    assert {"StringEquals": own} == conditions["autoscaling:SetDesiredCapacity"]
+    records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["FLEET#*"]}}
+    assert records == conditions["['dynamodb:GetItem', 'dynamodb:PutItem']"]
 
 
 def test_the_bundle_is_one_object_of_the_assets_bucket(production: Deployment) -> None:

@@ -15,9 +15,6 @@ import pytest
 from infra.alarms import BURNS, IDS
 from tests.support.runbook import INTRODUCTION, PAGE, blocks, inline, sections
 
-COMING = {"scaler-silent"}
-"""Pages that may be there before their alarm."""
-
 WINDOWS = {window for burn in BURNS for window in burn.windows}
 
 IN_ACCOUNT = {
@@ -39,7 +36,7 @@ def test_each_alarm_has_a_page_and_each_page_an_alarm():
     (introduction, *pages) = sections()
     assert INTRODUCTION == introduction
     assert [] == [each for each in IDS if each not in pages]
-    assert set(pages) - set(IDS) <= COMING
+    assert set(pages) == set(IDS)
     assert len(pages) == len(re.findall("^## ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) - 1
 
 

@@ -68,7 +68,7 @@ def test_every_event_that_nobody_waits_for_ends_in_alternate_if_it_fails(
 ) -> None:
     """Rules that cannot hand over, and functions that fail every time."""
     every_rule = production.properties("AWS::Events::Rule")
-    assert 5 == len(every_rule)
+    assert 6 == len(every_rule)
     for rule in every_rule:
         for target in rule["Targets"]:
             assert is_alternate(production, target["DeadLetterConfig"]["Arn"])
@@ -95,7 +95,7 @@ def test_alternate_takes_what_the_rule_of_recovery_could_not_deliver(
     assert [True] == [
         ":rule/joblane-recovery-failed" in source for source in sources if "Join" in source
     ]
-    assert 5 == len(sources)
+    assert 6 == len(sources)
 
 
 def is_alternate(deployment: Deployment, arn: Any) -> bool:
@@ -139,6 +139,7 @@ def test_upkeep_runs_as_long_as_it_may(production: Deployment) -> None:
         "joblane-dead_letter": 20,
         "joblane-instance_end": 29,
         "joblane-instance_watch": 29,
+        "joblane-scaler": 29,
     } == {function["FunctionName"]: function["Timeout"] for function in functions}
     for queue in production.properties("AWS::SQS::Queue"):
         assert queue["VisibilityTimeout"] >= 6 * 20
@@ -191,7 +192,8 @@ def test_requests_that_use_up_the_accounts_concurrency_do_not_stop_what_must_run
     production: Deployment,
 ) -> None:
     found = reserved(production)
-    assert {"requeue": 2, "dead_letter": 4, "recovery": 50, "tester": 50, "sequel": 10} == found
+    each = {"requeue": 2, "dead_letter": 4, "recovery": 50, "tester": 50, "sequel": 10, "scaler": 1}
+    assert each == found
     # Each call of recovery waits for at most one of the tester.
     assert found["tester"] >= found["recovery"]
     # No queue alone can make Lambda throttle the reader; those of several can, for a while.

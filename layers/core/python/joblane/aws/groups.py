@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from joblane.deployment.names import DEPLOYMENT_TAG, FLEET_TAG
+from joblane.fleet.capacity import GroupState
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
@@ -92,6 +93,33 @@ class Groups:
                 name, desired = group["AutoScalingGroupName"], group["DesiredCapacity"]
                 found[name] = Size(desired, states.count("InService"))
         return found
+
+    def states(self, names: Sequence[str]) -> dict[str, GroupState]:
+        """Read groups by name, a hundred in a request; absent ones are left out."""
+        found: dict[str, GroupState] = {}
+        for start in range(0, len(names), _MOST_NAMES):
+            answer = self._client.describe_auto_scaling_groups(
+                AutoScalingGroupNames=names[start : start + _MOST_NAMES], MaxRecords=_MOST_NAMES
+            )
+            for group in answer["AutoScalingGroups"]:
+                processes = group.get("SuspendedProcesses", [])
+                found[group["AutoScalingGroupName"]] = GroupState(
+                    least=group["MinSize"],
+                    most=group["MaxSize"],
+                    desired=group["DesiredCapacity"],
+                    instances={
+                        each["InstanceId"]: each["LifecycleState"]
+                        for each in group.get("Instances", [])
+                    },
+                    suspended=tuple(sorted(each.get("ProcessName", "") for each in processes)),
+                )
+        return found
+
+    def set_desired(self, name: str, desired: int) -> None:
+        """Set the desired capacity of a group, without waiting for a cooldown."""
+        self._client.set_desired_capacity(
+            AutoScalingGroupName=name, DesiredCapacity=desired, HonorCooldown=False
+        )
 
     def activities(self, name: str, most: int) -> list[ScalingActivity]:
         """Read the newest activities of a group, newest first. Raises ClientError if it is gone."""

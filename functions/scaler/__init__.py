@@ -1,0 +1,1 @@
+"""The instance_watch function."""
