@@ -22,7 +22,6 @@ from tests.support.fleet import heartbeat
 
 MINUTE = 60.0
 GROUP = fleet_name(NAME, "main")
-PLANS = [{"name": "main", "queues": ["default"], "slots": 8, "idle_s": 300}]
 
 
 @dataclass
@@ -70,11 +69,7 @@ class Scene:
         self.aws, self.now = aws, 1_800_000_000.0
         self.lines: list[dict[str, Any]] = []
         self.groups = FakeGroups({GROUP: GroupState(0, 10, 0)})
-        environment = {
-            **FUNCTION_ENVIRONMENT,
-            "JOBLANE_FLEET_PLANS": json.dumps(PLANS),
-        }
-        made = build(Settings.model_validate(environment), aws.clients, lambda: self.now)
+        made = build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: self.now)
         metrics = Metrics(True, lambda line: self.lines.append(json.loads(line)))
         self.scaler: Scaler = replace(made, groups=self.groups, metrics=metrics)  # type: ignore[arg-type]
 
