@@ -4,7 +4,7 @@
 
 A deployment of its own on this machine and one agent with that many slots. It is looked at idle,
 for half a minute, then with every slot taken by a `sleep` that says a line at its start and one
-at its end, and again when all have ended.
+at its end, and again idle for half a minute when all have ended.
 
 RSS counts a page in every process that has it, PSS shares it out. Beside the agent and its state
 service there is the launcher's process, from which slots are forked, and the one that shims are
@@ -76,16 +76,16 @@ def _measure_memory(cloud: Cloud, jobs: int) -> int:
         platform.set_queue("default", {"run_jobs": True, "threads": jobs, "cluster_threads": None})
         agent = cloud.start_agent("bench", threads=jobs).pid
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
-        _idle(agent)
+        time.sleep(5)
+        _idle(agent, "idle")
         return _busy(client, platform, agent, jobs)
 
 
-def _idle(agent: int) -> None:
-    time.sleep(5)
+def _idle(agent: int, when: str) -> None:
     before = parts(agent)
     time.sleep(IDLE_S)
     after = parts(agent)
-    _show("idle", after)
+    _show(when, after)
     both = after["agent"] + after["state service"]
     spent = both.cpu_s - before["agent"].cpu_s - before["state service"].cpu_s
     print(
@@ -129,7 +129,7 @@ def _busy(client: Client, platform: Client, agent: int, count: int) -> int:
         f"{max(late):.2f} s at most"
     )
     time.sleep(REST_S)
-    _show("idle again", parts(agent))
+    _idle(agent, "idle again")
     return 0 if states == {"completed": count} == {"completed": whole} and not twice else 1
 
 
