@@ -1,13 +1,16 @@
 """Jobs under shims without a cloud: what the tests of shims start and wait for."""
 
 import asyncio
+import contextlib
+import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ec2_agent.host.capacity import Capacity, JobCounts
-from ec2_agent.host.processes import boottime
+from ec2_agent.host.processes import boottime, is_running
 from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
@@ -16,6 +19,7 @@ from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Limits, Spec
+from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from joblane.aws.lanes import Received
 from joblane.deployment.limits import Limits as TenantLimits
@@ -56,6 +60,18 @@ class Room:
         for shim, sandbox in self._open:
             shim.close()
             sandbox.release(killed=False)
+
+    def close(self) -> None:
+        """End everything, also what a test that failed has left running."""
+        self.let_go()
+        for directory in JobDirectory.all(self.jobs):
+            who = directory.read(files.SHIM)
+            if who is not None and is_running(who):
+                # It may end by itself between the look and the signal.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(who["pid"], signal.SIGKILL)
+        self.shims.close()
+        self.launcher.close()
 
     def start(
         self,

@@ -29,12 +29,7 @@ T = TypeVar("T")
 def _room(tmp_path: Path) -> Iterator[Room]:
     room = Room(tmp_path)
     yield room
-    room.let_go()
-    for directory in JobDirectory.all(tmp_path):
-        if (who := directory.read(files.SHIM)) is not None and is_running(who):
-            os.kill(who["pid"], signal.SIGKILL)
-    room.shims.close()
-    room.launcher.close()
+    room.close()
 
 
 def with_job(

@@ -1,10 +1,8 @@
 """The examples of docs/reference/line-protocol.md, run under a real shim."""
 
 import json
-import os
 import re
 import shutil
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.host.processes import is_running
 from ec2_agent.jobs.context import Typed
-from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.sandbox.model import Ending
-from ec2_agent.shim import files
 from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, MESSAGE_CHARS, NAMES
 from joblane.job.result import MAX_RESULT_BYTES
 from tests.sandbox.running import REPOSITORY
@@ -29,12 +24,7 @@ PAGE = (REPOSITORY / "docs/reference/line-protocol.md").read_text(encoding="utf-
 def _room(tmp_path: Path) -> Iterator[Room]:
     room = Room(tmp_path)
     yield room
-    room.let_go()
-    for directory in JobDirectory.all(tmp_path):
-        if (who := directory.read(files.SHIM)) is not None and is_running(who):
-            os.kill(who["pid"], signal.SIGKILL)
-    room.shims.close()
-    room.launcher.close()
+    room.close()
 
 
 def example(language: str) -> str:

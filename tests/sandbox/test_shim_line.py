@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -12,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.host.processes import is_running
 from ec2_agent.jobs import shim_connection
 from ec2_agent.jobs.context import Typed
-from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
@@ -32,12 +29,7 @@ from tests.support.jobs import JOB, submission
 def _room(tmp_path: Path) -> Iterator[Room]:
     room = Room(tmp_path)
     yield room
-    room.let_go()
-    for directory in JobDirectory.all(tmp_path):
-        if (who := directory.read(files.SHIM)) is not None and is_running(who):
-            os.kill(who["pid"], signal.SIGKILL)
-    room.shims.close()
-    room.launcher.close()
+    room.close()
 
 
 def heartbeats(seconds: float) -> Any:

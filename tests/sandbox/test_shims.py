@@ -35,12 +35,7 @@ NOBODY: Any = None
 def _room(tmp_path: Path) -> Iterator[Room]:
     room = Room(tmp_path)
     yield room
-    room.let_go()
-    for directory in JobDirectory.all(tmp_path):
-        if (who := directory.read(files.SHIM)) is not None and is_running(who):
-            os.kill(who["pid"], signal.SIGKILL)
-    room.shims.close()
-    room.launcher.close()
+    room.close()
 
 
 def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
