@@ -73,6 +73,10 @@ class Installation:
     home: str = "/opt/joblane"
     units: str = "/etc/systemd/system"
     work_dir: str = WORK_DIR
+    idle_s: int | None = None
+    """Seconds without a job after which the agent ends its instance; None: never."""
+    max_instance_lifetime_days: int | None = None
+    """Age by which the agent ends its instance; None: never."""
 
     def script(self) -> list[str]:
         """Return the lines of `agent/install.sh`, filled in."""
@@ -129,6 +133,7 @@ class Installation:
 
     def _options(self) -> str:
         """Return the arguments of `joblane agent`."""
+        days = self.max_instance_lifetime_days
         return " ".join(
             (
                 f"--deployment {self.deployment} --fleet {self.fleet}",
@@ -141,6 +146,8 @@ class Installation:
                 *(f"--egress-refuse {network}" for network in self.egress_refuse),
                 *([f"--egress-mbps {self.egress_mbps}"] if self.egress_mbps else []),
                 *([f"--max-memory-mb {self.max_memory_mb}"] if self.max_memory_mb else []),
+                *([f"--idle-s {self.idle_s}"] if self.idle_s else []),
+                *([f"--max-instance-lifetime-days {days}"] if days else []),
             )
         )
 

@@ -63,6 +63,8 @@ class FleetStack(JoblaneStack):
             bundle_url=asset.s3_object_url,
             bundle_sha256=zipped.sha256,
             region=self.region,
+            idle_s=None if fleet.idle_s == "never" else fleet.idle_s,
+            max_instance_lifetime_days=fleet.max_instance_lifetime_days,
         )
         document = self._document(full_name, installation)
         template = self._template(full_name, fleet, vpc, role)
@@ -84,6 +86,8 @@ class FleetStack(JoblaneStack):
             ),
             # A replacement boots while the agent of an instance at risk drains.
             capacity_rebalance=fleet.spot_percent > 0 or None,
+            # Agents end instances; the group might end a busy one (decision 1711).
+            new_instances_protected_from_scale_in=True,
             max_instance_lifetime=Duration.days(fleet.max_instance_lifetime_days),
             update_policy=autoscaling.UpdatePolicy.instance_refresh(
                 strategy=autoscaling.InstanceRefreshStrategy.ROLLING,

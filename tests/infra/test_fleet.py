@@ -191,13 +191,20 @@ def test_spot_instances_are_those_that_ec2_reclaims_least_and_are_replaced_ahead
     assert group["CapacityRebalance"] is True
 
 
-def test_an_instance_can_be_replaced_by_age_and_ended_by_a_smaller_size(
-    production: Deployment,
+def test_agents_end_instances_and_the_group_ends_none(
+    production: Deployment, tmp_path: Path
 ) -> None:
-    """Protection from scale-in would keep it, until agents end their instances (decision 1711)."""
     group = production.one("AWS::AutoScaling::AutoScalingGroup")
-    assert "NewInstancesProtectedFromScaleIn" not in group
+    assert group["NewInstancesProtectedFromScaleIn"] is True
+    # Of instances that were started before they were protected.
     assert group["MaxInstanceLifetime"] == 14 * 86_400
+    document = json.dumps(production.one("AWS::SSM::Document")["Content"])
+    assert " --idle-s 300 --max-instance-lifetime-days 14'" in document
+    fleet = production.config.fleets["main"].model_copy(update={"idle_s": "never"})
+    config = production.config.model_copy(update={"fleets": {"main": fleet}})
+    document = json.dumps(synthesize(config, tmp_path).one("AWS::SSM::Document")["Content"])
+    assert "--idle-s" not in document
+    assert " --max-instance-lifetime-days 14'" in document
 
 
 def user_data(deployment: Deployment) -> str:
@@ -281,7 +288,8 @@ def test_state_manager_upgrades_the_fleets_instances(production: Deployment) -> 
             '--name \\"$(cat /var/lib/cloud/data/instance-id)\\" '
             "--deployment joblane --fleet main --config /opt/joblane/agent.toml "
             "--queue default --threads 8 --isolation full "
-            "--cgroup /sys/fs/cgroup/system.slice/joblane-jobs.service --max-memory-mb 3072'"
+            "--cgroup /sys/fs/cgroup/system.slice/joblane-jobs.service --max-memory-mb 3072 "
+            "--idle-s 300 --max-instance-lifetime-days 14'"
         ),
         "s3://",
     ):

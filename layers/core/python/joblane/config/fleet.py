@@ -56,16 +56,16 @@ class Fleet(Strict):
         BeforeValidator(_idle_s),
     ] = IDLE_S
     """Seconds without a job after which an instance above `min_size` ends; with `"never"` the fleet
-    does not shrink by itself. Not in effect yet: decision 1711."""
+    does not shrink by itself."""
     spot_percent: Annotated[int, Field(ge=0, le=100)] = 0
     """Percentage of spot instances among those above `on_demand_base`; the others are on demand.
     EC2 may reclaim a spot instance: its jobs have 75 seconds to end, and then run elsewhere."""
     on_demand_base: Annotated[int, Field(ge=0, le=5000)] = 0
     """The first instances of the fleet that are on demand, whatever `spot_percent` is."""
     max_instance_lifetime_days: Annotated[int, Field(ge=1, le=365)] = 14
-    """An instance is drained and replaced at this age, so that kernels get their fixes: a new one
-    boots the newest image of Amazon Linux 2023. A job that still runs is interrupted and repeated;
-    give a fleet for jobs of several days a longer lifetime."""
+    """An instance takes no new jobs from an age between 90 and 100 percent of this, and ends when
+    its jobs have ended, so that kernels get their fixes: a new one boots the newest image of Amazon
+    Linux 2023."""
     allow_host_network: bool = False
     """Whether jobs may use the network `host` on these instances."""
     egress_allow: tuple[Ipv4Range, ...] = ()
