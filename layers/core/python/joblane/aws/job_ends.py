@@ -46,7 +46,8 @@ def read_end(record: Mapping[str, Any]) -> KeyedEnd | MemberOf | None:
     if after is not None and after not in FREES_SLOT:
         return None
     image = new or old
-    at_ms = Step.decode(new["timeline"][-1]).at_ms if new else None
+    steps = new.get("timeline")  # only for a measurement: its lack must not keep a slot taken
+    at_ms = Step.decode(steps[-1]).at_ms if steps else None
     end = End(image["job_id"], image.get("slot"), stale=after is State.STALE, at_ms=at_ms)
     return KeyedEnd(image["tenant"], key, end)
 
