@@ -115,6 +115,7 @@ def build(
     @cache
     def why() -> "WhyReader":
         from joblane.aws.conditions import ConditionStore  # noqa: PLC0415 - as above
+        from joblane.aws.fleet_records import FleetRecords  # noqa: PLC0415
         from joblane.aws.job_places import JobPlaces  # noqa: PLC0415
         from joblane.aws.keys import KeyStore  # noqa: PLC0415
         from joblane.aws.lanes import Lanes  # noqa: PLC0415
@@ -128,10 +129,13 @@ def build(
             JobPlaces(dynamodb, settings.jobs_table),
             AgentStore(dynamodb, settings.agents_table),
             SettingsStore(dynamodb, settings.settings_table),
+            FleetRecords(dynamodb, settings.settings_table),
             ConditionStore(dynamodb, settings.conditions_table),
             KeyStore(dynamodb, settings.keys_table),
             Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
             logger,
+            fleets=settings.fleets,
+            deployment=settings.deployment,
             tenants=settings.queues,
             threads=settings.threads,
             maxima=read_maxima(settings.maxima),

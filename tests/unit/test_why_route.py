@@ -1,5 +1,6 @@
 """`GET /v1/jobs/{id}/why`: what it reads for each state, whose names it shows, what it costs."""
 
+import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -12,9 +13,11 @@ from functions.submission.handler import Settings as SubmissionSettings
 from functions.submission.handler import build as build_submission
 from joblane.aws.agents import SHARDS
 from joblane.aws.clients import Clients
+from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.job_groups import GroupStore
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
+from joblane.fleet.record import FleetRecord
 from joblane.formats.ids import nth_id
 from joblane.job.head import submitted
 from joblane.job.lease import Heartbeat, JobProgress, Progress
@@ -314,6 +317,40 @@ def test_a_job_in_a_lane_costs_the_same_however_much_there_is(
         "dynamodb.BatchGetItem": 2,
         "sqs.GetQueueAttributes": 3,
     } == counts.calls
+
+
+def test_what_the_scaler_wrote_is_said_and_costs_one_read(
+    aws: Cloud, api: Api, meter: tuple[Meter, Api]
+):
+    counts, _ = meter
+    session = new_session()
+    counts.attach(session, aws.clients.make("dynamodb"))
+    fleets = [
+        {
+            "name": name,
+            "queues": [queue],
+            "instance_types": ["c7g.large"],
+            "architecture": "arm64",
+            "min_size": 0,
+            "max_size": 4,
+            "price_per_hour": {},
+        }
+        for name, queue in (("main", "default"), ("spare", "default"), ("other", "bulk"))
+    ]
+    ask = status(Clients(session), JOBLANE_FLEETS=json.dumps(fleets))
+    records = FleetRecords(aws.clients.make("dynamodb"), table_name(NAME, "settings"))
+    record = FleetRecord(now_ms(), 9, 4, 4, 4, 0, 0, 0, limit="max")
+    for name in ("main", "other"):
+        records.write(name, record)
+    job_id = submit(api)
+    counts.reset()
+    status_code, answer = ask("GET", f"/v1/jobs/{job_id}/why")
+    assert (200, ["fleet_max", "no_agents"]) == (
+        status_code,
+        [reason["code"] for reason in answer["reasons"]],
+    )
+    assert "main" == answer["reasons"][0]["facts"]["fleet"]
+    assert 2 == counts.calls["dynamodb.BatchGetItem"]
 
 
 def test_only_lanes_that_are_served_first_are_asked_for(api: Api, meter: tuple[Meter, Api]):

@@ -1,13 +1,14 @@
 """Find out why a job waits, runs on or has ended: read what its state needs, and explain it.
 
 The number of requests does not depend on how many jobs, agents or messages there are. It is
-largest for a job in a lane, 22 beside the job itself: 16 partitions of agents (25 agents of each),
-3 lanes, the settings with the shares of limits, one batch of up to a hundred jobs of agents that a
-limit may stop. All but the last are made side by side.
+largest for a job in a lane, 23 beside the job itself: 16 partitions of agents (25 agents of each),
+3 lanes, the settings with the shares of limits, the records of the queue's fleets (100 in a
+request), one batch of up to a hundred jobs of agents that a limit may stop. All but the last are
+made side by side.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,15 +17,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.agents import SHARDS, AgentStore
 from joblane.aws.conditions import ConditionStore
+from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.job_places import JobPlaces, Place
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
 from joblane.contract.queues import MAX_THREADS, settings_view
+from joblane.contract.status import DeclaredFleet
 from joblane.contract.why import ReasonView, Why
 from joblane.deployment.limits import Limits
-from joblane.deployment.names import LANES, Lane
+from joblane.deployment.names import LANES, Lane, fleet_name
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
@@ -39,7 +42,7 @@ from joblane.service.log import Log
 from joblane.service.summary import PER_SHARD
 from joblane.why.capacity import Capacity
 from joblane.why.explain import explain, summary
-from joblane.why.situation import Agents, Counted, Key, Members, Messages, Queue, Situation
+from joblane.why.situation import Agents, Counted, Fleet, Key, Members, Messages, Queue, Situation
 from joblane.why.situation import Limits as RunningLimit
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
 COUNTED = 100
 """Jobs of agents whose tenants and queues are read: one request."""
 
-_AT_ONCE = SHARDS + len(LANES) + 1
+_AT_ONCE = SHARDS + len(LANES) + 2
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,14 @@ class WhyReader:
     places: JobPlaces
     agents: AgentStore
     settings: SettingsStore
+    records: FleetRecords
     conditions: ConditionStore
     keys: KeyStore
     lanes: Lanes
     log: Log
     _: KW_ONLY
+    fleets: Sequence[DeclaredFleet]
+    deployment: str
     tenants: Mapping[str, Iterable[str]]
     """Tenants that may use each queue; none listed means all."""
     threads: Mapping[str, int]
@@ -133,6 +139,7 @@ class WhyReader:
 
     def _in_lane(self, head: Head, now_ms: int) -> Situation:
         with self.pool(_AT_ONCE) as pool:
+            fleets = pool.submit(self._fleets, head.queue)
             settings = pool.submit(self.settings.get_for_agent, [head.queue])
             served = LANES[: LANES.index(head.lane) + 1]
             lengths = {lane: pool.submit(self._messages, head.queue, lane) for lane in served}
@@ -151,6 +158,22 @@ class WhyReader:
             agents=replace(agents, counted=self._count(head, stopped, now_ms)),
             lanes={lane: known for lane, known in lanes.items() if known is not None} or None,
             limits=limits,
+            fleets=fleets.result(),
+        )
+
+    def _fleets(self, queue: str) -> tuple[Fleet, ...]:
+        """The fleets of a queue with what the scaler last decided for them."""
+        serving = [fleet for fleet in self.fleets if queue in fleet.queues]
+        found = self.records.read_all([fleet.name for fleet in serving]) if serving else {}
+        return tuple(
+            Fleet(
+                fleet.name,
+                fleet_name(self.deployment, fleet.name),
+                fleet.max_size,
+                fleet.instance_types,
+                found.get(fleet.name),
+            )
+            for fleet in serving
         )
 
     def _queue(self, head: Head, settings: QueueSettings) -> Queue:

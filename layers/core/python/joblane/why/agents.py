@@ -98,6 +98,8 @@ def _nobody(s: Situation, agents: Agents, facts: dict[str, Fact]) -> Reason:
     gone = [row for row in agents.rows if queue in row.queues]
     last = max(gone, key=lambda row: row.beat_ms, default=None)
     others = sum(row.alive(s.now_ms) for row in agents.rows)
+    known = s.fleets is not None and any(fleet.record for fleet in s.fleets)
+    todo = "" if known else ": start an agent that serves it"  # else its fleets have reasons
     if agents.more:
         text = (
             f"none of the {len(agents.rows)} agents that were read serves queue {queue} and is "
@@ -111,7 +113,7 @@ def _nobody(s: Situation, agents: Agents, facts: dict[str, Fact]) -> Reason:
         text += f"; the last heartbeat was that of {last.name}, {_beat(last, s.now_ms)}"
     return Reason(
         "no_agents",
-        f"{text}: start an agent that serves it",
+        f"{text}{todo}",
         {
             "queue": queue,
             "last_agent": None if last is None else last.name,

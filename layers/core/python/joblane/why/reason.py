@@ -19,6 +19,12 @@ Code = Literal[
     "condition_test",
     "deadline",
     "ended",
+    "fleet_booting",
+    "fleet_broken",
+    "fleet_max",
+    "fleet_not_raised",
+    "fleet_short",
+    "fleet_suspended",
     "group_members",
     "jobs_ahead",
     "key_held",
@@ -26,6 +32,7 @@ Code = Literal[
     "last_attempt",
     "message_lost_hint",
     "no_agents",
+    "no_fleet",
     "no_free_slot",
     "outcome",
     "paused",
@@ -34,6 +41,8 @@ Code = Literal[
     "run_at",
     "running",
     "running_limit",
+    "scaler_blind",
+    "scaler_silent",
     "thread_limit",
     "too_large",
 ]
@@ -65,6 +74,16 @@ class Kind:
 
 
 _AGENTS = ("alive", "more", "age_s")
+_FLEET = (
+    "fleet",
+    "decided_at",
+    "desired",
+    "in_service",
+    "max",
+    "booting",
+    "alive",
+    "backlog",
+)
 
 KINDS: Mapping[Code, Kind] = {
     "paused": Kind(
@@ -105,6 +124,43 @@ KINDS: Mapping[Code, Kind] = {
     "no_free_slot": Kind(
         "All slots of the agents are taken.",
         ("queue", "agents", "slots", "running", *_AGENTS),
+    ),
+    "no_fleet": Kind(
+        "No fleet of joblane.toml serves the queue: no agent is started for it by itself.",
+        ("queue",),
+    ),
+    "fleet_booting": Kind(
+        "Instances of a fleet of the queue start: how many, and since when.",
+        (*_FLEET, "count", "since_at"),
+    ),
+    "fleet_max": Kind(
+        "A fleet of the queue has as many instances as it may have.", (*_FLEET, "max_size")
+    ),
+    "fleet_short": Kind(
+        "Auto Scaling cannot get the instances of a fleet. `kind` is `capacity`, `quota`, "
+        "`spot_quota`, `addresses`, `zone`, `permission` or `other`.",
+        (*_FLEET, "since_at", "kind", "error", "quotas", "request_vcpus"),
+    ),
+    "fleet_suspended": Kind(
+        "The process Launch of a fleet's Auto Scaling group is suspended.",
+        (*_FLEET, "group", "suspended", "since_at"),
+    ),
+    "fleet_broken": Kind(
+        "Most instances of a fleet have no agent that takes jobs, so one more is tried at a time.",
+        _FLEET,
+    ),
+    "fleet_not_raised": Kind(
+        "The scaler has not yet asked for an instance for what waits; it decides every minute, and "
+        "sooner after a submission.",
+        _FLEET,
+    ),
+    "scaler_blind": Kind(
+        "The scaler cannot read what it decides by, and starts nothing until it can.",
+        (*_FLEET, "since_at", "error"),
+    ),
+    "scaler_silent": Kind(
+        "The scaler, which runs every minute, has written nothing about a fleet for ten minutes.",
+        _FLEET,
     ),
     "agent_note": Kind(
         "What an agent that had the job's message wrote into the job: it waits for memory there, "

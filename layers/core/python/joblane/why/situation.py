@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from joblane.condition.state import ConditionState
 from joblane.deployment.names import Lane
+from joblane.fleet.record import FleetRecord
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
@@ -69,6 +70,20 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Fleet:
+    """A fleet as joblane.toml declares it, and what the scaler last decided for it."""
+
+    name: str
+    group: str
+    """Name of its Auto Scaling group."""
+    max_size: int
+    """Largest number of instances."""
+    instance_types: tuple[str, ...]
+    record: FleetRecord | None
+    """None if the scaler has never written one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """The key of the job."""
 
@@ -104,6 +119,8 @@ class Situation:
     lanes: Mapping[Lane, Messages] | None = None
     """The job's lane and those that are served before it."""
     limits: Limits | None = None
+    fleets: tuple[Fleet, ...] | None = None
+    """Those that serve the job's queue, in the order of joblane.toml; None: not read."""
     agent: Heartbeat | None = None
     """The agent that runs it, or the only one that may: None if it has no row."""
     key: Key | None = None

@@ -7,6 +7,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
 from joblane.queue.maxima import excess, wanted
 from joblane.target.judge import overdue, why_silent
+from joblane.why import fleets
 from joblane.why.agents import Readiness, is_silent, readiness, takes_none
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Queue, Situation
@@ -168,9 +169,13 @@ def _for_agents(s: Situation) -> Iterator[Reason]:
     if s.agents is None or s.queue is None:
         return
     able = readiness(s, s.queue, s.agents)
-    stopped = any(held_by_queue(s)) or not able.free
-    if stopped:
+    if any(held_by_queue(s)):
         yield from able.reasons
+        yield from note(s)
+        yield from _ahead(s, able)
+        return
+    if not able.free:
+        yield from _without_slot(s, able)
         yield from note(s)
         yield from _ahead(s, able)
         return
@@ -178,6 +183,25 @@ def _for_agents(s: Situation) -> Iterator[Reason]:
     yield from _ahead(s, able)
     yield from _could_start(s, able)
     yield from able.reasons
+
+
+def _without_slot(s: Situation, able: Readiness) -> Iterator[Reason]:
+    """Why no agent has a slot for it, and why its fleets start none.
+
+    Without any agent the fleets decide; else a job that ends may be sooner. Limits of all agents
+    together hold with more agents, too.
+    """
+    found = {reason.code for reason in able.reasons}
+    if found & {"cluster_limit", "running_limit"}:
+        yield from able.reasons
+        return
+    why = fleets.of_queue(s)
+    if "no_agents" in found and s.fleets:
+        yield from why
+        yield from able.reasons
+    else:
+        yield from able.reasons
+        yield from why
 
 
 def note(s: Situation) -> Iterator[Reason]:
