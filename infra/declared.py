@@ -56,3 +56,8 @@ def fleet_plans(config: Config) -> str:
 def metrics(config: Config) -> dict[str, str]:
     """Return the variable that has a function write custom metrics; empty if it writes none."""
     return {"JOBLANE_METRICS": "true"} if config.observability.metrics else {}
+
+
+def kicks(config: Config) -> dict[str, str]:
+    """Return the variable that has projector call the scaler; empty without fleets."""
+    return {"JOBLANE_KICKS": "true"} if config.fleets else {}

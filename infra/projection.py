@@ -4,7 +4,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.declared import metrics
+from infra.declared import kicks, metrics
 from infra.function import Function
 from infra.notify import add_notifier
 from infra.policies import Grant
@@ -54,12 +54,13 @@ class ProjectionStack(StreamStack):
 
     def _projector(self, stream: str) -> Function:
         resources = self.resources
+        scaler = resources.scaler_function()
         return Function(
             self,
             "projector",
             tables=("counters",),
             environment={},
-            declared=metrics(self.config),
+            declared={**metrics(self.config), **kicks(self.config)},
             grants=[
                 *stream_grants(stream),
                 Grant(
@@ -67,6 +68,7 @@ class ProjectionStack(StreamStack):
                     (resources.table("counters"),),
                 ),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
+                *([Grant(("lambda:InvokeFunction",), (scaler,))] if self.config.fleets else []),
             ],
         )
 

@@ -28,6 +28,7 @@ from joblane.deployment.names import (
     notify_name,
     recovery_name,
     recovery_rule_name,
+    scaler_name,
     table_name,
     topic_name,
 )
@@ -162,6 +163,10 @@ class Resources:
     def recovery_function(self) -> str:
         """ARN of the function that tests conditions."""
         return self._arn("lambda", f"function:{recovery_name(self._name)}")
+
+    def scaler_function(self) -> str:
+        """ARN of the function that sizes fleets."""
+        return self._arn("lambda", f"function:{scaler_name(self._name)}")
 
     def groups(self) -> str:
         """ARN pattern of the groups of all fleets, and of others that a tag must exclude."""

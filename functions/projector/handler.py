@@ -6,6 +6,7 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
@@ -13,12 +14,14 @@ from pydantic import Json
 
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
+from joblane.aws.functions import StartedFunction
 from joblane.aws.metrics import Metrics
 from joblane.aws.usage import UsageStore
-from joblane.deployment.names import alternate_name
+from joblane.deployment.names import alternate_name, scaler_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
 from joblane.service.count import Counting
+from joblane.service.kick import Kick
 
 
 class Settings(Environment):
@@ -27,6 +30,8 @@ class Settings(Environment):
     counters_table: str
     metrics: Json[bool] = False
     """Whether the deployment has custom metrics."""
+    kicks: Json[bool] = False
+    """Whether the deployment has fleets, which the function scaler sizes."""
 
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Counting:
@@ -45,10 +50,19 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
                 names = {"Deployment": settings.deployment, "Queue": queue}
                 metrics.emit(names, values, at_ms=minute * 60_000)
 
+    name = scaler_name(settings.deployment)
+    scaler = StartedFunction(cache(lambda: clients.make("lambda")), name)
+    kick = Kick(lambda: scaler({"kicked": True}), clock, Logger())
+
+    def stored(changes: Sequence[Change]) -> None:
+        if settings.kicks:
+            kick.after(changes)
+        measure(changes)
+
     dynamodb = clients.make("dynamodb")
     counters = CounterStore(dynamodb, settings.counters_table)
     usage = UsageStore(dynamodb, settings.counters_table)
-    return Counting(counters, usage, put_aside, Logger(), clock, measure)
+    return Counting(counters, usage, put_aside, Logger(), clock, stored)
 
 
 @once

@@ -197,7 +197,10 @@ ALLOWED = {
     )
     | {("dynamodb:ListStreams", "*")}
     | every(("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"), (COUNTERS,))
-    | {("sqs:SendMessage", ALTERNATE)},
+    | {
+        ("sqs:SendMessage", ALTERNATE),
+        ("lambda:InvokeFunction", "lambda:function:joblane-scaler"),
+    },
     "Sequel": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Sequel",))
     | every(

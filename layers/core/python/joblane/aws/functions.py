@@ -1,4 +1,4 @@
-"""Adapter for Lambda functions that are called for their answer."""
+"""Adapters for Lambda functions: called for their answer, or asked for a call."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -29,3 +29,19 @@ class CalledFunction:
         if answer.get("FunctionError"):
             raise NoAnswer(f"{self._name} failed with {answer['FunctionError']}")
         return json.loads(text)
+
+
+class StartedFunction:
+    """A function that is to be called soon, by Lambda's own queue.
+
+    `client` makes the client when it is first needed.
+    """
+
+    def __init__(self, client: "Callable[[], LambdaClient]", name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Ask for a call. Raises ClientError and BotoCoreError."""
+        payload = json.dumps(event).encode()
+        self._client().invoke(FunctionName=self._name, InvocationType="Event", Payload=payload)

@@ -86,6 +86,11 @@ def recovery_name(deployment: str) -> str:
     return f"{deployment}-recovery"
 
 
+def scaler_name(deployment: str) -> str:
+    """Name of the function that sizes fleets."""
+    return f"{deployment}-scaler"
+
+
 def recovery_rule_name(deployment: str) -> str:
     """Name of the EventBridge rule for failed executions of that machine."""
     return f"{recovery_name(deployment)}-failed"

@@ -36,8 +36,9 @@ class Counting:
     log: Log
     clock: Callable[[], float]
     """Returns Unix seconds."""
-    measure: Callable[[Sequence[Change]], None] = lambda _changes: None
-    """Writes metrics of a batch, once everything else is stored: they cannot be replaced."""
+    stored: Callable[[Sequence[Change]], None] = lambda _changes: None
+    """Kicks the scaler for a batch and writes its metrics, once everything else is stored: neither
+    can be taken back."""
 
     def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Count a batch of stream records; returns how many counters were written.
@@ -59,7 +60,7 @@ class Counting:
         for series, (sequence, tally) in counters.items():
             self.counters.put(series, sequence, tally)
         self._count_use(changes)
-        self.measure(changes)
+        self.stored(changes)
         self.log.info("counted", changes=len(changes), counters=len(counters))
         return len(counters)
 

@@ -1,0 +1,98 @@
+"""When projector has the fleets sized at once."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from joblane.aws.functions import StartedFunction
+from joblane.job.lifecycle import State
+from joblane.queue.activity import Change
+from joblane.service.kick import EVERY_S, Kick, more_wait
+
+
+def change(before: State | None, after: State | None, queue: str = "default") -> Change:
+    return Change("acme", queue, None, 1, 1, 1, before=before, after=after)
+
+
+CAME = change(None, State.PENDING)
+TAKEN = change(State.PENDING, State.ACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kicks"),
+    [
+        ([], False),
+        ([CAME], True),
+        ([CAME, TAKEN], False),
+        ([TAKEN, CAME], False),
+        ([CAME, CAME, TAKEN], True),
+        ([TAKEN, TAKEN], False),
+        ([change(None, State.SCHEDULED)], False),
+        ([change(State.SCHEDULED, State.PENDING)], True),
+        ([change(State.BLOCKED, State.PENDING)], True),
+        ([change(State.PENDING, State.CANCELLED)], False),
+        ([change(State.PENDING, None)], False),
+        ([CAME, change(State.PENDING, State.ACTIVE, "bulk")], True),
+        ([change(State.ACTIVE, State.COMPLETED)], False),
+    ],
+)
+def test_more_wait_if_more_came_than_were_taken_of_some_queue(
+    changes: list[Change], *, kicks: bool
+):
+    assert kicks is more_wait(changes)
+
+
+class Clock:
+    """A clock that is set."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """The time that is set."""
+        return self.now
+
+
+def test_a_process_kicks_at_most_once_in_five_seconds():
+    clock, kicks = Clock(), []
+    kick = Kick(lambda: kicks.append(clock.now), clock, logging.getLogger())  # type: ignore[arg-type]
+    for _ in range(5):
+        kick.after([CAME])
+        clock.now += EVERY_S / 2
+    assert [1000.0, 1005.0, 1010.0] == kicks
+
+
+def test_nothing_is_noted_for_a_batch_that_needs_no_kick():
+    clock, kicks = Clock(), []
+    kick = Kick(lambda: kicks.append(1), clock, logging.getLogger())  # type: ignore[arg-type]
+    kick.after([TAKEN])
+    kick.after([CAME])
+    assert [1] == kicks
+
+
+def test_a_failed_kick_is_logged_and_fails_nothing(caplog: pytest.LogCaptureFixture):
+    def start() -> None:
+        raise EndpointConnectionError(endpoint_url="http://lambda")
+
+    Kick(start, Clock(), logging.getLogger()).after([CAME])  # type: ignore[arg-type]
+    assert "called every minute anyway" in caplog.text
+
+
+def test_the_call_is_asynchronous():
+    asked: list[dict[str, Any]] = []
+
+    class Client:
+        def invoke(self, **request: Any) -> None:
+            asked.append(request)
+
+    client: Any = Client()
+
+    StartedFunction(lambda: client, "joblane-scaler")({"kicked": True})
+    (request,) = asked
+    assert ("joblane-scaler", "Event", {"kicked": True}) == (
+        request["FunctionName"],
+        request["InvocationType"],
+        json.loads(request["Payload"]),
+    )
