@@ -39,7 +39,7 @@ TAKEN = change(State.PENDING, State.ACTIVE)
         ([change(State.ACTIVE, State.COMPLETED)], False),
     ],
 )
-def test_more_wait_if_more_came_than_were_taken_of_some_queue(
+def test_more_wait_if_more_came_than_were_taken(
     changes: list[Change], *, kicks: bool
 ):
     assert kicks is more_wait(changes)
