@@ -39,9 +39,7 @@ TAKEN = change(State.PENDING, State.ACTIVE)
         ([change(State.ACTIVE, State.COMPLETED)], False),
     ],
 )
-def test_more_wait_if_more_came_than_were_taken(
-    changes: list[Change], *, kicks: bool
-):
+def test_more_wait_if_more_came_than_were_taken(changes: list[Change], *, kicks: bool):
     assert kicks is more_wait(changes)
 
 
