@@ -3,6 +3,7 @@
 Imports only the standard library: shims import it.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -71,7 +72,8 @@ def kill_process(process: "dict[str, Any]") -> None:
         return
     try:
         if is_running(process):  # checked with the pidfd open, so the pid cannot be reused now
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself meanwhile
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             poll.poll()

@@ -1,7 +1,5 @@
 """Connecting to the shims of jobs that an earlier process of this agent started."""
 
-import os
-import select
 import socket
 import time
 from typing import Any
@@ -12,10 +10,10 @@ from ec2_agent.shim import files
 from ec2_agent.shim.pool import connect
 
 ENDING_S = 5.0
-"""How long to wait for the end of a shim that refuses connections: it is ending."""
+"""How long to wait until a shim that refuses connections has let its job go."""
 
-IDENTITY_EVERY_S = 0.02
-"""Pause before the file `shim` is looked for again."""
+LOOK_EVERY_S = 0.02
+"""Pause before a directory is looked at again."""
 
 
 class ShimUnreachable(Exception):
@@ -23,16 +21,19 @@ class ShimUnreachable(Exception):
 
 
 def reconnect(directory: JobDirectory) -> socket.socket | None:
-    """Connect to the shim of a job directory; None if it has ended. Raises ShimUnreachable."""
+    """Connect to the shim of a job directory; None if it has let the job go, or has ended.
+
+    The directory's lock decides, not the process: a shim that has let go may have another job.
+    Raises ShimUnreachable.
+    """
     shim = _shim_identity(directory)
-    if shim is None or not is_running(shim):
+    if shim is None or not is_running(shim) or not directory.locked:
         return None
     try:
         return connect(directory.fd, shim["pid"])
     except OSError as refused:
-        # A shim listens as long as it runs: this one is ending and has closed its socket.
-        _wait_for_end(shim["pid"], ENDING_S)
-        if not is_running(shim):
+        # A shim listens until it lets the job go: this one is about to.
+        if not _stays_locked(directory, ENDING_S):
             return None
         raise ShimUnreachable(
             f"{directory.path}: its shim, process {shim['pid']}, does not answer: {refused}"
@@ -66,19 +67,15 @@ def _shim_identity(directory: JobDirectory) -> dict[str, Any] | None:
             raise ShimUnreachable(
                 f"{directory.path}: its shim runs and has not written its identity"
             )
-        time.sleep(IDENTITY_EVERY_S)
+        time.sleep(LOOK_EVERY_S)
     return shim
 
 
-def _wait_for_end(pid: int, seconds: float) -> None:
-    """Wait until a process has ended, `seconds` at most."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        poll.poll(int(seconds * 1000))
-    finally:
-        os.close(pidfd)
+def _stays_locked(directory: JobDirectory, seconds: float) -> bool:
+    """Whether a directory is still locked after `seconds`; returns at once when it is not."""
+    ends = time.monotonic() + seconds
+    while directory.locked:
+        if time.monotonic() > ends:
+            return True
+        time.sleep(LOOK_EVERY_S)
+    return False

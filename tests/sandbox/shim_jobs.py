@@ -1,16 +1,13 @@
 """Jobs under shims without a cloud: what the tests of shims start and wait for."""
 
 import asyncio
-import contextlib
-import os
-import signal
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ec2_agent.host.capacity import Capacity, JobCounts
-from ec2_agent.host.processes import boottime, is_running
+from ec2_agent.host.processes import boottime, kill_process
 from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
@@ -55,21 +52,15 @@ class Room:
         self.epoch = 0
         self._open: list[tuple[Any, Any]] = []
 
-    def let_go(self) -> None:
-        """Close what a test that failed has left open: connections to shims, and sandboxes."""
+    def close(self) -> None:
+        """End what a test has left, also one that failed: shims, their jobs, and connections."""
         for shim, sandbox in self._open:
             shim.close()
             sandbox.release(killed=False)
-
-    def close(self) -> None:
-        """End everything, also what a test that failed has left running."""
-        self.let_go()
         for directory in JobDirectory.all(self.jobs):
-            who = directory.read(files.SHIM)
-            if who is not None and is_running(who):
-                # It may end by itself between the look and the signal.
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(who["pid"], signal.SIGKILL)
+            if (shim := directory.read(files.SHIM)) is not None:
+                kill_process(shim)
+            directory.close()
         self.shims.close()
         self.launcher.close()
 

@@ -1,6 +1,7 @@
 """A shim holds the work directory of a job that has ended, for its agent and for the next one."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -27,9 +28,8 @@ T = TypeVar("T")
 
 @pytest.fixture(name="room")
 def _room(tmp_path: Path) -> Iterator[Room]:
-    room = Room(tmp_path)
-    yield room
-    room.close()
+    with contextlib.closing(Room(tmp_path)) as room:
+        yield room
 
 
 def with_job(
@@ -83,7 +83,7 @@ def test_the_next_agent_gets_them_when_the_first_was_killed(room: Room):
     sandbox.release(killed=False)
     wait_for(lambda: directory.read(files.EXIT) is not None)
     for _ in range(2):  # killed again
-        again = reconnect(directory)
+        again = reconnect(JobDirectory(directory.path))
         assert again is not None
         assert b"mine\n" == with_job(directory, again, None, read)
         again.close()

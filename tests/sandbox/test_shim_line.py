@@ -1,6 +1,7 @@
 """A job's line under a real shim: progress, results, heartbeats, params and context."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from ec2_agent.jobs import shim_connection
 from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
@@ -27,9 +29,8 @@ from tests.support.jobs import JOB, submission
 
 @pytest.fixture(name="room")
 def _room(tmp_path: Path) -> Iterator[Room]:
-    room = Room(tmp_path)
-    yield room
-    room.close()
+    with contextlib.closing(Room(tmp_path)) as room:
+        yield room
 
 
 def heartbeats(seconds: float) -> Any:
@@ -165,7 +166,7 @@ def test_progress_reaches_the_agent_and_an_agent_that_adopts_the_job(
     sandbox.detach()
 
     async def second() -> Ending | None:
-        link = ShimConnection(reconnect(directory))
+        link = ShimConnection(reconnect(JobDirectory(directory.path)))
         said = await until(link, 90)
         assert "step 2" == said.message
         go_on(mark)

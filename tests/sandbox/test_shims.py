@@ -1,6 +1,7 @@
 """A shim without a cloud: what it keeps, for how long, and what dies with it."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -33,9 +34,8 @@ NOBODY: Any = None
 
 @pytest.fixture(name="room")
 def _room(tmp_path: Path) -> Iterator[Room]:
-    room = Room(tmp_path)
-    yield room
-    room.close()
+    with contextlib.closing(Room(tmp_path)) as room:
+        yield room
 
 
 def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):

@@ -137,7 +137,9 @@ def test_a_job_that_starts_on_a_disk_just_full_runs_and_is_found_once_there_is_s
         assert directory.read(files.SHIM) is None
         (jobs / "ballast").unlink()
         wait_for(lambda: directory.read(files.SHIM) is not None)
-        found = reconnect(directory)
+        again = JobDirectory(directory.path)
+        found = reconnect(again)
+        again.close()
         assert found is not None
         found.close()
         shim.close()
