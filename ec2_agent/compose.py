@@ -159,6 +159,7 @@ class Parts:
                 recovery,
                 capacity,
                 descriptor.limits,
+                reuse_shims=settings.state.durable,
             ),
             OutcomeRecorder(journal, descriptor.retention, clock, dice),
             aws.output,

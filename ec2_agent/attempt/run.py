@@ -191,8 +191,9 @@ class Attempt:
             await self._discard(job, shipper)
             return
         await self.parts.recorder.record(head, self.delivery, stored)
-        shipper.then(job.remove)  # if killed before that, the next agent ships and removes
-        await job.gone(GONE_S)
+        if not (shipper.complete and job.reuse_shim()):
+            shipper.then(job.remove)  # if killed before that, the next agent ships and removes
+            await job.gone(GONE_S)
 
     async def _discard(self, job: RunningJob, shipper: OutputShipper) -> None:
         """Report nothing about a job whose lease is lost, and remove its directory."""

@@ -64,14 +64,15 @@ class OutputShipper:
         done, _ = await asyncio.wait({self._task}, timeout=timeout_s)
         return bool(done)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all output has arrived."""
+        task = self._task
+        return task.done() and not task.cancelled() and task.exception() is None
+
     def then(self, call: Callable[[], None]) -> None:
         """Call when all has arrived; never if shipping is abandoned or fails."""
-
-        def shipped(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and task.exception() is None:
-                call()
-
-        self._task.add_done_callback(shipped)
+        self._task.add_done_callback(lambda _: call() if self.complete else None)
 
     async def abandon(self) -> None:
         """Stop at once."""

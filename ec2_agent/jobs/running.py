@@ -1,6 +1,8 @@
 """A job that was started: its directory, its shim, and how it ended."""
 
 import asyncio
+import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ec2_agent.calls import NoThread, in_thread
@@ -23,6 +25,8 @@ class RunningJob:
     shim: ShimConnection
     sandbox: Sandbox | None = None
     """Given if this process's launcher made it."""
+    give_back: Callable[[socket.socket], None] | None = None
+    """Takes the connection to its shim for another job; None if the shim cannot have one."""
 
     async def end(self) -> Ending | None:
         """Wait for the end; None if the shim was killed. All processes of the job are dead then."""
@@ -51,6 +55,32 @@ class RunningJob:
             self.directory.remove()
         else:
             self.shim.gone.add_done_callback(lambda _: self.directory.remove())
+
+    def reuse_shim(self) -> bool:
+        """Remove the directory, and give the shim back; False if it cannot be used again.
+
+        The outcome must be in a durable journal, and all output in AWS.
+
+        agent                     shim                        the next agent
+                                  the job has ended
+        journal has the outcome
+        (killed)                  writes the exit record      finds both, reports once
+        removes the directory
+        (killed)                  ends                        finds the outcome
+        recorded  ------------->
+        (killed)                  lets go, ends               finds the outcome
+                                  lets go, is ready
+        the next job  --------->
+
+        So no directory ever names a shim that has another job.
+        """
+        if self.give_back is None or self.shim.gone.done():
+            return False
+        self.directory.remove()
+        sock = self.shim.recorded()
+        if sock is not None:
+            self.give_back(sock)
+        return True
 
     def _kill_remains(self) -> None:
         """Kill what a killed shim has left; returns when all of it is dead."""

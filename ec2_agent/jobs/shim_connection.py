@@ -57,6 +57,20 @@ class ShimConnection:
         """Let the shim end after the job, and the files in the work directory go."""
         self._send({"do": "release"})
 
+    def recorded(self) -> socket.socket | None:
+        """Tell the shim that the job's outcome is recorded, and so its exit record not needed.
+
+        Returns the connection, for another job; None if the shim has ended.
+        """
+        sock = self._sock
+        if sock is not None:
+            self._loop.remove_reader(sock.fileno())
+            self._send({"do": "recorded"})
+            sock.setblocking(True)
+            self._sock = None
+        self.close()
+        return sock
+
     async def work(self) -> int | None:
         """Return a descriptor of the job's work directory, which the caller closes.
 

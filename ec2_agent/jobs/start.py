@@ -31,6 +31,11 @@ LATE_S = 15.0
 """The shim kills a job this long after its timeout and grace, should its init fail to do so."""
 
 
+RECORD_WITHIN_S = 2.0
+"""How long a shim waits for the journal before it writes the exit record. Shipping output and the
+journal's write take milliseconds; until then a power failure costs the job's end."""
+
+
 class ShimLost(Exception):
     """The shim of a job ended at the job's start, and the job with it."""
 
@@ -54,6 +59,9 @@ class JobStarter:
     capacity: Capacity
     limits: Limits
     """Of all tenants."""
+    reuse_shims: bool = False
+    """Whether a shim that the journal relieves of its exit record takes another job: only if the
+    journal is as durable as that record."""
 
     async def start(
         self,
@@ -103,7 +111,8 @@ class JobStarter:
             directory.remove()
             raise
         self.capacity.start_succeeded()
-        return RunningJob(directory, ShimConnection(shim), sandbox)
+        give_back = self.shims.put_back if self._reuses(sandbox) else None
+        return RunningJob(directory, ShimConnection(shim), sandbox, give_back)
 
     def start_in(
         self,
@@ -151,6 +160,7 @@ class JobStarter:
                 "grace_s": spec.grace_s,
                 "has_params": typed is not None,
                 "has_work": sandbox.work is not None,
+                "record_within_s": RECORD_WITHIN_S if self._reuses(sandbox) else 0.0,
             }
             work = () if sandbox.work is None else (sandbox.work,)
             for fd in work:
@@ -164,6 +174,13 @@ class JobStarter:
                 raise ShimLost(f"its shim was lost at the start: {gone}") from gone
             undo.pop_all()
         return shim, sandbox
+
+    def _reuses(self, sandbox: Sandbox) -> bool:
+        """Whether the shim of a job may have another; not if it holds a work directory.
+
+        The slot of such a job is free only when its disk is, and so when its shim has ended.
+        """
+        return self.reuse_shims and sandbox.work is None
 
 
 def _check_lease(until: Callable[[], float]) -> None:

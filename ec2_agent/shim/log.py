@@ -92,6 +92,10 @@ class Writer:
             self._marked = True
             self._append("joblane", f"[{self._mark}]\n".encode(), time_ms)
 
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
     def _append(self, stream: str, data: bytes, time_ms: int) -> None:
         # A clock that is set back must not make output look out of order.
         self._time_ms = max(self._time_ms, time_ms)

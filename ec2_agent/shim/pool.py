@@ -1,5 +1,6 @@
 """The agent's pool of shims: the process that forks them, and shims that wait for a job."""
 
+import asyncio
 import collections
 import contextlib
 import json
@@ -18,13 +19,16 @@ from ec2_agent.sandbox.model import SandboxRefused
 from ec2_agent.sandbox.zygote_process import start_zygote
 
 SPARE = 2
-"""Shims that wait for a job, so that no start waits for a fork."""
+"""Shims that wait for a job at least, so that no start waits for a fork."""
+
+SHRINK_S = 10.0
+"""Shims above `SPARE` that waited all this time are ended: after a peak of 200 jobs, 200 wait."""
 
 READY_S = 10.0
 """How long a fork may take on a busy host."""
 
-TRIES = 2 * SPARE + 1
-"""Shims that wait may all have ended with the process that forked them."""
+TRIES = SPARE + 1
+"""Shims that are forked for one start. Those that wait may all have ended before."""
 
 
 class _ZygoteGone(OSError):
@@ -38,7 +42,13 @@ class Shims:
         """Start the process that forks them, in `cgroup` if given."""
         self._cgroup = cgroup
         self._lock = threading.Lock()
+        """Held while a shim is taken, which may wait for a fork."""
         self._spare: collections.deque[socket.socket] = collections.deque()
+        """Changed by single operations only, so that `put_back` waits for nobody."""
+        self._fewest = 0
+        """Shims that waited at the same time, at least, since the last look of `_shrink`."""
+        self._shrinking = False
+        """Whether a look of `_shrink` is due."""
         self._start()
         self._refill()
 
@@ -53,14 +63,18 @@ class Shims:
         Raises SandboxRefused, and OSError when this process has no descriptors left.
         """
         with self._lock:
-            for _ in range(TRIES):
+            for _ in range(len(self._spare) + TRIES):
                 try:
                     self._refill()
+                    shim = self._spare.popleft()
                 except _ZygoteGone:  # killed from outside: start another
-                    self._drop()
+                    self._control.close()
+                    self._process.wait()
                     self._start()
                     continue
-                shim = self._spare.popleft()
+                except IndexError:  # `_shrink` was quicker
+                    continue
+                self._fewest = min(self._fewest, len(self._spare))
                 if _is_ready(shim):
                     with contextlib.suppress(OSError):
                         self._refill()
@@ -68,10 +82,32 @@ class Shims:
                 shim.close()
         raise SandboxRefused("no shim could be started: see the agent's standard error")
 
+    def put_back(self, shim: socket.socket) -> None:
+        """Take the connection to a shim that is to have another job; from the event loop only."""
+        self._spare.append(shim)
+        if not self._shrinking and len(self._spare) > SPARE:
+            self._shrink_later()
+
     def close(self) -> None:
         """End the shims without a job; those with a job run on."""
         with self._lock:
-            self._drop()
+            while self._spare:
+                self._spare.popleft().close()
+            self._control.close()
+            self._process.wait()
+
+    def _shrink_later(self) -> None:
+        self._shrinking, self._fewest = True, len(self._spare)
+        asyncio.get_running_loop().call_later(SHRINK_S, self._shrink)
+
+    def _shrink(self) -> None:
+        """End the shims that no start has needed since the last look."""
+        self._shrinking = False
+        for _ in range(self._fewest - SPARE):
+            with contextlib.suppress(IndexError):
+                self._spare.popleft().close()
+        if len(self._spare) > SPARE:
+            self._shrink_later()
 
     def _start(self) -> None:
         layers = Path(joblane.__file__).parents[1]
@@ -92,19 +128,18 @@ class Shims:
                     raise _ZygoteGone(str(gone)) from gone
             self._spare.append(ours)
 
-    def _drop(self) -> None:
-        for shim in self._spare:
-            shim.close()
-        self._spare.clear()
-        self._control.close()
-        self._process.wait()
-
 
 def _is_ready(shim: socket.socket) -> bool:
-    """Wait until a shim reports that it is ready; False if it has ended or takes too long."""
+    """Wait until a shim reports that it is ready; False if it has ended or takes too long.
+
+    Of one that is used again, the last messages about its last job are skipped.
+    """
     poll = select.poll()
     poll.register(shim, select.POLLIN)
-    return bool(poll.poll(READY_S * 1000)) and wire.receive_answer(shim) == wire.READY
+    message = b"other"
+    while message not in (b"", wire.READY) and poll.poll(READY_S * 1000):
+        message = wire.receive_answer(shim)
+    return message == wire.READY
 
 
 def hand_over(

@@ -1,11 +1,11 @@
 """The shim of one job: holds its sandbox, records its output and end, and outlives the agent.
 
-It alone holds the slot's socket, so the job lives exactly as long as this process. It reads what
-the job writes, answers its line, and notifies a connected agent; it never waits for one.
+It alone holds the slot's socket, so the job ends with this process at the latest. It reads what
+the job writes, answers its line, and notifies a connected agent; it waits for none but as below.
 
     agent -> shim   {"do": "renew", "until": s} | {"do": "want", "size": bytes}
                     | {"do": "stop", "grace_s": s} | {"do": "kill"} | {"do": "want_progress"}
-                    | {"do": "send_work"} | {"do": "release"}
+                    | {"do": "send_work"} | {"do": "release"} | {"do": "recorded"}
     shim -> agent   {"is": "grown"} | {"is": "ended", ...}, the content of the file `exit`
                     | {"is": "progress", "percent": n, "message": text, "at": ms}, once for each
                       `want_progress`, when there is something new
@@ -14,6 +14,10 @@ the job writes, answers its line, and notifies a connected agent; it never waits
 `until` is in seconds of CLOCK_BOOTTIME. If no agent renews it in time, the job is killed, because
 another agent may soon take it over. The shim of a job with output files stays after the job's end,
 until it is asked to release the work directory, or the job's directory is gone.
+
+The agent that has started a job may ask for `record_within_s`, if its journal survives what the
+exit record survives. The record is then written only if that agent has ended, or has not said
+`recorded` within these seconds after the job's end (decision 1761).
 """
 
 import contextlib
@@ -31,12 +35,12 @@ from ec2_agent.host.processes import boottime, identity, is_ours
 from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox, pid_of
 from ec2_agent.shim import files
+from ec2_agent.shim.end_files import EndFiles
 from ec2_agent.shim.held_work import CHECK_S, HeldWork
 from ec2_agent.shim.line import Line
 from ec2_agent.shim.log import Cutter, Writer
 from ec2_agent.shim.operations import Operations, no_recovery
 from joblane.condition.names import named_by_job
-from joblane.job.result import INLINE_RESULT_BYTES
 
 READ_BYTES = 64 * 1024
 """One read: a pipe's usual size, so that no pipe waits long while another is flooded."""
@@ -62,39 +66,26 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def serve(agent: socket.socket) -> None:
-    """Wait for a job and run its shim until the job has ended."""
-    agent.send(wire.READY)
-    body, fds = wire.receive_raw(agent)
-    if not body:
-        return  # the agent has ended without a job for this shim
-    order = json.loads(body)
-    directory, slot, pidfd, out, err, line, _lock, *more = fds
-    os.fchdir(directory)
-    os.umask(0o177)
-    Shim(agent, directory, order, (slot, pidfd, out, err, line), more).run()
-
-
 class Shim:
     """The state of one shim."""
 
     def __init__(
         self,
         agent: socket.socket,
-        directory: int,
         order: "dict[str, Any]",
-        fds: tuple[int, int, int, int, int],
-        more: list[int],
+        fds: list[int],
+        process: "dict[str, Any]",
     ) -> None:
-        """Take over the job: it is killed when this process ends.
+        """Take over the job: it is killed if this process ends before `run` has returned.
 
-        The first of `more` are the params, the last is the work directory, as the order says. What
-        is between them is only held.
+        After the first seven descriptors come the params and, as the last, the work directory, as
+        the order says. What is between them is only held. `process` is this process's identity.
         """
-        slot, pidfd, out, err, line = fds
+        directory, slot, pidfd, out, err, line, lock, *more = fds
         params = more[0] if order["has_params"] else None
-        self._work = HeldWork(more[-1] if order["has_work"] else None)
+        self._work = HeldWork(more.pop() if order["has_work"] else None)
         self._directory = directory
+        self._held = (lock, *more)
         self._init = os.dup(pidfd)
         self._leaf = Path(order["leaf"]) if order["leaf"] else None
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot)
@@ -119,17 +110,22 @@ class Shim:
         self._progress_seen = 0
         self._progress_sent = 0
         self._progress_wanted = False
-        self._result: bytes | None = None
         self._flush_at: float | None = None
         log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
         self._log = Writer(log, **order["output"])
         self._wanted: int | None = None
-        self._exit: dict[str, Any] | None = None
+        self._end_files: EndFiles | None = None
+        """Once the job has ended."""
+        self._starter = agent
+        self._record_within_s: float = order.get("record_within_s", 0.0)
+        self._recorded = False
+        """Whether the agent's journal has the end, and no exit record is needed."""
         self._agent: socket.socket | None = agent
         agent.setblocking(False)
         self._listener: socket.socket | None = None
         self._announce_at: float | None = None
-        self._identity = identity(os.getpid()) | {"init": identity(pid_of(pidfd))}
+        self._identity = process | {"init": identity(pid_of(pidfd))}
+        os.fchdir(directory)
         self._announce()
 
     def _announce(self) -> None:
@@ -149,22 +145,46 @@ class Shim:
             return
         self._listener = listener
 
-    def run(self) -> None:
-        """Run until the job has ended, its exit record is written and its files are uploaded."""
-        while self._exit is None:
+    def run(self) -> bool:
+        """Run until the job has ended, its end is recorded and its files are uploaded.
+
+        Returns whether the agent has another job for this process, which holds nothing of this one.
+        """
+        while (end := self._end_files) is None:
             self._once()
-        while not self._write_result():
+        while not end.write_result():
             self._poll({}, RETRY_S)  # serves only agents
         # The agent first: its journal is as durable, and does not need this disk.
         self._send_end()
-        while not self._write_exit():
+        self._await_recorded()
+        while not (self._recorded or end.write_exit()):
             self._poll({}, RETRY_S)
             self._send_end()  # another agent may have connected
         self._remove_cgroup()
         while self._work.is_needed(has_agent=self._agent is not None):
             self._poll({}, CHECK_S)
-        with contextlib.suppress(OSError):
-            os.unlink(files.SOCKET)
+        self._let_go()
+        return self._recorded
+
+    def _await_recorded(self) -> None:
+        """Wait for the journal of the agent that has started the job, if that asked for it."""
+        ended = time.monotonic()
+        while not self._recorded and self._agent is self._starter:
+            left_s = ended + self._record_within_s - time.monotonic()
+            if left_s <= 0:
+                return
+            self._poll({}, left_s)
+
+    def _let_go(self) -> None:
+        """Close what is the job's; its directory last, whose lock the next agent goes by."""
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(files.SOCKET)
+            self._listener.close()
+        os.chdir("/")
+        self._log.close()
+        for fd in (self._init, *self._held, self._directory):
+            os.close(fd)
 
     def _once(self) -> None:
         """Wait for one event and handle it."""
@@ -275,8 +295,7 @@ class Shim:
             agent.setblocking(False)
             self._agent = agent
             self._progress_wanted, self._progress_sent = False, 0
-            if self._exit is not None:
-                self._send_end()
+            self._send_end()
 
     def _on_request(self) -> None:
         """Carry out the agent's request; the agent may disconnect at any time."""
@@ -306,13 +325,17 @@ class Shim:
             case "want_progress":
                 self._progress_wanted = True
                 self._send_progress()
-            case "stop" if self._exit is None:
+            case "stop" if self._end_files is None:
                 self._sandbox.stop(message["grace_s"])
             case "kill":
                 self._kill()
             case "send_work" if self._agent is not None:
                 self._work.send(self._agent)
             case "release":
+                self._record_within_s = 0.0
+                self._work.release()
+            case "recorded" if self._end_files is not None:
+                self._recorded = self._agent is self._starter
                 self._work.release()
 
     def _send(self, message: "dict[str, Any]") -> None:
@@ -347,35 +370,22 @@ class Shim:
             if fd in self._pipes:
                 self._end(fd)
         self._line.finish()
-        said, result = self._said, self._said.result
-        if result is not None and len(result.encode()) > INLINE_RESULT_BYTES:
-            self._result = result.encode()
-        self._exit = dataclasses.replace(
+        said = self._said
+        ending = dataclasses.replace(
             ending,
             condition=said.condition,
             failure=said.error,
-            result=result if self._result is None else None,
-            result_file=self._result is not None,
             silent=self._silent,
             records=self._log.seq,
             output_bytes=self._log.output,
             lease_lost=self._lease_lost,
-        ).encode()
-
-    def _write_result(self) -> bool:
-        """Write a result that is too long for the exit record, before the end is reported."""
-        data = self._result
-        return data is None or _written(
-            lambda: files.write_bytes(self._directory, files.RESULT, data, durable=True)
         )
-
-    def _write_exit(self) -> bool:
-        return _written(
-            lambda: files.write(self._directory, files.EXIT, self._exit or {}, durable=True)
-        )
+        self._end_files = EndFiles(self._directory, ending, said.result)
 
     def _send_end(self) -> None:
-        self._send({"is": "ended", **(self._exit or {})})
+        """Send the end to an agent, if the job has ended."""
+        if self._end_files is not None:
+            self._send({"is": "ended", **self._end_files.record})
 
     def _remove_cgroup(self) -> None:
         """Remove the cgroup: the launcher that would do it may have ended."""
@@ -385,14 +395,3 @@ class Shim:
         if self._leaf is not None:
             with contextlib.suppress(OSError):
                 self._leaf.rmdir()
-
-
-def _written(write: "Callable[[], None]") -> bool:
-    """Whether a file was written, or is not needed any more."""
-    try:
-        write()
-    except FileNotFoundError:
-        return True  # the agent has removed the directory: it has the outcome
-    except OSError:
-        return False
-    return True

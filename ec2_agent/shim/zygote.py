@@ -9,7 +9,7 @@ import signal
 import socket
 
 from ec2_agent.sandbox import wire
-from ec2_agent.shim import shim
+from ec2_agent.shim import serving
 
 CONTROL = 3
 """The descriptor of its connection to the agent."""
@@ -32,7 +32,7 @@ def main() -> None:
             try:
                 control.close()
                 agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fds[0])
-                shim.serve(agent)
+                serving.serve(agent)
             finally:
                 os._exit(0)
         for fd in fds:

@@ -42,3 +42,8 @@ class StateSettings(BaseModel):
     """Time between these health checks."""
     reconnect: float = Field(default=5.0, gt=0)
     """Time between health checks, and between attempts to reconnect."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether an acknowledged record survives a power failure of the host."""
+        return self.backend == "dynamodb" or (self.backend == "local" and not self.sync_interval)

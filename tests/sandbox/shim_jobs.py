@@ -27,7 +27,9 @@ from tests.support.jobs import JOB, submission
 HEAD = submitted(JOB, "acme", submission(), 0)
 
 
-def job_starter(launcher: Launcher, shims: Shims, jobs: Path, lease_s: float = 3600) -> JobStarter:
+def job_starter(
+    launcher: Launcher, shims: Shims, jobs: Path, lease_s: float = 3600, *, reuse: bool = False
+) -> JobStarter:
     """What an agent starts its jobs with, under a lease that lasts so long."""
     none = JobCounts(taken=0, started=0)
     capacity = Capacity(jobs, 4, lambda: 1000, lambda: none, time.monotonic, lambda: None)
@@ -39,14 +41,17 @@ def job_starter(launcher: Launcher, shims: Shims, jobs: Path, lease_s: float = 3
         recovery=True,
         capacity=capacity,
         limits=TenantLimits(),
+        reuse_shims=reuse,
     )
 
 
 class Room:
     """A launcher, shims, and a directory for jobs."""
 
-    def __init__(self, jobs: Path) -> None:
+    def __init__(self, jobs: Path, *, reuse: bool = False) -> None:
+        """`reuse`: whether a shim may have another job once the end of its job is recorded."""
         self.jobs = jobs
+        self.reuse = reuse
         self.launcher = Launcher(isolation=strongest(), slots=0)
         self.shims = Shims()
         self.epoch = 0
@@ -75,7 +80,7 @@ class Room:
         """Start a shell script that may run for so long without a word from us."""
         self.epoch += 1
         directory = make_directory(self.jobs, self.epoch)
-        starter = job_starter(self.launcher, self.shims, self.jobs, until_s)
+        starter = job_starter(self.launcher, self.shims, self.jobs, until_s, reuse=self.reuse)
         spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
         shim, sandbox = starter.start_in(directory, head, spec, typed=typed)
         self._open.append((shim, sandbox))

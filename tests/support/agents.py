@@ -243,6 +243,7 @@ class Parts:
                 recovery,
                 self.capacity,
                 self.limits,
+                reuse_shims=True,
             ),
             OutcomeRecorder(self.journal, DESCRIPTOR.retention, self.clock, random.Random(1)),
             output_store(self.clients, self.clock),
