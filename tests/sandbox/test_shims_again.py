@@ -63,7 +63,7 @@ def shims_of(room: Room) -> list[int]:
 def test_a_shim_has_one_job_after_another_and_holds_nothing_of_the_last(room: Room):
     wait_for(lambda: len(shims_of(room)) == SPARE)
     unused = open_files(shims_of(room)[0])
-    ends: list[tuple[int | None, int]] = []
+    ends: list[tuple[int | None, int | None]] = []
     used = set()
     for number in range(4 * (SPARE + 1)):
         pid, end = run(room, f"echo some output; exit {number}")
