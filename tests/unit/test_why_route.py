@@ -353,6 +353,13 @@ def test_what_the_scaler_wrote_is_said_and_costs_one_read(
     assert 2 == counts.calls["dynamodb.BatchGetItem"]
 
 
+def test_without_fleets_nothing_is_said_of_them(aws: Cloud, api: Api):
+    """Agents on machines of one's own need none."""
+    ask = status(aws.clients, JOBLANE_FLEETS="[]")
+    _, answer = ask("GET", f"/v1/jobs/{submit(api)}/why")
+    assert ["no_agents"] == [reason["code"] for reason in answer["reasons"]]
+
+
 def test_only_lanes_that_are_served_first_are_asked_for(api: Api, meter: tuple[Meter, Api]):
     counts, ask = meter
     ask("GET", f"/v1/jobs/{submit(api, priority='high')}/why")

@@ -161,8 +161,13 @@ class WhyReader:
             fleets=fleets.result(),
         )
 
-    def _fleets(self, queue: str) -> tuple[Fleet, ...]:
-        """The fleets of a queue with what the scaler last decided for them."""
+    def _fleets(self, queue: str) -> tuple[Fleet, ...] | None:
+        """The fleets of a queue with what the scaler last decided for them.
+
+        None for a deployment without fleets: its agents run on machines of their own.
+        """
+        if not self.fleets:
+            return None
         serving = [fleet for fleet in self.fleets if queue in fleet.queues]
         found = self.records.read_all([fleet.name for fleet in serving]) if serving else {}
         return tuple(
