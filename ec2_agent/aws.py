@@ -1,7 +1,13 @@
 """Makes the stores and clients of AWS that an agent uses."""
 
+from functools import partial
+
+from ec2_agent.aws_calls.direct import DirectCalls
+from ec2_agent.aws_calls.endpoint import Endpoint, endpoint_of
+from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import WINDOW_S, Queues
 from ec2_agent.host.clock import Clock
+from ec2_agent.host.processes import boottime
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
@@ -34,7 +40,7 @@ class Aws:
     """None in a deployment without recovery."""
 
     def __init__(self, descriptor: Descriptor, clients: Clients, clock: Clock) -> None:
-        """Answers of DynamoDB adjust the clock."""
+        """Answers of DynamoDB, and those to direct calls, adjust the clock."""
         dynamodb, s3 = clients.make("dynamodb"), clients.make("s3")
         dynamodb.meta.events.register(
             "after-call.dynamodb", lambda parsed, **_: clock.adjust(parsed)
@@ -51,6 +57,7 @@ class Aws:
             lambda_ = clients.make("lambda", LONG_POLL)
             self.requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
+        self.job_calls = JobCalls(self.jobs, _direct(dynamodb, clients, clock))
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
         self.facts = FactStore(dynamodb, descriptor.agents_table)
         self.keys = KeyStore(dynamodb, table_name(descriptor.name, "keys"))
@@ -74,5 +81,14 @@ class Aws:
         )
         self.settings = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
         self.sqs = clients.make("sqs", LONG_POLL)
-        self.queues = Queues(self.sqs, WINDOW_S)
+        self.queues = Queues(self.sqs, WINDOW_S, _direct(self.sqs, clients, clock))
         self.autoscaling = clients.make("autoscaling")
+
+
+def _direct(client: object, clients: Clients, clock: Clock) -> DirectCalls:
+    """Direct calls to the service of a client."""
+
+    def find() -> Endpoint:
+        return clients.of_session(partial(endpoint_of, client))
+
+    return DirectCalls(find, clock, boottime, clock.adjust_to)

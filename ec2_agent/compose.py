@@ -81,9 +81,9 @@ class Parts:
         self.output = aws.output
         self.flight = flight = Flight(clock, aws.queues.at)
         self.claimer = Claimer(
-            settings, aws.jobs, aws.agents, aws.keys, aws.conditions, flight, clock, dice
+            settings, aws.job_calls, aws.agents, aws.keys, aws.conditions, flight, clock, dice
         )
-        report = Report(aws.jobs, aws.conditions, flight)
+        report = Report(aws.job_calls, aws.conditions, flight)
         self.journal = journal = Journal(host.supervisor.client, report, clock)
         host.supervisor.client.resync_from(journal.records)
         self.adoption = Adoption(jobs, aws.jobs)
