@@ -12,9 +12,11 @@ from typing import Literal
 from joblane.config.observability import Level
 from joblane.deployment.metrics import NAMESPACE
 
-Each = Literal["deployment", "function", "queue", "lane", "fleet", "service", "table", "notifier"]
+Each = Literal[
+    "deployment", "function", "queue", "lane", "fleet", "service", "table", "notifier", "tracer"
+]
 """What an alarm is made for each of. `service`: a queue and a fleet that serves it; `notifier`: the
-deployment, if a tenant may notify."""
+deployment, if a tenant may notify; `tracer`: the deployment, if it exports spans."""
 
 Missing = Literal["breaching", "notBreaching"]
 
@@ -178,6 +180,15 @@ BASIC = (
         {"m": _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "notify-dead")},
         1,
         each="notifier",
+    ),
+    Alarm(
+        "traces-dead-letters",
+        "basic",
+        "Spans could not be exported for two hours: what they are made of is in the queue "
+        "traces-dead",
+        {"m": _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "traces-dead")},
+        1,
+        each="tracer",
     ),
     Alarm(
         "api-errors",

@@ -6,7 +6,7 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -15,10 +15,13 @@ from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.metrics import Metrics
 from joblane.aws.usage import UsageStore
-from joblane.deployment.names import alternate_name
+from joblane.deployment.names import alternate_name, traces_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
-from joblane.service.count import Counting
+from joblane.service.count import Counting, Trace
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
 
 
 class Settings(Environment):
@@ -27,6 +30,8 @@ class Settings(Environment):
     counters_table: str
     metrics: Json[bool] = False
     """Whether the deployment has custom metrics."""
+    sample: Json[float] | None = None
+    """The part of the traces without a caller whose spans are exported; None: no spans are."""
 
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Counting:
@@ -48,7 +53,18 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     dynamodb = clients.make("dynamodb")
     counters = CounterStore(dynamodb, settings.counters_table)
     usage = UsageStore(dynamodb, settings.counters_table)
-    return Counting(counters, usage, put_aside, Logger(), clock, measure)
+    return Counting(counters, usage, put_aside, Logger(), clock, measure, _trace(settings, sqs))
+
+
+def _trace(settings: Settings, sqs: "SQSClient") -> Trace | None:
+    """What sends spans; None if they are not exported."""
+    if settings.sample is None:
+        return None
+    from joblane.aws.trace_queue import TraceQueue  # noqa: PLC0415 - few deployments have it
+    from joblane.service.traces import Traces  # noqa: PLC0415 - as above
+
+    url = settings.queue_url_prefix + traces_name(settings.deployment)
+    return Traces(TraceQueue(sqs, url), settings.sample, Logger()).send
 
 
 @once

@@ -24,6 +24,9 @@ from joblane.service.log import Log
 TRIES = 10
 """Attempts to store an account that other calls of the projector store at the same time."""
 
+Trace = Callable[[Sequence[Mapping[str, Any]]], None]
+"""Sends what spans are made of, once the counters of the records are stored. Never raises."""
+
 
 @dataclass(frozen=True)
 class Counting:
@@ -38,6 +41,7 @@ class Counting:
     """Returns Unix seconds."""
     measure: Callable[[Sequence[Change]], None] = lambda _changes: None
     """Writes metrics of a batch, once everything else is stored: they cannot be replaced."""
+    trace: Trace | None = None
 
     def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Count a batch of stream records; returns how many counters were written.
@@ -46,7 +50,7 @@ class Counting:
         ClientError and BotoCoreError when a counter cannot be written, and Recounted; Lambda then
         delivers the batch again.
         """
-        changes: list[Change] = []
+        records, changes = list(records), list[Change]()
         for record in records:
             try:
                 change = read_record(record)
@@ -59,6 +63,8 @@ class Counting:
         for series, (sequence, tally) in counters.items():
             self.counters.put(series, sequence, tally)
         self._count_use(changes)
+        if self.trace is not None:
+            self.trace(records)
         self.measure(changes)
         self.log.info("counted", changes=len(changes), counters=len(counters))
         return len(counters)
