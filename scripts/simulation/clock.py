@@ -8,6 +8,9 @@ from typing import TypeVarTuple
 
 Args = TypeVarTuple("Args")
 
+BEGAN_S = 1_800_000_000
+"""Unix time at which every simulation begins."""
+
 
 class Clock:
     """Runs what is due, and lets no time pass in between."""
@@ -23,8 +26,13 @@ class Clock:
 
     @property
     def now_ms(self) -> int:
-        """Milliseconds since the simulation began."""
-        return int(self.now * 1000)
+        """Unix milliseconds."""
+        return int(self.unix * 1000)
+
+    @property
+    def unix(self) -> float:
+        """Unix seconds."""
+        return BEGAN_S + self.now
 
     def after(self, seconds: float, do: Callable[[*Args], object], *args: *Args) -> None:
         """Call `do` in so many seconds."""

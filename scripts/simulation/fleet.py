@@ -1,11 +1,13 @@
 """A model of an Auto Scaling group: launches, boots, capacity that does not come, ends."""
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ec2_agent.presence.notices import POLL_S, Kind, Notice
+from joblane.aws.groups import ScalingActivity
 from scripts.simulation.agent import Agent
 
 if TYPE_CHECKING:
@@ -35,9 +37,13 @@ DRAIN_S = 60.0
 LEAST_BILLED_S = 60.0
 """EC2 bills by the second, a minute at least."""
 
-NO_CAPACITY = "InsufficientInstanceCapacity"
-NO_QUOTA = "VcpuLimitExceeded"
-NO_RATE = "RequestLimitExceeded"
+NO_CAPACITY = "We currently do not have sufficient capacity of the instance type you requested."
+NO_QUOTA = "You have requested more vCPU capacity than your current vCPU limit allows."
+NO_RATE = "Request limit exceeded."
+"""Words of Auto Scaling for launches that fail."""
+
+ACTIVITIES = 20
+"""Newest activities of a group that are kept for its readers."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +131,8 @@ class Group:
     desired: int = 0
     instances: dict[str, Instance] = field(default_factory=dict)
     """Those that are not gone."""
-    failure: str | None = None
-    """Why the last launch failed; None if it did not."""
-    short_since: float | None = None
     busy_ended: int = 0
-    """Instances with running jobs that scale-in ended."""
+    """Instances with running jobs that scale-in or their agent ended."""
     most: int = 0
     """Most instances at once."""
     most_desired: int = 0
@@ -144,6 +147,7 @@ class Group:
     def __post_init__(self) -> None:
         self._clock = self.world.clock
         self._retry_planned = False
+        self._activities: deque[ScalingActivity] = deque(maxlen=ACTIVITIES)
         self.set_desired(self.plan.min_size)
 
     @property
@@ -165,14 +169,27 @@ class Group:
         self.most_desired = max(self.most_desired, desired)
         self._clock.after(NOTICED_S, self.reconcile)
 
-    def terminate_and_decrement(self, name: str) -> bool:
+    def terminate(self, name: str, *, decrement: bool) -> bool:
         """TerminateInstanceInAutoScalingGroup; False if the group may not become smaller."""
-        if self.desired - 1 < self.plan.min_size or name not in self.instances:
+        if name not in self.instances or (decrement and self.desired - 1 < self.plan.min_size):
             return False
-        self.desired -= 1
+        self.desired -= decrement
+        agent = self.instances[name].agent
+        self.busy_ended += agent is not None and bool(agent.attempts)
         self.left_idle.append(self._clock.now)
         self._terminate(self.instances[name])
         return True
+
+    def activities(self, most: int) -> list[ScalingActivity]:
+        """The newest launches that have ended, newest first."""
+        return list(self._activities)[: -most - 1 : -1]
+
+    def _tried(self, since: float, failure: str | None) -> None:
+        """Note a launch that has ended."""
+        at_ms = self._clock.now_ms - int((self._clock.now - since) * 1000)
+        status = "Successful" if failure is None else "Failed"
+        what = "Launching a new EC2 instance"
+        self._activities.append(ScalingActivity(at_ms, status, what, failure))
 
     def flaps(self) -> int:
         """Raises that were followed by an agent that left within its `idle_s`.
@@ -196,7 +213,6 @@ class Group:
         elif missing < 0:
             for instance in self._clock.dice.sample(alive, -missing):
                 self._scale_in(instance)
-        self._note_shortage()
 
     def _launch(self, missing: int) -> None:
         world, plan = self.world, self.plan
@@ -204,13 +220,10 @@ class Group:
         quota = world.supply.vcpus // plan.vcpus - world.instances_alive()
         possible = max(0, min(missing, room, quota))
         got = world.launches.take(self._clock.now, possible)
-        self.failure = None
         if got < missing:
             world.usage.hold_up("EC2 launches")
-            if got < possible:
-                self.failure = NO_RATE
-            else:
-                self.failure = NO_CAPACITY if room <= quota else NO_QUOTA
+            failure = NO_RATE if got < possible else NO_CAPACITY if room <= quota else NO_QUOTA
+            self._tried(self._clock.now, failure)
             if not self._retry_planned:
                 self._retry_planned = True
                 self._clock.after(AGAIN_S, self._retry)
@@ -243,19 +256,13 @@ class Group:
     def _enter(self, instance: Instance) -> None:
         if instance.phase is Phase.BOOTING:
             instance.phase = Phase.IN_SERVICE
-            self._note_shortage()
+            self._tried(instance.launched, None)
 
     def _serve(self, instance: Instance) -> None:
         if instance.phase is Phase.IN_SERVICE:
             plan = self.plan
             instance.agent = Agent(self.world, instance.name, plan.name, plan.queues, plan.threads)
             self.world.agents[instance.name] = instance.agent
-
-    def _note_shortage(self) -> None:
-        if len(self.in_service()) >= self.desired:
-            self.short_since = self.failure = None
-        elif self.short_since is None:
-            self.short_since = self._clock.now
 
     # How instances end.
 
@@ -271,7 +278,7 @@ class Group:
 
     def _drain(self, instance: Instance, limit_s: float) -> None:
         if instance.agent is not None:
-            instance.agent.drain(limit_s, lambda: self._leave(instance))
+            instance.agent.presence.drain(limit_s, lambda: self._leave(instance))
 
     def _leave(self, instance: Instance) -> None:
         if instance.agent is not None:

@@ -1,5 +1,6 @@
 """A model of one SQS queue: visible, in flight, delayed, long polls, and lengths that lag."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ class Poll:
     most: int
     opened: float
     closed: bool = False
+    place: int = -1
+    """Where it is in the list of its lane's polls that wait; -1: it is not."""
 
 
 @dataclass(eq=False)
@@ -105,9 +108,16 @@ class Lane:
         else:
             if self.visible:
                 self.usage.hold_up("SQS messages in flight")
+            poll.place = len(self._waiting)
             self._waiting.append(poll)
             if self.expire:
                 self.clock.after(self.long_poll_s, self._expire, poll)
+
+    def let_expire(self, poll: Poll) -> None:
+        """Let an open poll end when the one that it stands for ends: its receiver opens no more."""
+        if not self.expire and not poll.closed:
+            left_s = self.long_poll_s - (self.clock.now - poll.opened) % self.long_poll_s
+            self.clock.after(left_s, self._expire, poll)
 
     def hide(self, message: Message, receipt: int, seconds: float) -> bool:
         """Make a received message visible again after `seconds`; False if SQS does not answer."""
@@ -179,16 +189,13 @@ class Lane:
         if not self.available():
             return
         while self._waiting and self.visible and self.in_flight < self.in_flight_limit:
-            n = self.clock.dice.randrange(len(self._waiting))
-            self._waiting[n], self._waiting[-1] = self._waiting[-1], self._waiting[n]
-            poll = self._waiting.pop()
-            if not poll.closed:
-                self._deliver(poll)
+            poll = self._waiting[int(self.clock.dice.random() * len(self._waiting))]
+            self._remove(poll)
+            self._deliver(poll)
 
     def _deliver(self, poll: Poll) -> None:
         poll.closed = True
-        waited = 0.0 if self.expire else self.clock.now - poll.opened
-        self.usage.sqs += 1 + int(waited / self.long_poll_s)
+        self.usage.sqs += self._requests(poll)
         messages = [self.visible.popleft() for _ in islice(range(len(self.visible)), poll.most)]
         for message in messages:
             message.receipt += 1
@@ -201,6 +208,22 @@ class Lane:
         if poll.closed:
             return
         poll.closed = True
-        self.usage.sqs += 1
-        self._waiting.remove(poll)
-        poll.receiver.answer(poll, [])
+        self.usage.sqs += self._requests(poll)
+        self._remove(poll)
+        if self.available():
+            poll.receiver.answer(poll, [])
+        else:
+            poll.receiver.refused(poll)
+
+    def _remove(self, poll: Poll) -> None:
+        """Take a poll out of those that wait; the last one takes its place."""
+        last = self._waiting.pop()
+        if last is not poll:
+            self._waiting[poll.place], last.place = last, poll.place
+        poll.place = -1
+
+    def _requests(self, poll: Poll) -> int:
+        """Requests that a poll was: an open one may stand for a row of them."""
+        if self.expire:
+            return 1
+        return max(1, math.ceil((self.clock.now - poll.opened) / self.long_poll_s))

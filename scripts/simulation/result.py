@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from joblane.job.lifecycle import State
 from scripts.costs import prices
 from scripts.simulation.job import Job
-from scripts.simulation.scaling import Scaler, Scaling
+from scripts.simulation.scaling import ScalerFunction, Scaling
 from scripts.simulation.scenarios import Arrival, Scenario
 from scripts.simulation.tracking import TargetTracking
 from scripts.simulation.world import World
@@ -91,7 +91,7 @@ class Run:
 
     def _scaling(self) -> Callable[[World], Scaling]:
         if self.kind == "joblane":
-            return Scaler
+            return ScalerFunction
         fleet, scenario = self.scenario.plan.fleets[0], self.scenario
         target = max(1.0, scenario.wait_s / scenario.mean_s * fleet.threads)
         return lambda world: TargetTracking(world, target)
@@ -144,7 +144,7 @@ class Run:
         on_demand, spot = sum(g.on_demand_s for g in groups), sum(g.spot_s for g in groups)
         slots_s = sum((g.on_demand_s + g.spot_s) * g.plan.threads for g in groups)
         ran = sum(job.run_s for job in world.jobs if job.state is State.COMPLETED)
-        scaler = world.scaling if isinstance(world.scaling, Scaler) else None
+        scaler = world.scaling if isinstance(world.scaling, ScalerFunction) else None
         return Result(
             scenario=self.name,
             scaling=self.kind,

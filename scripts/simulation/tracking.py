@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from joblane.deployment.names import LANES
+from joblane.job.lifecycle import State
 from scripts.simulation.fleet import Group
 from scripts.simulation.job import Job
 from scripts.simulation.lane import Unavailable
@@ -58,7 +59,7 @@ class TargetTracking:
             group.set_desired(1)
         self.world.clock.after(self.world.clock.dice.uniform(0, MINUTE_S), self._publish)
 
-    def submitted(self, job: Job) -> None:
+    def changed(self, job: Job, before: State | None) -> None:
         """Nothing: only the metric is looked at."""
 
     @property

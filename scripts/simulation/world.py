@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ec2_agent.lanes.intake import LONG_POLL_S
@@ -10,14 +10,15 @@ from joblane.deployment.names import LANES
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
 from joblane.queue.settings import QueueSettings
-from joblane.queue.shares import share_out
+from joblane.service.thread_shares import ThreadShares
+from scripts.simulation.adapters import SimulatedAgents, SimulatedSettings
 from scripts.simulation.agent import Agent
 from scripts.simulation.clock import Clock
 from scripts.simulation.fleet import Boot, FleetPlan, Group, Supply
 from scripts.simulation.job import Job, Usage
 from scripts.simulation.lane import Lane
 from scripts.simulation.limits import Bucket, Rate
-from scripts.simulation.scaling import MINUTE_S, Scaling, leaves
+from scripts.simulation.scaling import MINUTE_S, Scaling
 
 if TYPE_CHECKING:
     from ec2_agent.lanes.polling import LaneKey
@@ -66,6 +67,7 @@ class World:
         self.table, self.by_tenant = Rate(TABLE_UNITS), Rate(PARTITION_UNITS)
         self.jobs: list[Job] = []
         self.running: Counter[str] = Counter()
+        self.most_running: Counter[str] = Counter()
         self.heartbeats: dict[str, Heartbeat] = {}
         self.agents: dict[str, Agent] = {}
         self.left = 0
@@ -89,7 +91,7 @@ class World:
             name: QueueSettings(cluster_threads=limit)
             for name, limit in plan.cluster_threads.items()
         }
-        self.idle_s = {fleet.name: fleet.idle_s for fleet in plan.fleets}
+        self.shares = ThreadShares(SimulatedSettings(self), SimulatedAgents(self))
         self.groups = {fleet.name: Group(self, fleet) for fleet in plan.fleets}
         self.scaling = scaling(self)
         self.scaling.begin()
@@ -117,8 +119,18 @@ class World:
             return
         job.submitted = self.clock.now
         self.usage.write_units += 2
+        self.scaling.changed(job, None)
         self.lanes[job.queue, job.lane].send(job)
-        self.scaling.submitted(job)
+
+    def change(self, job: Job, state: State) -> None:
+        """Change a job's state."""
+        before, job.state = job.state, state
+        self.scaling.changed(job, before)
+
+    def runs(self, queue: str, more: int) -> None:
+        """Count an attempt that began (1) or ended (-1)."""
+        self.running[queue] += more
+        self.most_running[queue] = max(self.most_running[queue], self.running[queue])
 
     def ended(self) -> None:
         """Count a job that completed."""
@@ -126,13 +138,12 @@ class World:
 
     # Agents.
 
-    def beat(self, agent: Agent, row: Heartbeat) -> None:
-        """Write a heartbeat."""
-        if agent.gone:
-            return
+    def beat(self, row: Heartbeat) -> int | None:
+        """Write a heartbeat. Returns when the row that it replaces was named surplus."""
+        before = self.heartbeats.get(row.name)
         self.heartbeats[row.name] = row
-        agent.heartbeat = row
         self.usage.write_units += 1 if len(row.jobs) <= JOBS_A_UNIT else 2
+        return None if before is None else before.surplus_ms
 
     def goodbye(self, agent: Agent) -> None:
         """Delete the row of an agent that has drained."""
@@ -164,21 +175,9 @@ class World:
         for do, args in self._back.pop(agent):
             do(*args)
 
-    def leaves(self, agent: Agent) -> bool:
-        """Whether an agent leaves because it is idle."""
-        return self.scaling.protects and leaves(agent, self.idle_s)
-
-    def leave(self, agent: Agent) -> None:
-        """End the instance of an agent that is idle and closed, unless its group is at its least.
-
-        It says goodbye first, as any agent that has drained.
-        """
-        group = self.groups[agent.fleet]
-        if group.terminate_and_decrement(agent.name):
-            self.goodbye(agent)
-        else:
-            self.refused_leaves += 1
-            agent.reopen()
+    def idle_s(self, fleet: str) -> int | None:
+        """After how many seconds without a job an instance of a fleet ends."""
+        return self.groups[fleet].plan.idle_s
 
     def instances_alive(self) -> int:
         """Instances of all groups."""
@@ -191,13 +190,7 @@ class World:
         self.clock.after(MINUTE_S, self._share_out)
         now_ms = self.clock.now_ms
         sharing = [row for row in self.heartbeats.values() if row.shares_limits(now_ms)]
-        for name, before in self.settings.items():
-            if before.cluster_threads is None:
-                continue
-            agents = [(r.name, r.counted_since_ms) for r in sharing if name in r.queues]
-            shares = share_out(name, before.cluster_threads, agents, now_ms)
-            if before.shares is None or before.shares.members != shares.members:
-                self.settings[name] = replace(before, shares=shares)
+        self.shares.refresh(self.settings, sharing, now_ms)
 
     # Outages.
 
