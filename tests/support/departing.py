@@ -6,6 +6,7 @@ The agent's decisions, gates, polls, heartbeats and drain are the real ones; the
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,22 +27,20 @@ from ec2_agent.presence.gates import Gates
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.notices import Kind, Notice
 from ec2_agent.presence.standing import Standing
-from ec2_agent.slots import FreeSlots, Slots
+from ec2_agent.slots import FreeSlots, Slots, jobs_left
 from joblane.aws.agents import AgentStore
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
 from joblane.fleet.idle import LeavingPolicy
 from tests.support.agents import Parts, settings
 from tests.support.aws import DESCRIPTOR, NAME
-from tests.support.leaving_instance import INSTANCE, Instance, Lane
+from tests.support.leaving_instance import Instance, Lane
 
 if TYPE_CHECKING:
     from ec2_agent.compose import Parts as AgentParts
     from joblane.job.lease import Heartbeat
 
 POLICY = LeavingPolicy(idle_s=100)
-RUN_S = 3.0
-"""Seconds of a job."""
 
 
 class Agents(AgentStore):
@@ -76,12 +75,14 @@ class Process(Agent):
         self.instance.started[job_id] += 1
         directory = self.instance.directory / "jobs" / job_id
         directory.mkdir()
+        self.instance.running.add(job_id)
         try:
-            await asyncio.sleep(RUN_S)
+            await asyncio.sleep(self.instance.run_s)
             await held.flight.delete(delivery)
             self.instance.ended[job_id] += 1
         finally:
             directory.rmdir()
+            self.instance.running.remove(job_id)
             held.tenants.release(delivery)
             held.slots.release(delivery.queue, delivery.received.memory_mb)
 
@@ -145,9 +146,9 @@ class Process(Agent):
 def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
     """The parts of a process that leaving needs."""
     clients, directory, now = instance.cloud.clients, instance.directory, Instance.now
-    base = Parts(clients, name=INSTANCE)
+    base = Parts(clients, name=instance.name)
     own = replace(
-        settings(INSTANCE), directory=directory, fleet=fleet, leaving=policy, drain_s=60.0
+        settings(instance.name), directory=directory, fleet=fleet, leaving=policy, drain_s=60.0
     )
     lanes: dict[str, Any] = {}
     flight = Flight(now, lambda url: lanes.setdefault(url, Lane(instance, url)))
@@ -167,14 +168,16 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
         agents,
         now,
         now,
-        slots.job_ids,
+        lambda: instance.running,
         slots.progress,
         lambda: None,
         slots.abandon_all,
         slots.renew_all,
         standing,
+        left=partial(jobs_left, capacity, memory),
+        taken=slots.taken_by_queue,
     )
-    tenants = TenantGate(INSTANCE, limits.of_tenant, base.jobs, flight)
+    tenants = TenantGate(instance.name, limits.of_tenant, base.jobs, flight)
     state = SimpleNamespace(trouble=None)
     free = FreeSlots(
         DESCRIPTOR.queues, slots, capacity, limits, lease, cast("Any", state), standing
@@ -199,7 +202,7 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
         settings=own,
         host=SimpleNamespace(clock=now, changed=changed),
         flight=flight,
-        gate=MemoryGate(INSTANCE, memory, base.jobs, flight),
+        gate=MemoryGate(instance.name, memory, base.jobs, flight),
         lacking=LackingHost(flight),
         slots=slots,
         lease=lease,

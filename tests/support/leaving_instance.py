@@ -7,7 +7,7 @@ and the agent can be killed after any of them.
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,15 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from joblane.aws.lanes import VISIBILITY_S, Received
 from joblane.job.message import Message
-from tests.support.aws import DESCRIPTOR, NAME
+from tests.support.aws import DESCRIPTOR, NAME, Cloud
 from tests.support.memory import Memory as CloudInMemory
 
 if TYPE_CHECKING:
     from joblane.job.lease import Heartbeat
 
 INSTANCE = "i-0123456789abcdef0"
+RUN_S = 3.0
+"""Seconds of a job."""
 EARLY_S = 5.0
 """From the request to end an instance until its lifecycle action is active."""
 
@@ -38,23 +40,50 @@ class _Message:
     receipt: str = ""
 
 
-class Instance:
-    """What outlives the processes of the agent: AWS, and the instance's directory."""
+@dataclass
+class SharedFleet:
+    """What all instances of a fleet share."""
 
-    def __init__(self, directory: Path) -> None:
+    cloud: Cloud
+    messages: dict[str, _Message] = field(default_factory=dict)
+    """Messages of the lane, by their jobs."""
+    started: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    sent: list[str] = field(default_factory=list)
+
+    def submit(self) -> str:
+        """Send the message of a new job. Returns the job's id."""
+        job_id = f"01JABCDEFGHJKMNPQRSTVW{len(self.sent) + 1:04d}"
+        self.sent.append(job_id)
+        message = Message(job_id=job_id, tenant="acme")
+        self.messages[job_id] = _Message(message.encode())
+        return job_id
+
+
+class Instance:
+    """What outlives the processes of the agent: AWS, and the instance's directory.
+
+    `fleet`: what instances of one fleet share; a fleet of one by default.
+    """
+
+    def __init__(
+        self, directory: Path, name: str = INSTANCE, fleet: "SharedFleet | None" = None
+    ) -> None:
         (directory / "jobs").mkdir(parents=True)
+        self.name = name
         self.directory = directory
-        self.cloud = CloudInMemory(self.now).cloud()
-        self.agents = self.cloud.agents
-        self.messages: dict[str, _Message] = {}
-        self.started: Counter[str] = Counter()
-        self.ended: Counter[str] = Counter()
+        shared = SharedFleet(CloudInMemory(self.now).cloud()) if fleet is None else fleet
+        self.cloud, self.agents = shared.cloud, shared.cloud.agents
+        self.messages, self.started, self.ended = shared.messages, shared.started, shared.ended
+        self._fleet = shared
+        self.run_s = RUN_S
+        self.running: set[str] = set()
+        """Jobs that its agent's process runs."""
         self.calls = 0
         self.kill_after = 10**9
         """The agent is killed after so many calls."""
         self.killed = asyncio.Event()
         self.lanes_down = False
-        self.sent = 0
         self._readings = 0
         # The group.
         self.smallest = 0
@@ -91,22 +120,22 @@ class Instance:
 
     def submit(self) -> str:
         """Send the message of a new job. Returns the job's id."""
-        self.sent += 1
-        job_id = f"01JABCDEFGHJKMNPQRSTVWX{self.sent:03d}"
-        message = Message(job_id=job_id, tenant="acme")
-        self.messages[job_id] = _Message(message.encode())
-        return job_id
+        return self._fleet.submit()
 
     @property
     def row(self) -> "Heartbeat | None":
         """The agent's row."""
-        return self.agents.get(INSTANCE)
+        return self.agents.get(self.name)
+
+    def gets(self) -> bool:
+        """Whether a look at the lane finds a message that is visible."""
+        return True
 
     # As a client of Auto Scaling.
 
     def terminate_instance_in_auto_scaling_group(self, **request: Any) -> None:
         """End the instance, unless the group would be too small."""
-        assert INSTANCE == request["InstanceId"]
+        assert self.name == request["InstanceId"]
         self.call()
         decrement = request["ShouldDecrementDesiredCapacity"]
         self.requests.append(decrement)
@@ -123,7 +152,7 @@ class Instance:
 
     def complete_lifecycle_action(self, **request: Any) -> None:
         """End the wait for the agent, once the action is active."""
-        assert (INSTANCE, "joblane-leaving", "CONTINUE", f"{NAME}-main") == (
+        assert (self.name, "joblane-leaving", "CONTINUE", f"{NAME}-main") == (
             request["InstanceId"],
             request["LifecycleHookName"],
             request["LifecycleActionResult"],
@@ -182,7 +211,8 @@ class Lane:
         now, messages = Instance.now(), self._instance.messages
         found: list[Received] = []
         for job_id, message in messages.items():
-            if self._serves and message.visible_at <= now and len(found) < most:
+            visible = self._serves and message.visible_at <= now and len(found) < most
+            if visible and self._instance.gets():
                 self._instance.call()
                 message.visible_at = now + VISIBILITY_S
                 message.receives += 1

@@ -14,8 +14,8 @@ from ec2_agent.presence.departure import SETTLE_S
 from ec2_agent.presence.notices import Kind
 from joblane.fleet.idle import LeavingPolicy
 from tests.support import inline_calls
-from tests.support.departing import POLICY, RUN_S, Process
-from tests.support.leaving_instance import INSTANCE, Instance, refusal
+from tests.support.departing import POLICY, Process
+from tests.support.leaving_instance import INSTANCE, RUN_S, Instance, refusal
 
 IDLE_S = 100.0
 SOON_S = 40.0

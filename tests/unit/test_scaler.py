@@ -184,6 +184,18 @@ def test_a_largest_size_that_was_lowered_meanwhile_is_kept(scene: Scene):
     assert [3] == scene.groups.sets
 
 
+def test_what_an_agent_gave_back_meanwhile_is_not_asked_for_again(scene: Scene):
+    scene.groups.groups[GROUP] = GroupState(0, 10, 2)
+    scene.submit(24)  # one instance more than the two that come
+
+    def agent() -> None:
+        scene.groups.groups[GROUP] = replace(scene.groups.groups[GROUP], desired=1)
+
+    scene.groups.between = agent
+    scene.run()
+    assert [2] == scene.groups.sets
+
+
 def test_a_fleet_without_a_group_is_left_alone(scene: Scene):
     scene.groups.groups.clear()
     scene.submit(5)

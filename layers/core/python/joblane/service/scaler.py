@@ -4,12 +4,14 @@ One call runs at a time (reserved concurrency), every minute and when jobs come.
 read all that it decides by changes nothing and says so. Agents make groups smaller meanwhile:
 
     scaler                       group                      agent
+    reads that it leaves                           <------  says so in its heartbeat
     reads 4 desired
                                  3 desired         <------  ends its instance, with decrement
-    decides 5
-    reads 3, sets 5  -------->   5 desired
+    decides 5: one more
+    reads 3, sets 4  -------->   4 desired
 
-If the decrement comes after the second read, the group is one larger than needed, and an idle agent
+The decision has counted the instance of that agent among the 4, and given it no job. If the
+decrement comes after the second read, the group is one larger than needed, and an idle agent
 leaves later.
 """
 
@@ -234,9 +236,12 @@ class Scaler:
         if decision.desired <= record.desired:
             return record
         group = self.groups.states([name]).get(name)
-        if group is None or min(decision.desired, group.most) <= group.desired:
+        if group is None:
+            return record
+        given_back = max(0, record.desired - group.desired)
+        desired = min(decision.desired - given_back, group.most)
+        if desired <= group.desired:
             return record  # an operator or a deployment was faster
-        desired = min(decision.desired, group.most)
         self.groups.set_desired(name, desired)
         done["Raised"] += 1
         self.log.info(
