@@ -10,6 +10,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 
 from infra.policies import Grant, acknowledge, give
 from infra.resources import OBJECTS, JoblaneStack
+from infra.secrets import decryption
 from joblane.deployment.names import TENANT_SHARES, fleet_name
 
 INBOX = "An agent creates and reads the inbox of its own name, known only at run time."
@@ -138,8 +139,8 @@ def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
         # The descriptor, and the secrets of secret_env.
         Grant(("ssm:GetParameter",), parameters, SECRETS),
         Grant(("secretsmanager:GetSecretValue",), (secrets,), SECRETS),
-        _decryption(stack, "secretsmanager", "SecretARN", secrets),
-        _decryption(stack, "ssm", "PARAMETER_ARN", resources.parameters(tenant)),
+        decryption(stack, "secretsmanager", secrets, SECRETS),
+        decryption(stack, "ssm", resources.parameters(tenant), SECRETS),
         Grant(("s3:GetObject",), (resources.payloads(tenant),), OBJECTS),
         Grant(
             ("dynamodb:GetItem",),
@@ -173,22 +174,6 @@ def _parameters(stack: JoblaneStack, tenant: str | None) -> tuple[str, ...]:
     if tenant is None:
         return (resources.parameters(),)
     return (resources.descriptor(), resources.parameters(tenant))
-
-
-def _decryption(stack: JoblaneStack, service: str, context: str, secrets: str) -> Grant:
-    """Allow any KMS key, for these secrets only and only through their service.
-
-    AWS managed keys allow that by default, customer managed keys do not.
-    """
-    return Grant(
-        ("kms:Decrypt",),
-        (stack.resources.keys(),),
-        SECRETS,
-        {
-            "StringEquals": {"kms:ViaService": f"{service}.{stack.region}.{stack.url_suffix}"},
-            "StringLike": {f"kms:EncryptionContext:{context}": secrets},
-        },
-    )
 
 
 def _keys(operator: str, *keys: str) -> dict[str, dict[str, object]]:

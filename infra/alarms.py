@@ -13,10 +13,20 @@ from joblane.config.observability import Level
 from joblane.deployment.metrics import NAMESPACE
 
 Each = Literal[
-    "deployment", "function", "queue", "lane", "fleet", "service", "table", "notifier", "scaler"
+    "deployment",
+    "function",
+    "queue",
+    "lane",
+    "fleet",
+    "service",
+    "table",
+    "notifier",
+    "scaler",
+    "tracer",
 ]
 """What an alarm is made for each of. `service`: a queue and a fleet that serves it; `notifier`: the
-deployment, if a tenant may notify; `scaler`: the deployment, if it has fleets."""
+deployment, if a tenant may notify; `scaler`: the deployment, if it has fleets; `tracer`: the
+deployment, if it exports spans."""
 
 Missing = Literal["breaching", "notBreaching"]
 
@@ -190,6 +200,15 @@ BASIC = (
         {"m": _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "notify-dead")},
         1,
         each="notifier",
+    ),
+    Alarm(
+        "traces-dead-letters",
+        "basic",
+        "Spans of jobs could not be exported, or were refused: what they are made of is in the "
+        "queue traces-dead",
+        {"m": _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "traces-dead")},
+        1,
+        each="tracer",
     ),
     Alarm(
         "api-errors",

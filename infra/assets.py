@@ -37,6 +37,7 @@ FUNCTIONS = (
     "projector",
     "sequel",
     "notifier",
+    "tracer",
 )
 """Folders of `functions/` that become Lambda functions with the layer; `console` has none."""
 

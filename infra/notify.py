@@ -10,6 +10,7 @@ from aws_cdk import aws_sqs as sqs
 from infra.function import Function, FunctionStack
 from infra.lanes import new_queue
 from infra.policies import Grant
+from infra.secrets import reading
 from joblane.config import Config
 from joblane.deployment.names import notify_dead_name, notify_name
 from joblane.job.secret_names import parse
@@ -74,26 +75,8 @@ def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
 
 def _grants(stack: FunctionStack, rules: NotifyRules) -> list[Grant]:
     """Permissions for what the tenants may ask for, and nothing else."""
-    found: list[Grant] = []
     references = [each.secret for each in rules.tenants.values() if each.secret is not None]
-    if references:
-        # AWS adds a dash and six letters to the name of a secret.
-        names = sorted({parse(reference).name for reference in references})
-        secrets = [stack.resources.secret(f"{name}-??????") for name in names]
-        found.append(Grant(("secretsmanager:GetSecretValue",), secrets))
-        found.append(
-            Grant(
-                ("kms:Decrypt",),
-                (stack.resources.keys(),),
-                "A secret may have any key of the account; the conditions name these secrets.",
-                {
-                    "StringEquals": {
-                        "kms:ViaService": f"secretsmanager.{stack.region}.{stack.url_suffix}"
-                    },
-                    "StringLike": {"kms:EncryptionContext:SecretARN": secrets},
-                },
-            )
-        )
+    found = reading(stack, [parse(reference) for reference in references])
     topics = sorted({topic for each in rules.tenants.values() for topic in each.topics})
     if topics:
         found.append(Grant(("sns:Publish",), topics))

@@ -45,6 +45,18 @@ def stacks(config: Config) -> range:
     return range(1, (STACKS if len(config.queues) > ONE_STACK else 1) + 1)
 
 
+def used(config: Config) -> set[Each]:
+    """Return what a deployment has once, or not at all."""
+    found: set[Each] = {"deployment"}
+    if config.notify_rules is not None:
+        found.add("notifier")
+    if config.observability.traces is not None:
+        found.add("tracer")
+    if config.fleets:
+        found.add("scaler")
+    return found
+
+
 class ObservabilityStack(JoblaneStack):
     """The alarms of the deployment (the first stack), and those of some or all of its queues."""
 
@@ -84,9 +96,7 @@ class ObservabilityStack(JoblaneStack):
             return
         elif each == "fleet":
             yield from ({"fleet": fleet} for fleet in self.config.fleets)
-        elif each == "scaler":
-            yield from [{}] if self.config.fleets else []
-        elif each == "deployment" or (each == "notifier" and self.config.notify_rules is not None):
+        elif each in used(self.config):
             yield {}
         else:
             key: str = each

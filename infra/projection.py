@@ -11,6 +11,7 @@ from infra.policies import Grant
 from infra.resources import INBOXES, LANES
 from infra.sequel import RESERVED, reading
 from infra.stream import HEADS, Pattern, Reading, StreamStack, stream_grants
+from infra.traces import add_tracer
 from joblane.config import Config
 from joblane.deployment.names import api_parameter_name
 
@@ -41,7 +42,7 @@ COUNTS = Reading(
 
 
 class ProjectionStack(StreamStack):
-    """The projector and `sequel`, and `notifier` if it has work."""
+    """The projector and `sequel`, and `notifier` and `tracer` if they have work."""
 
     def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
         super().__init__(scope, config, assets, "projection", "counters of queues")
@@ -51,23 +52,29 @@ class ProjectionStack(StreamStack):
         self.read(self._sequel(stream), stream, ends, "Sequel")
         if rules is not None:
             add_notifier(self, rules)
+        if (traces := config.observability.traces) is not None:
+            add_tracer(self, traces)
 
     def _projector(self, stream: str) -> Function:
-        resources = self.resources
+        resources, traces = self.resources, self.config.observability.traces
         scaler = resources.scaler_function()
+        queues, sample = [resources.alternate()], dict[str, str]()
+        if traces is not None:
+            queues.append(resources.traces())
+            sample["JOBLANE_SAMPLE"] = str(traces.sample)
         return Function(
             self,
             "projector",
             tables=("counters",),
             environment={},
-            declared={**metrics(self.config), **kicks(self.config)},
+            declared={**metrics(self.config), **kicks(self.config), **sample},
             grants=[
                 *stream_grants(stream),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"),
                     (resources.table("counters"),),
                 ),
-                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+                Grant(("sqs:SendMessage",), queues),
                 *([Grant(("lambda:InvokeFunction",), (scaler,))] if self.config.fleets else []),
             ],
         )

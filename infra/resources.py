@@ -31,6 +31,8 @@ from joblane.deployment.names import (
     scaler_name,
     table_name,
     topic_name,
+    traces_dead_name,
+    traces_name,
 )
 
 LANES = "The prefix is that of lanes alone, or of their dead letters; queues come and go."
@@ -111,6 +113,14 @@ class Resources:
     def notify(self) -> str:
         """ARN of the queue of notifications."""
         return self._arn("sqs", notify_name(self._name))
+
+    def traces(self) -> str:
+        """ARN of the queue of what spans of jobs are made of."""
+        return self._arn("sqs", traces_name(self._name))
+
+    def traces_dead(self) -> str:
+        """ARN of the queue of the same that could not be exported."""
+        return self._arn("sqs", traces_dead_name(self._name))
 
     def default_bus(self) -> str:
         """ARN of the account's default EventBridge bus."""
@@ -195,6 +205,10 @@ class Resources:
     def public_parameters(self) -> str:
         """ARN pattern of the public parameters of AWS, which have no account."""
         return f"arn:{self._stack.partition}:ssm:{self._stack.region}::parameter/aws/service/*"
+
+    def parameter(self, path: str) -> str:
+        """ARN of a parameter, whose path begins with a slash."""
+        return self._arn("ssm", f"parameter{path}")
 
     def keys(self) -> str:
         """ARN pattern of the account's KMS keys."""

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -17,11 +17,14 @@ from joblane.aws.counters import CounterStore
 from joblane.aws.functions import StartedFunction
 from joblane.aws.metrics import Metrics
 from joblane.aws.usage import UsageStore
-from joblane.deployment.names import alternate_name, scaler_name
+from joblane.deployment.names import alternate_name, scaler_name, traces_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
-from joblane.service.count import Counting
+from joblane.service.count import Counting, Record
 from joblane.service.kick import Kick
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
 
 
 class Settings(Environment):
@@ -32,6 +35,8 @@ class Settings(Environment):
     """Whether the deployment has custom metrics."""
     kicks: Json[bool] = False
     """Whether the deployment has fleets, which the function scaler sizes."""
+    sample: Json[float] | None = None
+    """The part of the traces without a caller whose spans are exported; None: no spans are."""
 
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Counting:
@@ -54,15 +59,29 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     scaler = StartedFunction(cache(lambda: clients.make("lambda")), name)
     kick = Kick(lambda: scaler({"kicked": True}), clock, Logger())
 
-    def stored(changes: Sequence[Change]) -> None:
+    trace = _trace(settings, sqs)
+
+    def stored(records: Sequence[Record], changes: Sequence[Change]) -> None:
         if settings.kicks:
-            kick.after(changes)
+            kick.after(changes)  # first: jobs wait for it
+        trace(records)
         measure(changes)
 
     dynamodb = clients.make("dynamodb")
     counters = CounterStore(dynamodb, settings.counters_table)
     usage = UsageStore(dynamodb, settings.counters_table)
     return Counting(counters, usage, put_aside, Logger(), clock, stored)
+
+
+def _trace(settings: Settings, sqs: "SQSClient") -> Callable[[Sequence[Record]], None]:
+    """What sends spans; does nothing if they are not exported."""
+    if settings.sample is None:
+        return lambda _records: None
+    from joblane.aws.trace_queue import TraceQueue  # noqa: PLC0415 - few deployments have it
+    from joblane.service.traces import Traces  # noqa: PLC0415 - as above
+
+    url = settings.queue_url_prefix + traces_name(settings.deployment)
+    return Traces(TraceQueue(sqs, url), settings.sample, Logger()).send
 
 
 @once

@@ -90,6 +90,7 @@ FUNCTIONS = {
     "projector": ("dynamodb", "sqs"),
     "sequel": ("dynamodb", "sqs"),
     "notifier": ("sqs",),
+    "tracer": ("sqs",),
 }
 """Each function and the clients that it makes at its start."""
 

@@ -183,6 +183,7 @@ class Month:
         yield from self._function("jobs", "projector", calls)
         yield Line("jobs", "write units of counters", calls * 3, prices.WRITE_UNIT)
         yield Line("jobs", "read units of counters", counter_reads(calls), prices.READ_UNIT)
+        yield from self._traces(min(calls, jobs))
         callers = len(has.tables["submission"]) + len(has.tables["projector"])
         yield Line("jobs", "KMS requests of tables", callers * KEY_REQUESTS, prices.KMS_REQUEST)
         tokens = TOKENS * has.machines
@@ -190,6 +191,17 @@ class Month:
         kept = load.jobs_a_day * self.config.retention.completed_days * JOB.bytes / GB
         yield Line("jobs", "jobs kept", kept, prices.TABLE_GB)
         yield Line("jobs", "their backup", kept, prices.BACKUP_GB)
+
+    def _traces(self, most: float) -> Iterator[Line]:
+        """Lines of spans: a message for each call of the projector with a job that has ended.
+
+        Each is sent, received and deleted by itself, and has a call of its own, since messages that
+        are spread evenly are seconds apart. A sample has fewer jobs, and hardly fewer messages.
+        """
+        if self.config.observability.traces is None:
+            return
+        yield Line("jobs", "SQS requests of traces", 3 * most, prices.SQS_REQUEST)
+        yield from self._function("jobs", "tracer", most)
 
     def _output(self) -> Iterator[Line]:
         load, days = self.load, self.config.retention.logs_days

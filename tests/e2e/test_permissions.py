@@ -41,6 +41,9 @@ EXCUSED = {
         "Sequel dynamodb:GetRecords *",
         "Sequel dynamodb:GetShardIterator *",
         "Sequel dynamodb:ListStreams *",
+        "Tracer sqs:DeleteMessage *",
+        "Tracer sqs:GetQueueAttributes *",
+        "Tracer sqs:ReceiveMessage *",
     ),
     "state machines run here without their role": ("Machine *",),
     "there are no instances here": (
@@ -57,7 +60,11 @@ EXCUSED = {
         "joblane-agent autoscaling:TerminateInstanceInAutoScalingGroup *",
         "joblane-agent s3:GetObject s3:cdk-*.zip",
     ),
-    "secrets have no keys here": ("joblane-agent kms:Decrypt *", "Notifier kms:Decrypt *"),
+    "secrets have no keys here": (
+        "joblane-agent kms:Decrypt *",
+        "Notifier kms:Decrypt *",
+        "Tracer kms:Decrypt *",
+    ),
 }
 """What no test can use: reason, and patterns of `role action resource`."""
 

@@ -27,6 +27,7 @@ STACK_OF = {
     "Projector": "projection",
     "Sequel": "projection",
     "Notifier": "projection",
+    "Tracer": "projection",
     "Agent": "fleet-main",
 }
 

@@ -132,6 +132,8 @@ ALL = [
     *unread("alternate-unread"),
     one("notify-dead-letters", "one notification", "ALARM", at_minutes(1, 0, others=0)),
     one("notify-dead-letters", "none", "OK", always(0)),
+    one("traces-dead-letters", "one message", "ALARM", at_minutes(1, 0, others=0)),
+    one("traces-dead-letters", "none", "OK", always(0)),
     one("api-errors", "five in five minutes", "ALARM", always(1)),
     one("api-errors", "four in five minutes", "OK", at_minutes(1, 0, 1, 3, 4)),
     one("high-lane-waits", "ten minutes", "ALARM", always(1, minutes=10)),
@@ -163,7 +165,7 @@ CASES = [case for case in ALL if case.alarm in IDS]
 
 @pytest.fixture(name="made", scope="module")
 def _made(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """The local deployment at the level full: one of its tenants may notify."""
+    """The local deployment at the level full: a tenant may notify, and spans are exported."""
     return at("full", tmp_path_factory.mktemp("made"), "scripts/local/joblane.toml")
 
 

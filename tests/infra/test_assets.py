@@ -86,7 +86,7 @@ def test_wheels_are_for_the_machine_that_runs_them(checkout: Path) -> None:
 
     assert "_pydantic_core.cpython-313-aarch64-linux-gnu.so" in arm
     assert "_pydantic_core.cpython-311-x86_64-linux-gnu.so" in intel
-    assert {"jsonschema_rs.abi3.so"} == arm.keys() & intel.keys()
+    assert {"_message.abi3.so", "jsonschema_rs.abi3.so"} == arm.keys() & intel.keys()
     assert ({EM_AARCH64}, {EM_X86_64}) == (set(arm.values()), set(intel.values()))
 
 

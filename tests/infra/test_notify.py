@@ -19,9 +19,9 @@ QUEUE = f"{SQS}:joblane-notify"
 
 
 def queues(deployment: Deployment) -> dict[str, dict[str, Any]]:
-    """Properties of the queues of the projection stack by name."""
+    """Properties of the queues of notifications by name."""
     found = deployment.properties("AWS::SQS::Queue", "projection")
-    return {each["QueueName"]: each for each in found}
+    return {each["QueueName"]: each for each in found if "notify" in each["QueueName"]}
 
 
 def mapping(deployment: Deployment) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def mapping(deployment: Deployment) -> dict[str, Any]:
     (found,) = (
         each
         for each in deployment.properties("AWS::Lambda::EventSourceMapping", "projection")
-        if "StartingPosition" not in each
+        if "Notifier" in str(each["FunctionName"])
     )
     return found
 

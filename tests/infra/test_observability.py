@@ -13,7 +13,7 @@ from infra.assets import FUNCTIONS
 from infra.config import load_config
 from infra.data import TABLES
 from infra.limits import require_deployable
-from infra.observability import ONE_STACK, stacks
+from infra.observability import ONE_STACK, stacks, used
 from joblane.config import Config
 from joblane.config.observability import Level, Observability
 from joblane.deployment.metrics import DIMENSIONS, NAMESPACE
@@ -34,7 +34,8 @@ COMPARISONS = {
 
 def at(level: Level, folder: Path, base: str = "joblane.toml") -> Deployment:
     config = load_config(ROOT / base)
-    update = {"observability": Observability(level=level)}
+    watched = Observability(level=level, traces=config.observability.traces)
+    update = {"observability": watched}
     return synthesize(config.model_copy(update=update), folder, [AwsSolutionsChecks()])
 
 
@@ -92,7 +93,7 @@ def test_alarms_are_those_of_the_table(
         expected = {
             row.id
             for row in wanted
-            if row.each != "notifier" or deployment.config.notify_rules is not None
+            if row.each not in {"notifier", "tracer"} or row.each in used(deployment.config)
         }
         assert expected == seen
 

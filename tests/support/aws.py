@@ -26,6 +26,8 @@ from joblane.deployment.names import (
     notify_name,
     table_name,
     topic_name,
+    traces_dead_name,
+    traces_name,
 )
 from joblane.job.retention import Retention
 from tests.support.moto_state import Snapshot, reset
@@ -108,6 +110,7 @@ FUNCTION_ENVIRONMENT = {
     ),
     "JOBLANE_NOTIFIES": "true",
     "JOBLANE_RETRY_S": "[10, 60]",
+    "JOBLANE_ENDPOINT": "https://otlp.test/v1/traces",
     "JOBLANE_API_URL": "https://api.test",
     "JOBLANE_RETENTION": Retention().model_dump_json(),
     "JOBLANE_TOPIC": f"arn:aws:sns:us-east-1:123456789012:{topic_name(NAME)}",
@@ -235,7 +238,8 @@ def queue_urls() -> list[str]:
     """All queues that the stacks make."""
     urls = [DESCRIPTOR.lane_url(queue, lane) for queue in QUEUES for lane in LANES]
     urls += [DESCRIPTOR.dead_letter_url(queue, lane) for queue in QUEUES for lane in LANES]
-    return [*urls, PREFIX + alternate_name(NAME), PREFIX + notify_name(NAME)]
+    names = (alternate_name, notify_name, traces_name, traces_dead_name)
+    return [*urls, *(PREFIX + name(NAME) for name in names)]
 
 
 def _make(clients: Clients) -> None:

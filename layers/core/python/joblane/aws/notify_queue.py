@@ -1,24 +1,17 @@
 """Adapter for the SQS queue of notifications that wait to be delivered."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from joblane.aws.delivery_queue import DeliveryQueue
 from joblane.aws.lanes import BATCH
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs.client import SQSClient
 
 
 class NotSent(Exception):
     """SQS refused messages of a batch; the caller sends all of them again."""
 
 
-class NotifyQueue:
+class NotifyQueue(DeliveryQueue):
     """Sends notifications, and puts off those that could not be delivered."""
-
-    def __init__(self, client: "SQSClient", url: str) -> None:
-        self._client = client
-        self._url = url
 
     def send(self, messages: Sequence[tuple[str, str]]) -> None:
         """Send messages, each after its tenant, ten per request.
@@ -38,9 +31,3 @@ class NotifyQueue:
             )
             if refused := answer.get("Failed", []):
                 raise NotSent(f"SQS refused {len(refused)} messages: {refused[0].get('Code')}")
-
-    def hide(self, receipt: str, seconds: int) -> None:
-        """Let a message be received again after so many seconds, 0 to 43,200."""
-        self._client.change_message_visibility(
-            QueueUrl=self._url, ReceiptHandle=receipt, VisibilityTimeout=seconds
-        )

@@ -263,6 +263,18 @@ class Config(Strict):
         return self
 
     @model_validator(mode="after")
+    def _agents_read_no_headers(self) -> Self:
+        traces = self.observability.traces
+        if traces is None or traces.headers is None:
+            return self
+        if parse_secret(traces.headers).name.lstrip("/").startswith(f"{self.name}/"):
+            raise ValueError(
+                f"observability.traces.headers: names below {self.name}/ are of tenants, whose "
+                "secrets agents may read; use another name"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _references_exist(self) -> Self:
         if self.default_queue not in self.queues:
             raise ValueError(f"default_queue names {self.default_queue!r}, which [queues] lacks")

@@ -111,6 +111,16 @@ def notify_dead_name(deployment: str) -> str:
     return f"{deployment}-notify-dead"
 
 
+def traces_name(deployment: str) -> str:
+    """Name of the SQS queue of what spans of jobs are made of."""
+    return f"{deployment}-traces"
+
+
+def traces_dead_name(deployment: str) -> str:
+    """Name of the SQS queue of the same that could not be exported."""
+    return f"{deployment}-traces-dead"
+
+
 def topic_name(deployment: str) -> str:
     """Name of the SNS topic that notifies operators of dead letters."""
     return f"{deployment}-dead-letters"

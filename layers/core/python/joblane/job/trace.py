@@ -6,6 +6,7 @@ of its own in the same trace. What is made needs no storage: it follows from the
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -63,6 +64,11 @@ class TraceContext:
         parent = {"traceparent": self.traceparent}
         return {**parent, "tracestate": self.state} if self.state else parent
 
+    @property
+    def sampled(self) -> bool:
+        """Whether it has the flag `sampled`."""
+        return bool(self.flags & _SAMPLED)
+
     def under(self, parent_id: str) -> "TraceContext":
         """The same trace, with another parent-id."""
         return replace(self, parent_id=parent_id)
@@ -110,9 +116,32 @@ def job_trace(job_id: str, caller: TraceContext | None) -> TraceContext:
     """
     if caller is not None:
         return caller
-    return TraceContext(f"{number_of(job_id):032x}", span_id(job_id, 0), _SAMPLED)
+    return TraceContext(_made(job_id), span_id(job_id, 0), _SAMPLED)
 
 
-def span_id(job_id: str, epoch: int) -> str:
-    """The parent-id of one attempt of a job: the same whoever computes it."""
+def in_sample(
+    job_id: str, caller: TraceContext | None, ratio: float, earlier: Iterable[str] = ()
+) -> bool:
+    """Whether spans of a job are exported: OpenTelemetry's samplers ParentBased, TraceIdRatioBased.
+
+    The caller's flag decides. Where there was no caller, a part of all traces is in the sample, 0
+    to 1, by the last 64 bits of the trace-id. `earlier` are jobs that may have handed their context
+    on to this one (its group, or the job that it repeats): if that was made of an id, it has the
+    flag in any case, and they decide as before.
+    """
+    if caller is not None and caller.trace_id not in {_made(each) for each in earlier}:
+        return caller.sampled
+    return int(job_trace(job_id, caller).trace_id[16:], 16) < round(ratio * 2**64)
+
+
+def _made(job_id: str) -> str:
+    """The trace-id of a job without a caller."""
+    return f"{number_of(job_id):032x}"
+
+
+def span_id(job_id: str, epoch: int | str) -> str:
+    """The parent-id of one attempt of a job: the same whoever computes it.
+
+    Epoch 0 is the job itself; a text is what else a job has a span of (`joblane.job.spans`).
+    """
     return hashlib.sha256(f"{job_id}.{epoch}".encode()).hexdigest()[:16]

@@ -24,6 +24,9 @@ from joblane.service.log import Log
 TRIES = 10
 """Attempts to store an account that other calls of the projector store at the same time."""
 
+Record = Mapping[str, Any]
+"""A record of the stream."""
+
 
 @dataclass(frozen=True)
 class Counting:
@@ -36,18 +39,18 @@ class Counting:
     log: Log
     clock: Callable[[], float]
     """Returns Unix seconds."""
-    stored: Callable[[Sequence[Change]], None] = lambda _changes: None
-    """Kicks the scaler for a batch and writes its metrics, once everything else is stored: neither
-    can be taken back."""
+    stored: Callable[[Sequence[Record], Sequence[Change]], None] = lambda _records, _changes: None
+    """Kicks the scaler for a batch, sends its spans and writes its metrics, once everything else is
+    stored: none of it can be taken back."""
 
-    def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
+    def handle(self, records: Iterable[Record]) -> int:
         """Count a batch of stream records; returns how many counters were written.
 
         An unreadable record is put aside, so that it does not block the stream. Raises
         ClientError and BotoCoreError when a counter cannot be written, and Recounted; Lambda then
         delivers the batch again.
         """
-        changes: list[Change] = []
+        records, changes = list(records), list[Change]()
         for record in records:
             try:
                 change = read_record(record)
@@ -60,7 +63,7 @@ class Counting:
         for series, (sequence, tally) in counters.items():
             self.counters.put(series, sequence, tally)
         self._count_use(changes)
-        self.stored(changes)
+        self.stored(records, changes)
         self.log.info("counted", changes=len(changes), counters=len(counters))
         return len(counters)
 
@@ -105,7 +108,7 @@ class Counting:
             else:
                 return
 
-    def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
+    def _unreadable(self, record: Record, error: Exception) -> None:
         """Describe a record to an operator, without the content of its job."""
         stream = record.get("dynamodb") or {}
         what = {
