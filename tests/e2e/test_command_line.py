@@ -125,6 +125,7 @@ def test_a_shell_completes_what_the_deployment_has(http: Http, environment: dict
             "_JOBLANE_COMPLETE": "complete_bash",
             "COMP_WORDS": f"joblane {words}",
             "COMP_CWORD": str(len(words.split())),
+            "JOBLANE_COMPLETION_S": "60",
         }
         ran = subprocess.run(
             ["joblane"], env={**environment, **asked}, capture_output=True, check=False

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,7 @@ def complete(api: FakeApi, shell: str, *words: str, **more: str) -> list[str]:
         **os.environ,
         "JOBLANE_URL": api.url,
         "JOBLANE_TOKEN": "secret",
+        "JOBLANE_COMPLETION_S": "60",  # a busy host is no reason to offer nothing
         **ASKED[shell](["joblane", *words]),
         **more,
     }
@@ -98,10 +99,27 @@ def test_without_an_api_it_is_silent(api: FakeApi) -> None:
 
 
 def test_an_api_that_does_not_answer_is_not_waited_for(api: FakeApi) -> None:
-    api.before = lambda _request: time.sleep(20)
-    began = time.monotonic()
-    assert [] == complete(api, "bash", "ls", "--queue", "")
-    assert time.monotonic() - began < completion.TIMEOUT_S + 10
+    answered = threading.Event()
+    api.before = lambda _request: (answered.wait(60), None)[1]
+    assert [] == complete(api, "bash", "ls", "--queue", "", JOBLANE_COMPLETION_S="0.5")
+    assert not answered.is_set()
+    answered.set()
+
+
+@pytest.mark.parametrize(
+    ("told", "limit_s"),
+    [
+        ("", completion.TIMEOUT_S),
+        ("0", 0),
+        ("60", 60),
+        ("61", completion.TIMEOUT_S),
+        ("-1", completion.TIMEOUT_S),
+        ("nan", completion.TIMEOUT_S),
+        ("soon", completion.TIMEOUT_S),
+    ],
+)
+def test_how_long_it_waits_can_be_told(told: str, limit_s: float) -> None:
+    assert limit_s == completion.limit_s(told)
 
 
 def test_bash_completes_with_the_script(api: FakeApi, joblane: Joblane, tmp_path: Path) -> None:
@@ -117,6 +135,7 @@ def test_bash_completes_with_the_script(api: FakeApi, joblane: Joblane, tmp_path
             "PATH": f"{tmp_path}:{os.environ['PATH']}",
             "JOBLANE_URL": api.url,
             "JOBLANE_TOKEN": "secret",
+            "JOBLANE_COMPLETION_S": "60",
             "HOME": str(tmp_path),
         },
         capture_output=True,

@@ -4,6 +4,7 @@ What only the API knows is asked for with a short limit of time; without an answ
 to complete, and nothing is printed.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Thread
@@ -21,7 +22,10 @@ Found: TypeAlias = list[tuple[str, str]]
 """Values with what a shell shows beside them."""
 
 TIMEOUT_S = 1.5
-"""Seconds that a person waits for a completion at most."""
+"""Seconds that a person waits for a completion at most, without JOBLANE_COMPLETION_S."""
+
+MOST_S = 60.0
+"""The longest time of JOBLANE_COMPLETION_S."""
 
 NEWEST = 50
 """Jobs that are offered, and looked at for labels."""
@@ -86,8 +90,17 @@ def _asked(
 
     thread = Thread(target=run, daemon=True)
     thread.start()
-    thread.join(TIMEOUT_S)
+    thread.join(limit_s(os.environ.get("JOBLANE_COMPLETION_S", "")))
     return list(dict.fromkeys(each for each in found[:] if each[0].startswith(incomplete)))
+
+
+def limit_s(told: str) -> float:
+    """The seconds of JOBLANE_COMPLETION_S; a value that is none has no place to be reported."""
+    try:
+        told_s = float(told)
+    except ValueError:
+        return TIMEOUT_S
+    return told_s if 0 <= told_s <= MOST_S else TIMEOUT_S
 
 
 @commands.command("completion")
