@@ -97,6 +97,7 @@ class Agent:
         for task in (*loops, draining):
             task.cancel()
         await asyncio.gather(*loops, draining, return_exceptions=True)
+        parts.aws.close()
         return 1 if broken else 0
 
     def _handle_signals(self) -> None:

@@ -1,7 +1,14 @@
 """Makes the stores and clients of AWS that an agent uses."""
 
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ec2_agent.aws_calls.direct import DirectCalls
+from ec2_agent.aws_calls.endpoint import Endpoint, endpoint_of
+from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import WINDOW_S, Queues
 from ec2_agent.host.clock import Clock
+from ec2_agent.host.processes import boottime
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
@@ -24,6 +31,10 @@ from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import recovery_name, table_name
 from joblane.service.condition_supervisor import ConditionSupervisor
 
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_sqs.client import SQSClient
+
 
 class Aws:
     """The stores of a deployment, and the clients for queues and for the Auto Scaling group."""
@@ -34,7 +45,7 @@ class Aws:
     """None in a deployment without recovery."""
 
     def __init__(self, descriptor: Descriptor, clients: Clients, clock: Clock) -> None:
-        """Answers of DynamoDB adjust the clock."""
+        """Answers of DynamoDB, and those to direct calls, adjust the clock."""
         dynamodb, s3 = clients.make("dynamodb"), clients.make("s3")
         dynamodb.meta.events.register(
             "after-call.dynamodb", lambda parsed, **_: clock.adjust(parsed)
@@ -51,6 +62,8 @@ class Aws:
             lambda_ = clients.make("lambda", LONG_POLL)
             self.requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
+        self._table_calls = _direct(dynamodb, clients, clock)
+        self.job_calls = JobCalls(self.jobs, self._table_calls)
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
         self.facts = FactStore(dynamodb, descriptor.agents_table)
         self.keys = KeyStore(dynamodb, table_name(descriptor.name, "keys"))
@@ -74,6 +87,23 @@ class Aws:
         )
         self.settings = SettingsStore(dynamodb, table_name(descriptor.name, "settings"))
         self.sqs = clients.make("sqs", LONG_POLL)
-        self.queues = Queues(self.sqs, WINDOW_S)
+        self._queue_calls = _direct(self.sqs, clients, clock)
+        self.queues = Queues(self.sqs, WINDOW_S, self._queue_calls)
         self.autoscaling = clients.make("autoscaling")
         self.autoscaling_once = clients.make("autoscaling", ONCE)
+
+    def close(self) -> None:
+        """Close the connections of direct calls."""
+        self._table_calls.close()
+        self._queue_calls.close()
+
+
+def _direct(client: "DynamoDBClient | SQSClient", clients: Clients, clock: Clock) -> DirectCalls:
+    """Direct calls to the service of a client."""
+
+    def find() -> Endpoint:
+        # Outside `of_session`: a lazy client takes the session's lock itself when it is first used.
+        meta = client.meta
+        return clients.of_session(partial(endpoint_of, meta))
+
+    return DirectCalls(find, clock, boottime, clock.adjust_to)

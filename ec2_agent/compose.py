@@ -75,7 +75,7 @@ class Parts:
 
     def __init__(self, settings: Settings, clients: Clients, host: Host) -> None:
         descriptor, clock, changed = settings.descriptor, host.clock, host.changed
-        aws = Aws(descriptor, clients, clock)
+        self.aws = aws = Aws(descriptor, clients, clock)
         dice = random.Random()  # noqa: S311 - jitter, not a secret
         jobs = settings.directory / "jobs"
         self.settings = settings
@@ -83,9 +83,9 @@ class Parts:
         self.output = aws.output
         self.flight = flight = Flight(clock, aws.queues.at)
         self.claimer = Claimer(
-            settings, aws.jobs, aws.agents, aws.keys, aws.conditions, flight, clock, dice
+            settings, aws.job_calls, aws.agents, aws.keys, aws.conditions, flight, clock, dice
         )
-        report = Report(aws.jobs, aws.conditions, flight)
+        report = Report(aws.job_calls, aws.conditions, flight)
         self.journal = journal = Journal(host.supervisor.client, report, clock)
         host.supervisor.client.resync_from(journal.records)
         self.adoption = Adoption(jobs, aws.jobs)

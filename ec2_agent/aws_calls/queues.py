@@ -1,15 +1,20 @@
-"""Calls to SQS queues in threads, with deletions that wait a moment for others."""
+"""Calls to SQS queues, with deletions that wait a moment for others."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import ClientError
+
+from ec2_agent.aws_calls.direct import Direct, made
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from joblane.aws.lanes import BATCH, LaneQueue, Received
+from joblane.aws.lanes import BATCH, LaneQueue, Received, not_deleted, received
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
+    from mypy_boto3_sqs.type_defs import ReceiveMessageResultTypeDef
 
 WINDOW_S = 0.03
 """How long a deletion waits for others. The job has ended and its outcome is stored, so nobody
@@ -19,9 +24,13 @@ waits for it; a busy agent ends several jobs in this time."""
 class QueueCalls:
     """One queue. Methods raise ClientError and BotoCoreError."""
 
-    def __init__(self, queue: LaneQueue, window_s: float = 0) -> None:
-        """Delete what is to be deleted within `window_s` together; 0: each message at once."""
+    def __init__(self, queue: LaneQueue, window_s: float = 0, direct: Direct | None = None) -> None:
+        """Delete what is to be deleted within `window_s` together; 0: each message at once.
+
+        Without `direct` every call is made through botocore.
+        """
         self._queue = queue
+        self._direct = direct
         self._window_s = window_s
         self._doomed: list[tuple[str, asyncio.Future[None]]] = []
         """Receipts to be deleted with the next request."""
@@ -34,8 +43,18 @@ class QueueCalls:
         return self._queue.url
 
     async def receive(self, most: int, wait_s: int) -> list[Received]:
-        """Receive messages: see `LaneQueue.receive`."""
-        return await in_thread(partial(self._queue.receive, most, wait_s), f"poll {self.url}")
+        """Receive messages: see `LaneQueue.receive`.
+
+        Messages of an answer that was lost are seen again after their visibility timeout.
+        """
+        queue = self._queue
+
+        def directly(direct: Direct) -> Awaitable[list[Received]]:
+            request = queue.receive_request(most, wait_s)
+            return direct.call("ReceiveMessage", request, _checked, wait_s)
+
+        receive = partial(queue.receive, most, wait_s)
+        return await made(self._direct, directly, receive, f"poll {self.url}")
 
     async def hide(self, receipt: str, seconds: int) -> None:
         """Make a message visible again after `seconds`: see `LaneQueue.hide`."""
@@ -83,7 +102,7 @@ class QueueCalls:
         """Delete the messages of one request, and tell each who waits how it went."""
         receipts = [receipt for receipt, _ in batch]
         try:
-            failed = await in_thread(partial(self._queue.delete_batch, receipts), "delete")
+            failed = await self._delete_all(receipts)
             errors: dict[str, Exception] = {**failed}
         except AWS_ERRORS as error:
             errors = dict.fromkeys(receipts, error)
@@ -95,6 +114,25 @@ class QueueCalls:
             else:
                 deleted.set_result(None)
 
+    async def _delete_all(self, receipts: Sequence[str]) -> dict[str, ClientError]:
+        """See `LaneQueue.delete_batch`; a message that is deleted twice is no error."""
+        queue = self._queue
+
+        def directly(direct: Direct) -> Awaitable[dict[str, ClientError]]:
+            request = queue.delete_request(receipts)
+            return direct.call("DeleteMessageBatch", request, partial(not_deleted, receipts))
+
+        return await made(self._direct, directly, partial(queue.delete_batch, receipts), "delete")
+
+
+def _checked(answer: "ReceiveMessageResultTypeDef") -> list[Received]:
+    """The messages of an answer. Raises ValueError if one is not what SQS sent."""
+    for message in answer.get("Messages", []):
+        digest = hashlib.md5(message["Body"].encode(), usedforsecurity=False).hexdigest()
+        if digest != message["MD5OfBody"]:
+            raise ValueError("a message with another digest")
+    return received(answer)
+
 
 QueueAt = Callable[[str], QueueCalls]
 """Gives the queue of a URL."""
@@ -103,14 +141,16 @@ QueueAt = Callable[[str], QueueCalls]
 class Queues:
     """All queues of one agent."""
 
-    def __init__(self, sqs: "SQSClient", window_s: float = 0) -> None:
+    def __init__(self, sqs: "SQSClient", window_s: float = 0, direct: Direct | None = None) -> None:
         """See `QueueCalls`."""
         self._sqs = sqs
+        self._direct = direct
         self._window_s = window_s
         self._made: dict[str, QueueCalls] = {}
 
     def at(self, url: str) -> QueueCalls:
         """The queue of a URL; always the same object, which collects deletions."""
         if url not in self._made:
-            self._made[url] = QueueCalls(LaneQueue(self._sqs, url), self._window_s)
+            queue = LaneQueue(self._sqs, url)
+            self._made[url] = QueueCalls(queue, self._window_s, self._direct)
         return self._made[url]

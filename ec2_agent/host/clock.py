@@ -38,11 +38,16 @@ class Clock:
 
     def adjust(self, answer: Mapping[str, Any]) -> None:
         """Adjust to the time of an answer of AWS (botocore's `parsed`). Thread-safe."""
-        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        self.adjust_to(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
+
+    def adjust_to(self, date: str | None) -> None:
+        """Adjust to the `Date` header of an answer of AWS; a wrong one is ignored. Thread-safe."""
+        if date is None:
+            return  # an endpoint that sends no date
         try:
             now = parsedate_to_datetime(date).timestamp()
         except (TypeError, ValueError):
-            return  # an endpoint that sends no date
+            return
         if abs(off := now - self()) > TOLERATED_S:
             self._offset = now - self._monotonic()  # absolute: two threads may adjust at once
             events.clock_set(round(off, 1))

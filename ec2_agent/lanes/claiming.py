@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
+from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.calls import in_thread
 from ec2_agent.lanes.delivery import Delivery, read_message
 from ec2_agent.lanes.disposal import Action, Disposal, dispose_missing, dispose_refused
@@ -17,7 +17,7 @@ from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.outcomes.record import transition_of
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
-from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.jobs import Refused
 from joblane.aws.keys import KeyStore
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
@@ -34,7 +34,7 @@ class Claimer:
     """Claims jobs for one agent."""
 
     settings: Settings
-    jobs: JobStore
+    jobs: JobCalls
     agents: AgentStore
     keys: KeyStore
     conditions: ConditionSupervisor | None
@@ -75,7 +75,7 @@ class Claimer:
         for wait in (*MISSING_TRIES_S, None):
             now_ms = self._own_ms()
             try:
-                return await in_thread(partial(self.jobs.claim, job_id, name, now_ms), "claim")
+                return await self.jobs.claim(job_id, name, now_ms)
             except Refused as error:
                 refusal = error
             if refusal.head is not None or wait is None:
@@ -131,14 +131,12 @@ class Claimer:
                 if not disposal.lost or not await self._is_overtaken(head, now_ms):
                     events.taken_over(head, reason)
                     return await in_thread(
-                        lambda: self.jobs.take_over(head, self.settings.name, now_ms), "take over"
+                        lambda: self.jobs.store.take_over(head, self.settings.name, now_ms),
+                        "take over",
                     )
                 transition = overtaken(head, reason, now_ms, retention)
                 events.overtaken(head, transition.step.reason)
-            await in_thread(
-                lambda: self.jobs.settle(head, transition.step, transition.facts),
-                "settle lost job",
-            )
+            await self.jobs.settle(head, transition.step, transition.facts)
         except Refused as error:
             # Its agent or another one was faster.
             events.not_taken_over(head, error)
@@ -163,7 +161,7 @@ class Claimer:
         now_ms = self._now_ms()
         why = await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
         if why is not None:
-            await in_thread(lambda: self.jobs.note_untested(head, why), "note")
+            await in_thread(lambda: self.jobs.store.note_untested(head, why), "note")
         await self.flight.delete(delivery)
 
     def _own_ms(self) -> int:

@@ -323,6 +323,19 @@ def stranger_killed(job: Traced) -> None:
     """Another agent took it over while this one was down."""
 
 
+# Calls to AWS.
+
+
+@event(WARNING, "calls go through botocore for a while: {operation}: {why}")
+def direct_calls_rest(operation: str, why: str) -> None:
+    """Several direct calls in a row had no usable answer; nothing is lost by it."""
+
+
+@event(INFO, "calls go through botocore: {why}")
+def not_called_directly(why: Exception) -> None:
+    """This host's way to AWS has something that direct calls do not know, such as a proxy."""
+
+
 # The journal.
 
 

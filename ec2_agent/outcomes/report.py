@@ -1,17 +1,19 @@
 """Reports outcomes to AWS: the transition to the table first, the message to its lane second."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.calls import in_thread
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Undelivered
 from ec2_agent.outcomes.record import OutcomeRecord, Transition
-from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.jobs import Refused
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.service.condition_supervisor import ConditionSupervisor
@@ -36,7 +38,7 @@ class Report:
     that, the next agent that gets the message adds it (`claiming.py`).
     """
 
-    jobs: JobStore
+    jobs: JobCalls
     conditions: ConditionSupervisor | None
     flight: Flight
 
@@ -69,23 +71,25 @@ class Report:
         return await self.flight.give_back(delivery, transition.hide_s)
 
     async def _write(self, head: Head, transition: Transition) -> None:
+        jobs, step, facts = self.jobs, transition.step, transition.facts
         condition, conditions = transition.condition, self.conditions
         if condition is not None and conditions is not None:
             blocked = await _call(
-                lambda: self.jobs.block(head, transition.step, condition, transition.facts)
+                in_thread(partial(jobs.store.block, head, step, condition, facts), "block")
             )
-            now_ms = transition.step.at_ms
-            why = await _call(lambda: conditions.join(condition, blocked, now_ms))
+            join = partial(conditions.join, condition, blocked, step.at_ms)
+            why = await _call(in_thread(join, "join"))
             if why is not None:
-                await _call(lambda: self.jobs.note_untested(blocked, why))
+                note = partial(jobs.store.note_untested, blocked, why)
+                await _call(in_thread(note, "note"))
         else:
-            await _call(lambda: self.jobs.settle(head, transition.step, transition.facts))
+            await _call(jobs.settle(head, step, facts))
 
 
-async def _call(call: Callable[[], T]) -> T:
-    """Make a call. Raises Refused and Undelivered."""
+async def _call(call: Awaitable[T]) -> T:
+    """Wait for a call. Raises Refused and Undelivered."""
     try:
-        return await in_thread(call, "report")
+        return await call
     except BotoCoreError as error:
         raise Undelivered(str(error)) from None
     except ClientError as error:

@@ -15,6 +15,7 @@ from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.typed import JobTypes
+from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.facts.known import KnownFacts
@@ -158,7 +159,8 @@ class Parts:
         self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
         self.flight = Flight(self.clock, Queues(self.sqs).at)
         self.lacking = LackingHost(self.flight)
-        report = Report(self.jobs, self.conditions, self.flight)
+        calls = JobCalls(self.jobs)
+        report = Report(calls, self.conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)
         journal, jobs = self.journal, JobCounts(taken=0, started=0)
         self.capacity = Capacity(
@@ -166,7 +168,7 @@ class Parts:
         )
         self.claimer = Claimer(
             settings(self.name),
-            self.jobs,
+            calls,
             self.agents,
             KeyStore(dynamodb, table_name(DESCRIPTOR.name, "keys")),
             self.conditions,

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.jobs.adoption import Adoption
@@ -187,9 +188,9 @@ class SimAgent:
         self.flight = Flight(self.clock, Queues(self._sqs).at)
         keys = KeyStore(dynamodb, table_name(NAME, "keys"))
         self._claimer = Claimer(
-            own, jobs, agents, keys, conditions, self.flight, self.clock, world.dice
+            own, JobCalls(jobs), agents, keys, conditions, self.flight, self.clock, world.dice
         )
-        report = Report(jobs, conditions, self.flight)
+        report = Report(JobCalls(jobs), conditions, self.flight)
         records = DirectStore(world.records_of(name), lambda: world.clock.now)
         self._journal = Journal(records, report, self.clock, self._backoff)
         self.recorder = OutcomeRecorder(self._journal, DESCRIPTOR.retention, self.clock, world.dice)

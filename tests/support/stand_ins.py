@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 
+from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.claiming import Claimer
@@ -106,7 +107,7 @@ class StandIn:
         self._flight = Flight(time.time, Queues(stores.sqs).at)
         self._claimer = Claimer(
             self._settings,
-            stores.jobs,
+            JobCalls(stores.jobs),
             stores.agents,
             stores.keys,
             None,
@@ -114,7 +115,9 @@ class StandIn:
             time.time,
             self._dice,
         )
-        self._journal = Journal(DirectStore(), Report(stores.jobs, None, self._flight), time.time)
+        self._journal = Journal(
+            DirectStore(), Report(JobCalls(stores.jobs), None, self._flight), time.time
+        )
         retention = stores.descriptor.retention
         self._recorder = OutcomeRecorder(self._journal, retention, time.time, self._dice)
         self._inbox = Inbox(stores.sqs, inbox_name(stores.descriptor.name, name), time.time)

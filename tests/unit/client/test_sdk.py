@@ -5,14 +5,9 @@ import json
 import re
 import threading
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 import joblane
 from joblane import (
@@ -37,6 +32,7 @@ from joblane.client.credentials import StaticToken
 from tests.support.client import fake_api
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi, FakeJob, gateway, problem
+from tests.support.tls import self_signed
 
 
 def test_five_lines(api: FakeApi, connect: Connect) -> None:
@@ -214,27 +210,6 @@ def test_https_where_http_is_spoken_is_unreachable(api: FakeApi, connect: Connec
     url = api.url.replace("http:", "https:")
     with connect(url) as client, pytest.raises(UnreachableError, match="cannot reach the API at"):
         client.health()
-
-
-def self_signed(folder: Path) -> Path:
-    """Make a certificate that nobody has signed; it and its key in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("127.0.0.1")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / "server.pem"
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    file.write_bytes(private + certificate.public_bytes(pem))
-    return file
 
 
 def test_the_picture_of_the_errors_is_true() -> None:

@@ -6,7 +6,7 @@ features are needed.
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import botocore.session
 from botocore.config import Config
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_ssm.client import SSMClient
     from mypy_boto3_stepfunctions.client import SFNClient
+
+T = TypeVar("T")
 
 QUICK = Config(
     connect_timeout=2,
@@ -67,6 +69,10 @@ class Clients:
             session = botocore.session.get_session()
             session.register_component("data_loader", Models())
         self._session = session
+
+    def of_session(self, find: "Callable[[botocore.session.Session], T]") -> T:
+        """Ask the session for something, such as its credentials."""
+        return find(self._session)
 
     @overload
     def make(
@@ -111,6 +117,11 @@ class LazyClients(Clients):
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()  # botocore's sessions are not thread-safe
+
+    def of_session(self, find: "Callable[[botocore.session.Session], T]") -> T:
+        """See Clients."""
+        with self._lock:
+            return super().of_session(find)
 
     def make(self, service: Any, config: Config = QUICK) -> Any:  # noqa: ANN401 - see Clients
         """Return a proxy that creates the client when it is first used."""

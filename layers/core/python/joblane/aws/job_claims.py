@@ -7,8 +7,8 @@ time-line of the race that each condition settles stands beside it.
 from contextlib import suppress
 
 from joblane.aws.job_items import change
-from joblane.aws.job_table import Condition, JobTable, Refused
-from joblane.aws.table import Row
+from joblane.aws.job_table import Condition, JobTable, Refused, Write
+from joblane.aws.table import Item, Row
 from joblane.job.head import Head
 from joblane.job.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, State
 from joblane.job.moves import AttemptFacts, attempt_ended, rearmed
@@ -17,6 +17,8 @@ from joblane.job.timeline import SAME_ATTEMPT, Step
 EARLY_MS = 5000
 """How much before its time a retry may start: SQS delays messages by its own clock, and the clock
 of this host may be slow."""
+
+_IN_TIME = "(attribute_not_exists(#deadline) OR #deadline > :now)"
 
 
 class JobClaims(JobTable):
@@ -45,20 +47,9 @@ class JobClaims(JobTable):
             claim at 61  ----------->    refused: 60 has passed
                                          pending, reply_by 60 <---- at 62: "did not respond"
         """
-        step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
-        in_time = "(attribute_not_exists(#deadline) OR #deadline > :now)"
-        states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
-        times = {"now": now_ms, "soon": now_ms + EARLY_MS}
-        places = ", ".join(f":{name}" for name in states)
-        rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
-        own = "(attribute_not_exists(#assigned) OR #assigned = :agent)"
-        prompt = "(attribute_not_exists(#reply_by) OR #reply_by > :now)"
+        write = self._claim(job_id, agent, now_ms)
         try:
-            condition = Condition(
-                f"#state IN ({places}) AND {in_time} AND {rested} AND {own} AND {prompt}",
-                {**states, **times, "agent": agent},
-            )
-            return self._start(job_id, [step], condition)
+            return self._complete(self._make(write))
         except Refused as refusal:
             head = refusal.head
             is_due = head is not None and head.next_at_ms is not None and head.next_at_ms <= now_ms
@@ -66,10 +57,36 @@ class JobClaims(JobTable):
                 raise
         woken = Step(State.PENDING, now_ms, SAME_ATTEMPT, "its run_at has come")
         condition = Condition(
-            f"#state = :scheduled AND #next_at <= :now AND {in_time}",
+            f"#state = :scheduled AND #next_at <= :now AND {_IN_TIME}",
             {"scheduled": State.SCHEDULED, "now": now_ms},
         )
+        step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
         return self._start(job_id, [woken, step], condition, rearmed(head, now_ms))
+
+    def claim_request(self, job_id: str, agent: str, now_ms: int) -> Item:
+        """The first UpdateItem of `claim`, which may be sent by other means; see `claimed`."""
+        return self._claim(job_id, agent, now_ms).request
+
+    def claimed(self, row: Row) -> Head:
+        """The job of the row that a `claim_request` returned. Raises Refused as `claim`.
+
+        Reads the submission if the row does not have it.
+        """
+        return self._complete(row)
+
+    def _claim(self, job_id: str, agent: str, now_ms: int) -> Write:
+        step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
+        states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
+        times = {"now": now_ms, "soon": now_ms + EARLY_MS}
+        places = ", ".join(f":{name}" for name in states)
+        rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
+        own = "(attribute_not_exists(#assigned) OR #assigned = :agent)"
+        prompt = "(attribute_not_exists(#reply_by) OR #reply_by > :now)"
+        condition = Condition(
+            f"#state IN ({places}) AND {_IN_TIME} AND {rested} AND {own} AND {prompt}",
+            {**states, **times, "agent": agent},
+        )
+        return self._starting(job_id, [step], condition)
 
     def note_wait(self, job_id: str, text: str) -> None:
         """Write what a job waits for at its agent: one write. Raises Refused if it does not wait.
@@ -120,9 +137,18 @@ class JobClaims(JobTable):
 
         Raises Refused with the job as it is.
         """
+        write, after = self._settlement(head, step, facts)
+        self._make(write)
+        return after
+
+    def settle_request(self, head: Head, step: Step, facts: AttemptFacts) -> Item:
+        """The UpdateItem of `settle`, which may be sent by other means; it returns nothing."""
+        return self._settlement(head, step, facts)[0].request
+
+    def _settlement(self, head: Head, step: Step, facts: AttemptFacts) -> tuple[Write, Head]:
         if step.state not in TRANSITIONS[State.ACTIVE] - {State.BLOCKED}:
             raise ValueError(f"an active job cannot be settled as {step.state}")
-        return self._end(head, step, facts, None)
+        return self._ending(head, step, facts, None)
 
     def block(self, head: Head, step: Step, condition: str, facts: AttemptFacts) -> Head:
         """Make a running job wait for `condition`: one write, as `settle`.
@@ -132,15 +158,22 @@ class JobClaims(JobTable):
         """
         if step.state is not State.BLOCKED:
             raise ValueError(f"a job that waits for a condition must be blocked, not {step.state}")
-        return self._end(head, step, facts, condition)
+        write, after = self._ending(head, step, facts, condition)
+        self._make(write)
+        return after
 
     def _start(
         self, job_id: str, steps: list[Step], condition: Condition, woken: Head | None = None
     ) -> Head:
+        return self._complete(self._make(self._starting(job_id, steps, condition, woken)))
+
+    def _starting(
+        self, job_id: str, steps: list[Step], condition: Condition, woken: Head | None = None
+    ) -> Write:
         # Only the table knows the attempt's number, so the step is written with 0 and read
         # back as what the head counts (`joblane.aws.job_items`).
         sets, removes = ({}, []) if woken is None else _wake_of(woken)
-        row = self._transition(
+        return self._transition(
             job_id,
             steps,
             condition,
@@ -148,9 +181,11 @@ class JobClaims(JobTable):
             removes=("next_at", "waits_for", "reply_by", *removes),
             adds=("epoch", "attempt"),
         )
-        return self._complete(row)
 
-    def _end(self, head: Head, step: Step, facts: AttemptFacts, condition: str | None) -> Head:
+    def _ending(
+        self, head: Head, step: Step, facts: AttemptFacts, condition: str | None
+    ) -> tuple[Write, Head]:
+        """What ends the attempt of `head`, and the job after that."""
         after = attempt_ended(head, step, facts, condition)
         sets, removes = change(head, after)
         if step.state in ENDED:
@@ -160,8 +195,16 @@ class JobClaims(JobTable):
         # Only the holder of a job writes its timeline now, so it may rewrite it as well.
         shorter = len(after.timeline) <= len(head.timeline)
         steps = after.timeline if shorter else after.timeline[-1:]
-        self._transition(head.job_id, steps, holds, sets=sets, removes=removes, instead=shorter)
-        return after
+        write = self._transition(
+            head.job_id,
+            steps,
+            holds,
+            sets=sets,
+            removes=removes,
+            instead=shorter,
+            wants_row=False,
+        )
+        return write, after
 
 
 def _holds(head: Head) -> Condition:

@@ -30,7 +30,7 @@ class JobMoves(JobTable):
         Raises Refused with the current job: it was cancelled, expired or deleted, waits for
         another condition, or is already pending.
         """
-        row = self._transition(
+        write = self._transition(
             job_id,
             [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
             Condition(
@@ -39,7 +39,7 @@ class JobMoves(JobTable):
             ),
             removes=("condition", "waits_for"),
         )
-        return self._complete(row)
+        return self._complete(self._make(write))
 
     def grant(self, job_id: str, key: KeyName, slot: int, step: Step) -> Head:
         """Let a job go that got a slot of its key: to pending, one write, no read.
@@ -62,7 +62,7 @@ class JobMoves(JobTable):
 
         Raises Refused with the job as it is.
         """
-        row = self._transition(
+        write = self._transition(
             job_id,
             [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
             Condition(
@@ -73,7 +73,7 @@ class JobMoves(JobTable):
             sets={"slot": slot},
             removes=("queued_after",),
         )
-        return self._complete(row)
+        return self._complete(self._make(write))
 
     def move(
         self,
@@ -104,7 +104,10 @@ class JobMoves(JobTable):
         steps, condition = [step], _as_seen(head)
         if shorter:
             steps, condition = list(after.timeline), unchanged(head)
-        self._transition(head.job_id, steps, condition, sets=sets, removes=removes, instead=shorter)
+        write = self._transition(
+            head.job_id, steps, condition, sets=sets, removes=removes, instead=shorter
+        )
+        self._make(write)
         return after
 
     def as_change(self, head: Head, after: Head) -> Item:

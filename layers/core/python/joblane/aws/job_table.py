@@ -44,6 +44,16 @@ class Condition:
     values: Row = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An UpdateItem of a job's row, and how it is known again when it was made before."""
+
+    job_id: str
+    request: Item
+    lines: Sequence[str]
+    """The end of the row's timeline once it was made."""
+
+
 def unchanged(head: Head) -> Condition:
     """A job still has the state, the epoch and the timeline of `head`."""
     return Condition(
@@ -181,43 +191,49 @@ class JobTable(Store):
         removes: Iterable[str] = (),
         adds: Iterable[str] = (),
         instead: bool = False,
-    ) -> Row:
-        """Write a transition and its lines in the timeline. Returns the new row.
+        wants_row: bool = True,
+    ) -> Write:
+        """What writes a transition and its lines in the timeline.
 
-        The SDK repeats a call whose response was lost, and the second one is refused. A refusal
-        that shows our own steps at the end of the timeline is a success.
         With `instead` the steps replace the timeline; the condition must exclude that another
         writer has added a line.
 
         Unless `sets` has the next entry of the index `attention`, the job leaves that index. It
         may be in it although `removes` does not say so: a function of an earlier version, which
         does not know that the index has scheduled jobs, has moved it.
-
-        Timelines written before they were folded may fill their item, so that no line can be
-        added; such a one is folded first.
         """
         lines = [step.encode() for step in steps]
         sets = {**(sets or {}), "state": steps[-1].state}
         removes = sorted({*removes, "attention"} - sets.keys())
         if instead:
             sets["timeline"] = lines
-        write = partial(
-            self._update,
-            job_id,
-            condition,
-            lambda old: old["timeline"][-len(lines) :] == lines,
-            sets=sets,
-            removes=removes,
-            adds=adds,
-            lines=() if instead else lines,
+        added = () if instead else lines
+        update, values = _expression(condition, sets, removes, adds, added)
+        request = self._table.update_request(
+            key(job_id), update, condition.text, values, wants_row=wants_row
+        )
+        return Write(job_id, request, lines)
+
+    def _make(self, write: Write) -> Row:
+        """Make a write of `_transition`. Returns the new row, if it is wanted.
+
+        The SDK repeats a call whose response was lost, and the second one is refused. A refusal
+        that shows our own steps at the end of the timeline is a success.
+
+        Timelines written before they were folded may fill their item, so that no line can be
+        added; such a one is folded first.
+        """
+        lines = write.lines
+        send = partial(
+            self._send, write.request, lambda old: old["timeline"][-len(lines) :] == lines
         )
         try:
-            return write()
+            return send()
         except ClientError as error:
             if not _item_is_full(error):
                 raise
-        self._fold(job_id)
-        return write()
+        self._fold(write.job_id)
+        return send()
 
     def _fold(self, job_id: str) -> None:
         """Fold a stored timeline. If the job changes meanwhile, its next writer folds it."""
@@ -240,8 +256,12 @@ class JobTable(Store):
         lines: Sequence[str] = (),
     ) -> Row:
         update, values = _expression(condition, sets, removes, adds, lines)
+        request = self._table.update_request(key(job_id), update, condition.text, values)
+        return self._send(request, is_repeated)
+
+    def _send(self, request: Item, is_repeated: Callable[[Row], bool]) -> Row:
         try:
-            return self._table.update(key(job_id), update, condition.text, **values)
+            return self._table.send_update(request)
         except ConditionFailed as failure:
             if failure.row and is_repeated(failure.row):
                 return failure.row

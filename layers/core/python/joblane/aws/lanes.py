@@ -14,7 +14,15 @@ from joblane.job.trace import TraceContext, parse_trace
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
-    from mypy_boto3_sqs.type_defs import MessageAttributeValueTypeDef, MessageTypeDef
+    from mypy_boto3_sqs.type_defs import (
+        DeleteMessageBatchRequestEntryTypeDef,
+        DeleteMessageBatchRequestTypeDef,
+        DeleteMessageBatchResultTypeDef,
+        MessageAttributeValueTypeDef,
+        MessageTypeDef,
+        ReceiveMessageRequestTypeDef,
+        ReceiveMessageResultTypeDef,
+    )
 
 VISIBILITY_S = 120
 """Visibility timeout: an agent must extend it within this time."""
@@ -109,15 +117,18 @@ class LaneQueue:
 
     def receive(self, most: int, wait_s: int) -> list[Received]:
         """Receive up to `most` (1 to 10) messages, waiting up to `wait_s` (0 to 20) seconds."""
-        answer = self._client.receive_message(
-            QueueUrl=self.url,
-            MaxNumberOfMessages=most,
-            WaitTimeSeconds=wait_s,
-            VisibilityTimeout=VISIBILITY_S,
-            MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
-            MessageAttributeNames=[_MEMORY, _QUEUE, *_TRACE],
-        )
-        return [_received(message) for message in answer.get("Messages", [])]
+        return received(self._client.receive_message(**self.receive_request(most, wait_s)))
+
+    def receive_request(self, most: int, wait_s: int) -> "ReceiveMessageRequestTypeDef":
+        """The request of `receive`, which may be sent by other means; see `received`."""
+        return {
+            "QueueUrl": self.url,
+            "MaxNumberOfMessages": most,
+            "WaitTimeSeconds": wait_s,
+            "VisibilityTimeout": VISIBILITY_S,
+            "MessageSystemAttributeNames": ["ApproximateReceiveCount", "SentTimestamp"],
+            "MessageAttributeNames": [_MEMORY, _QUEUE, *_TRACE],
+        }
 
     def delete(self, receipt: str) -> None:
         """Delete a message whose job has ended or has another message."""
@@ -128,19 +139,15 @@ class LaneQueue:
 
         Returns the errors of those that SQS did not delete, by receipt.
         """
-        answer = self._client.delete_message_batch(
-            QueueUrl=self.url,
-            Entries=[
-                {"Id": str(n), "ReceiptHandle": receipt} for n, receipt in enumerate(receipts)
-            ],
-        )
-        return {
-            receipts[int(failure["Id"])]: ClientError(
-                {"Error": {"Code": failure["Code"], "Message": failure.get("Message", "")}},
-                "DeleteMessageBatch",
-            )
-            for failure in answer.get("Failed", [])
-        }
+        request = self.delete_request(receipts)
+        return not_deleted(receipts, self._client.delete_message_batch(**request))
+
+    def delete_request(self, receipts: Sequence[str]) -> "DeleteMessageBatchRequestTypeDef":
+        """The request of `delete_batch`, which may be sent by other means; see `not_deleted`."""
+        entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
+            {"Id": str(n), "ReceiptHandle": receipt} for n, receipt in enumerate(receipts)
+        ]
+        return {"QueueUrl": self.url, "Entries": entries}
 
     def hide(self, receipt: str, seconds: int) -> None:
         """Make a message visible again after `seconds` (0 to 43,200); 0 means at once."""
@@ -246,6 +253,24 @@ class Lanes:
                 raise
             return False
         return True
+
+
+def received(answer: "ReceiveMessageResultTypeDef") -> list[Received]:
+    """The messages in an answer to `receive_request`."""
+    return [_received(message) for message in answer.get("Messages", [])]
+
+
+def not_deleted(
+    receipts: Sequence[str], answer: "DeleteMessageBatchResultTypeDef"
+) -> dict[str, ClientError]:
+    """The errors in an answer to `delete_request`, by receipt."""
+    return {
+        receipts[int(failure["Id"])]: ClientError(
+            {"Error": {"Code": failure["Code"], "Message": failure.get("Message", "")}},
+            "DeleteMessageBatch",
+        )
+        for failure in answer.get("Failed", [])
+    }
 
 
 def _attributes(message: Message) -> "dict[str, MessageAttributeValueTypeDef]":

@@ -126,8 +126,22 @@ class Table:
 
     def update(self, key: Row, update: str, condition: str = "", /, **values: object) -> Row:
         """Update attributes of an item. Returns the new item."""
-        options = {"UpdateExpression": update, "ReturnValues": "ALL_NEW", "Key": encoded(key)}
-        return self._write(self.client.update_item, update, condition, values, **options)
+        return self.send_update(self.update_request(key, update, condition, values))
+
+    def update_request(
+        self, key: Row, update: str, condition: str, values: Row, *, wants_row: bool = True
+    ) -> Item:
+        """The request of `update`; its answer has the new item if `wants_row`."""
+        options = {
+            "UpdateExpression": update,
+            "ReturnValues": "ALL_NEW" if wants_row else "NONE",
+            "Key": encoded(key),
+        }
+        return self._conditional(update, condition, values, **options)
+
+    def send_update(self, request: Item) -> Row:
+        """Make an `update_request`. Returns the new item, or nothing."""
+        return self._send(self.client.update_item, request)
 
     def as_put(self, row: Row, condition: str, /, **values: object) -> Item:
         """`put` as a part of a transaction."""
@@ -181,10 +195,18 @@ class Table:
         values: Row,
         **options: object,
     ) -> Row:
+        return self._send(operation, self._conditional(update, condition, values, **options))
+
+    def _conditional(self, update: str, condition: str, values: Row, **options: object) -> Item:
+        """A request to write an item, with the condition if there is one."""
         request = {**self._request(f"{update} {condition}", values), **options}
         if condition:
             request["ConditionExpression"] = condition
             request.update(_WITH_ITEM)
+        return request
+
+    @staticmethod
+    def _send(operation: Callable[..., Mapping[str, Any]], request: Item) -> Row:
         pauses = iter(_BUSY_PAUSES_S)
         while True:
             try:

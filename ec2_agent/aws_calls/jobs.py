@@ -1,0 +1,62 @@
+"""Calls to the `jobs` table that every job makes: its claim and the end of its attempt."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ec2_agent.aws_calls.direct import Direct, made
+from ec2_agent.calls import in_thread
+from joblane.aws.jobs import JobStore
+from joblane.aws.table import Row, decoded
+from joblane.job.head import Head
+from joblane.job.moves import AttemptFacts
+from joblane.job.timeline import Step
+
+
+class JobCalls:
+    """Claims jobs, and ends their attempts. Methods raise Refused, ClientError, BotoCoreError."""
+
+    def __init__(self, store: JobStore, direct: Direct | None = None) -> None:
+        """Without `direct` every call is made through botocore."""
+        self.store = store
+        """For all other calls, which block."""
+        self._direct = direct
+
+    async def claim(self, job_id: str, agent: str, now_ms: int) -> Head:
+        """Take a waiting job: see `JobClaims.claim`.
+
+        A job whose submission is in another item takes a second call, in a thread.
+        """
+        store = self.store
+
+        async def directly(direct: Direct) -> Head:
+            request = store.claim_request(job_id, agent, now_ms)
+            row = await direct.call("UpdateItem", request, _row)
+            if "spec" in row:
+                return store.claimed(row)
+            return await in_thread(partial(store.claimed, row), "claim")
+
+        return await made(
+            self._direct, directly, partial(store.claim, job_id, agent, now_ms), "claim"
+        )
+
+    async def settle(self, head: Head, step: Step, facts: AttemptFacts) -> None:
+        """End an attempt: see `JobClaims.settle`."""
+
+        async def directly(direct: Direct) -> None:
+            request = self.store.settle_request(head, step, facts)
+            await direct.call("UpdateItem", request, _nothing)
+
+        def through_botocore() -> None:
+            self.store.settle(head, step, facts)
+
+        await made(self._direct, directly, through_botocore, "settle")
+
+
+def _row(answer: Mapping[str, Any]) -> Row:
+    return decoded(answer["Attributes"])
+
+
+def _nothing(answer: Mapping[str, Any]) -> None:
+    if not isinstance(answer, dict):
+        raise TypeError("not an object")
