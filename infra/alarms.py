@@ -323,7 +323,7 @@ FULL = (
     Alarm(
         "scaler-blind",
         "full",
-        "The scaler cannot read what it decides by, so the fleet does not grow",
+        "The scaler cannot read all that it decides by, so the fleet may not grow",
         {"m": _of_fleet("ScalerBlind", "Maximum")},
         1,
         each="fleet",

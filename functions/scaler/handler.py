@@ -19,6 +19,7 @@ from joblane.aws.lanes import Lanes
 from joblane.aws.metrics import Metrics
 from joblane.aws.settings import SettingsStore
 from joblane.fleet.capacity import FleetPlan
+from joblane.service.fleet_sight import Sources
 from joblane.service.scaler import Scaler
 
 
@@ -56,11 +57,13 @@ def build(
         settings.deployment,
         [FleetPlan(**dict(plan)) for plan in settings.fleet_plans],
         settings.threads,
-        Groups(clients.make("autoscaling"), settings.deployment),
-        AgentStore(dynamodb, settings.agents_table),
-        Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
-        SettingsStore(dynamodb, settings.settings_table),
-        FleetRecords(dynamodb, settings.settings_table),
+        Sources(
+            Groups(clients.make("autoscaling"), settings.deployment),
+            AgentStore(dynamodb, settings.agents_table),
+            Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
+            SettingsStore(dynamodb, settings.settings_table),
+            FleetRecords(dynamodb, settings.settings_table),
+        ),
         Metrics(settings.metrics),
         clock,
         Logger(),

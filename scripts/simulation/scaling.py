@@ -10,6 +10,7 @@ from joblane.deployment.names import fleet_name
 from joblane.fleet.capacity import FleetPlan
 from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
+from joblane.service.fleet_sight import Sources
 from joblane.service.kick import Kick
 from joblane.service.scaler import Scaler
 from scripts.costs.usage import STREAM_SHARDS
@@ -111,11 +112,13 @@ class ScalerFunction:
                 for plan in world.plan.fleets
             ],
             dict.fromkeys(world.settings, max(plan.threads for plan in world.plan.fleets)),
-            SimulatedGroups(world.groups, fleets.__getitem__),
-            SimulatedAgents(world),
-            SimulatedLanes(world.lanes),
-            SimulatedSettings(world),
-            SimulatedRecords(world),
+            Sources(
+                SimulatedGroups(world.groups, fleets.__getitem__),
+                SimulatedAgents(world),
+                SimulatedLanes(world.lanes),
+                SimulatedSettings(world),
+                SimulatedRecords(world),
+            ),
             Metrics(False),
             self._unix,
             log,
@@ -160,7 +163,7 @@ class ScalerFunction:
         self.longest_s = max(self.longest_s, took_s)
         self._world.usage.lambda_calls += 1
         self._world.usage.lambda_s += took_s
-        self.blind_calls += self._scaler.run(kicked=kicked)["Blind"]
+        self.blind_calls += self._scaler.run(kicked=kicked)["Blind"] > 0
 
     def _return(self) -> None:
         self._running = False

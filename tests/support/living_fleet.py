@@ -188,7 +188,8 @@ class LivingFleet:
         plan += f"{'null' if policy.idle_s is None else int(policy.idle_s)}}}]"
         environment = FUNCTION_ENVIRONMENT | {"JOBLANE_FLEET_PLANS": plan}
         made = build(Settings.model_validate(environment), _Two(self), Instance.now, pool=Inline)
-        return replace(made, lanes=_Lanes(self))  # type: ignore[arg-type]
+        sources = replace(made.sources, lanes=_Lanes(self))  # type: ignore[arg-type]
+        return replace(made, sources=sources)
 
     def describe_auto_scaling_groups(self, **request: Any) -> Any:
         """Read groups, as the scaler's client; then `between` happens."""

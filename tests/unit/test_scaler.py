@@ -1,124 +1,16 @@
 """The function scaler, with a stand-in for Auto Scaling: what it decides, writes and says."""
 
-import json
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
-from botocore.exceptions import ClientError
 
-from functions.scaler.handler import Settings, build
 from joblane.aws.groups import ScalingActivity
-from joblane.aws.metrics import Metrics
 from joblane.deployment.metrics import OF_FLEETS
-from joblane.deployment.names import fleet_name, lane_name
 from joblane.fleet.capacity import GroupState
-from joblane.fleet.record import SHORT_AFTER_MS, FleetRecord
-from joblane.service.scaler import NOTHING_CAME, Scaler, shortage
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
-from tests.support.fleet import heartbeat
-
-MINUTE = 60.0
-GROUP = fleet_name(NAME, "main")
-
-
-@dataclass
-class FakeGroups:
-    """Auto Scaling with one group."""
-
-    groups: dict[str, GroupState]
-    tried: list[ScalingActivity] = field(default_factory=list)
-    fails: str | None = None
-    sets: list[int] = field(default_factory=list)
-    reads: int = 0
-    between: Callable[[], None] = lambda: None
-    """Called before the second read of a call."""
-
-    def states(self, names: Sequence[str]) -> dict[str, GroupState]:
-        """DescribeAutoScalingGroups."""
-        self._fail("states")
-        self.reads += 1
-        if self.reads == 2:
-            self.between()
-        return {name: self.groups[name] for name in names if name in self.groups}
-
-    def activities(self, _name: str, _most: int) -> list[ScalingActivity]:
-        """DescribeScalingActivities."""
-        self._fail("activities")
-        return self.tried
-
-    def set_desired(self, name: str, desired: int) -> None:
-        """SetDesiredCapacity."""
-        self._fail("set_desired")
-        self.sets.append(desired)
-        self.groups[name] = replace(self.groups[name], desired=desired)
-
-    def _fail(self, operation: str) -> None:
-        if operation == self.fails:
-            raise ClientError(
-                {"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, operation
-            )
-
-
-class Scene:
-    """A deployment with a fleet, and its scaler."""
-
-    def __init__(self, aws: Cloud) -> None:
-        self.aws, self.now = aws, 1_800_000_000.0
-        self.lines: list[dict[str, Any]] = []
-        self.groups = FakeGroups({GROUP: GroupState(0, 10, 0)})
-        made = build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: self.now)
-        metrics = Metrics(True, lambda line: self.lines.append(json.loads(line)))
-        self.scaler: Scaler = replace(made, groups=self.groups, metrics=metrics)  # type: ignore[arg-type]
-
-    @property
-    def now_ms(self) -> int:
-        """Unix milliseconds."""
-        return int(self.now * 1000)
-
-    def submit(self, count: int) -> None:
-        """Put messages into a lane."""
-        url = PREFIX + lane_name(NAME, "default", "default")
-        for _ in range(count):
-            self.aws.clients.make("sqs").send_message(QueueUrl=url, MessageBody="{}")
-
-    def serve(self, *running: int, threads: int = 8) -> None:
-        """Have the group's instances in service, each with an agent with so many jobs."""
-        names = [f"i-{n}" for n in range(len(running))]
-        before = self.groups.groups[GROUP]
-        self.groups.groups[GROUP] = replace(
-            before, desired=len(names), instances=dict.fromkeys(names, "InService")
-        )
-        for name, count in zip(names, running, strict=True):
-            old = self.aws.agents.get(name)
-            self.aws.agents.beat(
-                heartbeat(
-                    name,
-                    self.now_ms,
-                    threads=threads,
-                    running=count,
-                    left=threads - count,
-                    taken={"default": count},
-                    surplus_ms=None if old is None else old.surplus_ms,
-                )
-            )
-
-    def run(self, *, kicked: bool = False) -> Counter[str]:
-        """Call it once."""
-        self.groups.reads = 0
-        return self.scaler.run(kicked=kicked)
-
-    def record(self) -> FleetRecord:
-        """What it stored."""
-        found = self.scaler.records.read("main")
-        assert found is not None
-        return found
-
-    def surplus(self) -> list[str]:
-        """Agents that are named."""
-        return [row.name for row in self.aws.agents.every() if row.surplus_ms is not None]
+from joblane.fleet.record import SHORT_AFTER_MS
+from joblane.service.scaler import NOTHING_CAME, shortage
+from tests.support.aws import NAME, Cloud
+from tests.support.scaler_scene import GROUP, MINUTE, Scene
 
 
 @pytest.fixture(name="scene")
@@ -157,7 +49,7 @@ def test_jobs_that_fit_free_slots_launch_nothing(scene: Scene):
 def test_a_paused_queue_launches_nothing(scene: Scene):
     from joblane.queue.settings import UNSET  # noqa: PLC0415
 
-    scene.scaler.settings.put("default", replace(UNSET, run_jobs=False, version=1), over=0)
+    scene.scaler.sources.settings.put("default", replace(UNSET, run_jobs=False, version=1), over=0)
     scene.submit(20)
     assert {} == scene.run()
 
@@ -201,50 +93,7 @@ def test_a_fleet_without_a_group_is_left_alone(scene: Scene):
     scene.submit(5)
     assert {"NoGroup": 1} == scene.run()
     assert [] == scene.groups.sets
-    assert scene.scaler.records.read("main") is None
-
-
-@pytest.mark.parametrize("what", ["groups", "activities", "lanes", "agents", "settings"])
-def test_blind_it_changes_nothing_and_says_so(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, what: str
-):
-    scene.serve(8)
-    scene.submit(20)
-    scene.run()
-    scene.groups.sets.clear()
-    scene.lines.clear()
-
-    def fail(*_: object, **__: object) -> None:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Read")
-
-    match what:
-        case "groups":
-            scene.groups.fails = "states"
-        case "activities":
-            scene.groups.fails = "activities"
-        case "lanes":
-            monkeypatch.setattr(type(scene.scaler.lanes), "lane", fail)
-        case "agents":
-            monkeypatch.setattr(type(scene.scaler.agents), "every_at_once", fail)
-        case "settings":
-            monkeypatch.setattr(type(scene.scaler.settings), "get_all", fail)
-    scene.submit(100)
-    before = scene.now_ms
-    for _ in range(2):
-        scene.now += MINUTE
-        assert {"Blind": 1} == scene.run()
-    assert [] == scene.groups.sets
-    record = scene.record()
-    assert before + 60_000 == record.blind_since_ms
-    assert record.blind_reason is not None
-    assert "AccessDenied" in record.blind_reason
-    assert [1, 1] == [line["ScalerBlind"] for line in scene.lines]
-    monkeypatch.undo()
-    scene.groups.fails = None
-    scene.now += MINUTE
-    scene.serve(8)
-    assert {"Raised": 1} == scene.run()
-    assert (None, None) == (scene.record().blind_since_ms, scene.record().blind_reason)
+    assert scene.scaler.sources.records.read("main") is None
 
 
 def test_a_refused_change_is_counted_and_tried_again(scene: Scene):

@@ -42,6 +42,16 @@ def fleet(record: FleetRecord | None, name: str = "main", size: int = 4) -> Flee
             "until it can: SQS: throttled",
         ),
         (
+            replace(PLAIN, blind_since_ms=NOW - 60_000, blind_queues=("bulk", "default")),
+            ["scaler_blind", "no_agents"],
+            "fleet main may not grow for queue default until it can",
+        ),
+        (
+            replace(PLAIN, blind_since_ms=NOW - 60_000, blind_queues=("bulk",), limit="max"),
+            ["fleet_max", "no_agents"],
+            "raise max_size of fleets.main",
+        ),
+        (
             replace(PLAIN, desired=4, in_service=1, below_since_ms=NOW - 60_000),
             ["fleet_booting", "no_agents"],
             "3 instances of fleet main start since 2027-01-15T07:59:00Z (60 s ago): their agents",

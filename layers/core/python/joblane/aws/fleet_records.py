@@ -46,5 +46,6 @@ class FleetRecords(Store):
 def _record(row: Row) -> FleetRecord:
     """The record of an item: an earlier version wrote fewer attributes, a later one more."""
     known = {name: row[name] for name in _FIELDS if name in row}
-    known["suspended"] = tuple(known.get("suspended", ()))  # a list in the item
+    for name in ("suspended", "blind_queues"):  # lists in the item
+        known[name] = tuple(known.get(name, ()))
     return FleetRecord(**known)

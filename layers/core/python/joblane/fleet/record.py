@@ -45,9 +45,11 @@ class FleetRecord:
     short_reason: str | None = None
     """Why, in the words of Auto Scaling."""
     blind_since_ms: int | None = None
-    """Since when the scaler has not been able to read what it decides by; None: it can."""
+    """Since when the scaler has not been able to read all that it decides by; None: it can."""
     blind_reason: str | None = None
     """What cannot be read, and the error."""
+    blind_queues: tuple[str, ...] = ()
+    """Queues of the fleet whose lanes cannot be read; none: it is something else, or nothing."""
     raised_ms: int | None = None
     """When the desired capacity was last raised."""
     roomy_since_ms: int | None = None
@@ -86,6 +88,7 @@ def _said(record: FleetRecord) -> tuple[object, ...]:
         record.short_reason,
         record.blind_since_ms,
         record.blind_reason,
+        record.blind_queues,
         record.raised_ms,
         record.roomy_since_ms,
         record.suspended,

@@ -1,7 +1,8 @@
 """Size the fleets: raise desired capacities by what waits, and name surplus agents.
 
-One call runs at a time (reserved concurrency), every minute and when jobs come. A call that cannot
-read all that it decides by changes nothing and says so. Agents make groups smaller meanwhile:
+One call runs at a time (reserved concurrency), every minute and when jobs come. A fleet of which it
+cannot read all is not made larger for what cannot be read, no agent of it is named surplus, and the
+call says so. Agents make groups smaller meanwhile:
 
     scaler                       group                      agent
     reads that it leaves                           <------  says so in its heartbeat
@@ -19,32 +20,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from joblane.aws.agents import AgentStore
-from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.groups import Groups, ScalingActivity
-from joblane.aws.lanes import Lanes
+from joblane.aws.groups import ScalingActivity
 from joblane.aws.metrics import Metrics
-from joblane.aws.settings import SettingsStore
-from joblane.deployment.names import LANES, Lane, fleet_name
+from joblane.deployment.names import fleet_name
 from joblane.fleet.capacity import FleetLoad, FleetPlan, GroupState, fleet_load, queue_load
 from joblane.fleet.record import SHORT_AFTER_MS, FleetRecord, to_write
 from joblane.fleet.surplus import roomy, surplus
 from joblane.fleet.wanted import Decision, QueueLoad, Wanted, wanted
-from joblane.job.lease import Heartbeat
-from joblane.queue.settings import QueueSettings
+from joblane.service.fleet_sight import Blind, Blindness, Sight, Sources
 from joblane.service.log import Log
-
-Found = TypeVar("Found")
-
-AT_ONCE = 16
-"""Requests at once: the partitions of the agents table, and the lanes."""
-
-ACTIVITIES = 20
-"""Newest scaling activities in which an ended launch is looked for."""
 
 EARLIER_MS = 60_000
 """An activity may have begun this long before its group was found below its desired capacity."""
@@ -52,28 +39,9 @@ EARLIER_MS = 60_000
 NOTHING_CAME = "Auto Scaling has started no instance for 15 minutes and gives no reason"
 
 BLIND = (
-    "the scaler cannot read {what}, so fleets do not grow; desired capacities can be set by hand: "
-    "aws autoscaling set-desired-capacity"
+    "the scaler cannot read {what}; until it can, the fleet grows too little or not at all; its "
+    "desired capacity can be set by hand: aws autoscaling set-desired-capacity"
 )
-
-
-class Blind(Exception):
-    """What the scaler decides by cannot be read; the message says what, and the error."""
-
-
-@dataclass(frozen=True)
-class Sight:
-    """All that one call has read."""
-
-    records: Mapping[str, FleetRecord]
-    groups: Mapping[str, GroupState]
-    """By the fleet's name, without fleets that have no group."""
-    rows: Mapping[str, Heartbeat]
-    settings: Mapping[str, QueueSettings]
-    visible: Mapping[str, int]
-    """Messages that agents can receive now, by queue."""
-    activities: Mapping[str, Sequence[ScalingActivity]]
-    """Of the groups with fewer instances in service than desired, by fleet."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +53,7 @@ class Scaler:
     """In the order of joblane.toml."""
     threads: Mapping[str, int]
     """Jobs of each queue that one agent runs at once, by joblane.toml."""
-    groups: Groups
-    agents: AgentStore
-    lanes: Lanes
-    settings: SettingsStore
-    records: FleetRecords
+    sources: Sources
     metrics: Metrics
     clock: Callable[[], float]
     """Returns Unix seconds."""
@@ -100,16 +64,16 @@ class Scaler:
     def run(self, *, kicked: bool = False) -> Counter[str]:
         """Size all fleets once; `kicked`: because jobs came, so no agent is named surplus.
 
-        Returns how many fleets were `Raised`, had `NoGroup`, or could not be written (`Failed`),
-        how many agents were named `Surplus`, and 1 for `Blind`. Raises nothing that AWS raises.
+        Returns how many fleets were `Raised`, had `NoGroup`, could not be read (`Blind`) or written
+        (`Failed`), and how many agents were named `Surplus`. Raises nothing that AWS raises.
         """
         now_ms = int(self.clock() * 1000)
         done: Counter[str] = Counter()
         try:
-            sight = self._look()
+            sight = self.sources.look(self.deployment, self.plans, self.pool)
         except Blind as blind:
-            done["Blind"] = 1
-            self._say_blind(str(blind), now_ms)
+            done["Blind"] = len(self.plans)
+            self._record_blindness(str(blind), now_ms)
             return done
         for plan in self.plans:
             if plan.name not in sight.groups:
@@ -122,43 +86,6 @@ class Scaler:
                 )
         self._size(sight, now_ms, done, kicked=kicked)
         return done
-
-    # Reading.
-
-    def _look(self) -> Sight:
-        """Read everything. Raises Blind."""
-        queues = sorted({queue for plan in self.plans for queue in plan.queues})
-        fleets = [plan.name for plan in self.plans]
-        names = {fleet_name(self.deployment, fleet): fleet for fleet in fleets}
-        with self.pool(AT_ONCE) as pool:
-            records = _read(
-                "DynamoDB (table settings)", lambda: self.records.read_all(fleets, consistent=True)
-            )
-            settings = _read("DynamoDB (table settings)", lambda: self.settings.get_all(queues))
-            rows = _read("DynamoDB (table agents)", lambda: self.agents.every_at_once(pool))
-            lanes = [(queue, lane) for queue in queues for lane in LANES]
-            lengths = _read("SQS (lengths of lanes)", lambda: list(pool.map(self._visible, lanes)))
-        found = _read("Auto Scaling (groups)", lambda: self.groups.states(list(names)))
-        groups = {names[name]: group for name, group in found.items()}
-        below = [fleet for fleet, group in groups.items() if group.desired > group.in_service]
-        visible: Counter[str] = Counter()
-        for (queue, _lane), count in zip(lanes, lengths, strict=True):
-            visible[queue] += count
-        return Sight(
-            records,
-            groups,
-            {row.name: row for row in rows},
-            settings,
-            visible,
-            {fleet: self._activities(fleet) for fleet in below},
-        )
-
-    def _visible(self, lane: tuple[str, Lane]) -> int:
-        return self.lanes.lane(*lane).lengths().visible
-
-    def _activities(self, fleet: str) -> Sequence[ScalingActivity]:
-        name = fleet_name(self.deployment, fleet)
-        return _read("Auto Scaling (activities)", lambda: self.groups.activities(name, ACTIVITIES))
 
     # Deciding and writing.
 
@@ -186,20 +113,25 @@ class Scaler:
         for plan in plans:
             group, load = sight.groups[plan.name], loads[plan.name]
             decision = decided.fleets[plan.name]
-            before = sight.records.get(plan.name)
+            before, blindness = sight.records.get(plan.name), sight.blindness(plan)
             record = _record(plan, group, load, decided, before, shortages[plan.name], now_ms)
+            if blindness is not None:
+                done["Blind"] += 1
+                record = _blind(record, before, blindness)
+                self.log.error(BLIND.format(what=blindness.reason), fleet=plan.name)
             try:
-                record = self._write(plan, record, decision, done)
+                if blindness is None or not blindness.holds:
+                    record = self._write(plan, record, decision, done)
                 if not kicked:
                     self._name_surplus(plan, group, load, record, done)
                 if to_write(before, record):
-                    self.records.write(plan.name, record)
+                    self.sources.records.write(plan.name, record)
             except (ClientError, BotoCoreError):
                 done["Failed"] += 1
                 self.log.exception(
                     "a fleet could not be sized; next try in a minute", fleet=plan.name
                 )
-            self._measure(plan.name, load, decision, record)
+            self._measure(plan.name, load, decision, record, blindness)
 
     def _queues(
         self, sight: Sight, threads: Mapping[str, int], now_ms: int
@@ -235,14 +167,14 @@ class Scaler:
         name = fleet_name(self.deployment, plan.name)
         if decision.desired <= record.desired:
             return record
-        group = self.groups.states([name]).get(name)
+        group = self.sources.groups.states([name]).get(name)
         if group is None:
             return record
         given_back = max(0, record.desired - group.desired)
         desired = min(decision.desired - given_back, group.most)
         if desired <= group.desired:
             return record  # an operator or a deployment was faster
-        self.groups.set_desired(name, desired)
+        self.sources.groups.set_desired(name, desired)
         done["Raised"] += 1
         self.log.info(
             "desired capacity raised",
@@ -271,44 +203,50 @@ class Scaler:
             now_ms=record.decided_ms,
         )
         for agent in chosen:
-            if self.agents.name_surplus(agent.name, record.decided_ms, beat_ms=agent.beat_ms):
+            if self.sources.agents.name_surplus(
+                agent.name, record.decided_ms, beat_ms=agent.beat_ms
+            ):
                 done["Surplus"] += 1
                 self.log.info("an agent is named surplus", fleet=plan.name, agent=agent.name)
 
     # Saying.
 
-    def _say_blind(self, reason: str, now_ms: int) -> None:
-        self.log.error(BLIND.format(what=reason))
+    def _record_blindness(self, reason: str, now_ms: int) -> None:
+        """Say of every fleet that nothing of it can be read."""
+        self.log.error(BLIND.format(what=reason), fleet="all")
         for plan in self.plans:
             try:
-                before = self.records.read(plan.name)
-                since = None if before is None else before.blind_since_ms
-                after = replace(
-                    before or _nothing(now_ms),
-                    decided_ms=now_ms,
-                    blind_since_ms=now_ms if since is None else since,
-                    blind_reason=reason,
-                )
+                before = self.sources.records.read(plan.name)
+                known = replace(before or _nothing(now_ms), decided_ms=now_ms)
+                after = _blind(known, before, Blindness(reason))
                 if to_write(before, after):
-                    self.records.write(plan.name, after)
+                    self.sources.records.write(plan.name, after)
             except (ClientError, BotoCoreError):
                 self.log.exception("the record of a fleet cannot be written", fleet=plan.name)
         for plan in self.plans:
             self.metrics.emit(self._of(plan.name), {"ScalerBlind": 1})
 
     def _measure(
-        self, fleet: str, load: FleetLoad, decision: Decision, record: FleetRecord
+        self,
+        fleet: str,
+        load: FleetLoad,
+        decision: Decision,
+        record: FleetRecord,
+        blindness: Blindness | None,
     ) -> None:
         values = {
-            "SlotsWanted": decision.wanted,
-            "Backlog": decision.backlog,
             "SlotsBusy": sum(agent.running for agent in load.serving),
             "SlotsTotal": load.slots,
             "AgentsAlive": load.state.alive,
             "AgentsInTrouble": load.in_trouble,
-            "CapacityShort": int(record.short),
-            "ScalerBlind": 0,
+            "ScalerBlind": int(blindness is not None),
         }
+        if blindness is None:  # else they may be wrong, and a wrong figure is worse than none
+            values |= {
+                "SlotsWanted": decision.wanted,
+                "Backlog": decision.backlog,
+                "CapacityShort": int(record.short),
+            }
         self.metrics.emit(self._of(fleet), values)
 
     def _of(self, fleet: str) -> dict[str, str]:
@@ -375,6 +313,21 @@ def _record(  # noqa: PLR0913, PLR0917 - what one call knows of a fleet
     )
 
 
+def _blind(record: FleetRecord, before: FleetRecord | None, blindness: Blindness) -> FleetRecord:
+    """What is known of a fleet of which not all can be read: it is not known to be roomy."""
+    old = before or record
+    since_ms = record.decided_ms if old.blind_since_ms is None else old.blind_since_ms
+    still = {queue: since for queue, since in old.waiting.items() if queue in blindness.queues}
+    return replace(
+        record,
+        blind_since_ms=since_ms,
+        blind_reason=blindness.reason,
+        blind_queues=blindness.queues,
+        roomy_since_ms=None,
+        waiting={**record.waiting, **still},
+    )
+
+
 def _nothing(now_ms: int) -> FleetRecord:
     """The record of a fleet of which nothing is known."""
     return FleetRecord(now_ms, 0, 0, 0, 0, 0, 0, 0)
@@ -385,10 +338,3 @@ def _since(before: int | None, now_ms: int, holds: bool) -> int | None:  # noqa:
     if not holds:
         return None
     return now_ms if before is None else before
-
-
-def _read(what: str, read: Callable[[], Found]) -> Found:
-    try:
-        return read()
-    except (ClientError, BotoCoreError) as error:
-        raise Blind(f"{what}: {error}") from error

@@ -25,7 +25,8 @@ def of_queue(s: Situation) -> tuple[Reason, ...]:
         return ()
     if not s.fleets:
         return (_no_fleet(s.head.queue),)
-    found = [reason for fleet in s.fleets for reason in of_fleet(fleet, s.now_ms)]
+    queue = s.head.queue
+    found = [reason for fleet in s.fleets for reason in _of_fleet(fleet, queue, s.now_ms)]
     if not found:
         return tuple(
             _not_raised(fleet, fleet.record, s.now_ms) for fleet in s.fleets if fleet.record
@@ -34,18 +35,19 @@ def of_queue(s: Situation) -> tuple[Reason, ...]:
     return tuple(sorted(found, key=lambda reason: reason.code != "fleet_booting"))
 
 
-def of_fleet(fleet: Fleet, now_ms: int) -> tuple[Reason, ...]:
-    """Why a fleet has no more instances than it has; empty if nothing keeps it from having them."""
+def _of_fleet(fleet: Fleet, queue: str, now_ms: int) -> tuple[Reason, ...]:
+    """Why a fleet has no more instances for a queue; empty if nothing keeps it from having them."""
     record = fleet.record
-    return () if record is None else tuple(_of_record(fleet, record, now_ms))
+    return () if record is None else tuple(_of_record(fleet, record, queue, now_ms))
 
 
-def _of_record(fleet: Fleet, record: FleetRecord, now_ms: int) -> Iterator[Reason]:
+def _of_record(fleet: Fleet, record: FleetRecord, queue: str, now_ms: int) -> Iterator[Reason]:
     if record.stale(now_ms):
         yield _silent(fleet, record, now_ms)
         return  # it says nothing about now
-    if record.blind_since_ms is not None:
-        yield _blind(fleet, record, record.blind_since_ms, now_ms)
+    seen = record.blind_queues and queue not in record.blind_queues
+    if record.blind_since_ms is not None and not seen:
+        yield _blind(fleet, record, record.blind_since_ms, queue, now_ms)
         return
     suspended = LAUNCH in record.suspended
     if suspended:
@@ -84,12 +86,13 @@ def _silent(fleet: Fleet, record: FleetRecord, now_ms: int) -> Reason:
     )
 
 
-def _blind(fleet: Fleet, record: FleetRecord, since_ms: int, now_ms: int) -> Reason:
+def _blind(fleet: Fleet, record: FleetRecord, since_ms: int, queue: str, now_ms: int) -> Reason:
     what = "" if record.blind_reason is None else f": {shown(record.blind_reason)}"
     return Reason(
         "scaler_blind",
-        f"the function scaler has not been able to read what it decides by since "
-        f"{at(since_ms, now_ms)}, and starts no instance of fleet {fleet.name} until it can{what}",
+        f"the function scaler has not been able to read all that it decides by since "
+        f"{at(since_ms, now_ms)}: fleet {fleet.name} may not grow for queue {queue} until it "
+        f"can{what}",
         {
             **_facts(fleet, record),
             "since_at": rfc3339(since_ms),

@@ -155,7 +155,7 @@ KINDS: Mapping[Code, Kind] = {
         _FLEET,
     ),
     "scaler_blind": Kind(
-        "The scaler cannot read what it decides by, and starts nothing until it can.",
+        "The scaler cannot read all that it decides by: the fleet may not grow until it can.",
         (*_FLEET, "since_at", "error"),
     ),
     "scaler_silent": Kind(
