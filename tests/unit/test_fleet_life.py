@@ -68,7 +68,7 @@ def test_a_burst_grows_the_fleet_once_and_all_of_it_leaves(aws: Cloud, tmp_path:
 def test_under_a_steady_load_a_fleet_shrinks_to_what_is_needed_and_stays(
     aws: Cloud, tmp_path: Path
 ):
-    """Three jobs run at a time: what the scaler names surplus leaves, and it does not want it back.
+    """Two jobs run at a time: what the scaler names surplus leaves, and it does not want it back.
 
     Jobs spread, so hardly an agent is idle for `idle_s`.
     """
@@ -79,9 +79,9 @@ def test_under_a_steady_load_a_fleet_shrinks_to_what_is_needed_and_stays(
         await at(BOOT_S + fleet.run_s + 20)
         while Instance.now() < 1500:
             fleet.submit(1)
-            await asyncio.sleep(10)
+            await asyncio.sleep(15)
         desired, there = fleet.size
-        assert desired == there <= 2, "two agents have 70 % of their slots free"
+        assert desired == there <= 2, "one agent has slots for four"
         await at(1500 + 300 + fleet.run_s)
         assert (0, 0) == fleet.size
 
