@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
+from moto.moto_api._internal import mock_random
 
 from functions.scaler.handler import Settings, build
 from joblane.aws.clients import QUICK, Clients
@@ -87,6 +88,7 @@ class LivingFleet:
         self.members: dict[str, Member] = {}
         """All instances that there ever were."""
         self.random = random.Random(17)
+        mock_random.seed(17)  # ids of moto's instances, so that each run is the same
         self.raised: list[int] = []
         """Desired capacities that the scaler has set."""
         self.done: Counter[str] = Counter()
