@@ -21,7 +21,7 @@ from joblane.deployment.names import alternate_name, scaler_name, traces_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
 from joblane.service.count import Counting, Record
-from joblane.service.kick import Kick
+from joblane.service.kick import KICK, Kick
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -57,7 +57,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
 
     name = scaler_name(settings.deployment)
     scaler = StartedFunction(cache(lambda: clients.make("lambda")), name)
-    kick = Kick(lambda: scaler({"kicked": True}), clock, Logger())
+    kick = Kick(lambda: scaler(KICK), clock, Logger())
 
     trace = _trace(settings, sqs)
 

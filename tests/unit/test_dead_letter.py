@@ -15,6 +15,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
+from joblane.service.kick import KICK
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 
@@ -123,6 +124,32 @@ def test_an_event_that_nothing_could_route_is_kept_and_told(aws: Cloud, told: st
     assert 1 == len(kept(aws, "letter#m-1"))
     ((subject, _),) = notes(aws, told)
     assert f"Joblane: an event that AWS could not deliver in {NAME}-alternate" == subject
+
+
+def _failed_call(condition: str, payload: object) -> str:
+    """Lambda's record of an asynchronous call that failed."""
+    context = {"functionArn": "arn:aws:lambda:x:y:function:s:$LATEST", "condition": condition}
+    return json.dumps({"version": "1.0", "requestContext": context, "requestPayload": payload})
+
+
+def test_a_kick_that_was_given_up_is_discarded_silently(aws: Cloud, told: str):
+    assert [] == deal(aws, letter(_failed_call("EventAgeExceeded", KICK), ALTERNATE))
+    assert [] == kept(aws, "letter#m-1")
+    assert [] == notes(aws, told)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _failed_call("RetriesExhausted", KICK),
+        _failed_call("EventAgeExceeded", {"source": "aws.events"}),
+        '{"requestContext": []}',
+        "no JSON",
+    ],
+)
+def test_other_events_that_could_not_be_delivered_are_told(aws: Cloud, told: str, body: str):
+    assert [] == deal(aws, letter(body, ALTERNATE))
+    assert 1 == len(notes(aws, told))
 
 
 def test_the_letter_of_a_deleted_job_is_discarded_silently(aws: Cloud, told: str):

@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError
 from joblane.aws.functions import StartedFunction
 from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
-from joblane.service.kick import EVERY_S, Kick, more_wait
+from joblane.service.kick import EVERY_S, LONGEST_S, Kick, more_wait
 
 
 def change(before: State | None, after: State | None, queue: str = "default") -> Change:
@@ -37,6 +37,9 @@ TAKEN = change(State.PENDING, State.ACTIVE)
         ([change(State.PENDING, None)], False),
         ([CAME, change(State.PENDING, State.ACTIVE, "bulk")], True),
         ([change(State.ACTIVE, State.COMPLETED)], False),
+        ([*[CAME] * 10, *[TAKEN] * 9], True),
+        ([*[CAME] * 11, *[TAKEN] * 10], False),
+        ([*[change(State.ACTIVE, State.PENDING)] * 3, TAKEN], True),
     ],
 )
 def test_more_wait_if_more_came_than_were_taken(changes: list[Change], *, kicks: bool):
@@ -53,13 +56,27 @@ class Clock:
         return self.now
 
 
-def test_a_process_kicks_at_most_once_in_five_seconds():
+def test_the_pause_doubles_while_jobs_go_on_to_come_faster_than_they_are_taken():
     clock, kicks = Clock(), []
     kick = Kick(lambda: kicks.append(clock.now), clock, logging.getLogger())  # type: ignore[arg-type]
-    for _ in range(5):
+    for _ in range(60):
         kick.after([CAME])
-        clock.now += EVERY_S / 2
-    assert [1000.0, 1005.0, 1010.0] == kicks
+        clock.now += EVERY_S
+    assert [0, 5, 15, 35, 75, 135, 195, 255] == [when - 1000 for when in kicks]
+
+
+def test_the_pause_is_short_again_after_a_calm_time():
+    clock, kicks = Clock(), []
+    kick = Kick(lambda: kicks.append(clock.now), clock, logging.getLogger())  # type: ignore[arg-type]
+    for _ in range(10):
+        kick.after([CAME])
+        clock.now += EVERY_S
+    clock.now += 2 * LONGEST_S
+    kicks.clear()
+    for _ in range(3):
+        kick.after([CAME])
+        clock.now += EVERY_S
+    assert [0, 5] == [when - kicks[0] for when in kicks]
 
 
 def test_nothing_is_noted_for_a_batch_that_needs_no_kick():

@@ -27,6 +27,7 @@ from joblane.job.moves import NotAllowed
 from joblane.job.retention import Retention
 from joblane.job.timeline import short_reason
 from joblane.job.trace import Traced, parse_trace
+from joblane.service.kick import given_up
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
 
@@ -66,6 +67,9 @@ class DeadLetters:
 
     def _one(self, record: Mapping[str, Any]) -> None:
         message_id, letter = str(record["messageId"]), _letter(record)
+        if letter.source == self.alternate and given_up(letter.body):
+            self.log.info("a kick that the scaler had no time for is discarded")
+            return
         if letter.source == self.alternate:
             self._unreadable(message_id, letter, "an event that AWS could not deliver")
             return

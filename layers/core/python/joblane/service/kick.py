@@ -7,11 +7,15 @@
                                   asks for a call -->  reads lanes and agents, decides
 
 A kick decides nothing: the scaler counts what waits. So one too many costs a call, and one too few
-a wait until the minute's call.
+a wait until the minute's call. One call of the scaler runs at a time, and takes seconds where there
+are thousands of agents; Lambda refuses others meanwhile, and gives up those that it has refused for
+a minute. So kicks are rare where they would tell nothing new, and one that was given up is nobody's
+concern (`given_up`).
 """
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -20,16 +24,43 @@ from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
 from joblane.service.log import Log
 
+KICK: Mapping[str, bool] = {"kicked": True}
+"""The event of a kick."""
+
 EVERY_S = 5.0
 """A process kicks at most this often: a deployment under load has batches all the time."""
 
+LONGEST_S = 60.0
+"""While jobs go on to come faster than they are taken, the pause doubles up to this: the scaler is
+called every minute as well."""
+
+UNTAKEN = 0.1
+"""The least part of the jobs of a batch that was not taken for which the scaler is kicked. Where
+agents have free slots it is what came in the last moment before the batch was closed."""
+
 
 def more_wait(changes: Iterable[Change]) -> bool:
-    """Whether in some queue more jobs began to wait for an agent than were taken."""
-    pending: Counter[str] = Counter()
+    """Whether in some queue clearly more jobs began to wait for an agent than were taken."""
+    came: Counter[str] = Counter()
+    more: Counter[str] = Counter()
     for change in changes:
-        pending[change.queue] += (change.after is State.PENDING) - (change.before is State.PENDING)
-    return any(count > 0 for count in pending.values())
+        begins, ends = change.after is State.PENDING, change.before is State.PENDING
+        came[change.queue] += begins and not ends
+        more[change.queue] += begins - ends
+    return any(count > 0 and count >= UNTAKEN * came[name] for name, count in more.items())
+
+
+def given_up(record: str) -> bool:
+    """Whether this record of Lambda is a kick that was refused for so long that it expired.
+
+    A record of a failed asynchronous call; a call of the scaler that failed is not meant.
+    """
+    try:
+        found = json.loads(record)
+        expired = found["requestContext"]["condition"] == "EventAgeExceeded"
+        return bool(expired and found["requestPayload"] == KICK)
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 @dataclass
@@ -41,8 +72,10 @@ class Kick:
     clock: Callable[[], float]
     """Returns Unix seconds."""
     log: Log
-    last_s: float = 0.0
+    last_s: float = -LONGEST_S
     """When the scaler was last kicked."""
+    pause_s: float = EVERY_S
+    """How long it is not kicked from then on."""
 
     def after(self, changes: Iterable[Change]) -> None:
         """Kick if more jobs wait after these changes.
@@ -50,8 +83,11 @@ class Kick:
         A failure is logged only: the scaler is called every minute as well.
         """
         now = self.clock()
-        if now - self.last_s < EVERY_S or not more_wait(changes):
+        passed_s = now - self.last_s
+        if passed_s < self.pause_s or not more_wait(changes):
             return
+        calm = passed_s >= 2 * LONGEST_S
+        self.pause_s = EVERY_S if calm else min(2 * self.pause_s, LONGEST_S)
         self.last_s = now
         try:
             self.start()
