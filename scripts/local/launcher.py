@@ -22,8 +22,9 @@ import secrets
 import sys
 import tempfile
 import threading
+import time
 import zipfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,9 @@ App = Callable[[Scope, Any, Send], Awaitable[None]]
 _OWN_HOST = re.compile(rb"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
 _OPEN_PATHS = ("/_ministack/health", "/_ministack/cfn-response/")
 """Of MiniStack's own paths; a token in the second one names a custom resource."""
+
+LONGEST_WINDOW_S = 1.0
+"""Of batches of streams, where the deployment on AWS may wait longer: rates are seen soon."""
 
 WORKER_STARTS_AT_ONCE = 2
 """Of Lambda workers of all functions: as many as the machine of the tests has cores."""
@@ -72,6 +76,57 @@ def shorten_polls(longest_s: int) -> None:
         return await receive(data, url)
 
     sqs._HANDLERS["ReceiveMessage"] = receive_sooner  # noqa: SLF001
+
+
+class Windows:
+    """When batches of streams are delivered: full, or as old as the window of their mapping."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[int, float]] = {}
+
+    def due(  # noqa: PLR0913 - what a mapping says, and what its stream holds
+        self, mapping: str, position: int, unread: int, *, batch: int, window_s: float, now: float
+    ) -> bool:
+        """Whether to deliver the `unread` records behind `position`; `now` is in seconds.
+
+        The window begins when the first of them is seen, and anew with each delivery.
+        """
+        since = self._begun.get(mapping, (None, now))
+        if since[0] != position or not unread:
+            self._begun[mapping] = since = position, now
+        return unread >= batch or now - since[1] >= window_s
+
+
+def keep_windows(longest_s: float) -> None:
+    """Deliver batches of tables' streams after their window, at most `longest_s`, as Lambda does.
+
+    MiniStack stores windows and calls a function for every few records. It looks once a second
+    when nothing is written.
+    """
+    service, tables = _module("services.lambda_svc"), _module("services.dynamodb")
+    each_mapping, positions = service._iter_all_esms, service._dynamodb_stream_positions  # noqa: SLF001
+    end, windows = tables.stream_end_position, Windows()
+
+    def each_due_mapping() -> Iterator[tuple[str, str, dict[str, Any]]]:
+        for account, region, mapping in each_mapping():
+            window_s = min(mapping.get("MaximumBatchingWindowInSeconds") or 0, longest_s)
+            source, number = mapping.get("EventSourceArn", ""), mapping["UUID"]
+            position = positions.get_scoped(account, region, number)
+            if window_s and position is not None and "/stream/" in source:
+                table = source.split("/stream/")[0].split("/")[-1]
+                unread = end(table, account_id=account, region=region) - position
+                if not windows.due(
+                    number,
+                    position,
+                    unread,
+                    batch=mapping["BatchSize"],
+                    window_s=window_s,
+                    now=time.monotonic(),
+                ):
+                    continue
+            yield account, region, mapping
+
+    service._iter_all_esms = each_due_mapping  # noqa: SLF001
 
 
 def pass_for_tls() -> None:
@@ -300,6 +355,7 @@ if __name__ == "__main__":
     shorten_polls(int(sys.argv.pop()))
     serve_on(int(sys.argv.pop()))
     tune()
+    keep_windows(LONGEST_WINDOW_S)
     pass_for_tls()
     check_root_key(os.environ["AWS_ACCESS_KEY_ID"])
     randomize_role_keys()

@@ -1,0 +1,46 @@
+"""The local AWS delivers batches of a stream when they are full, or as old as their window."""
+
+import pytest
+
+from scripts.local.launcher import Windows
+
+
+@pytest.fixture
+def windows() -> Windows:
+    return Windows()
+
+
+def due(windows: Windows, position: int, unread: int, now: float, mapping: str = "m") -> bool:
+    return windows.due(mapping, position, unread, batch=10, window_s=1.0, now=now)
+
+
+def test_a_batch_waits_for_its_window(windows: Windows):
+    assert not due(windows, 0, 1, 0.0)
+    assert not due(windows, 0, 5, 0.9)
+    assert due(windows, 0, 6, 1.0)
+
+
+def test_each_delivery_begins_a_window(windows: Windows):
+    due(windows, 0, 1, 0.0)
+    assert due(windows, 0, 6, 1.0)
+    assert due(windows, 0, 6, 1.1), "it failed, or is not delivered yet"
+    assert not due(windows, 6, 2, 1.2)
+    assert due(windows, 6, 2, 2.2)
+
+
+def test_a_full_batch_is_delivered_at_once(windows: Windows):
+    assert not due(windows, 0, 9, 0.0)
+    assert due(windows, 0, 10, 0.1)
+
+
+def test_a_window_begins_with_its_first_record(windows: Windows):
+    assert not due(windows, 0, 0, 0.0)
+    assert not due(windows, 0, 0, 50.0)
+    assert not due(windows, 0, 1, 50.5)
+    assert due(windows, 0, 1, 51.0)
+
+
+def test_mappings_have_windows_of_their_own(windows: Windows):
+    due(windows, 0, 1, 0.0)
+    assert not due(windows, 0, 1, 1.5, mapping="other")
+    assert due(windows, 0, 1, 1.5)
