@@ -47,6 +47,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> T
         return Otlp(joblane.__version__, resource)
 
     read_headers = None if settings.headers is None else _reader(settings.headers, clients)
+
     def bury(body: str) -> None:
         sqs.send_message(QueueUrl=dead, MessageBody=body)
 
