@@ -212,12 +212,8 @@ def test_the_job_stops_before_another_agent_starts_it(stories: dict[str, Story],
     print(f"{name}: stopped {first.at[-1] - story.cut_at:.2f} s after the cut,", end=" ")
     print(f"started again {quiet_s(story.runs)[0]:.2f} s later")
     job = story.job
-    assert ("completed", "heir", 2, 2) == (
-        job["state"],
-        job["agent"],
-        job["attempt"],
-        job["epoch"],
-    )
+    assert ("completed", 2, 2) == (job["state"], job["attempt"], job["epoch"])
+    assert job["agent"] in ("heir", "healed"), "whoever had a free slot"
 
 
 @pytest.mark.parametrize("name", LOST)
