@@ -201,12 +201,6 @@ CASES = [
         4,
         "broken",
     ),
-    Case(
-        "jobs that agents with free slots leave (limit of a tenant, too large) launch nothing",
-        working(3, 2, passed_over=frozenset({"default"})),
-        queue(1_000),
-        3,
-    ),
 ]
 
 
@@ -241,13 +235,6 @@ def both(first: FleetState, second: FleetState, visible: int) -> tuple[int, int]
             16,
             (1, 1),
             id="what boots in a short fleet comes",
-        ),
-        pytest.param(
-            working(1, name="small", passed_over=frozenset({"default"})),
-            fleet("large"),
-            8,
-            (1, 1),
-            id="jobs too large for the first fleet",
         ),
         pytest.param(
             fleet("cheap", desired=3, members=3, broken=3),
@@ -295,7 +282,6 @@ def test_a_queue_waits_while_it_has_more_messages_than_free_slots():
 
     assert [False, True] == [waits(working(1), visible) for visible in (8, 9)]
     # Also while its messages are passed over, and while instances boot for them.
-    assert not waits(working(1, passed_over=frozenset({"default"})), 8)
     assert waits(fleet(desired=2, members=2, booting=2), 8)
 
 
@@ -326,7 +312,6 @@ def states(draw: st.DrawFn, name: str) -> FleetState:
         running=draw(COUNT),
         free=free,
         free_of={queue: draw(st.integers(0, free)) for queue in queues},
-        passed_over=frozenset(draw(st.sets(st.sampled_from(queues)))),
         short=draw(st.booleans()),
     )
 

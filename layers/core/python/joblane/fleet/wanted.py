@@ -92,9 +92,6 @@ class FleetState:
     """Jobs that its agents could take now, of any queue."""
     free_of: Mapping[str, int] = field(default_factory=dict)
     """Jobs of each queue that its agents could take now; each at most `free`."""
-    passed_over: frozenset[str] = frozenset()
-    """Queues whose visible messages its agents leave although they have free slots: their jobs are
-    too large for this fleet, or their tenants run as many jobs as they may."""
     short: bool = False
     """Whether Auto Scaling cannot get the instances that were asked for."""
 
@@ -152,10 +149,9 @@ def wanted(fleets: Sequence[FleetState], queues: Mapping[str, QueueLoad]) -> Wan
     for pool in range(2):
         for name in order:
             for fleet in serving[name]:
-                if name not in fleet.passed_over:
-                    given = there[fleet.name][pool].give(name, left[name])
-                    left[name] -= given
-                    taken[fleet.name] += given
+                given = there[fleet.name][pool].give(name, left[name])
+                left[name] -= given
+                taken[fleet.name] += given
     raised: dict[str, tuple[int, Limit | None]] = {}
     for fleet in fleets:
         raised[fleet.name], given = _raise(fleet, queues, order, left)
@@ -233,7 +229,7 @@ def _raise(
     A fleet that is raised in several steps takes at once what it will run in the end: the next
     fleet gets what is above the maximum of this one.
     """
-    own = [n for n in order if n in fleet.queues and n not in fleet.passed_over and left[n] > 0]
+    own = [n for n in order if n in fleet.queues and left[n] > 0]
     floor = max(fleet.desired, fleet.least, min(fleet.busy, fleet.most))
     need = _instances(fleet, queues, {name: left[name] for name in own})
     if not need:
