@@ -104,11 +104,20 @@ def build(
 
     @cache
     def fleets() -> "FleetReader":
-        from joblane.aws.groups import Groups  # noqa: PLC0415 - as above
+        from joblane.aws.fleet_records import FleetRecords  # noqa: PLC0415 - as above
+        from joblane.aws.groups import Groups  # noqa: PLC0415
         from joblane.service.fleets import FleetReader  # noqa: PLC0415
 
         groups = cache(lambda: Groups(clients.make("autoscaling"), settings.deployment))
-        return FleetReader(settings.fleets, settings.deployment, groups, logger, pool=pool)
+        return FleetReader(
+            settings.fleets,
+            settings.deployment,
+            groups,
+            FleetRecords(dynamodb, settings.settings_table),
+            logger,
+            now_ms=app.now_ms,
+            pool=pool,
+        )
 
     status_routes(app, summaries, activity, fleets)
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from joblane.condition.state import ConditionState, Phase
 from joblane.deployment.names import Lane
+from joblane.fleet.record import STALE_MS, FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted
 from joblane.job.lease import LEASE_S, Heartbeat
@@ -22,6 +23,7 @@ from joblane.why.reason import Code, Reason
 from joblane.why.situation import (
     Agents,
     Counted,
+    Fleet,
     Limits,
     Messages,
     Queue,
@@ -99,6 +101,43 @@ queues = st.builds(
     maxima=st.sampled_from([(), (Maxima(memory_mb=512, cpus=1),)]),
     may_change=st.booleans(),
 )
+TIMES = st.none() | st.integers(EARLY, NOW)
+COUNTS = st.integers(0, 9)
+records = st.builds(
+    FleetRecord,
+    decided_ms=st.integers(NOW - 2 * STALE_MS, NOW),
+    wanted=COUNTS,
+    desired=COUNTS,
+    max=COUNTS,
+    in_service=COUNTS,
+    alive=COUNTS,
+    busy=COUNTS,
+    booting=COUNTS,
+    backlog=COUNTS,
+    limit=st.sampled_from([None, "max", "step", "short", "broken"]),
+    below_since_ms=TIMES,
+    short_since_ms=TIMES,
+    short_reason=st.sampled_from([None, "We currently do not have sufficient m5.large capacity."]),
+    blind_since_ms=TIMES,
+    blind_reason=st.sampled_from([None, "SQS: ThrottlingException"]),
+    blind_queues=st.sampled_from([(), ("default",), ("bulk", "night")]),
+    raised_ms=TIMES,
+    suspended=st.sampled_from([(), ("Launch",), ("AZRebalance",)]),
+)
+fleets = st.lists(
+    st.builds(
+        Fleet,
+        name=st.sampled_from(["main", "spare", "night"]),
+        group=st.just("joblane-main"),
+        max_size=COUNTS,
+        instance_types=st.just(("m5.large",)),
+        record=st.none() | records,
+        unread=st.booleans(),
+    ),
+    max_size=3,
+    unique_by=lambda fleet: fleet.name,
+).map(tuple)
+
 situations = st.builds(
     Situation,
     head=st.builds(
@@ -141,4 +180,5 @@ situations = st.builds(
     agent=st.none() | heartbeats,
     condition=st.sampled_from([None, CONDITION, replace(CONDITION, allow=2)]),
     most_s=st.none() | st.just(60),
+    fleets=st.none() | fleets,
 )

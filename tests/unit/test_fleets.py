@@ -10,7 +10,10 @@ from botocore.stub import Stubber
 
 from functions.status.handler import Settings, build
 from joblane.aws.clients import Clients
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, OneEach, new_session
+from joblane.aws.fleet_records import FleetRecords
+from joblane.deployment.names import FLEET_RECORD, table_name
+from joblane.fleet.record import FleetRecord
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach, new_session
 from tests.support.requests import Api
 
 NOW = 1_800_014_400
@@ -50,7 +53,7 @@ def test_a_fleet_has_the_figures_of_its_group(aws: Cloud):
     make_group(aws, "other-main")
     status, page = api(aws.clients, FLEET)("GET", "/v1/fleets")
     assert (200, 1, None) == (status, page["limit"], page["next"])
-    figures = {"desired": 2, "in_service": 2, "activities": [], "note": None}
+    figures = {"desired": 2, "in_service": 2, "activities": [], "note": None, "decision": None}
     assert [{**FLEET, **figures}] == page["entries"]
 
 
@@ -159,3 +162,66 @@ def test_what_cannot_be_read_is_null_and_the_rest_is_shown(autoscaling: Stubber,
 
 def test_fleets_are_for_the_role_platform(aws: Cloud):
     assert 403 == api(aws.clients, FLEET, client_id="client-acme")("GET", "/v1/fleets")[0]
+
+
+RECORD = FleetRecord(
+    decided_ms=NOW * 1000 - 60_000,
+    wanted=40,
+    desired=4,
+    max=4,
+    in_service=2,
+    alive=2,
+    busy=2,
+    booting=2,
+    backlog=33,
+    limit="max",
+    raised_ms=NOW * 1000 - 120_000,
+)
+
+
+def decided(aws: Cloud, record: FleetRecord) -> None:
+    records(aws).write("main", record)
+
+
+def records(aws: Cloud) -> FleetRecords:
+    return FleetRecords(aws.clients.make("dynamodb"), table_name(NAME, "settings"))
+
+
+def test_a_fleet_has_what_the_scaler_decided_and_why(aws: Cloud):
+    decided(aws, RECORD)
+    (fleet,) = api(aws.clients, FLEET)("GET", "/v1/fleets")[1]["entries"]
+    reasons = fleet["decision"].pop("reasons")
+    assert {
+        "at": "2027-01-15T11:59:00.000Z",
+        "wanted": 40,
+        "backlog": 33,
+        "max": 4,
+        "alive": 2,
+        "busy": 2,
+        "booting": 2,
+        "raised_at": "2027-01-15T11:58:00.000Z",
+    } == fleet["decision"]
+    assert ["fleet_booting", "fleet_max"] == [reason["code"] for reason in reasons]
+    assert "raise max_size of fleets.main" in reasons[1]["text"]
+
+
+def test_a_record_that_is_none_is_left_out_until_the_scaler_writes_it_anew(aws: Cloud):
+    decided(aws, RECORD)
+    aws.clients.make("dynamodb").update_item(
+        TableName=table_name(NAME, "settings"),
+        Key={"queue": {"S": f"{FLEET_RECORD}main"}},
+        UpdateExpression="SET wanted = :nothing",
+        ExpressionAttributeValues={":nothing": {"S": "many"}},
+    )
+    status, page = api(aws.clients, FLEET)("GET", "/v1/fleets")
+    assert (200, None) == (status, page["entries"][0]["decision"])
+    assert records(aws).read("main") is None
+    decided(aws, RECORD)
+    assert RECORD == records(aws).read("main")
+
+
+def test_records_that_cannot_be_read_leave_the_rest(aws: Cloud):
+    make_group(aws, "joblane-main")
+    aws.clients.make("dynamodb").delete_table(TableName=table_name(NAME, "settings"))
+    (fleet,) = api(aws.clients, FLEET)("GET", "/v1/fleets")[1]["entries"]
+    assert (2, None) == (fleet["desired"], fleet["decision"])

@@ -17,7 +17,7 @@ from tests.support.situations import FULL, OTHER, codes, job, situations, waits
 def test_every_situation_has_reasons_that_the_reference_lists(situation: Situation):
     reasons = explain(situation)
     assert reasons
-    assert len(reasons) == len({reason.code for reason in reasons})
+    assert len(reasons) == len({(reason.code, reason.facts.get("fleet")) for reason in reasons})
     for reason in (*reasons, Reason("recorded", summary(situation, reasons), {})):
         assert set(reason.facts) <= set(KINDS[reason.code].facts), reason
         assert re.fullmatch(r"[^\n]*[^\n. ]", reason.text), reason.text

@@ -142,6 +142,12 @@ def test_a_fleet_that_starts_instances_is_named_before_one_that_cannot():
     assert ["no_free_slot", "fleet_booting", "fleet_max"] == codes(situation)
 
 
+def test_a_record_that_cannot_be_read_says_so():
+    fleets = (replace(fleet(None), unread=True), fleet(replace(PLAIN, limit="max"), "spare"))
+    situation = waits(FULL, fleets=fleets)
+    assert ["no_free_slot", "fleet_unread", "fleet_max"] == codes(situation)
+
+
 def test_a_queue_without_a_fleet_says_so():
     assert ["no_agents", "no_fleet"] == codes(waits(fleets=()))
     assert ["no_free_slot", "no_fleet"] == codes(waits(FULL, fleets=()))

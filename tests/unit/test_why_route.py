@@ -353,6 +353,26 @@ def test_what_the_scaler_wrote_is_said_and_costs_one_read(
     assert 2 == counts.calls["dynamodb.BatchGetItem"]
 
 
+def test_fleets_that_cannot_be_read_leave_the_rest_of_the_answer(
+    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    def away(*_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="https://dynamodb")
+
+    monkeypatch.setattr(FleetRecords, "read_all", away)
+    fleet = {
+        "name": "main",
+        "queues": ["default"],
+        "instance_types": ["c7g.large"],
+        "architecture": "arm64",
+        "min_size": 0,
+        "max_size": 4,
+        "price_per_hour": {},
+    }
+    found = why(aws, submit(api), JOBLANE_FLEETS=json.dumps([fleet]))
+    assert ["fleet_unread", "no_agents"] == [reason["code"] for reason in found["reasons"]]
+
+
 def test_without_fleets_nothing_is_said_of_them(aws: Cloud, api: Api):
     """Agents on machines of one's own need none."""
     ask = status(aws.clients, JOBLANE_FLEETS="[]")

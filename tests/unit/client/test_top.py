@@ -147,6 +147,44 @@ def test_the_role_platform_gets_agents_and_fleets_too(api: FakeApi, joblane: Job
     assert "fleet main has 1 of 3 instances: no capacity in us-east-1a" in points[0]
 
 
+BOOTING = {"code": "fleet_booting", "text": "2 instances of fleet main start"}
+LARGEST = {"code": "fleet_max", "text": "fleet main may have 9 instances and no more"}
+SILENT = {"code": "scaler_silent", "text": "the function scaler has written nothing"}
+SILENCE = ["capacity joblane top --once --json fleet main: the function scaler"]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "points", "note"),
+    [
+        ([], [], ""),
+        ([BOOTING], [], "2 instances of fleet main start"),
+        ([BOOTING, LARGEST], [], "fleet main may have 9"),
+        ([SILENT], SILENCE, "the function scaler has"),
+        (None, [], ""),
+    ],
+)
+def test_a_fleet_has_what_the_scaler_decided(
+    api: FakeApi, joblane: Joblane, reasons: list[object] | None, points: list[str], note: str
+):
+    fleet = {"name": "main", "queues": ["default"], "max_size": 9, "desired": 3, "in_service": 3}
+    decision = None if reasons is None else {"backlog": 41, "reasons": reasons}
+    told = fleet | {"activities": [], "note": None, "decision": decision}
+    api.answers |= {
+        "/v1/summary": ok(PLATFORM),
+        "/v1/queues": ok(EMPTY),
+        "/v1/agents": ok(EMPTY),
+        "/v1/fleets": ok(page(told)),
+    }
+    text = joblane("top", "--once").stdout.decode()
+    (row,) = [line for line in text.splitlines() if line.startswith("main ")]
+    assert ["main", "3", "3", "9", "41" if decision else "-"] == row.split()[:5]
+    assert note in row
+    found = [line for line in text.splitlines() if line.startswith("capacity ")]
+    assert len(points) == len(found)
+    said = [" ".join(line.split()) for line in found]
+    assert all(said[n].startswith(point) for n, point in enumerate(points)), said
+
+
 def test_programs_get_the_answers_and_what_needs_attention(api: FakeApi, joblane: Joblane):
     dead = SUMMARY | {"jobs": {"counted_at": None, "by_state": {"dead": 1}}}
     api.answers |= {"/v1/summary": ok(dead), "/v1/queues": ok(EMPTY)}

@@ -5,6 +5,9 @@ One item for each fleet, written by the function `scaler` alone, one call of whi
 
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import cache
+
+from pydantic import TypeAdapter, ValidationError
 
 from joblane.aws.table import Row, Store
 from joblane.deployment.names import FLEET_RECORD
@@ -16,7 +19,11 @@ _FIELDS = tuple(field.name for field in fields(FleetRecord))
 
 
 class FleetRecords(Store):
-    """Reads and writes what the scaler last decided for each fleet."""
+    """Reads and writes what the scaler last decided for each fleet.
+
+    An item that is no record, because somebody has changed it, counts as none: the scaler's next
+    call writes it anew.
+    """
 
     def read(self, fleet: str) -> FleetRecord | None:
         """Read one fleet's record, strongly consistent; None if the scaler never wrote one."""
@@ -32,7 +39,8 @@ class FleetRecords(Store):
         """
         keys = [{"queue": f"{FLEET_RECORD}{fleet}"} for fleet in fleets]
         rows = self._table.get_many(keys, consistent=consistent)
-        return {row["queue"].removeprefix(FLEET_RECORD): _record(row) for row in rows}
+        records = ((row["queue"].removeprefix(FLEET_RECORD), _record(row)) for row in rows)
+        return {fleet: record for fleet, record in records if record is not None}
 
     def write(self, fleet: str, record: FleetRecord) -> None:
         """Store a fleet's record: one write unit."""
@@ -43,9 +51,14 @@ class FleetRecords(Store):
         self._table.put(row)
 
 
-def _record(row: Row) -> FleetRecord:
+def _record(row: Row) -> FleetRecord | None:
     """The record of an item: an earlier version wrote fewer attributes, a later one more."""
-    known = {name: row[name] for name in _FIELDS if name in row}
-    for name in ("suspended", "blind_queues"):  # lists in the item
-        known[name] = tuple(known.get(name, ()))
-    return FleetRecord(**known)
+    try:
+        return _model().validate_python({name: row[name] for name in _FIELDS if name in row})
+    except ValidationError:
+        return None
+
+
+@cache
+def _model() -> TypeAdapter[FleetRecord]:
+    return TypeAdapter(FleetRecord)

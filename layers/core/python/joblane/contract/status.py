@@ -6,6 +6,7 @@ from typing import Literal
 from joblane.contract.access import AnyRole, Scope
 from joblane.contract.models import View
 from joblane.contract.queries import Query
+from joblane.contract.why import ReasonView
 from joblane.deployment.limits import Limit
 from joblane.deployment.names import Architecture
 from joblane.formats.times import rfc3339
@@ -208,6 +209,31 @@ class ScalingActivityView(View):
     """Why; of an activity that failed, the error."""
 
 
+class FleetDecision(View):
+    """What the scaler last decided for a fleet. It decides every minute."""
+
+    at: str
+    """When it was written. Figures change with every decision and are up to five minutes old; what
+    is news is written at once."""
+    wanted: int
+    """Slots wanted: jobs that run, and `backlog`."""
+    backlog: int
+    """Messages that could start and that this fleet is to run."""
+    max: int
+    """Largest size of the group, which somebody may have set below `max_size`."""
+    alive: int
+    """Agents that take jobs."""
+    busy: int
+    """Instances whose agents have jobs."""
+    booting: int
+    """Instances whose agent is expected."""
+    raised_at: str | None
+    """When the scaler last asked for more instances; null: never."""
+    reasons: tuple[ReasonView, ...]
+    """Why the fleet has no more instances than it has, with codes of docs/reference/why.md; empty
+    if nothing keeps it from having them."""
+
+
 class FleetView(DeclaredFleet):
     """A fleet with the state of its Auto Scaling group."""
 
@@ -219,6 +245,8 @@ class FleetView(DeclaredFleet):
     """The newest activities of the group, newest first, 20 at most."""
     note: str | None
     """Why there are no figures; null if there are."""
+    decision: FleetDecision | None
+    """What the scaler last decided; null if it never has, or if it cannot be read."""
 
 
 class FleetPage(View):

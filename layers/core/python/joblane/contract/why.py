@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from joblane.contract.models import View
 from joblane.job.lifecycle import State
-from joblane.why.reason import Code
+from joblane.why.reason import Code, Reason
 
 
 class ReasonView(View):
@@ -20,6 +20,14 @@ class ReasonView(View):
     commands: tuple[str, ...]
     """Commands that show more or change it; empty if there is nothing to do. Some need a role that
     the caller may not have."""
+
+
+def reason_view(reason: Reason) -> ReasonView:
+    """A reason as it is answered."""
+    facts = {
+        name: tuple(fact) if isinstance(fact, list) else fact for name, fact in reason.facts.items()
+    }
+    return ReasonView(code=reason.code, text=reason.text, facts=facts, commands=reason.commands)
 
 
 class Why(View):

@@ -7,11 +7,22 @@ from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.groups import Groups, ScalingActivity, Size
-from joblane.contract.status import DeclaredFleet, FleetPage, FleetView, ScalingActivityView
+from joblane.contract.status import (
+    DeclaredFleet,
+    FleetDecision,
+    FleetPage,
+    FleetView,
+    ScalingActivityView,
+)
+from joblane.contract.why import reason_view
 from joblane.deployment.names import fleet_name
+from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.service.log import Log
+from joblane.why.fleets import of_fleet
+from joblane.why.situation import Fleet
 
 ACTIVITIES = 20
 """Scaling activities of a fleet that are shown."""
@@ -25,21 +36,28 @@ UNREADABLE = "the Auto Scaling group {} cannot be read at the moment"
 
 @dataclass(frozen=True)
 class FleetReader:
-    """Shows fleets, in one request to Auto Scaling for all sizes and one for each group."""
+    """Shows fleets.
+
+    One request to Auto Scaling for all sizes and one for each group, and one to DynamoDB for what
+    the scaler decided for a hundred fleets.
+    """
 
     fleets: Sequence[DeclaredFleet]
     deployment: str
     groups: Callable[[], Groups]
+    records: FleetRecords
     log: Log
     _: KW_ONLY
+    now_ms: Callable[[], int]
+    """Returns Unix milliseconds."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
     def page(self) -> FleetPage:
         """Show all fleets. What cannot be read is null, and the fleet's note says so."""
-        sizes = self._sizes()
+        sizes, records = self._sizes(), self._records()
         with self.pool(AT_ONCE) as pool:
-            entries = tuple(pool.map(partial(self._view, sizes), self.fleets))
+            entries = tuple(pool.map(partial(self._view, sizes, records), self.fleets))
         return FleetPage(entries=entries, limit=len(entries), next=None)
 
     def _sizes(self) -> Mapping[str, Size] | None:
@@ -53,7 +71,21 @@ class FleetReader:
             self.log.exception("sizes of fleets are unknown")
             return None
 
-    def _view(self, sizes: Mapping[str, Size] | None, fleet: DeclaredFleet) -> FleetView:
+    def _records(self) -> Mapping[str, FleetRecord]:
+        """What the scaler decided; nothing if it cannot be read."""
+        names = [fleet.name for fleet in self.fleets]
+        try:
+            return self.records.read_all(names) if names else {}
+        except (ClientError, BotoCoreError):
+            self.log.exception("records of fleets are unknown")
+            return {}
+
+    def _view(
+        self,
+        sizes: Mapping[str, Size] | None,
+        records: Mapping[str, FleetRecord],
+        fleet: DeclaredFleet,
+    ) -> FleetView:
         name = fleet_name(self.deployment, fleet.name)
         size, note = None, UNREADABLE
         activities: list[ScalingActivity] = []
@@ -70,6 +102,26 @@ class FleetReader:
             in_service=None if size is None else size.in_service,
             activities=tuple(map(_activity, activities)),
             note=note.format(name) if size is None else None,
+            decision=self._decision(fleet, name, records.get(fleet.name)),
+        )
+
+    def _decision(
+        self, fleet: DeclaredFleet, group: str, record: FleetRecord | None
+    ) -> FleetDecision | None:
+        if record is None:
+            return None
+        known = Fleet(fleet.name, group, fleet.max_size, fleet.instance_types, record)
+        raised_ms = record.raised_ms
+        return FleetDecision(
+            at=rfc3339(record.decided_ms),
+            wanted=record.wanted,
+            backlog=record.backlog,
+            max=record.max,
+            alive=record.alive,
+            busy=record.busy,
+            booting=record.booting,
+            raised_at=None if raised_ms is None else rfc3339(raised_ms),
+            reasons=tuple(map(reason_view, of_fleet(known, self.now_ms()))),
         )
 
 

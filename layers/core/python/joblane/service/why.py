@@ -25,9 +25,10 @@ from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
 from joblane.contract.queues import MAX_THREADS, settings_view
 from joblane.contract.status import DeclaredFleet
-from joblane.contract.why import ReasonView, Why
+from joblane.contract.why import Why, reason_view
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import LANES, Lane, fleet_name
+from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
@@ -94,18 +95,7 @@ class WhyReader:
             state=head.state,
             at=rfc3339(now_ms),
             summary=summary(situation, reasons),
-            reasons=tuple(
-                ReasonView(
-                    code=reason.code,
-                    text=reason.text,
-                    facts={
-                        name: tuple(fact) if isinstance(fact, list) else fact
-                        for name, fact in reason.facts.items()
-                    },
-                    commands=reason.commands,
-                )
-                for reason in reasons
-            ),
+            reasons=tuple(map(reason_view, reasons)),
         )
 
     def _situation(self, head: Head, now_ms: int) -> Situation:
@@ -169,17 +159,26 @@ class WhyReader:
         if not self.fleets:
             return None
         serving = [fleet for fleet in self.fleets if queue in fleet.queues]
-        found = self.records.read_all([fleet.name for fleet in serving]) if serving else {}
+        found = self._records([fleet.name for fleet in serving])
         return tuple(
             Fleet(
                 fleet.name,
                 fleet_name(self.deployment, fleet.name),
                 fleet.max_size,
                 fleet.instance_types,
-                found.get(fleet.name),
+                None if found is None else found.get(fleet.name),
+                unread=found is None,
             )
             for fleet in serving
         )
+
+    def _records(self, fleets: Sequence[str]) -> Mapping[str, FleetRecord] | None:
+        """What the scaler decided; None if it cannot be read, which is not all of an answer."""
+        try:
+            return self.records.read_all(fleets) if fleets else {}
+        except (ClientError, BotoCoreError):
+            self.log.exception("records of fleets are unknown")
+            return None
 
     def _queue(self, head: Head, settings: QueueSettings) -> Queue:
         """The queue of a job, without names of another tenant's operators."""

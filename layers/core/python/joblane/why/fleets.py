@@ -26,7 +26,7 @@ def of_queue(s: Situation) -> tuple[Reason, ...]:
     if not s.fleets:
         return (_no_fleet(s.head.queue),)
     queue = s.head.queue
-    found = [reason for fleet in s.fleets for reason in _of_fleet(fleet, queue, s.now_ms)]
+    found = [reason for fleet in s.fleets for reason in of_fleet(fleet, s.now_ms, queue)]
     if not found:
         return tuple(
             _not_raised(fleet, fleet.record, s.now_ms) for fleet in s.fleets if fleet.record
@@ -35,17 +35,24 @@ def of_queue(s: Situation) -> tuple[Reason, ...]:
     return tuple(sorted(found, key=lambda reason: reason.code != "fleet_booting"))
 
 
-def _of_fleet(fleet: Fleet, queue: str, now_ms: int) -> tuple[Reason, ...]:
-    """Why a fleet has no more instances for a queue; empty if nothing keeps it from having them."""
+def of_fleet(fleet: Fleet, now_ms: int, queue: str | None = None) -> tuple[Reason, ...]:
+    """Why a fleet has no more instances for a queue; empty if nothing keeps it from having them.
+
+    Without a queue, for any of its queues.
+    """
+    if fleet.unread:
+        return (_unread(fleet),)
     record = fleet.record
     return () if record is None else tuple(_of_record(fleet, record, queue, now_ms))
 
 
-def _of_record(fleet: Fleet, record: FleetRecord, queue: str, now_ms: int) -> Iterator[Reason]:
+def _of_record(
+    fleet: Fleet, record: FleetRecord, queue: str | None, now_ms: int
+) -> Iterator[Reason]:
     if record.stale(now_ms):
         yield _silent(fleet, record, now_ms)
         return  # it says nothing about now
-    seen = record.blind_queues and queue not in record.blind_queues
+    seen = queue is not None and record.blind_queues and queue not in record.blind_queues
     if record.blind_since_ms is not None and not seen:
         yield _blind(fleet, record, record.blind_since_ms, queue, now_ms)
         return
@@ -75,6 +82,16 @@ def _no_fleet(queue: str) -> Reason:
     )
 
 
+def _unread(fleet: Fleet) -> Reason:
+    return Reason(
+        "fleet_unread",
+        f"what the function scaler last decided for fleet {fleet.name} cannot be read at the "
+        "moment",
+        {"fleet": fleet.name},
+        (LOOK,),
+    )
+
+
 def _silent(fleet: Fleet, record: FleetRecord, now_ms: int) -> Reason:
     return Reason(
         "scaler_silent",
@@ -86,13 +103,16 @@ def _silent(fleet: Fleet, record: FleetRecord, now_ms: int) -> Reason:
     )
 
 
-def _blind(fleet: Fleet, record: FleetRecord, since_ms: int, queue: str, now_ms: int) -> Reason:
+def _blind(
+    fleet: Fleet, record: FleetRecord, since_ms: int, queue: str | None, now_ms: int
+) -> Reason:
+    queues = record.blind_queues if queue is None else (queue,)
+    of = f" for {'queue' if len(queues) == 1 else 'queues'} {', '.join(queues)}" if queues else ""
     what = "" if record.blind_reason is None else f": {shown(record.blind_reason)}"
     return Reason(
         "scaler_blind",
         f"the function scaler has not been able to read all that it decides by since "
-        f"{at(since_ms, now_ms)}: fleet {fleet.name} may not grow for queue {queue} until it "
-        f"can{what}",
+        f"{at(since_ms, now_ms)}: fleet {fleet.name} may not grow{of} until it can{what}",
         {
             **_facts(fleet, record),
             "since_at": rfc3339(since_ms),

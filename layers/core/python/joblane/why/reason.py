@@ -25,6 +25,7 @@ Code = Literal[
     "fleet_not_raised",
     "fleet_short",
     "fleet_suspended",
+    "fleet_unread",
     "group_members",
     "jobs_ahead",
     "key_held",
@@ -144,6 +145,9 @@ KINDS: Mapping[Code, Kind] = {
     "fleet_suspended": Kind(
         "The process Launch of a fleet's Auto Scaling group is suspended.",
         (*_FLEET, "group", "suspended", "since_at"),
+    ),
+    "fleet_unread": Kind(
+        "What the scaler decided for a fleet of the queue cannot be read at the moment.", ("fleet",)
     ),
     "fleet_broken": Kind(
         "Most instances of a fleet have no agent that takes jobs, so one more is tried at a time.",

@@ -80,7 +80,9 @@ class Fleet:
     """Largest number of instances."""
     instance_types: tuple[str, ...]
     record: FleetRecord | None
-    """None if the scaler has never written one."""
+    """None if the scaler has never written one, or it cannot be read."""
+    unread: bool = False
+    """Whether the record cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,16 +80,25 @@ def window(queue: Fields, minutes: int) -> Fields:
 
 
 def shortage(fleet: Fields) -> str | None:
-    """Why a fleet has fewer instances than it wants; None if it has them."""
-    if fleet.get("short_reason"):
-        return str(fleet["short_reason"])
+    """Why a fleet has fewer instances than it wants, in a sentence; None if it has them."""
+    name, reason = fleet.get("name"), obstacle(fleet)
+    if reason is not None and reason.get("code") != "fleet_max":
+        return f"fleet {name}: {reason.get('text')}"
     desired, in_service = fleet.get("desired"), fleet.get("in_service")
     if desired is None or in_service is None or in_service >= desired:
         return None
     newest: Fields = next(iter(fleet.get("activities") or ()), {})
     if newest.get("status") != "Failed":
         return None
-    return str(newest.get("cause") or newest.get("description"))
+    why = newest.get("cause") or newest.get("description")
+    return f"fleet {name} has {in_service} of {desired} instances: {why}"
+
+
+def obstacle(fleet: Fields) -> Fields | None:
+    """The first reason why a fleet has no more instances, without those that are on their way."""
+    decision: Fields = fleet.get("decision") or {}
+    reasons = (reason for reason in decision.get("reasons") or () if isinstance(reason, dict))
+    return next((reason for reason in reasons if reason.get("code") != "fleet_booting"), None)
 
 
 def _dead_letters(queues: Iterable[Fields]) -> Iterator[Point]:
@@ -131,10 +140,8 @@ def _has_no_agent(queue: Fields, answer: Fields) -> bool:
 
 def _fleets(fleets: Iterable[Fields]) -> Iterator[Point]:
     for fleet in fleets:
-        reason = shortage(fleet)
-        if reason is not None:
-            have = f"{fleet.get('in_service')} of {fleet.get('desired')} instances"
-            text = f"fleet {fleet.get('name')} has {have}: {reason}"
+        text = shortage(fleet)
+        if text is not None:
             yield Point("capacity", text, "joblane top --once --json")
 
 

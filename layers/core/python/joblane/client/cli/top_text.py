@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from joblane.client.cli.attention import Point, entries, shortage, waiting, window
+from joblane.client.cli.attention import Point, entries, obstacle, shortage, waiting, window
 from joblane.client.cli.formats import age, duration, parse_time, printable
 from joblane.client.cli.tables import Screen, table
 
@@ -139,19 +139,27 @@ def _shown(rate: float | None) -> str | None:
 
 
 def _fleets(fleets: Sequence[Fields], room: int, screen: Screen) -> str:
-    headings = ["FLEET", "DESIRED", "IN SERVICE", "MAX", "QUEUES", "NOTE"]
+    headings = ["FLEET", "DESIRED", "IN SERVICE", "MAX", "WAITING", "QUEUES", "NOTE"]
     rows = [
         [
             fleet.get("name"),
             fleet.get("desired"),
             fleet.get("in_service"),
             fleet.get("max_size"),
+            (fleet.get("decision") or {}).get("backlog"),
             fleet.get("queues"),
-            shortage(fleet) or fleet.get("note"),
+            _of_fleet(fleet),
         ]
         for fleet in fleets[:room]
     ]
     return table(headings, rows, screen, cuttable=2) + _rest(len(fleets) - len(rows), "fleets")
+
+
+def _of_fleet(fleet: Fields) -> object:
+    """What keeps a fleet from having more instances, or which are on their way."""
+    reasons = (fleet.get("decision") or {}).get("reasons") or ()
+    first = obstacle(fleet) or next(iter(reasons), {})
+    return first.get("text") or shortage(fleet) or fleet.get("note")
 
 
 def _agents(agents: Sequence[Fields], room: int, screen: Screen, summary: Fields) -> str:
