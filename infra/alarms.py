@@ -313,7 +313,7 @@ FULL = (
     Alarm(
         "agents-in-trouble",
         "full",
-        "An agent of a fleet cannot work and has said why in its heartbeat",
+        "An agent of a fleet cannot work, or an instance has had none for ten minutes",
         {"m": _of_fleet("AgentsInTrouble", "Minimum")},
         1,
         each="fleet",

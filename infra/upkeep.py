@@ -235,7 +235,10 @@ class UpkeepStack(FunctionStack):
             },
             reserved=SCALER_RESERVED,
             grants=[
-                Grant(("dynamodb:Query", "dynamodb:UpdateItem"), (resources.table("agents"),)),
+                Grant(
+                    ("dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"),
+                    (resources.table("agents"),),
+                ),
                 Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
                 Grant(
                     ("dynamodb:GetItem", "dynamodb:PutItem"),

@@ -55,6 +55,7 @@ EXCUSED = {
         "Scaler autoscaling:SetDesiredCapacity *",
         "Scaler dynamodb:GetItem dynamodb:table/joblane-settings",
         "Scaler dynamodb:PutItem dynamodb:table/joblane-settings",
+        "Scaler dynamodb:PutItem dynamodb:table/joblane-agents",
         "Scaler dynamodb:UpdateItem dynamodb:table/joblane-agents",
         "joblane-agent autoscaling:CompleteLifecycleAction *",
         "joblane-agent autoscaling:TerminateInstanceInAutoScalingGroup *",

@@ -177,7 +177,7 @@ ALLOWED = {
     },
     "Scaler": TRACES
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Scaler",))
-    | every(("dynamodb:Query", "dynamodb:UpdateItem"), (AGENTS,))
+    | every(("dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"), (AGENTS,))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (SETTINGS,))
     | every(("sqs:GetQueueAttributes",), LANES)
     | {

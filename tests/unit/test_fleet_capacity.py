@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from joblane.fleet.absence import absent
 from joblane.fleet.capacity import (
     EXPECTED_MS,
     SILENT_MS,
@@ -107,10 +108,20 @@ def test_an_instance_counts_as(case: Case):
 
 
 def test_agents_in_trouble_and_slots_are_counted_for_metrics():
-    rows = {"i-1": replace(ROW, running=2, left=3), "i-2": replace(ROW, trouble="the disk is full")}
+    rows = {
+        "i-1": replace(ROW, running=2, left=3),
+        "i-2": replace(ROW, trouble="the disk is full"),
+        "i-3": replace(absent("i-3", NOW_MS - EXPECTED_MS), trouble="the installation failed"),
+        "i-4": absent("i-4", NOW_MS - EXPECTED_MS + 1),
+    }
     group = GroupState(0, 9, 2, dict.fromkeys(rows, "InService"))
     load: FleetLoad = fleet_load(PLAN, group, rows, THREADS, NOW_MS)
-    assert (5, 1) == (load.slots, load.in_trouble)
+    assert (5, 2) == (load.slots, load.in_trouble)
+
+
+def test_instances_in_service_of_which_nothing_is_known_are_listed():
+    group = GroupState(0, 9, 3, {"i-1": "InService", "i-2": "InService", "i-3": "Pending:Wait"})
+    assert ("i-2",) == fleet_load(PLAN, group, {"i-1": ROW}, THREADS, NOW_MS).rowless
 
 
 def test_a_queue_counts_jobs_everywhere_and_free_slots_outside_of_groups():

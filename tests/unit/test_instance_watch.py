@@ -13,8 +13,9 @@ from functions.instance_watch.handler import Settings, build
 from joblane.aws.agents import AgentStore, Replacements
 from joblane.aws.groups import Group, Groups
 from joblane.aws.table import ConditionFailed
+from joblane.fleet.absence import NO_AGENT
 from joblane.job.lease import Heartbeat
-from joblane.service.instance_watch import NO_AGENT, InstanceWatch, rest_ms
+from joblane.service.instance_watch import InstanceWatch, rest_ms
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 
 MINUTE = 60.0

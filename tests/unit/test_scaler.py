@@ -6,6 +6,7 @@ import pytest
 
 from joblane.aws.groups import ScalingActivity
 from joblane.deployment.metrics import OF_FLEETS
+from joblane.fleet.absence import NO_AGENT, absent
 from joblane.fleet.capacity import GroupState
 from joblane.fleet.record import SHORT_AFTER_MS
 from joblane.service.scaler import NOTHING_CAME, shortage
@@ -94,6 +95,47 @@ def test_a_fleet_without_a_group_is_left_alone(scene: Scene):
     assert {"NoGroup": 1} == scene.run()
     assert [] == scene.groups.sets
     assert scene.scaler.sources.records.read("main") is None
+
+
+def test_an_instance_that_never_gets_an_agent_is_capacity_for_ten_minutes(scene: Scene):
+    """Also if the function instance_watch, which replaces it, fails."""
+    scene.groups.groups[GROUP] = GroupState(0, 10, 1, {"i-dead": "InService"})
+    scene.submit(8)
+    for _ in range(10):
+        assert {} == scene.run()
+        assert (1, 0) == (scene.record().booting, scene.lines[-1]["AgentsInTrouble"])
+        scene.now += MINUTE
+    assert {"Raised": 1} == scene.run()
+    assert [2] == scene.groups.sets
+    assert (0, 1) == (scene.record().booting, scene.lines[-1]["AgentsInTrouble"])
+    row = scene.aws.agents.get("i-dead")
+    assert row is not None
+    assert NO_AGENT == row.trouble
+    # No further one while this one comes, as most instances have no working agent.
+    scene.groups.groups[GROUP] = GroupState(0, 10, 2, {"i-dead": "InService", "i-1": "Pending"})
+    scene.submit(80)
+    assert {} == scene.run()
+    assert "broken" == scene.record().limit
+
+
+def test_since_when_an_instance_has_no_agent_is_written_once_and_never_over_a_heartbeat(
+    scene: Scene,
+):
+    scene.groups.groups[GROUP] = GroupState(0, 10, 1, {"i-0": "InService"})
+    scene.run(kicked=True)
+    assert scene.aws.agents.get("i-0") is None, "a kick only asks for more"
+    scene.run()
+    first_ms = scene.now_ms
+    scene.now += MINUTE
+    scene.run()
+    row = scene.aws.agents.get("i-0")
+    assert row is not None
+    assert first_ms == row.beat_ms
+    scene.serve(3)
+    scene.scaler.sources.agents.note_absence(absent("i-0", scene.now_ms))
+    row = scene.aws.agents.get("i-0")
+    assert row is not None
+    assert 3 == row.running
 
 
 def test_a_refused_change_is_counted_and_tried_again(scene: Scene):

@@ -14,7 +14,8 @@ SILENT_MS = 60_000
 """An agent without a heartbeat for this long is no capacity."""
 
 EXPECTED_MS = 600_000
-"""The agent of an instance is expected for this long after the instance was seen without one."""
+"""The agent of an instance is expected for this long after the instance was seen without one; until
+then the instance counts as capacity that comes. The first call that sees it writes down when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class FleetLoad:
     state: FleetState
     serving: tuple[ServingAgent, ...]
     in_trouble: int
-    """Agents that say why they cannot work."""
+    """Agents that say why they cannot work, and instances that have none though it is time."""
+    rowless: tuple[str, ...] = ()
+    """Instances in service of whose agents nothing is known, not even since when."""
 
     @property
     def slots(self) -> int:
@@ -88,17 +91,20 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
     queue an agent may run. `short`: Auto Scaling cannot get the instances that were asked for.
     """
     members = leaving = busy = booting = broken = running = in_trouble = 0
-    serving = []
+    serving, rowless = [], []
     free_of = dict.fromkeys(plan.queues, 0)
     for name, lifecycle in group.instances.items():
         if not lifecycle.startswith("Pending") and lifecycle != "InService":
             continue  # it ends, or an operator has put it in standby
         members += 1
         row = rows.get(name)
+        if row is None and lifecycle == "InService":
+            rowless.append(name)
         if row is None or row.lease_s == 0:
             expected = row is None or now_ms - row.beat_ms < EXPECTED_MS
             booting += expected
             broken += not expected
+            in_trouble += not expected
             continue
         busy += row.running > 0
         in_trouble += row.trouble is not None
@@ -132,7 +138,7 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
         free_of=free_of,
         short=short,
     )
-    return FleetLoad(state, tuple(serving), in_trouble)
+    return FleetLoad(state, tuple(serving), in_trouble, tuple(rowless))
 
 
 def queue_load(  # noqa: PLR0913 - what a call has read

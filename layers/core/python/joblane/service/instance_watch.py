@@ -27,6 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from joblane.aws.agents import AgentStore
 from joblane.aws.groups import Group, Groups
 from joblane.aws.table import ConditionFailed
+from joblane.fleet.absence import absent
 from joblane.job.lease import Heartbeat
 from joblane.service.log import Log
 
@@ -42,9 +43,6 @@ LONGEST_REST_MS = 6 * 3_600_000
 
 CALM_MS = 3_600_000
 """After this time beyond the rest without a replacement, the next rest is the first again."""
-
-NO_AGENT = "no agent yet"
-"""Trouble of an instance without a heartbeat."""
 
 NEXT = (
     "joblane agents shows TROUBLE; aws ec2 get-console-output --latest has the output of the "
@@ -90,7 +88,7 @@ class InstanceWatch:
         rows = {row.name: row for row in self.agents.many(group.instances)}
         for instance in group.instances:
             if instance not in rows:
-                self.agents.note_absence(_absent(instance, now_ms))
+                self.agents.note_absence(absent(instance, now_ms))
         silent = sorted(
             (row for row in rows.values() if now_ms - row.beat_ms >= SILENT_MS),
             key=lambda row: row.beat_ms,
@@ -144,19 +142,3 @@ class InstanceWatch:
             f"Joblane: {silent} instance(s) of {group} without an agent",
             json.dumps(text, indent=2, ensure_ascii=False),
         )
-
-
-def _absent(instance: str, now_ms: int) -> Heartbeat:
-    """The row of an instance whose agent has not written one."""
-    return Heartbeat(
-        name=instance,
-        since_ms=now_ms,
-        beat_ms=now_ms,
-        threads=0,
-        running=0,
-        queues=(),
-        isolation="none",
-        version="none",
-        trouble=NO_AGENT,
-        lease_s=0,
-    )

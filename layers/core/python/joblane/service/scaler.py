@@ -26,6 +26,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from joblane.aws.groups import ScalingActivity
 from joblane.aws.metrics import Metrics
 from joblane.deployment.names import fleet_name
+from joblane.fleet.absence import absent
 from joblane.fleet.capacity import FleetLoad, FleetPlan, GroupState, fleet_load, queue_load
 from joblane.fleet.record import SHORT_AFTER_MS, FleetRecord, to_write
 from joblane.fleet.surplus import roomy, surplus
@@ -35,6 +36,9 @@ from joblane.service.log import Log
 
 EARLIER_MS = 60_000
 """An activity may have begun this long before its group was found below its desired capacity."""
+
+NOTED = 100
+"""Instances without an agent that a call writes down, a write unit each; the next call goes on."""
 
 NOTHING_CAME = "Auto Scaling has started no instance for 15 minutes and gives no reason"
 
@@ -123,6 +127,7 @@ class Scaler:
                 if blindness is None or not blindness.holds:
                     record = self._write(plan, record, decision, done)
                 if not kicked:
+                    self._note_absence(load, now_ms)
                     self._name_surplus(plan, group, load, record, done)
                 if to_write(before, record):
                     self.sources.records.write(plan.name, record)
@@ -208,6 +213,14 @@ class Scaler:
             ):
                 done["Surplus"] += 1
                 self.log.info("an agent is named surplus", fleet=plan.name, agent=agent.name)
+
+    def _note_absence(self, load: FleetLoad, now_ms: int) -> None:
+        """Write down since when instances have no agent, so that they are not expected for ever.
+
+        instance_watch does so as well, and replaces them; this must not depend on it.
+        """
+        for instance in load.rowless[:NOTED]:
+            self.sources.agents.note_absence(absent(instance, now_ms))
 
     # Saying.
 
