@@ -178,3 +178,24 @@ def test_an_operator_who_lowers_the_size_ends_no_instance_with_jobs(aws: Cloud, 
     live(fleet, during)
     assert [10, 10] == fleet.raised
     fleet.check_each_job_ran_once()
+
+
+def test_idle_instances_above_a_size_that_was_set_by_hand_leave_in_the_end(
+    aws: Cloud, tmp_path: Path
+):
+    """The group refuses their agents until the scaler has raised it to the instances it has."""
+    fleet = LivingFleet(aws, tmp_path)
+
+    async def during() -> None:
+        fleet.submit(MANY)
+        await at(BOOT_S + fleet.run_s + 20)
+        fleet.autoscaling.set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=0)
+        await at(600)
+        assert (0, 10) == fleet.size
+        await at(120 + 600 + 60 + 2 * IDLE_S + GONE_S)
+        assert (0, 0) == fleet.size
+
+    live(fleet, during)
+    assert [10, 10] == fleet.raised
+    assert all(requests[0] for requests in (each.requests for each in fleet.members.values()))
+    fleet.check_each_job_ran_once()

@@ -84,11 +84,12 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
     now_ms: int,
     *,
     short: bool = False,
+    stuck: bool = False,
 ) -> FleetLoad:
     """Count what a fleet has.
 
     `rows` are heartbeats by the agent's name, of any agents. `threads` is how many jobs of each
-    queue an agent may run. `short`: Auto Scaling cannot get the instances that were asked for.
+    queue an agent may run. `short` and `stuck` are those of `FleetState`.
     """
     members = leaving = busy = booting = broken = running = in_trouble = 0
     serving, rowless = [], []
@@ -137,6 +138,7 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
         free=sum(agent.free for agent in serving),
         free_of=free_of,
         short=short,
+        stuck=stuck,
     )
     return FleetLoad(state, tuple(serving), in_trouble, tuple(rowless))
 

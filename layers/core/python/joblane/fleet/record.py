@@ -7,6 +7,10 @@ SHORT_AFTER_MS = 900_000
 """Capacity is short when a group has had fewer instances than desired for this long; or at once
 when Auto Scaling's newest attempt to launch one has failed."""
 
+STUCK_AFTER_MS = 600_000
+"""A group is stuck when it has been crowded for this long. EC2's replacement of a spot instance, or
+one for a balance of zones, makes a group crowded for less."""
+
 WRITE_EVERY_MS = 300_000
 """A record is written when it says something new, and at least this often."""
 
@@ -40,6 +44,8 @@ class FleetRecord:
     """Why the fleet is not raised by all that it needs (`joblane.fleet.wanted.Limit`)."""
     below_since_ms: int | None = None
     """Since when it has had fewer instances in service than desired; None: it has them all."""
+    crowded_since_ms: int | None = None
+    """Since when it has had more instances than its smallest size lets end; None: it has not."""
     short_since_ms: int | None = None
     """Since when capacity has been short; None: it is not."""
     short_reason: str | None = None
@@ -84,6 +90,7 @@ def _said(record: FleetRecord) -> tuple[object, ...]:
         record.in_service,
         record.limit,
         record.below_since_ms,
+        record.crowded_since_ms,
         record.short_since_ms,
         record.short_reason,
         record.blind_since_ms,

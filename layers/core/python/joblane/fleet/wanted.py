@@ -94,6 +94,18 @@ class FleetState:
     """Jobs of each queue that its agents could take now; each at most `free`."""
     short: bool = False
     """Whether Auto Scaling cannot get the instances that were asked for."""
+    stuck: bool = False
+    """Whether it has been `crowded` for so long that it will stay so by itself."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it has more instances than its group counts, which its smallest size keeps.
+
+        After somebody has lowered the desired capacity: protection keeps the instances, and the
+        group refuses what their agents ask for, which is to end one and lower the capacity by one.
+        Those that leave count: an idle agent leaves, is refused, and serves again.
+        """
+        return self.desired <= self.least and self.members > self.desired
 
     @property
     def base(self) -> int:
@@ -231,6 +243,8 @@ def _raise(
     """
     own = [n for n in order if n in fleet.queues and left[n] > 0]
     floor = max(fleet.desired, fleet.least, min(fleet.busy, fleet.most))
+    if fleet.stuck:
+        floor = max(floor, min(fleet.members, fleet.most))
     need = _instances(fleet, queues, {name: left[name] for name in own})
     if not need:
         return (floor, None), 0

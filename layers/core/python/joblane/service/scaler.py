@@ -28,7 +28,7 @@ from joblane.aws.metrics import Metrics
 from joblane.deployment.names import fleet_name
 from joblane.fleet.absence import absent
 from joblane.fleet.capacity import FleetLoad, FleetPlan, GroupState, fleet_load, queue_load
-from joblane.fleet.record import SHORT_AFTER_MS, FleetRecord, to_write
+from joblane.fleet.record import SHORT_AFTER_MS, STUCK_AFTER_MS, FleetRecord, to_write
 from joblane.fleet.surplus import roomy, surplus
 from joblane.fleet.wanted import Decision, QueueLoad, Wanted, wanted
 from joblane.service.fleet_sight import Blind, Blindness, Sight, Sources
@@ -110,6 +110,7 @@ class Scaler:
                 threads,
                 now_ms,
                 short=shortages[plan.name] is not None,
+                stuck=_stuck(sight.records.get(plan.name), now_ms),
             )
             for plan in plans
         }
@@ -313,6 +314,7 @@ def _record(  # noqa: PLR0913, PLR0917 - what one call knows of a fleet
         backlog=decision.backlog,
         limit=decision.limit,
         below_since_ms=_since(old.below_since_ms, now_ms, group.desired > group.in_service),
+        crowded_since_ms=_since(old.crowded_since_ms, now_ms, state.crowded),
         short_since_ms=_since(old.short_since_ms, now_ms, shortage is not None),
         short_reason=shortage,
         raised_ms=old.raised_ms,
@@ -324,6 +326,12 @@ def _record(  # noqa: PLR0913, PLR0917 - what one call knows of a fleet
             if queue in decided.waiting
         },
     )
+
+
+def _stuck(before: FleetRecord | None, now_ms: int) -> bool:
+    """Whether a group that was crowded at the last call has been so for long."""
+    since_ms = None if before is None else before.crowded_since_ms
+    return since_ms is not None and now_ms - since_ms >= STUCK_AFTER_MS
 
 
 def _blind(record: FleetRecord, before: FleetRecord | None, blindness: Blindness) -> FleetRecord:
