@@ -73,7 +73,7 @@ function Why({ job }) {
     <h2 id="why">Why</h2>
     <p class="hidden" role="status">The job is ${job.state.replaceAll('_', ' ')}.</p>
     <p><${Sentence} text=${data?.summary ?? job.reason} /></p>
-    ${rest.length > 0 && html`<ul>${rest.map((reason) => html`<li key=${reason.code}><${Sentence} text=${reason.text} /></li>`)}</ul>`}
+    ${rest.length > 0 && html`<ul>${rest.map((reason) => html`<li key=${reason.code + (reason.facts.fleet ?? '')}><${Sentence} text=${reason.text} /></li>`)}</ul>`}
     ${job.cancel_requested !== null && !data && html`<p>It was asked to stop: ${job.cancel_requested}</p>`}
     ${job.progress && html`<${Done} job=${job} />`}
     ${commands.length > 0 && html`<details><summary>Commands</summary><ul class="commands">${commands.map((command) => html`<li><code>${command}</code></li>`)}</ul></details>`}

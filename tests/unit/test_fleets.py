@@ -225,3 +225,4 @@ def test_records_that_cannot_be_read_leave_the_rest(aws: Cloud):
     aws.clients.make("dynamodb").delete_table(TableName=table_name(NAME, "settings"))
     (fleet,) = api(aws.clients, FLEET)("GET", "/v1/fleets")[1]["entries"]
     assert (2, None) == (fleet["desired"], fleet["decision"])
+    assert "what the function scaler decided cannot be read" in fleet["note"]

@@ -145,7 +145,8 @@ def test_a_fleet_that_starts_instances_is_named_before_one_that_cannot():
 def test_a_record_that_cannot_be_read_says_so():
     fleets = (replace(fleet(None), unread=True), fleet(replace(PLAIN, limit="max"), "spare"))
     situation = waits(FULL, fleets=fleets)
-    assert ["no_free_slot", "fleet_unread", "fleet_max"] == codes(situation)
+    assert ["no_free_slot", "fleet_max", "fleet_unread"] == codes(situation)
+    assert ["no_agents", "fleet_unread"] == codes(waits(fleets=fleets[:1]))
 
 
 def test_a_queue_without_a_fleet_says_so():

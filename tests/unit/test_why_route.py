@@ -370,7 +370,7 @@ def test_fleets_that_cannot_be_read_leave_the_rest_of_the_answer(
         "price_per_hour": {},
     }
     found = why(aws, submit(api), JOBLANE_FLEETS=json.dumps([fleet]))
-    assert ["fleet_unread", "no_agents"] == [reason["code"] for reason in found["reasons"]]
+    assert ["no_agents", "fleet_unread"] == [reason["code"] for reason in found["reasons"]]
 
 
 def test_without_fleets_nothing_is_said_of_them(aws: Cloud, api: Api):

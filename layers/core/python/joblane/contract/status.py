@@ -244,9 +244,9 @@ class FleetView(DeclaredFleet):
     activities: tuple[ScalingActivityView, ...]
     """The newest activities of the group, newest first, 20 at most."""
     note: str | None
-    """Why there are no figures; null if there are."""
+    """What cannot be shown, and why; null if all can."""
     decision: FleetDecision | None
-    """What the scaler last decided; null if it never has, or if it cannot be read."""
+    """What the scaler last decided; null if it never has, or if it cannot be read (see `note`)."""
 
 
 class FleetPage(View):

@@ -32,6 +32,7 @@ AT_ONCE = 8
 
 NO_GROUP = "there is no Auto Scaling group {}: its agents are started in another way"
 UNREADABLE = "the Auto Scaling group {} cannot be read at the moment"
+UNDECIDED = "what the function scaler decided cannot be read at the moment"
 
 
 @dataclass(frozen=True)
@@ -71,19 +72,19 @@ class FleetReader:
             self.log.exception("sizes of fleets are unknown")
             return None
 
-    def _records(self) -> Mapping[str, FleetRecord]:
-        """What the scaler decided; nothing if it cannot be read."""
+    def _records(self) -> Mapping[str, FleetRecord] | None:
+        """What the scaler decided; None if it cannot be read."""
         names = [fleet.name for fleet in self.fleets]
         try:
             return self.records.read_all(names) if names else {}
         except (ClientError, BotoCoreError):
             self.log.exception("records of fleets are unknown")
-            return {}
+            return None
 
     def _view(
         self,
         sizes: Mapping[str, Size] | None,
-        records: Mapping[str, FleetRecord],
+        records: Mapping[str, FleetRecord] | None,
         fleet: DeclaredFleet,
     ) -> FleetView:
         name = fleet_name(self.deployment, fleet.name)
@@ -96,13 +97,16 @@ class FleetReader:
                 activities = self.groups().activities(name, ACTIVITIES)
             except (ClientError, BotoCoreError):
                 self.log.exception("scaling activities are unknown", fleet=fleet.name)
+        notes = [note.format(name)] if size is None else []
+        if records is None:
+            notes.append(UNDECIDED)
         return FleetView(
             **dict(fleet),
             desired=None if size is None else size.desired,
             in_service=None if size is None else size.in_service,
             activities=tuple(map(_activity, activities)),
-            note=note.format(name) if size is None else None,
-            decision=self._decision(fleet, name, records.get(fleet.name)),
+            note="; ".join(notes) or None,
+            decision=self._decision(fleet, name, (records or {}).get(fleet.name)),
         )
 
     def _decision(

@@ -19,7 +19,7 @@ def of_queue(s: Situation) -> tuple[Reason, ...]:
     """Why the fleets of a job's queue do not give it an agent; the first one decides.
 
     Nothing is said of a fleet without a record: its agents are started in another way, or the
-    scaler has not run yet.
+    scaler has not run yet; nor of one whose record cannot be read (`unread`).
     """
     if s.fleets is None:
         return ()
@@ -35,13 +35,16 @@ def of_queue(s: Situation) -> tuple[Reason, ...]:
     return tuple(sorted(found, key=lambda reason: reason.code != "fleet_booting"))
 
 
+def unread(s: Situation) -> tuple[Reason, ...]:
+    """Of which fleets of a job's queue nothing is known: no reason to wait, so it comes last."""
+    return tuple(_unread(fleet) for fleet in s.fleets or () if fleet.unread)
+
+
 def of_fleet(fleet: Fleet, now_ms: int, queue: str | None = None) -> tuple[Reason, ...]:
     """Why a fleet has no more instances for a queue; empty if nothing keeps it from having them.
 
     Without a queue, for any of its queues.
     """
-    if fleet.unread:
-        return (_unread(fleet),)
     record = fleet.record
     return () if record is None else tuple(_of_record(fleet, record, queue, now_ms))
 

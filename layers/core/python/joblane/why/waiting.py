@@ -202,6 +202,7 @@ def _without_slot(s: Situation, able: Readiness) -> Iterator[Reason]:
     else:
         yield from able.reasons
         yield from why
+    yield from fleets.unread(s)
 
 
 def note(s: Situation) -> Iterator[Reason]:
