@@ -10,7 +10,6 @@ import signal
 import socket
 import struct
 import time
-from pathlib import Path
 
 TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:
@@ -26,13 +25,26 @@ def boottime() -> float:
 
 def boot_id() -> str:
     """Id of the host's current boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return read_proc("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
+
+
+def read_proc(path: str) -> bytes:
+    """Read a short file of /proc. Raises OSError.
+
+    The kernel answers one read with all of it. A shim reads two for each job, and `Path` would take
+    seven system calls and 25 us for each.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
 
 
 def start_ticks(pid: int) -> int | None:
     """When a process started, in clock ticks since the boot; None if it does not run."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
+        fields = read_proc(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
     except OSError:
         return None
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
@@ -50,9 +62,18 @@ def is_ours(connection: socket.socket) -> bool:
     return peer_of(connection)[1] == os.geteuid()
 
 
-def identity(pid: int) -> "dict[str, Any]":
-    """Identify a process by pid, start time and boot, as JSON; a reused pid has another one."""
-    return {"pid": pid, "started": start_ticks(pid), "boot": boot_id()}
+def pid_of(pidfd: int) -> int:
+    """Return the pid of a process that has not been reaped."""
+    info = read_proc(f"/proc/self/fdinfo/{pidfd}")
+    return int(info.partition(b"\nPid:")[2].split(None, 1)[0])
+
+
+def identity(pid: int, boot: str | None = None) -> "dict[str, Any]":
+    """Identify a process by pid, start time and boot, as JSON; a reused pid has another one.
+
+    `boot` is what `boot_id` returned before, to save the look.
+    """
+    return {"pid": pid, "started": start_ticks(pid), "boot": boot or boot_id()}
 
 
 def is_running(process: "dict[str, Any]") -> bool:

@@ -142,9 +142,3 @@ def _await(fd: int, ends: float | None) -> None:
     pause = None if ends is None else max(0.0, ends - time.monotonic()) * 1000
     if not poll.poll(pause):
         raise TimeoutError
-
-
-def pid_of(pidfd: int) -> int:
-    """Return the pid of a process that has not been reaped."""
-    info = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
-    return next(int(line.split()[1]) for line in info.splitlines() if line.startswith("Pid:"))

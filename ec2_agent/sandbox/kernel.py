@@ -180,8 +180,8 @@ def no_new_privileges() -> None:
 def drop_bounding(last_capability: int, keep: tuple[int, ...] = ()) -> None:
     """Remove all capabilities but `keep` from the bounding set."""
     for capability in range(last_capability + 1):
-        if capability not in keep:
-            _checked(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "PR_CAPBSET_DROP")
+        if capability not in keep and _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            _checked(-1, "PR_CAPBSET_DROP")
 
 
 def set_capabilities(capabilities: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 
 from ec2_agent.disk.model import Disk
 from ec2_agent.disk.work_disks import WorkDisks
+from ec2_agent.host.processes import pid_of
 from ec2_agent.sandbox import (
     cgroup,
     launcher_process,
@@ -26,7 +27,7 @@ from ec2_agent.sandbox import (
 )
 from ec2_agent.sandbox.command import Command, check_texts, ended_early
 from ec2_agent.sandbox.egress import Egress, host_resolvers
-from ec2_agent.sandbox.handle import Sandbox, pid_of
+from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import (
     EgressPolicy,
     HostLacks,

@@ -43,7 +43,7 @@ _TREE = _READ_ONLY | kernel.MS_NODEV
 class Overlays:
     """What slots need to mount their overlays."""
 
-    __slots__ = ("_devices", "_mounts")
+    __slots__ = ("_devices", "_mounts", "_opened_first")
 
     def __init__(self, devices_tree: int, devices: tuple[str, ...], mounted: list[str]) -> None:
         """Prepare the launcher's root; raises OSError if the kernel refuses one of the overlays.
@@ -52,6 +52,8 @@ class Overlays:
         jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
         """
         self._devices = devices
+        # Most are of other systems, and a lookup that finds nothing takes as long.
+        self._opened_first = tuple(path for path in _OPENED_FIRST if os.path.exists(path))  # noqa: PTH110
         # A mount on a single file cannot be covered; it is left out, since it would be shared. Of
         # the bundles a slot has one at most.
         others = (path for path in mounted if path not in {"/", BUNDLES})
@@ -88,8 +90,8 @@ class Overlays:
         for device in self._devices:
             kernel.mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
         kernel.pivot_root(ROOT)
-        for path in _OPENED_FIRST:
-            os.path.exists(path)  # noqa: PTH110 - looked up whether it is there or not
+        for path in self._opened_first:
+            os.path.exists(path)  # noqa: PTH110 - it may have been removed since
 
 
 def enter_shared(bundle: str) -> None:

@@ -45,11 +45,14 @@ def write_bytes(directory: int, name: str, data: bytes, *, durable: bool = False
         aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=directory
     )
     try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
             if durable:
-                os.fsync(file.fileno())
+                os.fsync(fd)
+        finally:
+            os.close(fd)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(aside, dir_fd=directory)

@@ -26,7 +26,9 @@ def serve(agent: socket.socket) -> None:
     for _ in range(JOBS):
         if not _serve_one(agent, process):
             return
-        gc.collect()  # the zygote has switched off collections by themselves
+        # The zygote has switched off collections by themselves, so all that a job leaves is of the
+        # first generation. A full collection would also empty the interpreter's free lists.
+        gc.collect(1)
         if _descriptors() != before:
             return  # what is left of the job, and should not be, ends with this process
 

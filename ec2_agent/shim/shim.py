@@ -31,9 +31,9 @@ import socket
 import time
 from pathlib import Path
 
-from ec2_agent.host.processes import boottime, identity, is_ours
+from ec2_agent.host.processes import boottime, identity, is_ours, pid_of
 from ec2_agent.sandbox import wire
-from ec2_agent.sandbox.handle import Sandbox, pid_of
+from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.shim import files
 from ec2_agent.shim.end_files import EndFiles
 from ec2_agent.shim.held_work import CHECK_S, HeldWork
@@ -100,7 +100,8 @@ class Shim:
         if (waits := order["waits"]) is not None:
             check = functools.partial(named_by_job, **waits)
         self._said = Operations(check, order["context"], params)
-        self._line = Line(socket.socket(fileno=line), self._said, time.monotonic())
+        line_sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, line)
+        self._line = Line(line_sock, self._said, time.monotonic())
         self._line_paused_until = 0.0
         self._heartbeat_s: float | None = order["heartbeat_s"]
         self._grace_s: float = order["grace_s"]
@@ -124,7 +125,7 @@ class Shim:
         agent.setblocking(False)
         self._listener: socket.socket | None = None
         self._announce_at: float | None = None
-        self._identity = process | {"init": identity(pid_of(pidfd))}
+        self._identity = process | {"init": identity(pid_of(pidfd), process["boot"])}
         os.fchdir(directory)
         self._announce()
 
