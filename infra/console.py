@@ -54,7 +54,6 @@ class Console(Construct):
                 assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
                 description=f"Permissions of the function {name}: none",
             ),
-            tracing=lambda_.Tracing.DISABLED,
             environment={"JOBLANE_CONNECT": connect},
         )
         acknowledge(

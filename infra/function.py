@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from aws_cdk import Duration, RemovalPolicy, Stage
 from aws_cdk import aws_iam as iam
@@ -92,8 +93,7 @@ class Function(Construct):
         `reserved` calls can run at once whatever other functions do, and no more than these; None:
         as many as the others leave.
 
-        Without `grants` (None) the role has no permission at all: the function writes no log and
-        no trace.
+        Without `grants` (None) the role has no permission at all: the function writes no log.
         """
         super().__init__(stack, name.capitalize())
         config = stack.config
@@ -126,7 +126,6 @@ class Function(Construct):
             ),
             role=role,
             log_group=own_logs,
-            tracing=lambda_.Tracing.DISABLED if own_logs is None else lambda_.Tracing.ACTIVE,
             environment={
                 "POWERTOOLS_SERVICE_NAME": name,
                 # Without it pydantic searches every installed package for plugins at a cold start.
@@ -140,12 +139,10 @@ class Function(Construct):
                 **environment,
             },
         )
-        if own_logs is not None:
-            acknowledge(
-                role,
-                "AwsSolutions-IAM5[Resource::*]",
-                "xray:PutTraceSegments and PutTelemetryRecords know no resources.",
-            )
+        # Said although it is the default: an upgrade turns off what an earlier version turned on.
+        # The construct's own property would bring permissions for X-Ray.
+        resource = cast("lambda_.CfnFunction", self.function.node.default_child)
+        resource.tracing_config = lambda_.CfnFunction.TracingConfigProperty(mode="PassThrough")
         acknowledge(
             self.function,
             "AwsSolutions-L1",

@@ -19,7 +19,7 @@ class Grant:
     actions: Sequence[str]
     resources: Sequence[str]
     reason: str = ""
-    """Why the resources contain a pattern."""
+    """Why the resources contain a pattern; of actions that know no resources it is not needed."""
     conditions: Mapping[str, Mapping[str, object]] | None = None
 
 
@@ -34,7 +34,10 @@ def give(role: iam.Role, grants: Iterable[Grant]) -> None:
             )
         )
         for arn in grant.resources:
-            if grant.reason and "*" in arn:
+            if arn == "*":
+                reason = f"{', '.join(grant.actions)}: IAM knows no resources of it."
+                acknowledge(role, "AwsSolutions-IAM5[Resource::*]", reason)
+            elif grant.reason and "*" in arn:
                 parts = Stack.of(role).resolve(arn)["Fn::Join"][1]
                 shown = (part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
                 rule = f"AwsSolutions-IAM5[Resource::{''.join(shown)}]"

@@ -106,7 +106,7 @@ class RecoveryStack(FunctionStack):
         )
         arn = function.function.function_arn
         give(role, [Grant(("lambda:InvokeFunction",), (arn,))])
-        stepfunctions.StateMachine(
+        machine = stepfunctions.StateMachine(
             self,
             "Machine",
             state_machine_name=name,
@@ -114,7 +114,7 @@ class RecoveryStack(FunctionStack):
                 json.dumps(definition(arn, self.partition))
             ),
             role=role,
-            tracing_enabled=True,
+            tracing_enabled=False,  # said, so that an upgrade turns it off
             logs=stepfunctions.LogOptions(
                 destination=log,
                 level=stepfunctions.LogLevel.ALL,
@@ -125,8 +125,12 @@ class RecoveryStack(FunctionStack):
         acknowledge(
             role,
             "AwsSolutions-IAM5[Resource::*]",
-            "Log deliveries (logs:*LogDelivery and the resource policies) and X-Ray's segments "
-            "know no resources.",
+            "Log deliveries (logs:*LogDelivery and the resource policies) know no resources.",
+        )
+        acknowledge(
+            machine,
+            "AwsSolutions-SF2",
+            "Jobs are followed by their trace-ids, not by X-Ray (docs/decisions/1733).",
         )
 
     def _successor(self, function: Function) -> None:

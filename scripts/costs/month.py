@@ -26,7 +26,6 @@ from scripts.costs.usage import (
     Agent,
     counter_reads,
     projector_calls,
-    traces,
 )
 
 Group = Literal["always", "instances", "jobs", "output"]
@@ -226,8 +225,6 @@ class Month:
         yield Line(group, f"duration of {name}", duration, price)
         yield Line(group, f"log of {name}", logs, prices.LOG_GB)
         yield Line(group, f"log of {name}, kept", logs * days / DAYS, prices.LOG_GB_MONTH)
-        if name in self.resources.traced:
-            yield Line(group, f"traces of {name}", traces(calls), prices.TRACE)
 
     def _agents_tables(self) -> frozenset[str]:
         """Tables that an agent uses all the time."""

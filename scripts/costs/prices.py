@@ -77,7 +77,6 @@ TRANSITION = Price(
     "transitions",
     "https://aws.amazon.com/step-functions/pricing/",
 )
-TRACE = Price("X-Ray trace recorded", 5.00, 1e6, "traces", "https://aws.amazon.com/xray/pricing/")
 KMS_REQUEST = Price("KMS request", 0.03, 1e4, "requests", "https://aws.amazon.com/kms/pricing/")
 
 _CLOUDWATCH = "https://aws.amazon.com/cloudwatch/pricing/"

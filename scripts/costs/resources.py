@@ -37,8 +37,6 @@ class Resources:
     """Those that each function is given, by the function's name within the deployment."""
     scheduled: Mapping[str, float]
     """Calls a month of the functions that are called on a schedule."""
-    traced: frozenset[str]
-    """Functions that are traced."""
     batch: int
     """Changes of jobs in a batch for the projector, at most."""
     window_s: float
@@ -106,11 +104,6 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
             for name, function in functions.items()
         },
         scheduled=dict(scheduled),
-        traced=frozenset(
-            name
-            for name, function in functions.items()
-            if function.get("TracingConfig", {}).get("Mode") == "Active"
-        ),
         batch=stream["BatchSize"],
         window_s=stream["MaximumBatchingWindowInSeconds"],
         memory_gb=max(function["MemorySize"] for function in functions.values()) / 1024,

@@ -102,11 +102,6 @@ OTHER_CALL_S, OTHER_LOG_BYTES = 0.2, 500
 ACCESS_LOG_BYTES = 500
 """Assumed bytes of the API's access log a request."""
 
-TRACED_A_SECOND = 1
-TRACED_OF_THE_REST = 0.05
-"""Lambda traces one call a second of a function and 5 % of the others; neither can be set:
-https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html"""
-
 
 def projector_calls(changes: float, batch: int, window_s: float) -> float:
     """Calls of the projector in a month for so many changes, spread evenly over month and shards.
@@ -129,9 +124,3 @@ def counter_reads(calls: float) -> float:
     a_minute = calls / (SECONDS / 60)
     read_bytes = minutes_read * (item_bytes * min(1, a_minute) + batch_bytes * a_minute)
     return calls * (1 + max(1, math.ceil(read_bytes / unit_bytes)))
-
-
-def traces(calls: float) -> float:
-    """Traces of a function's calls in a month, spread evenly over it; at most."""
-    first = min(calls, TRACED_A_SECOND * SECONDS)
-    return first + TRACED_OF_THE_REST * (calls - first)

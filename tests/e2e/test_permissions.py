@@ -18,7 +18,6 @@ from tests.support.permissions import Call, Granted, granted, made, recorded
 EARLIER, PROCESSES = os.environ.get("JOBLANE_E2E_CALLS"), os.environ.get("JOBLANE_E2E_PROCESSES")
 
 EXCUSED = {
-    "there is no X-Ray here": ("* xray:* *",),
     "Lambda keeps a function's log, here without its role": (
         "* logs:CreateLogStream logs:log-group:/aws/lambda/*",
         "* logs:PutLogEvents logs:log-group:/aws/lambda/*",

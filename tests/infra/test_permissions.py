@@ -43,7 +43,6 @@ LOG_DELIVERY = (
 ALTERNATE = "sqs:joblane-alternate"
 PARAMETERS = "ssm:parameter/joblane/*"
 SECRETS = "secretsmanager:secret:joblane/*"
-TRACES = {("xray:PutTelemetryRecords", "*"), ("xray:PutTraceSegments", "*")}
 
 
 def every(actions: tuple[str, ...], resources: tuple[str, ...]) -> set[tuple[str, str]]:
@@ -51,8 +50,7 @@ def every(actions: tuple[str, ...], resources: tuple[str, ...]) -> set[tuple[str
 
 
 ALLOWED = {
-    "Submission": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Submission",))
+    "Submission": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Submission",))
     | every(
         (
             "dynamodb:PutItem",
@@ -76,8 +74,7 @@ ALLOWED = {
     | every(("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), (PAYLOADS,))
     | {("s3:GetObject", FILES), ("s3:DeleteObject", OUTPUT_FILES)}
     | {("s3:ListBucket", "s3:joblane-<>-<>")},
-    "Admin": TRACES
-    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
+    "Admin": every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | every(
         (
             "dynamodb:BatchGetItem",
@@ -102,8 +99,7 @@ ALLOWED = {
     )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
     | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
-    "Status": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Status",))
+    "Status": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Status",))
     | every(("dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"), (COUNTERS,))
     | every(("dynamodb:GetItem",), (CONDITIONS, KEYS))
@@ -113,8 +109,7 @@ ALLOWED = {
     | every(
         ("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"), ("*",)
     ),
-    "Recovery": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
+    "Recovery": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Recovery",))
     | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(
         (
@@ -130,12 +125,8 @@ ALLOWED = {
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
     "Tester": set(),
     "Console": set(),
-    "Machine": TRACES
-    | {("lambda:InvokeFunction", "the function Recovery")}
-    | every(LOG_DELIVERY, ("*",))
-    | every(("xray:GetSamplingRules", "xray:GetSamplingTargets"), ("*",)),
-    "Requeue": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
+    "Machine": {("lambda:InvokeFunction", "the function Recovery")} | every(LOG_DELIVERY, ("*",)),
+    "Requeue": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
     | {("dynamodb:Query", f"{JOBS}/index/wake")}
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
@@ -146,8 +137,7 @@ ALLOWED = {
         (JOBS,),
     )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
-    "Deadletter": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Deadletter",))
+    "Deadletter": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Deadletter",))
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(("sqs:SendMessage",), LANES)
     | every(
@@ -155,16 +145,16 @@ ALLOWED = {
         (*DEAD_LETTERS, ALTERNATE),
     )
     | {("sns:Publish", "the topic")},
-    "Instanceend": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instanceend",))
+    "Instanceend": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instanceend",))
     | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
     | {("dynamodb:BatchGetItem", AGENTS)}
     | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | {("sqs:ListQueues", "*")}
     | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"), INBOXES)
     | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
-    "Instancewatch": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instancewatch",))
+    "Instancewatch": every(
+        ("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instancewatch",)
+    )
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (AGENTS,))
     | {
         ("autoscaling:DescribeAutoScalingGroups", "*"),
@@ -175,8 +165,7 @@ ALLOWED = {
         ("sns:Publish", "the topic"),
         ("sqs:SendMessage", ALTERNATE),
     },
-    "Scaler": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Scaler",))
+    "Scaler": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Scaler",))
     | every(("dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"), (AGENTS,))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (SETTINGS,))
     | every(("sqs:GetQueueAttributes",), LANES)
@@ -189,8 +178,7 @@ ALLOWED = {
         ),
         ("sqs:SendMessage", ALTERNATE),
     },
-    "Projector": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Projector",))
+    "Projector": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Projector",))
     | every(
         ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
         ("the stream of jobs",),
@@ -201,8 +189,7 @@ ALLOWED = {
         ("sqs:SendMessage", ALTERNATE),
         ("lambda:InvokeFunction", "lambda:function:joblane-scaler"),
     },
-    "Sequel": TRACES
-    | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Sequel",))
+    "Sequel": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Sequel",))
     | every(
         ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
         ("the stream of jobs",),

@@ -88,7 +88,7 @@ def test_cfn_lint_reads_the_definition(tmp_path: Path, production: Deployment) -
     }
 
 
-def test_the_machine_logs_and_traces_and_is_the_one_that_agents_start(
+def test_the_machine_logs_and_is_the_one_that_agents_start(
     production: Deployment,
 ) -> None:
     machine = production.one("AWS::StepFunctions::StateMachine")
@@ -100,7 +100,7 @@ def test_the_machine_logs_and_traces_and_is_the_one_that_agents_start(
         descriptor.recovery_arn
         == "arn:aws:states:eu-west-1:111122223333:stateMachine:joblane-recovery"
     )
-    assert machine["TracingConfiguration"] == {"Enabled": True}
+    assert machine["TracingConfiguration"] == {"Enabled": False}
     assert (
         machine["LoggingConfiguration"]["Level"],
         machine["LoggingConfiguration"]["IncludeExecutionData"],

@@ -35,14 +35,14 @@ def exporting(**traces: Any) -> Config:
 
 
 def allowed(deployment: Deployment) -> set[tuple[str, str]]:
-    """Actions and resources of the function, but for its log and X-Ray."""
+    """Actions and resources of the function, but for its log."""
     found = {
         (action, resource if isinstance(resource, str) else str(resolved(resource)))
         for statement in statements(deployment, "Tracer")
         for action in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
     }
-    return {each for each in found if not each[0].startswith(("logs:", "xray:"))}
+    return {each for each in found if not each[0].startswith("logs:")}
 
 
 READS = {
@@ -55,6 +55,14 @@ READS = {
     )
 } | {("sqs:SendMessage", DEAD)}
 KEYS = ("kms:Decrypt", "arn:aws:kms:eu-west-1:111122223333:key/*")
+
+
+def test_nothing_is_traced_by_x_ray(production: Deployment, laptop: Deployment) -> None:
+    for deployment in (production, laptop):
+        assert "xray:" not in json.dumps(deployment.templates)
+        for function in deployment.properties("AWS::Lambda::Function"):
+            if not function["FunctionName"].endswith("-console"):  # which never was
+                assert {"Mode": "PassThrough"} == function["TracingConfig"]
 
 
 def test_without_an_endpoint_there_is_nothing(production: Deployment):

@@ -15,6 +15,5 @@ def test_it_says_what_an_overview_costs_that_is_always_open():
     calls, figures = requests * 1.40 / 1e6, prices.SQS_REQUEST.of(readings * len(LANES) * 2)
     assert "any other call of the API | about $1.40 for a million" in text
     assert (
-        f"costs ${calls:.2f} for API Gateway and Lambda, up to ${prices.TRACE.of(requests):.2f} "
-        f"for tracing, and ${figures:.2f} for the figures of SQS"
+        f"costs ${calls:.2f} for API Gateway and Lambda, and ${figures:.2f} for the figures of SQS"
     ) in text

@@ -17,7 +17,7 @@ from scripts.costs.prices import (
     table,
 )
 from scripts.costs.resources import Resources
-from scripts.costs.usage import projector_calls, traces
+from scripts.costs.usage import projector_calls
 
 TABLES = frozenset({"joblane-jobs", "joblane-agents", "joblane-settings"})
 RESOURCES = Resources(
@@ -29,7 +29,6 @@ RESOURCES = Resources(
     keyed_tables=TABLES,
     tables=dict.fromkeys(("submission", "requeue", "projector"), TABLES),
     scheduled={"requeue": 43_800.0},
-    traced=frozenset({"submission"}),
     batch=1000,
     window_s=5,
     memory_gb=0.5,
@@ -107,11 +106,6 @@ def test_the_projector_is_called_by_the_change_then_by_the_window_then_by_the_ba
     busy = 40 * SECONDS
     assert 4 * SECONDS / 5 == pytest.approx(projector_calls(busy, 1000, 5), rel=0.05)
     assert 1e9 * SECONDS / 1000 == pytest.approx(projector_calls(1e9 * SECONDS, 1000, 5))
-
-
-def test_all_calls_are_traced_up_to_one_a_second_and_few_above():
-    assert 1000 == traces(1000)
-    assert SECONDS * 1.05 == pytest.approx(traces(SECONDS * 2))
 
 
 def test_a_line_of_output_is_one_chunk_and_no_output_none():
