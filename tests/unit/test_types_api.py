@@ -18,55 +18,18 @@ from joblane.contract.types import MAX_DEFINITION_BYTES
 from joblane.deployment.names import bundle_key
 from joblane.job.type_changes import changes, names_other_keys
 from joblane.job.type_definition import MAX_BUNDLE_BYTES, TypeVersion
-from joblane.key.segments import KeyName
 from joblane.key.state import KeyState
 from joblane.service.types import MAX_TYPES, TRIES
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, new_session
 from tests.support.requests import Api
+from tests.support.type_pushes import DIGEST, KEY, ZIP, body, hold_a_key, push, put_bundle, refused
 from tests.support.types import PARAMS, WHO, definition, described, store_type, type_store
-
-ZIP = b"PK a bundle"
-DIGEST = hashlib.sha256(ZIP).hexdigest()
-KEY = {"segments": ["zendesk", "/origin"]}
 
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
     put_bundle(aws)
     return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
-
-
-def put_bundle(aws: Cloud, content: bytes = ZIP, tenant: str = "acme") -> str:
-    digest = hashlib.sha256(content).hexdigest()
-    key = bundle_key(tenant, digest)
-    aws.clients.make("s3").put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=content)
-    return digest
-
-
-def body(**members: object) -> dict[str, Any]:
-    return described(**{"bundles": {"arm64": DIGEST}, **members})
-
-
-def push(api: Api, name: str = "sync-tickets", **members: object) -> Any:
-    status, answer = api("PUT", f"/v1/types/{name}", body(**members))
-    assert 200 == status, answer
-    return answer
-
-
-def refused(api: Api, name: str = "sync-tickets", **members: Any) -> dict[str, str]:
-    status, problem = api("PUT", f"/v1/types/{name}", {**body(), **members})
-    assert 400 == status, problem
-    return {entry["field"]: entry["problem"] for entry in problem["errors"]}
-
-
-def hold_a_key(aws: Cloud, name: str = "sync-tickets", *, queued: bool = False) -> KeyName:
-    """A job of the type has a slot, or waits for one."""
-    keys = KeyStore(aws.clients.make("dynamodb"), KEYS_TABLE)
-    key = KeyName.of(name, ("zendesk", "acme"))
-    seen = keys.get("acme", key, 1)
-    state = KeyState(grants=1, queued=("J",)) if queued else KeyState(grants=1, active={"J": 1})
-    keys.write(seen, state, 1)
-    return key
 
 
 # --- push
