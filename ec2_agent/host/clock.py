@@ -31,6 +31,8 @@ class Clock:
         """Start at `wall()`; `monotonic` counts on while the machine sleeps."""
         self._monotonic = monotonic
         self._offset = wall() - monotonic()
+        self._dated: str | None = None
+        """The last date that was looked at: answers of one second have the same."""
 
     def __call__(self) -> float:
         """Return the time."""
@@ -42,8 +44,9 @@ class Clock:
 
     def adjust_to(self, date: str | None) -> None:
         """Adjust to the `Date` header of an answer of AWS; a wrong one is ignored. Thread-safe."""
-        if date is None:
-            return  # an endpoint that sends no date
+        if date is None or date == self._dated:
+            return  # an endpoint that sends no date, or nothing new
+        self._dated = date
         try:
             now = parsedate_to_datetime(date).timestamp()
         except (TypeError, ValueError):

@@ -65,3 +65,13 @@ def test_an_endpoint_that_names_no_time_is_borne(nothing: dict[str, Any]):
     clock = host.clock()
     clock.adjust(nothing)
     assert clock() == host.wall
+
+
+def test_the_same_answer_again_is_an_old_one():
+    host = Host()
+    clock = host.clock()
+    first = said(host.wall + 60)
+    clock.adjust(first)
+    host.pass_(TOLERATED_S + 5)
+    clock.adjust(first)
+    assert clock() == host.wall + 60
