@@ -36,7 +36,10 @@ LOW_FILES = 1000
 """Free inodes kept: a job has seven files."""
 
 LOOK_S = 0.25
-"""Seconds for which the number of descriptors left counts where many are left."""
+"""Seconds for which a look counts that found plenty: of descriptors, or of disk space."""
+
+PLENTY = 16
+"""Times the lower limit of disk space and inodes. No disk loses a gigabyte in `LOOK_S`."""
 
 PAUSES_S = (1.0, 5.0, 15.0, 60.0)
 """Pauses after starts that failed one after another."""
@@ -74,6 +77,7 @@ class Capacity:
         self._logged = False
         self._looked_at = -LOOK_S
         self._descriptors = 0
+        self._roomy_until = 0.0
 
     @property
     def left(self) -> int:
@@ -140,6 +144,9 @@ class Capacity:
         return self._descriptors
 
     def _lack_of_disk(self) -> str | None:
+        """Why the disk has no room for another job; a look that found plenty counts for a while."""
+        if (now := self.monotonic()) < self._roomy_until:
+            return None
         try:
             disk = os.statvfs(self.directory)
         except OSError as error:
@@ -153,6 +160,9 @@ class Capacity:
             )
         if disk.f_files and disk.f_favail < LOW_FILES:  # some file systems do not count inodes
             return f"the disk of {self.directory} has room for {disk.f_favail} files"
+        many_files = not disk.f_files or disk.f_favail >= PLENTY * LOW_FILES
+        if many_files and free >= PLENTY * LOW_BYTES:
+            self._roomy_until = now + LOOK_S
         return None
 
     def _log(self, why: str) -> None:

@@ -17,7 +17,10 @@ from ec2_agent.host.capacity import (
     A_RUNNING_JOB,
     A_START,
     LOOK_S,
+    LOW_BYTES,
+    LOW_FILES,
     PAUSES_S,
+    PLENTY,
     RESERVED,
     Capacity,
     JobCounts,
@@ -126,6 +129,37 @@ def test_descriptors_are_looked_at_four_times_a_second_where_many_are_left(
     looks.clear()
     assert 10 == host.capacity.left
     assert len(looks) > 1  # every question is a look
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "files", "looks"),
+    [
+        (PLENTY * 64, PLENTY * LOW_FILES, 10),
+        (PLENTY * 64, None, 10),  # btrfs counts no inodes
+        (PLENTY * 64 - 1, PLENTY * LOW_FILES, 100),
+        (PLENTY * 64, PLENTY * LOW_FILES - 1, 100),
+    ],
+)
+def test_the_disk_is_looked_at_four_times_a_second_where_it_has_much_room(
+    host: Host, monkeypatch: pytest.MonkeyPatch, megabytes: int, files: int | None, looks: int
+):
+    real, asked = os.statvfs(host.capacity.directory), []
+    fields = list(real)
+    fields[1], fields[4] = 1 << 20, megabytes  # f_frsize, f_bavail
+    fields[5], fields[7] = (0, 0) if files is None else (2 * files, files)  # f_files, f_favail
+
+    def look(path: Path) -> os.statvfs_result:
+        asked.append(path)
+        return os.statvfs_result(fields)
+
+    monkeypatch.setattr("os.statvfs", look)
+    for _ in range(100):
+        assert 10 == host.capacity.left
+        host.now += LOOK_S / 10
+    assert looks == len(asked)
+    fields[4] = LOW_BYTES // (1 << 20) - 1
+    host.now += LOOK_S
+    assert (0, True) == (host.capacity.left, "MB left" in (host.capacity.why or ""))
 
 
 def test_a_directory_that_cannot_be_looked_at_takes_nothing(tmp_path: Path):
