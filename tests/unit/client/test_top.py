@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -20,7 +21,7 @@ from joblane.client.cli.tables import Screen
 from joblane.client.cli.top_text import overview
 from tests.support.client.clients import Connect
 from tests.support.client.command import MAIN, Joblane
-from tests.support.client.fake_api import FakeApi, ok, problem
+from tests.support.client.fake_api import FakeApi, Fault, ok, problem
 
 SUMMARY: dict[str, Any] = {
     "caller": {"kind": "person", "name": "ada", "tenant": "main", "role": "reader", "scopes": []},
@@ -117,13 +118,16 @@ def test_a_reader_gets_jobs_and_queues_and_asks_for_nothing_else(api: FakeApi, j
     assert [
         "joblane 0.1.0: main",
         "jobs    12 pending, 4 active",
+        "rates   4.0 submitted, 2.0 started, 2.0 completed, 0 failed a minute",
         "agents  2 or more alive, 4 of 8 slots in use, 3 free",
         "limits  jobs_running 4 of 100",
+        "hidden  agents and fleets: for the role platform",
+        "hidden  conditions: for operators of a tenant",
         "",
         "nothing needs attention",
         "",
-    ] == ran.stdout.decode().splitlines()[:7]
-    heading, row = ran.stdout.decode().splitlines()[7:]
+    ] == ran.stdout.decode().splitlines()[:10]
+    heading, row = ran.stdout.decode().splitlines()[10:]
     assert heading.split()[3:8] == ["RUNNING", "IN/MIN", "START/MIN", "DONE/MIN", "FAIL/MIN"]
     assert row.split()[:9] == ["default", "running", "7", "2", "4.0", "2.0", "2.0", "0", "250ms"]
     assert {"/v1/summary", "/v1/queues"} == {request.path for request in api.requests}
@@ -190,9 +194,40 @@ def test_programs_get_the_answers_and_what_needs_attention(api: FakeApi, joblane
     api.answers |= {"/v1/summary": ok(dead), "/v1/queues": ok(EMPTY)}
     answer = json.loads(joblane("top", "--once", "--json").stdout)
     point = {"kind": "dead", "text": "1 job is dead", "command": "joblane ls --state dead"}
-    assert {"summary": dead, "queues": EMPTY, "attention": [point]} == {
+    unread = {"agents": top.ROLES["agents"], "fleets": top.ROLES["fleets"]}
+    unread["conditions"] = top.ROLES["conditions"]
+    assert {"summary": dead, "queues": EMPTY, "attention": [point], "unread": unread} == {
         name: value for name, value in answer.items() if value is not None
     }
+
+
+@pytest.mark.parametrize(("first", "kind"), [(ok(EMPTY), "old"), (None, "hidden")])
+def test_a_part_that_the_api_does_not_answer_leaves_the_others(
+    api: FakeApi, first: Fault | None, kind: str
+):
+    """What was read before stays on the screen, which says so."""
+    from joblane import Client  # noqa: PLC0415 - as the command does
+
+    api.answers |= {"/v1/summary": ok(PLATFORM), "/v1/queues": ok(page(queue("default")))}
+    api.answers |= {"/v1/agents": ok(page(agent("i-1"))), "/v1/fleets": first or away()}
+    times = iter([0.0, 0.0, 40.0, 40.0, 45.0, 45.0])
+    with Client(api.url, "token") as client:
+        readings = top._Readings(client, lambda: next(times))  # noqa: SLF001 - its clock
+        readings.read()
+        api.answers["/v1/fleets"] = away()
+        answer = readings.read()
+        asked = api.count("GET", "/v1/fleets")
+        readings.read()
+    assert asked == api.count("GET", "/v1/fleets"), "it is left alone for as long as one that works"
+    text = overview(answer, points(answer), Screen(), None, "name")
+    assert f"{kind:8}fleets: no answer: 503" in text
+    assert "hidden  conditions: for operators of a tenant" in text
+    assert [] != [line for line in text.splitlines() if line.startswith("i-1 ")]
+
+
+def away() -> Fault:
+    """The answer of a route that does not work."""
+    return problem(503, "Service Unavailable")
 
 
 def test_what_a_role_may_not_read_after_all_is_left_out(api: FakeApi, joblane: Joblane):
@@ -204,7 +239,9 @@ def test_what_a_role_may_not_read_after_all_is_left_out(api: FakeApi, joblane: J
     }
     ran = joblane("top", "--once", "--json")
     assert 0 == ran.code, ran.said
-    assert (None, None) == tuple(json.loads(ran.stdout)[name] for name in ("agents", "fleets"))
+    answer = json.loads(ran.stdout)
+    assert (None, None) == tuple(answer[name] for name in ("agents", "fleets"))
+    assert "for the role platform" == answer["unread"]["agents"] == answer["unread"]["fleets"]
 
 
 @pytest.mark.parametrize(
@@ -253,6 +290,35 @@ def test_a_low_and_narrow_terminal_keeps_a_part_of_each_table():
     assert 80 >= max(map(len, lines))
     for shown in ("queue-0", "i-00", "more points", "more queues", "more agents"):
         assert shown in text
+
+
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [
+        (
+            110,
+            "QUEUE STATE WAITING RUNNING IN/MIN START/MIN DONE/MIN FAIL/MIN WAIT OLDEST DELAYED",
+        ),
+        (80, "QUEUE WAITING RUNNING START/MIN DONE/MIN FAIL/MIN OLDEST"),
+        (40, "QUEUE WAITING OLDEST"),
+    ],
+)
+def test_a_narrow_terminal_has_the_columns_that_matter(width: int, headings: str):
+    fleet = {"name": "main", "queues": ["default"], "desired": 3, "in_service": 3, "max_size": 9}
+    reason = {"code": "fleet_max", "text": "fleet main may have 9 instances and no more" * 3}
+    states = dict.fromkeys(("pending", "active", "completed", "dead", "cancelled"), 123)
+    answer = everything(
+        summary=PLATFORM | {"jobs": {"by_state": states}},
+        queues=page(queue("reports-of-the-night", 1234, oldest_s=75)),
+        agents=page(agent("i-0a51c2f6b1e0d7a11", trouble="the disk is full" * 9)),
+        fleets=page(fleet | {"decision": {"backlog": 4, "reasons": [reason]}}),
+    )
+    text = overview(answer, points(answer), Screen(width), 40, "name")
+    assert width >= max(map(len, text.splitlines()))
+    assert headings.split() in [line.split() for line in text.splitlines()]
+    assert all(state in text for state in states), "lines are wrapped, not cut"
+    assert "fleet main may have" in text
+    assert "the disk is" in text
 
 
 def test_queues_are_sorted_by_backlog_or_failures():
@@ -305,8 +371,9 @@ class Terminal:
     def until(self, text: str) -> str:
         """Read until a text is on the screen; pytest's time limit ends what never comes."""
         while text not in self._seen:
-            select.select([self._ours], [], [])
-            self._seen += os.read(self._ours, 65536).decode()
+            assert self.process.poll() is None, self.close()
+            if select.select([self._ours], [], [], 0.05)[0]:
+                self._seen += os.read(self._ours, 65536).decode()
         seen, found, self._seen = self._seen.partition(text)
         return seen + found
 
@@ -329,7 +396,7 @@ def _terminal(api: FakeApi) -> Iterator[Terminal]:
         "/v1/summary": ok(SUMMARY),
         "/v1/queues": ok(page(queue("first"), queue("second", 5))),
     }
-    made = Terminal(api, "--interval", "1")
+    made = Terminal(api, "--interval", "2")
     yield made
     made.process.kill()
     made.process.communicate()
@@ -347,6 +414,20 @@ def test_keys_choose_what_is_shown_and_q_gives_the_terminal_back(terminal: Termi
     assert "" == terminal.close()
     assert 0 == terminal.process.returncode
     assert terminal.before == termios.tcgetattr(terminal.theirs)
+
+
+def test_ctrl_c_ends_it_without_a_trace(terminal: Terminal):
+    terminal.until("second")
+    terminal.process.send_signal(signal.SIGINT)
+    assert "" == terminal.close()
+    assert 130 == terminal.process.returncode
+    assert terminal.before == termios.tcgetattr(terminal.theirs)
+
+
+def test_an_interval_of_less_than_two_seconds_is_refused(joblane: Joblane):
+    ran = joblane("top", "--interval", "1")
+    assert 2 == ran.code
+    assert "greater than or equal to 2" in ran.said
 
 
 def test_while_the_api_is_away_the_screen_stays_and_says_since_when(

@@ -1,4 +1,10 @@
-"""The command `top`: what needs attention, queues, fleets and agents on one screen."""
+"""The command `top`: what needs attention, queues, fleets and agents on one screen.
+
+What a refresh costs does not depend on jobs or on time. A refresh makes two requests of the API:
+the summary, whose counts are kept for some seconds, and the queues with their lanes and rates. For
+the role platform there are up to four more every 10 s (agents, a hundred in a request) and one
+every 30 s (fleets); for operators one every 30 s (conditions). Nothing is computed by reading jobs.
+"""
 
 import shutil
 import time
@@ -16,7 +22,7 @@ from joblane.client.cli.attention import points
 from joblane.client.cli.live import watch
 from joblane.client.cli.options import Json, connect
 from joblane.client.cli.tables import screen
-from joblane.client.errors import AccessError, NotFoundError
+from joblane.client.errors import AccessError, JoblaneError, NotFoundError
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
@@ -32,6 +38,16 @@ AGENTS_EVERY_S = 10.0
 RARELY_S = 30.0
 """Fleets and conditions: their routes ask Auto Scaling, or read many rows."""
 
+LEAST_S = 2.0
+"""Smallest interval: nothing that is shown changes more often."""
+
+ROLES = {
+    "agents": "for the role platform",
+    "fleets": "for the role platform",
+    "conditions": "for operators of a tenant",
+}
+"""What is not for every role, and for whom it is."""
+
 MOST_AGENTS = 400
 """Agents that are read, in requests of a hundred: as many as the summary counts."""
 
@@ -46,7 +62,9 @@ def top(
     *,
     every_s: Annotated[
         float,
-        typer.Option("-n", "--interval", metavar="SECONDS", min=1, help="Refresh this often."),
+        typer.Option(
+            "-n", "--interval", metavar="SECONDS", min=LEAST_S, help="Refresh this often."
+        ),
     ] = EVERY_S,
     once: Annotated[bool, typer.Option("--once", help="Show it once and exit.")] = False,
     json: Json = False,
@@ -54,9 +72,10 @@ def top(
     """Show what needs attention, queues, fleets and agents, refreshed until q or Ctrl-C.
 
     Rates are of the last minute. Jobs by state are those of your tenant. Agents and fleets are for
-    the role platform, conditions for operators. Agents are read every 10 s at most, fleets and
-    conditions every 30 s. Keys: q quits, s sorts queues, tab shows the next queue, space refreshes.
-    --json prints a document per line.
+    the role platform, conditions for operators: what your role does not see is named. Agents are
+    read every 10 s at most, fleets and conditions every 30 s. A narrow terminal has fewer columns.
+    Keys: q quits, s sorts queues, tab shows the next queue, space refreshes. --json prints a
+    document per line.
     """
     readings = _Readings(connect(ctx))
     view = _View()
@@ -68,43 +87,70 @@ def top(
 
 
 class _Readings:
-    """Reads what the caller may, each no more often than it changes."""
+    """Reads what the caller may, each no more often than it changes.
+
+    Without the summary or the queues there is no answer; without the rest there is a smaller one.
+    """
 
     def __init__(self, client: "Client", clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._kept: dict[str, tuple[float, Any]] = {}
+        self._kept: dict[str, _Kept] = {}
 
     def read(self) -> dict[str, Any]:
-        """Read the answers of the API; None stands for what the caller may not read."""
+        """Read the answers of the API; None stands for what is not known, and `unread` says why.
+
+        Raises `JoblaneError`.
+        """
         summary = self._client.summary()
         scopes = (summary.get("caller") or {}).get("scopes") or ()
         platform, operator = "platform.read" in scopes, "admin.read" in scopes
+        queues = self._client.queues()
+        parts = {
+            "agents": self._keep("agents", AGENTS_EVERY_S, self._agents, may=platform),
+            "fleets": self._keep("fleets", RARELY_S, self._client.fleets, may=platform),
+            "conditions": self._keep("conditions", RARELY_S, self._client.conditions, may=operator),
+        }
         found = {
             "summary": summary,
-            "queues": self._client.queues(),
-            "agents": self._keep("agents", AGENTS_EVERY_S, self._agents) if platform else None,
-            "fleets": self._keep("fleets", RARELY_S, self._client.fleets) if platform else None,
-            "conditions": (
-                self._keep("conditions", RARELY_S, self._client.conditions) if operator else None
-            ),
+            "queues": queues,
+            **{name: part.answer for name, part in parts.items()},
+            "unread": {name: part.problem for name, part in parts.items() if part.problem},
         }
         return found | {"attention": [point.as_json() for point in points(found)]}
 
-    def _keep(self, name: str, every_s: float, read: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
-        """Return what was read before if that is not `every_s` old; None if it is refused."""
+    def _keep(self, name: str, every_s: float, read: Callable[[], Any], *, may: bool) -> "_Kept":
+        """Return what was read before if that is not `every_s` old, or cannot be read anew."""
+        if not may:
+            return _Kept(None, ROLES[name])
         now = self._clock()
-        before = self._kept.get(name)
-        if before is None or now - before[0] >= every_s:
+        kept = self._kept.get(name)
+        if kept is None or now - kept.asked >= every_s:
             try:
-                before = now, read()
+                kept = _Kept(read(), None, now)
             except (AccessError, NotFoundError):  # a role has less than the scopes of its token
-                before = now, None
-            self._kept[name] = before
-        return before[1]
+                kept = _Kept(None, ROLES[name], now)
+            except JoblaneError as error:
+                if not error.retryable:
+                    raise
+                kept = _Kept(kept and kept.answer, f"no answer: {error}", now)
+            self._kept[name] = kept
+        return kept
 
     def _agents(self) -> Fields:
         return {"entries": list(self._client.list_agents(MOST_AGENTS))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A part of the screen, as it was last read."""
+
+    answer: Any
+    """None: it is not for the caller, or was never read."""
+    problem: str | None
+    """Why it is not read, or not the newest."""
+    asked: float = 0.0
+    """When, in seconds of the clock."""
 
 
 @dataclass

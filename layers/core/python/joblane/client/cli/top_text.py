@@ -1,16 +1,14 @@
 """The screen of `joblane top` as text: what needs attention, queues, fleets and agents."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any, NamedTuple
 
 from joblane.client.cli.attention import Point, entries, obstacle, shortage, waiting, window
 from joblane.client.cli.formats import age, duration, parse_time, printable
-from joblane.client.cli.tables import Screen, table
+from joblane.client.cli.tables import GAP, Screen, table
 
 Fields = Mapping[str, Any]
-
-WIDE = 110
-"""Width of the terminal from which tables have all their columns."""
 
 RATES = ("submitted", "started", "completed", "failed")
 
@@ -23,35 +21,54 @@ MOST = 20
 SORTS = ("name", "waiting", "failed")
 """Orders of the queues: that of the API, then most waiting jobs first, most failures first."""
 
+TEXT = 24
+"""Fewest characters of a sentence that are of use."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    heading: str
+    cell: Callable[[Any], object]
+    rank: int
+    """A narrow terminal does without the columns of the highest ranks; 0 always stays."""
+    least: int | None = None
+    """Characters to which it may be cut; None: it is never cut."""
+
 
 def overview(
     answer: Fields, points: Sequence[Point], screen: Screen, height: int | None, sort: str
 ) -> str:
     """Show everything, in at most `height` lines as far as possible; None: no limit."""
     summary = answer["summary"]
-    head = [*_head(summary), ""]
     queues = _sorted(entries(answer, "queues"), sort)
     fleets, agents = entries(answer, "fleets"), entries(answer, "agents")
+    head = [*(line for text in _head(answer) for line in _wrapped(text, screen)), ""]
     wanted = [len(points), len(queues), len(fleets), len(agents)]
     rooms = _rooms(wanted, None if height is None else height - len(head))
     sections = [
-        _points(points, rooms[0], screen),
-        _queues(queues, rooms[1], screen),
-        *([_fleets(fleets, rooms[2], screen)] if fleets else []),
+        _table(POINTS, points, rooms[0], screen, "points") or "nothing needs attention",
+        _table(QUEUES, queues, rooms[1], screen, "queues") or "no queues",
+        *([_table(FLEETS, fleets, rooms[2], screen, "fleets")] if fleets else []),
         *([_agents(agents, rooms[3], screen, summary)] if answer.get("agents") is not None else []),
     ]
     return "\n".join([*head, "\n\n".join(sections)])
 
 
-def _head(summary: Fields) -> Iterator[str]:
-    """Who asks, the jobs by state, the agents, and limits that are used."""
+def _head(answer: Fields) -> Iterator[str]:
+    """Who asks, jobs by state, rates of all queues, agents, limits in use, what is not shown."""
+    summary = answer["summary"]
     caller, agents = summary.get("caller") or {}, summary.get("agents") or {}
     whose = caller.get("tenant") or "all tenants"
-    yield printable(f"{summary.get('deployment')} {summary.get('version')}: {whose}")
+    yield f"{summary.get('deployment')} {summary.get('version')}: {whose}"
     jobs = summary.get("jobs")
     if jobs is not None:
         states = [f"{count} {state}" for state, count in (jobs.get("by_state") or {}).items()]
-        yield printable(f"jobs    {', '.join(states) or 'none'}")
+        yield f"jobs    {', '.join(states) or 'none'}"
+    rates = [_total(entries(answer, "queues"), kind) for kind in RATES]
+    if None not in rates:
+        shown = [f"{_shown(rate)} {kind}" for kind, rate in zip(RATES, rates, strict=True)]
+        yield f"rates   {', '.join(shown)} a minute"
     more = " or more" if agents.get("more") else ""
     parts = [
         f"{agents.get('alive')}{more} alive",
@@ -59,14 +76,27 @@ def _head(summary: Fields) -> Iterator[str]:
         f"{agents.get('free')} free",
         *(f"{agents[name]} {name}" for name in ("troubled", "cordoned") if agents.get(name)),
     ]
-    yield printable(f"agents  {', '.join(parts)}")
+    yield f"agents  {', '.join(parts)}"
     used = [
         f"{limit.get('limit')} {limit['current']} of {limit.get('allowed')}"
         for limit in summary.get("limits") or ()
         if limit.get("current")
     ]
     if used:
-        yield printable(f"limits  {', '.join(used)}")
+        yield f"limits  {', '.join(used)}"
+    unread = answer.get("unread") or {}
+    whys = {why: [name for name in unread if unread[name] == why] for why in unread.values()}
+    for why, names in whys.items():
+        old = any(answer.get(name) is not None for name in names)
+        yield f"{'old' if old else 'hidden':8}{' and '.join(names)}: {why}"
+
+
+def _wrapped(text: str, screen: Screen) -> list[str]:
+    """Lines of a text; those after the first one begin below its second word."""
+    line = printable(text)
+    if screen.width is None or len(line) <= screen.width:
+        return [line]
+    return wrap(line, max(screen.width, 16), subsequent_indent=" " * 8) or [line]
 
 
 def _rooms(wanted: Sequence[int], height: int | None) -> list[int]:
@@ -82,12 +112,50 @@ def _rooms(wanted: Sequence[int], height: int | None) -> list[int]:
     return rooms
 
 
-def _points(points: Sequence[Point], room: int, screen: Screen) -> str:
-    if not points:
-        return "nothing needs attention"
-    rows = [[point.kind, point.command, point.text] for point in points[:room]]
-    headings = ["ATTENTION", "LOOK WITH", "WHAT"]
-    return table(headings, rows, screen) + _rest(len(points) - len(rows), "points")
+def _table(
+    columns: Sequence[Column], things: Sequence[Any], room: int, screen: Screen, what: str
+) -> str:
+    """Show some things in the columns for which there is room; empty without things.
+
+    Columns that can be cut come last.
+    """
+    if not things:
+        return ""
+    rows = [[column.cell(thing) for column in columns] for thing in things[:room]]
+    kept = _fitting(columns, rows, screen.width)
+    cuttable = sum(columns[place].least is not None for place in kept)
+    shown = table(
+        [columns[place].heading for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        screen,
+        cuttable=max(cuttable, 1),
+    )
+    rest = len(things) - len(rows)
+    return f"{shown}\nand {rest} more {what}" if rest else shown
+
+
+def _fitting(
+    columns: Sequence[Column], rows: Sequence[Sequence[object]], width: int | None
+) -> list[int]:
+    """The places of the columns that fit, without those of the highest ranks."""
+    needs = []
+    for place, column in enumerate(columns):
+        need = max(len(printable(cell)) for cell in (column.heading, *(row[place] for row in rows)))
+        needs.append(need if column.least is None else min(need, column.least))
+    kept = list(range(len(columns)))
+    while width is not None and sum(needs[place] + GAP for place in kept) - GAP > width:
+        last = max(kept, key=lambda place: columns[place].rank)
+        if not columns[last].rank:
+            break
+        kept.remove(last)
+    return kept
+
+
+POINTS = (
+    Column("ATTENTION", lambda point: point.kind, 0),
+    Column("LOOK WITH", lambda point: point.command, 1),
+    Column("WHAT", lambda point: point.text, 0, TEXT),
+)
 
 
 def _sorted(queues: Sequence[Fields], sort: str) -> list[Fields]:
@@ -98,30 +166,38 @@ def _sorted(queues: Sequence[Fields], sort: str) -> list[Fields]:
     return list(queues)
 
 
-def _queues(queues: Sequence[Fields], room: int, screen: Screen) -> str:
-    if not queues:
-        return "no queues"
-    wide = screen.width is None or screen.width >= WIDE
-    headings = ["QUEUE", "STATE", "WAITING", "RUNNING", "IN/MIN", "START/MIN", "DONE/MIN"]
-    headings += ["FAIL/MIN", *(("WAIT", "OLDEST", "DELAYED") if wide else ("WAIT",))]
-    rows = [_queue(queue, wide=wide) for queue in queues[:room]]
-    return table(headings, rows, screen) + _rest(len(queues) - len(rows), "queues")
+def _lanes(queue: Fields) -> Sequence[Fields]:
+    lanes: Sequence[Fields] = queue.get("lanes") or ()
+    return lanes
 
 
-def _queue(queue: Fields, *, wide: bool) -> list[object]:
-    lanes = queue.get("lanes", ())
-    ages = [lane["oldest_s"] for lane in lanes if lane.get("oldest_s") is not None]
+def _state(queue: Fields) -> str:
+    return "paused" if (queue.get("settings") or {}).get("run_jobs") is False else "running"
+
+
+def _wait(queue: Fields) -> str | None:
     wait = window(queue, 1).get("mean_wait_s")
-    more = (duration(max(ages)) if ages else None, _sum(lanes, "delayed"))
-    return [
-        queue.get("name"),
-        "paused" if (queue.get("settings") or {}).get("run_jobs") is False else "running",
-        waiting(queue),
-        _sum(lanes, "in_flight"),
-        *(_shown(_rate(queue, kind)) for kind in RATES),
-        None if wait is None else duration(wait),
-        *(more if wide else ()),
-    ]
+    return None if wait is None else duration(wait)
+
+
+def _oldest(queue: Fields) -> str | None:
+    ages = [lane["oldest_s"] for lane in _lanes(queue) if lane.get("oldest_s") is not None]
+    return duration(max(ages)) if ages else None
+
+
+QUEUES = (
+    Column("QUEUE", lambda queue: queue.get("name"), 0),
+    Column("STATE", _state, 6),
+    Column("WAITING", waiting, 0),
+    Column("RUNNING", lambda queue: _sum(_lanes(queue), "in_flight"), 3),
+    Column("IN/MIN", lambda queue: _shown(_rate(queue, "submitted")), 5),
+    Column("START/MIN", lambda queue: _shown(_rate(queue, "started")), 2),
+    Column("DONE/MIN", lambda queue: _shown(_rate(queue, "completed")), 4),
+    Column("FAIL/MIN", lambda queue: _shown(_rate(queue, "failed")), 1),
+    Column("WAIT", _wait, 7),
+    Column("OLDEST", _oldest, 1),
+    Column("DELAYED", lambda queue: _sum(_lanes(queue), "delayed"), 8),
+)
 
 
 def _rate(queue: Fields, kind: str) -> float | None:
@@ -132,27 +208,16 @@ def _rate(queue: Fields, kind: str) -> float | None:
     return float(last[kind]["jobs"] * 60 / last["span_s"])
 
 
+def _total(queues: Sequence[Fields], kind: str) -> float | None:
+    """The rate of all queues; None if there are none, or no figures of one."""
+    rates = [rate for queue in queues if (rate := _rate(queue, kind)) is not None]
+    return sum(rates) if queues and len(rates) == len(queues) else None
+
+
 def _shown(rate: float | None) -> str | None:
     if rate is None:
         return None
     return "0" if rate == 0 else f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"  # noqa: PLR2004
-
-
-def _fleets(fleets: Sequence[Fields], room: int, screen: Screen) -> str:
-    headings = ["FLEET", "DESIRED", "IN SERVICE", "MAX", "WAITING", "QUEUES", "NOTE"]
-    rows = [
-        [
-            fleet.get("name"),
-            fleet.get("desired"),
-            fleet.get("in_service"),
-            fleet.get("max_size"),
-            (fleet.get("decision") or {}).get("backlog"),
-            fleet.get("queues"),
-            _of_fleet(fleet),
-        ]
-        for fleet in fleets[:room]
-    ]
-    return table(headings, rows, screen, cuttable=2) + _rest(len(fleets) - len(rows), "fleets")
 
 
 def _of_fleet(fleet: Fields) -> object:
@@ -162,28 +227,30 @@ def _of_fleet(fleet: Fields) -> object:
     return first.get("text") or shortage(fleet) or fleet.get("note")
 
 
+FLEETS = (
+    Column("FLEET", lambda fleet: fleet.get("name"), 0),
+    Column("DESIRED", lambda fleet: fleet.get("desired"), 0),
+    Column("IN SERVICE", lambda fleet: fleet.get("in_service"), 2),
+    Column("MAX", lambda fleet: fleet.get("max_size"), 3),
+    Column("WAITING", lambda fleet: (fleet.get("decision") or {}).get("backlog"), 1),
+    Column("QUEUES", lambda fleet: fleet.get("queues"), 4, 8),
+    Column("NOTE", _of_fleet, 0, TEXT),
+)
+
+
 def _agents(agents: Sequence[Fields], room: int, screen: Screen, summary: Fields) -> str:
-    if not agents:
-        return "no agents"
-    now = summary.get("now")
-    wide = screen.width is None or screen.width >= WIDE
-    headings = ["AGENT", "STATE", "JOBS", "SLOTS", *(("SEEN", "VERSION") if wide else ())]
-    headings += ["QUEUES", "TROUBLE"]
-    rows = [_agent(agent, now, wide=wide) for agent in sorted(agents, key=_badness)[:room]]
-    return table(headings, rows, screen, cuttable=2) + _rest(len(agents) - len(rows), "agents")
-
-
-def _agent(agent: Fields, now: object, *, wide: bool) -> list[object]:
-    seen = age(agent.get("last_seen_at"), at) if (at := parse_time(now)) else None
-    return [
-        agent.get("name"),
-        agent.get("state"),
-        agent.get("running"),
-        agent.get("threads"),
-        *((seen, agent.get("version")) if wide else ()),
-        agent.get("queues"),
-        agent.get("trouble"),
-    ]
+    now = parse_time(summary.get("now"))
+    columns = (
+        Column("AGENT", lambda agent: agent.get("name"), 0),
+        Column("STATE", lambda agent: agent.get("state"), 1),
+        Column("JOBS", lambda agent: agent.get("running"), 2),
+        Column("SLOTS", lambda agent: agent.get("threads"), 3),
+        Column("SEEN", lambda agent: age(agent.get("last_seen_at"), now) if now else None, 5),
+        Column("VERSION", lambda agent: agent.get("version"), 6),
+        Column("QUEUES", lambda agent: agent.get("queues"), 4, 8),
+        Column("TROUBLE", lambda agent: agent.get("trouble"), 0, TEXT),
+    )
+    return _table(columns, sorted(agents, key=_badness), room, screen, "agents") or "no agents"
 
 
 def _badness(agent: Fields) -> tuple[object, ...]:
@@ -201,7 +268,3 @@ def _badness(agent: Fields) -> tuple[object, ...]:
 
 def _sum(lanes: Sequence[Fields], name: str) -> int:
     return sum(lane.get(name) or 0 for lane in lanes)
-
-
-def _rest(count: int, what: str) -> str:
-    return f"\nand {count} more {what}" if count else ""
