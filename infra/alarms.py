@@ -110,6 +110,58 @@ def _of_fleet(metric: str, statistic: str, period_s: int = MINUTE) -> Metric:
     return Metric(NAMESPACE, metric, statistic, by, period_s)
 
 
+def _one(  # noqa: PLR0913, PLR0917 - the columns of the table
+    alarm_id: str,
+    level: Level,
+    why: str,
+    metric: Metric,
+    threshold: float = 1,
+    comparison: Literal[">", ">=", "<"] = ">=",
+    *,
+    all_of: int = 1,
+    each: Each = "deployment",
+    missing: Missing = "notBreaching",
+) -> Alarm:
+    """A row with one metric, which must be over the threshold in all of so many periods."""
+    return Alarm(
+        alarm_id,
+        level,
+        why,
+        {"m": metric},
+        threshold,
+        comparison,
+        each=each,
+        periods=all_of,
+        breaching=all_of,
+        missing=missing,
+    )
+
+
+def _silent(function: str, why: str, each: Each = "deployment") -> Alarm:
+    """A function is not called any more."""
+    metric = _function("Invocations", "Sum", FIVE_MINUTES, function)
+    return _one(f"{function}-silent", "basic", why, metric, 1, "<", each=each, missing="breaching")
+
+
+def _late(function: str, minutes: int, why: str) -> Alarm:
+    """A function lags behind its stream."""
+    metric = _function("IteratorAge", "Maximum", MINUTE, function)
+    return _one(f"{function}-late", "basic", why, metric, minutes * 60_000, ">", all_of=5)
+
+
+def _letters(
+    alarm_id: str, queue: str, why: str, each: Each = "deployment", all_of: int = 1
+) -> Alarm:
+    """Messages stay in a queue."""
+    metric = _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, queue)
+    return _one(alarm_id, "basic", why, metric, each=each, all_of=all_of)
+
+
+def _fleet(alarm_id: str, metric: Metric, minutes: int, why: str) -> Alarm:
+    """A figure of a fleet is not 0 for so many minutes."""
+    return _one(alarm_id, "full", why, metric, each="fleet", all_of=minutes)
+
+
 MUST_RUN = ("requeue", "dead_letter", "recovery")
 """Functions without which jobs would wait for ever, and whose failures no caller sees."""
 
@@ -130,113 +182,64 @@ BASIC = (
         periods=5,
         breaching=3,
     ),
-    Alarm(
-        "requeue-silent",
-        "basic",
+    _silent(
+        "requeue",
         "The function requeue is not called: jobs with a run_at, deadlines and backoffs wait",
-        {"m": _function("Invocations", "Sum", FIVE_MINUTES, "requeue")},
+    ),
+    _silent("scaler", "The function scaler is not called: fleets do not grow", "scaler"),
+    _late("projector", 5, "The rates of queues are late: the projector lags behind its stream"),
+    _late(
+        "sequel",
         1,
-        "<",
-        missing="breaching",
-    ),
-    Alarm(
-        "scaler-silent",
-        "basic",
-        "The function scaler is not called: fleets do not grow",
-        {"m": _function("Invocations", "Sum", FIVE_MINUTES, "scaler")},
-        1,
-        "<",
-        each="scaler",
-        missing="breaching",
-    ),
-    Alarm(
-        "projector-late",
-        "basic",
-        "The rates of queues are late: the projector lags behind its stream",
-        {"m": _function("IteratorAge", "Maximum", MINUTE, "projector")},
-        5 * 60 * 1000,
-        ">",
-        periods=5,
-        breaching=5,
-    ),
-    Alarm(
-        "sequel-late",
-        "basic",
         "Slots of keys that are free are not given, groups do not end and nobody is notified: the "
         "function sequel lags behind its stream",
-        {"m": _function("IteratorAge", "Maximum", MINUTE, "sequel")},
-        60 * 1000,
-        ">",
-        periods=5,
-        breaching=5,
     ),
-    Alarm(
+    _letters(
         "dead-letters-unread",
-        "basic",
+        "dlq-{queue}_{lane}",
         "Letters stay in a dead-letter queue: the function dead_letter does not read them",
-        {
-            "m": _queue(
-                "ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "dlq-{queue}_{lane}"
-            )
-        },
-        1,
-        each="lane",
-        periods=2,
-        breaching=2,
+        "lane",
+        all_of=2,
     ),
-    Alarm(
+    _letters(
         "alternate-unread",
-        "basic",
+        "alternate",
         "Events that could not be delivered stay in the queue alternate: nobody reads them",
-        {"m": _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "alternate")},
-        1,
-        periods=2,
-        breaching=2,
+        all_of=2,
     ),
-    Alarm(
+    _letters(
         "notify-dead-letters",
-        "basic",
+        "notify-dead",
         "Notifications could not be delivered: they are in the queue notify-dead",
-        {"m": _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "notify-dead")},
-        1,
-        each="notifier",
+        "notifier",
     ),
-    Alarm(
+    _letters(
         "traces-dead-letters",
-        "basic",
+        "traces-dead",
         "Spans of jobs could not be exported, or were refused: what they are made of is in the "
         "queue traces-dead",
-        {"m": _queue("ApproximateNumberOfMessagesVisible", "Maximum", FIVE_MINUTES, "traces-dead")},
-        1,
-        each="tracer",
+        "tracer",
     ),
-    Alarm(
+    _one(
         "api-errors",
         "basic",
         "The API answers with server errors (5xx)",
-        {"m": _api("5xx", FIVE_MINUTES)},
+        _api("5xx", FIVE_MINUTES),
         5,
     ),
-    Alarm(
+    _one(
         "high-lane-waits",
         "basic",
         "Jobs have waited in a high lane for ten minutes, which never became empty",
-        {"m": _queue("ApproximateNumberOfMessagesVisible", "Minimum", MINUTE, "lane-{queue}_high")},
-        1,
+        _queue("ApproximateNumberOfMessagesVisible", "Minimum", MINUTE, "lane-{queue}_high"),
         each="queue",
-        periods=10,
-        breaching=10,
+        all_of=10,
     ),
-    Alarm(
+    _one(
         "recovery-executions-failed",
         "basic",
         "An execution that tests a condition failed; another is started in its place",
-        {
-            "m": Metric(
-                "AWS/States", "ExecutionsFailed", "Sum", {"StateMachineArn": "{recovery_machine}"}
-            )
-        },
-        1,
+        Metric("AWS/States", "ExecutionsFailed", "Sum", {"StateMachineArn": "{recovery_machine}"}),
     ),
 )
 """On metrics that AWS gives for nothing."""
@@ -264,15 +267,14 @@ FULL = (
         periods=5,
         breaching=3,
     ),
-    Alarm(
+    _one(
         "requeue-slow",
         "full",
         "The function requeue needs more than 80 % of its 55 s: it may not reach all due jobs",
-        {"m": _function("Duration", "Maximum", FIVE_MINUTES, "requeue")},
+        _function("Duration", "Maximum", FIVE_MINUTES, "requeue"),
         0.8 * 55_000,
         ">",
-        periods=3,
-        breaching=3,
+        all_of=3,
     ),
     Alarm(
         "table-throttled",
@@ -300,35 +302,23 @@ FULL = (
         periods=10,
         breaching=10,
     ),
-    Alarm(
+    _fleet(
         "capacity-short",
-        "full",
+        _of_fleet("CapacityShort", "Minimum"),
+        15,
         "A fleet has had fewer instances than it asked for, for 15 minutes",
-        {"m": _of_fleet("CapacityShort", "Minimum")},
-        1,
-        each="fleet",
-        periods=15,
-        breaching=15,
     ),
-    Alarm(
+    _fleet(
         "agents-in-trouble",
-        "full",
+        _of_fleet("AgentsInTrouble", "Minimum"),
+        10,
         "An agent of a fleet cannot work, or an instance has had none for ten minutes",
-        {"m": _of_fleet("AgentsInTrouble", "Minimum")},
-        1,
-        each="fleet",
-        periods=10,
-        breaching=10,
     ),
-    Alarm(
+    _fleet(
         "scaler-blind",
-        "full",
+        _of_fleet("ScalerBlind", "Maximum"),
+        5,
         "The scaler cannot read all that it decides by, so the fleet may not grow",
-        {"m": _of_fleet("ScalerBlind", "Maximum")},
-        1,
-        each="fleet",
-        periods=5,
-        breaching=5,
     ),
     *(
         Alarm(
