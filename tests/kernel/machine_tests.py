@@ -54,6 +54,7 @@ LEFT_OUT = {
     "tests/sandbox/test_shim_line.py": _SLOW,
     "tests/sandbox/test_shims.py": _SLOW,
     "tests/sandbox/test_shims_again.py": _SLOW,
+    "tests/sandbox/test_shims_killed.py": _SLOW,
     "tests/sandbox/test_short.py": _SLOW,
 }
 """Run on the host only, each with the reason."""
