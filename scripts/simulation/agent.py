@@ -234,7 +234,7 @@ class Agent:
         attempt.job.running -= 1
         self.world.runs(attempt.job.queue, -1)
         extended = (self._clock.now - attempt.received) // EXTEND_EVERY_S
-        self.world.usage.sqs += extended / min(BATCH, len(self.attempts))
+        self.world.usage.sqs += extended / min(BATCH, max(1, len(self.attempts)))
         self.attempts.pop(attempt.job, None)
 
     def _release(self, attempt: Attempt) -> None:

@@ -147,6 +147,7 @@ class Group:
     def __post_init__(self) -> None:
         self._clock = self.world.clock
         self._retry_planned = False
+        self._ending = 0
         self._activities: deque[ScalingActivity] = deque(maxlen=ACTIVITIES)
         self.set_desired(self.plan.min_size)
 
@@ -154,6 +155,11 @@ class Group:
     def alive(self) -> list[Instance]:
         """Instances that count against the desired capacity."""
         return [i for i in self.instances.values() if i.phase is not Phase.TERMINATING]
+
+    @property
+    def size(self) -> int:
+        """How many instances are alive."""
+        return len(self.instances) - self._ending
 
     def in_service(self) -> list[Instance]:
         """Instances that Auto Scaling calls InService."""
@@ -206,12 +212,11 @@ class Group:
 
     def reconcile(self) -> None:
         """Launch what is missing, or end what is too much; AWS chooses which."""
-        alive = self.alive
-        missing = self.desired - len(alive)
+        missing = self.desired - self.size
         if missing > 0:
             self._launch(missing)
         elif missing < 0:
-            for instance in self._clock.dice.sample(alive, -missing):
+            for instance in self._clock.dice.sample(self.alive, -missing):
                 self._scale_in(instance)
 
     def _launch(self, missing: int) -> None:
@@ -227,19 +232,21 @@ class Group:
             if not self._retry_planned:
                 self._retry_planned = True
                 self._clock.after(AGAIN_S, self._retry)
+        spots = sum(each.spot for each in self.alive) if self.plan.spot_percent else 0
         for _ in range(got):
-            self._begin()
+            spots += self._begin(spots)
 
     def _retry(self) -> None:
         self._retry_planned = False
         self.reconcile()
 
-    def _begin(self) -> None:
+    def _begin(self, spots: int) -> bool:
+        """Launch one, beside so many spot instances. Returns whether it is one."""
         world, plan, clock = self.world, self.plan, self._clock
-        above = len(self.alive) - plan.on_demand_base
-        spots = sum(i.spot for i in self.alive)
+        above = self.size - plan.on_demand_base
         spot = above >= 0 and spots < math.ceil((above + 1) * plan.spot_percent / 100)
         self.launched += 1
+        world.launched.wait(clock.now)
         instance = Instance(f"i-{plan.name}-{self.launched:06d}", spot, clock.now)
         self.instances[instance.name] = instance
         self.most = max(self.most, len(self.instances))
@@ -252,6 +259,7 @@ class Group:
             clock.after(_next(self, supply.deaths_per_h), self._die, instance)
         if supply.cuts_per_h:
             clock.after(_next(self, supply.cuts_per_h), self._cut, instance)
+        return spot
 
     def _enter(self, instance: Instance) -> None:
         if instance.phase is Phase.BOOTING:
@@ -259,6 +267,13 @@ class Group:
             self._tried(instance.launched, None)
 
     def _serve(self, instance: Instance) -> None:
+        """Read the descriptor from SSM, and start the agent."""
+        wait_s = self.world.parameters.wait(self._clock.now)
+        if wait_s > 0:
+            self.world.usage.hold_up("SSM GetParameter")
+        self._clock.after(wait_s, self._start, instance)
+
+    def _start(self, instance: Instance) -> None:
         if instance.phase is Phase.IN_SERVICE:
             plan = self.plan
             instance.agent = Agent(self.world, instance.name, plan.name, plan.queues, plan.threads)
@@ -270,7 +285,7 @@ class Group:
         """Auto Scaling ends an instance: the agent has a notice, and the hook waits for it."""
         agent = instance.agent
         self.busy_ended += agent is not None and bool(agent.attempts)
-        instance.phase = Phase.TERMINATING
+        self._mark(instance)
         if agent is None:
             self._end(instance)
         else:
@@ -287,12 +302,18 @@ class Group:
 
     def _terminate(self, instance: Instance) -> None:
         if instance.phase is not Phase.GONE:
-            instance.phase = Phase.TERMINATING
+            self._mark(instance)
             self._clock.after(EVENT_S, self._end, instance)
+
+    def _mark(self, instance: Instance) -> None:
+        """Count it as terminating."""
+        self._ending += instance.phase is not Phase.TERMINATING
+        instance.phase = Phase.TERMINATING
 
     def _end(self, instance: Instance) -> None:
         if instance.phase is Phase.GONE:
             return
+        self._ending -= instance.phase is Phase.TERMINATING
         instance.phase = Phase.GONE
         del self.instances[instance.name]
         self._bill(instance)

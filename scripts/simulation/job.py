@@ -21,6 +21,8 @@ class Job:
     lane: Lane
     run_s: float
     """Seconds that its program runs."""
+    job_id: str = field(init=False)
+    """Its id, as heartbeats list it."""
     submitted: float = 0.0
     """When its row was written."""
     state: State = State.PENDING
@@ -39,10 +41,8 @@ class Job:
     interrupted: int = 0
     """Attempts that ended before their program did."""
 
-    @property
-    def job_id(self) -> str:
-        """Its id, as heartbeats list it."""
-        return f"{self.number:026d}"
+    def __post_init__(self) -> None:
+        self.job_id = f"{self.number:026d}"
 
     def head(self) -> Head:
         """Its row, for the product's functions that read one."""

@@ -1,6 +1,6 @@
 """Runs a scenario, and counts waits, instances, dollars, and what may not happen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from joblane.job.lifecycle import State
@@ -24,6 +24,9 @@ LIMIT_S = 86_400.0
 SCALER_GB = 0.5
 
 SAMPLE_S = 10.0
+
+LATE = 0.75
+"""The part of the time of submission after which a fleet should have the size that it needs."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,28 @@ class Result:
     held_up: dict[str, int]
     """Requests that a limit of AWS held up."""
     in_flight_max: int
+    submitted_s: float
+    """How long jobs were submitted."""
+    running_mean: float
+    """Jobs that ran at once, while jobs were submitted."""
+    instances_during: float
+    """Instances, while jobs were submitted."""
+    running_late: float
+    """The same, in the last quarter of that time."""
+    instances_late: float
+    instances_end: int
+    """Instances when the run ended."""
+    above_limit: int
+    """Jobs above twice the limit of a queue over all agents, at most. When a share changes hands,
+    jobs that run go on beside those that start (docs/reference/queues.md)."""
+    calls: int
+    """Calls of the scaler."""
+    dropped: int
+    """Calls that Lambda gave up, because another one ran."""
+    scaler_longest_s: float
+    demand: dict[str, dict[str, float]]
+    """What was asked for of rates that AWS limits: `total` while jobs were submitted, `most` in one
+    second, and the longest wait."""
 
     def as_json(self) -> dict[str, object]:
         """For --json."""
@@ -84,9 +109,8 @@ class Run:
         self._arrivals = scenario.arrivals(self.world.clock.dice)
         self._last = 0.0
         self._all_in = False
-        self.samples: list[tuple[float, int]] = []
-        self.desired: list[tuple[float, str, int]] = []
-        """Every change of a desired capacity: when, which fleet, to what."""
+        self.samples: list[tuple[float, int, int]] = []
+        """When, how many instances, and how many jobs that run."""
         self.above_max = 0
 
     def _scaling(self) -> Callable[[World], Scaling]:
@@ -123,17 +147,18 @@ class Run:
         return self._all_in and self.world.left == 0
 
     def _small(self) -> bool:
+        kept = 0 if self.world.scaling.protects else 1  # target tracking keeps one
         groups = self.world.groups.values()
-        return all(len(group.instances) <= max(1, group.plan.min_size) for group in groups) and all(
-            group.desired == group.plan.min_size or not self.world.scaling.protects
-            for group in groups
-        )
+        return all(len(group.instances) <= max(kept, group.plan.min_size) for group in groups)
 
     def _sample(self) -> None:
         world = self.world
-        self.samples.append((world.clock.now, world.instances_alive()))
+        now, running = world.clock.now, world.running.total()
+        self.samples.append((now, world.instances_alive(), running))
         for group in world.groups.values():
-            self.above_max += len(group.alive) > group.plan.max_size
+            self.above_max += group.size > group.plan.max_size
+        if now <= self.scenario.seconds:
+            self._asked = {name: rate.total for name, rate in world.rates().items()}
         world.clock.after(SAMPLE_S, self._sample)
 
     def _result(self) -> Result:
@@ -144,6 +169,9 @@ class Run:
         on_demand, spot = sum(g.on_demand_s for g in groups), sum(g.spot_s for g in groups)
         slots_s = sum((g.on_demand_s + g.spot_s) * g.plan.threads for g in groups)
         ran = sum(job.run_s for job in world.jobs if job.state is State.COMPLETED)
+        submitted_s = self.scenario.seconds
+        during = [sample for sample in self.samples if sample[0] <= submitted_s]
+        late = [sample for sample in during if sample[0] >= submitted_s * LATE]
         scaler = world.scaling if isinstance(world.scaling, ScalerFunction) else None
         return Result(
             scenario=self.name,
@@ -154,8 +182,8 @@ class Run:
             wait_p50_s=_at(waits, 0.5),
             wait_p99_s=_at(waits, 0.99),
             wait_max_s=_at(waits, 1.0),
-            instances_max=max(count for _, count in self.samples),
-            instances_mean=sum(count for _, count in self.samples) / len(self.samples),
+            instances_max=max(count for _, count, _ in self.samples),
+            instances_mean=_mean(count for _, count, _ in self.samples),
             instance_hours=(on_demand + spot) / 3600,
             slots_used=ran / slots_s if slots_s else 0.0,
             instance_dollars=self._instance_dollars(),
@@ -179,7 +207,30 @@ class Run:
             seconds=world.clock.now,
             held_up=dict(world.usage.refused),
             in_flight_max=max(lane.most_in_flight for lane in world.lanes.values()),
+            submitted_s=submitted_s,
+            instances_during=_mean(count for _, count, _ in during),
+            running_mean=_mean(running for _, _, running in during),
+            running_late=_mean(running for _, _, running in late),
+            instances_late=_mean(count for _, count, _ in late),
+            instances_end=world.instances_alive(),
+            above_limit=max(
+                max(0, world.most_running[name] - 2 * limit)
+                for name, limit in self._limits().items()
+            ),
+            calls=scaler.calls if scaler else 0,
+            dropped=scaler.dropped if scaler else 0,
+            scaler_longest_s=scaler.longest_s if scaler else 0.0,
+            demand={
+                name: {"total": self._asked[name], "most": rate.most, "waited_s": rate.waited_s}
+                for name, rate in world.rates().items()
+            },
         )
+
+    def _limits(self) -> dict[str, int]:
+        """The most jobs of each queue that may run at once."""
+        slots = sum(plan.max_size * plan.threads for plan in self.scenario.plan.fleets)
+        limits = self.scenario.plan.cluster_threads.items()
+        return {name: slots if limit is None else limit for name, limit in limits}
 
     def _instance_dollars(self) -> float:
         dollars = 0.0
@@ -203,6 +254,12 @@ class Run:
             + prices.LAMBDA_CALL.of(used.lambda_calls)
             + prices.LAMBDA_GB_S["arm64"].of(used.lambda_s * SCALER_GB)
         )
+
+
+def _mean(values: Iterable[float]) -> float:
+    """The mean of values; 0 of none."""
+    found = list(values)
+    return sum(found) / len(found) if found else 0.0
 
 
 def _at(values: list[float], part: float) -> float:

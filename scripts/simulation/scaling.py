@@ -44,7 +44,9 @@ CALL_AGENT_S = 0.0007
 of CPU, measured on a host of ours with botocore's parsers; 512 MB of Lambda are 0.29 of a vCPU."""
 
 KEPT_S = 60.0
-"""How long Lambda keeps a call that its reserved concurrency refuses (infra/upkeep.py)."""
+"""How long Lambda keeps a call that its reserved concurrency refuses (infra/upkeep.py); it tries
+again after 1 s, 2 s, 4 s and so on:
+https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"""
 
 
 class Scaling(Protocol):

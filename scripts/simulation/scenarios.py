@@ -36,8 +36,8 @@ class Scenario:
     """The wait that target tracking is configured to accept."""
     mean_s: float = 30.0
     """Mean run time, which the target of target tracking assumes."""
-    compared: bool = True
-    """Whether target tracking runs it as well."""
+    even: bool = False
+    """Whether the load is the same all the time."""
 
 
 def run_time(dice: Random, mean_s: float) -> float:
@@ -64,6 +64,7 @@ def steady(scale: float) -> Scenario:
         plan=Plan(fleets=(FleetPlan(max_size=max(2, round(60 * scale))),)),
         seconds=2 * HOUR_S,
         arrivals=lambda dice: poisson(dice, 2 * HOUR_S, rate, lambda _: rate, 30.0),
+        even=True,
     )
 
 
@@ -137,22 +138,36 @@ def blind(scale: float) -> Scenario:
 
 
 def million(scale: float) -> Scenario:
-    """A million jobs an hour on ten thousand agents, in two fleets."""
+    """A million jobs in an hour on ten thousand agents, in two fleets."""
     agents = round(10_000 * scale)
     rate = 1e6 / HOUR_S * scale
-    seconds = HOUR_S / 2
     fleets = tuple(
         FleetPlan(name=name, max_size=agents // 2, instance_type="c7g.xlarge", vcpus=4, threads=8)
         for name in ("first", "second")
     )
     return Scenario(
-        what=f"{1e6 * scale:,.0f} jobs an hour of 240 s on up to {agents:,} agents in two fleets, "
-        "for half an hour, from empty fleets; EC2's rate of launches raised to 100 a second",
+        what=f"{1e6 * scale:,.0f} jobs of 240 s in an hour, on up to {agents:,} agents of 8 slots "
+        "in two fleets, which are empty at first; EC2's rate of launches raised to 100 a second",
         plan=Plan(fleets=fleets, supply=Supply(launches_per_s=100.0), expire_polls=False),
-        seconds=seconds,
-        arrivals=lambda dice: poisson(dice, seconds, rate, lambda _: rate, 240.0),
+        seconds=HOUR_S,
+        arrivals=lambda dice: poisson(dice, HOUR_S, rate, lambda _: rate, 240.0),
         mean_s=240.0,
-        compared=False,
+        even=True,
+    )
+
+
+def unraised(scale: float) -> Scenario:
+    """The same, with what EC2 launches by default."""
+    base = million(scale)
+    return replace(
+        base,
+        what=f"{base.what.split(';')[0]}; EC2's rate of launches as it is by default, 1,000 at "
+        "once and then 2 a second",
+        plan=replace(
+            base.plan,
+            supply=Supply(launches=max(1, round(1000 * scale)), launches_per_s=2 * scale),
+        ),
+        even=False,  # the fleets grow as long as jobs come
     )
 
 
@@ -168,4 +183,5 @@ SCENARIOS: Mapping[str, Callable[[float], Scenario]] = {
     "spot": spot,
     "blind": blind,
     "million": million,
+    "unraised": unraised,
 }

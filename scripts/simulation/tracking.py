@@ -43,28 +43,36 @@ WARM_UP_S = 300.0
 
 
 @dataclass(eq=False)
+class Policy:
+    """The policy of one group."""
+
+    group: Group
+    points: deque[float | None] = field(default_factory=lambda: deque(maxlen=IN_POINTS))
+
+
+@dataclass(eq=False)
 class TargetTracking:
-    """A policy of the first fleet's group; a group for each fleet would share the backlog."""
+    """A policy of each fleet's group, all of the same metric.
+
+    Fleets that serve the same queues share a backlog, so the metric is the messages over the
+    instances of all groups: each group is then as far from its target as the others.
+    """
 
     world: "World"
     target: float
     """Messages per instance: the accepted wait over the mean run time, times its slots."""
     protects: bool = False
-    _points: deque[float | None] = field(default_factory=lambda: deque(maxlen=IN_POINTS))
 
     def begin(self) -> None:
         """Publish each minute. A group of target tracking cannot leave 0: it keeps an instance."""
-        group = self._group
-        if group.plan.min_size == 0 and group.desired == 0:
-            group.set_desired(1)
+        self._policies = [Policy(group) for group in self.world.groups.values()]
+        for group in self.world.groups.values():
+            if group.plan.min_size == 0 and group.desired == 0:
+                group.set_desired(1)
         self.world.clock.after(self.world.clock.dice.uniform(0, MINUTE_S), self._publish)
 
     def changed(self, job: Job, before: State | None) -> None:
         """Nothing: only the metric is looked at."""
-
-    @property
-    def _group(self) -> Group:
-        return next(iter(self.world.groups.values()))
 
     def _publish(self) -> None:
         world = self.world
@@ -78,14 +86,18 @@ class TargetTracking:
         except Unavailable:
             value = None
         else:
-            value = backlog / max(1, len(self._group.in_service()))
+            serving = sum(len(group.in_service()) for group in world.groups.values())
+            value = backlog / max(1, serving)
         world.clock.after(LATE_S, self._evaluate, value)
 
     def _evaluate(self, value: float | None) -> None:
-        self._points.append(value)
-        if value is None:
-            return
-        group, points = self._group, self._points
+        for policy in self._policies:
+            policy.points.append(value)
+            if value is not None:
+                self._apply(policy, value)
+
+    def _apply(self, policy: Policy, value: float) -> None:
+        group, points = policy.group, policy.points
         recent = list(points)[-OUT_POINTS:]
         serving = max(1, len(group.in_service()))
         if len(recent) == OUT_POINTS and all(p is not None and p > self.target for p in recent):

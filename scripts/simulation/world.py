@@ -29,6 +29,10 @@ TABLE_UNITS = 4000
 PARTITION_UNITS = 1000
 """Write units a second of one partition: the entries of one tenant in the index `by_tenant`."""
 
+PARAMETERS_PER_S = 40
+"""SSM GetParameter: the account's requests a second, by default."""
+NOTICED_S = 1.0
+"""Shorter waits are no more than requests that come at once."""
 
 JOBS_A_UNIT = 30
 """Ids of jobs in a heartbeat of one write unit (`AgentStore.beat`)."""
@@ -65,6 +69,9 @@ class World:
         self.boot, self.supply = plan.boot, plan.supply
         self.launches = Bucket(plan.supply.launches, plan.supply.launches_per_s)
         self.table, self.by_tenant = Rate(TABLE_UNITS), Rate(PARTITION_UNITS)
+        self.agents_table, self.parameters = Rate(TABLE_UNITS), Rate(PARAMETERS_PER_S)
+        self.starts, self.launched = Rate(), Rate()
+        """Attempts that start, and instances."""
         self.jobs: list[Job] = []
         self.running: Counter[str] = Counter()
         self.most_running: Counter[str] = Counter()
@@ -107,7 +114,7 @@ class World:
         """Accept a job as soon as its row can be written."""
         now = self.clock.now
         wait = max(self.table.wait(now), self.by_tenant.wait(now))
-        if wait > 0:
+        if wait >= NOTICED_S:
             self.usage.hold_up("by_tenant of one tenant")
         self.left += 1
         self.jobs.append(job)
@@ -129,6 +136,8 @@ class World:
 
     def runs(self, queue: str, more: int) -> None:
         """Count an attempt that began (1) or ended (-1)."""
+        if more > 0:
+            self.starts.wait(self.clock.now)
         self.running[queue] += more
         self.most_running[queue] = max(self.most_running[queue], self.running[queue])
 
@@ -142,7 +151,9 @@ class World:
         """Write a heartbeat. Returns when the row that it replaces was named surplus."""
         before = self.heartbeats.get(row.name)
         self.heartbeats[row.name] = row
-        self.usage.write_units += 1 if len(row.jobs) <= JOBS_A_UNIT else 2
+        units = 1 if len(row.jobs) <= JOBS_A_UNIT else 2
+        self.usage.write_units += units
+        self.agents_table.wait(self.clock.now, units)
         return None if before is None else before.surplus_ms
 
     def goodbye(self, agent: Agent) -> None:
@@ -182,6 +193,17 @@ class World:
     def instances_alive(self) -> int:
         """Instances of all groups."""
         return sum(len(group.instances) for group in self.groups.values())
+
+    def rates(self) -> dict[str, Rate]:
+        """What is asked for in a second, by name."""
+        return {
+            "table": self.table,
+            "by_tenant": self.by_tenant,
+            "agents_table": self.agents_table,
+            "parameters": self.parameters,
+            "starts": self.starts,
+            "launched": self.launched,
+        }
 
     # Limits of queues.
 
