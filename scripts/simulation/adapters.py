@@ -118,6 +118,11 @@ class SimulatedAgents(AgentStore):
         """Read all agents."""
         return list(self.every())
 
+    def note_absence(self, row: Heartbeat) -> None:
+        """Write the row of an instance without an agent, unless there is one."""
+        self._world.usage.write_units += 1
+        self._world.heartbeats.setdefault(row.name, row)
+
     def name_surplus(self, name: str, at_ms: int, *, beat_ms: int) -> bool:
         """Name an agent surplus, under the conditions of the real write."""
         self._world.usage.write_units += 1

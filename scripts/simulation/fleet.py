@@ -318,7 +318,9 @@ class Group:
         del self.instances[instance.name]
         self._bill(instance)
         agent = self.world.agents.pop(instance.name, None)
-        if agent is not None:
+        if agent is None:
+            self.world.heartbeats.pop(instance.name, None)  # that it has no agent
+        else:
             agent.lose()
             if instance.name in self.world.heartbeats:
                 self._clock.after(EVENT_S, self.world.instance_ended, agent)
