@@ -114,3 +114,9 @@ class FakeFiles:
 def digest(content: bytes) -> str:
     """SHA-256, hexadecimal."""
     return sha256(content).hexdigest()
+
+
+def submitted(api: FakeApi) -> Any:
+    """The body of the only submission."""
+    (found,) = [each.body for each in api.requests if each.path == "/v1/jobs"]
+    return found
