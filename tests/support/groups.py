@@ -24,12 +24,12 @@ from joblane.target.group import Group, MemberOf, begin_page, placed, roll
 from joblane.target.states import state_of
 from tests.support.aws import DESCRIPTOR, NAME
 from tests.support.dynamodb import Dynamo, Tables
+from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Direct
 from tests.support.network import Faults, Killed
 from tests.support.sqs import Queues, Sqs
 from tests.support.stream import JobsStream, Record
-from tests.support.world import Inline
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)

@@ -23,9 +23,9 @@ from joblane.fleet.idle import LeavingPolicy
 from joblane.service.scaler import Scaler
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.departing import POLICY, Process
+from tests.support.inline_calls import Inline
 from tests.support.leaving_instance import Instance, SharedFleet, refusal
 from tests.support.memory import Memory
-from tests.support.world import Inline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,6 @@ of Step Functions and EventBridge, and the jobs' processes are simulated.
 import json
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -31,6 +30,7 @@ from joblane.key.segments import KeyName
 from tests.support import recovery
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, queue_urls
 from tests.support.dynamodb import Dynamo, Tables
+from tests.support.inline_calls import Inline
 from tests.support.machine import Clock, Execution, Machine
 from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
 from tests.support.recovery import MACHINE_ARN, Switch
@@ -70,19 +70,6 @@ POLICIES = {
 }
 
 CONDITIONS = ("http:https://api.example.com/health", "tcp:db.example.com:5432", "app:ledger")
-
-
-class Inline(Executor):
-    """An executor without threads, so that a seed repeats a world."""
-
-    def __init__(self, _workers: int) -> None:
-        pass
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        """Do it at once."""
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments, **options))  # what it raises is raised here
-        return done
 
 
 class Pace(Machine):

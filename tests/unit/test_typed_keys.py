@@ -16,9 +16,9 @@ from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
 from tests.support.aws import FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud
+from tests.support.inline_calls import Inline
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type
-from tests.support.world import Inline
 
 NOW = 1_800_000_000.0
 LATER = NOW + 3600
