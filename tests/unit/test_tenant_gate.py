@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from ec2_agent.aws_calls import queues
+from ec2_agent.aws_calls import direct
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.lanes import intake, tenants
 from ec2_agent.lanes.delivery import Delivery
@@ -244,7 +244,7 @@ def test_jobs_of_a_tenant_at_its_limit_are_polled_for_seldom_and_lower_lanes_go_
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ):
     """A hundred messages at the front of the high lane, and one of another tenant behind them."""
-    monkeypatch.setattr(queues, "in_thread", in_a_moment)
+    monkeypatch.setattr(direct, "in_thread", in_a_moment)
     monkeypatch.setattr(intake, "LONG_POLL_S", 0)
     sqs = agent.aws.clients.make("sqs")
     high = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "high"))
