@@ -37,12 +37,13 @@ function FleetPanel({ fleet }) {
   return html`<${Section} title=${`Fleet ${fleet.name}`} actions=${html`<a href=${href(['agents'])}>Agents</a>`}>
     ${fleet.note && html`<div class="notice"><p>${fleet.note}</p></div>`}
     ${last && isFailed(last) && html`<div class="notice bad"><p><strong>The last scaling activity failed</strong> <${Time} at=${last.at} />: ${last.cause || last.description}</p></div>`}
-    ${decision?.reasons.map((reason) => html`<div class=${COMES.has(reason.code) ? 'notice' : 'notice bad'}><p><${Sentence} text=${reason.text} /></p></div>`)}
+    ${decision?.reasons.map((reason) => html`<div key=${reason.code} class=${COMES.has(reason.code) ? 'notice' : 'notice bad'}><p><${Sentence} text=${reason.text} /></p></div>`)}
     <${Facts} entries=${[
       ['Instances in service', inService === null || desired === null ? 'unknown' : html`<${Meter} value=${inService} most=${desired} label=${`Instances of ${fleet.name} in service`} /> desired`],
       ['On their way', starting > 0 ? `${starting} to start` : starting < 0 ? `${-starting} to end` : null],
       ['Agents', decision && `${decision.alive} take jobs, ${decision.busy} have some, ${decision.booting} to come`],
       ['Jobs', decision && html`${decision.backlog} wait for this fleet, ${decision.wanted - decision.backlog} run, as of <${Time} at=${decision.at} />`],
+      ['More were asked for', decision?.raised_at && html`<${Time} at=${decision.raised_at} />`],
       ['Limits', `${fleet.min_size} to ${fleet.max_size} instances`],
       ['Queues', html`<span class="chips">${fleet.queues.map((queue) => html`<a href=${href(['queues', queue])}>${queue}</a>`)}</span>`],
       ['Instance types', fleet.instance_types.map((type) => (fleet.price_per_hour[type] === undefined ? type : `${type} (${fleet.price_per_hour[type]} USD/h)`)).join(', ')],

@@ -13,6 +13,7 @@ from joblane.audit.records import Who
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.counters import CounterStore
+from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.jobs import JobStore
 from joblane.aws.output_store import OutputStore
 from joblane.aws.types import TypeStore
@@ -47,6 +48,7 @@ class Stores:
         self.agents = AgentStore(dynamodb, table_name(DEPLOYMENT, "agents"))
         self.facts = FactStore(dynamodb, table_name(DEPLOYMENT, "agents"))
         self.counters = CounterStore(dynamodb, table_name(DEPLOYMENT, "counters"))
+        self.fleets = FleetRecords(dynamodb, table_name(DEPLOYMENT, "settings"))
         self.types = TypeStore(dynamodb, table_name(DEPLOYMENT, "types"))
         self.output = OutputStore(
             dynamodb,

@@ -1,9 +1,15 @@
 """Conditions, keys, types, the audit trail and settings, as people use them."""
 
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import expect
 
+from joblane.fleet.record import FleetRecord
 from scripts.console.api import Api, wait_for_state
+from scripts.console.stores import Stores
 from tests.console.conftest import Open
 from tests.console.test_flows import confirm
 
@@ -87,3 +93,41 @@ def test_a_page_that_the_role_may_not_see_says_so(as_role: Open):
         expect(tab.page.get_by_role("main")).to_contain_text(scope)
     tab.go("nowhere")
     expect(tab.heading).to_have_text("Not found")
+
+
+@pytest.fixture(name="decide")
+def _decide(stores: Stores) -> Iterator[Callable[..., None]]:
+    """Writes what the scaler would have decided for fleet `main` half a minute ago."""
+    at_ms = int(time.time() * 1000) - 30_000
+    plain = FleetRecord(
+        decided_ms=at_ms, wanted=12, desired=4, max=4, in_service=4, alive=3, busy=2, booting=1
+    )
+
+    def decide(**changes: object) -> None:
+        stores.fleets.write("main", replace(plain, **changes))
+
+    yield decide
+    decide(decided_ms=0)  # no other test is told of it but that the scaler does not run
+
+
+def test_a_fleet_shows_what_the_scaler_decided_and_what_keeps_it_from_growing(
+    as_role: Open, decide: Callable[..., None]
+):
+    at_ms = int(time.time() * 1000) - 90_000
+    decide(backlog=8, limit="max", raised_ms=at_ms)
+    tab = as_role("platform", "fleets")
+    fleet = tab.page.get_by_role("region", name="Fleet main")
+    comes, largest = fleet.locator(".notice").all()[-2:]
+    expect(comes).to_contain_text("1 instance of fleet main starts")
+    expect(largest).to_contain_text("raise max_size of fleets.main in joblane.toml and deploy")
+    expect(fleet).to_contain_text("3 take jobs, 2 have some, 1 to come")
+    expect(fleet).to_contain_text("8 wait for this fleet, 4 run")
+    expect(fleet.locator("dt", has_text="More were asked for")).to_have_count(1)
+    expect(fleet.locator(".notice.bad")).to_have_count(0)
+
+    error = "We currently do not have sufficient c7g.large capacity"
+    decide(short_since_ms=at_ms, short_reason=error, below_since_ms=at_ms, in_service=1)
+    tab.page.reload()
+    short = fleet.locator(".notice.bad")
+    expect(short).to_contain_text("EC2 has no capacity for its instance types now")
+    expect(short.get_by_role("time")).to_have_count(1)

@@ -1,10 +1,20 @@
 """The summary, activity and fleets, on the deployed stacks."""
 
+import os
+import subprocess
 import time
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from joblane.aws.clients import Clients
+from joblane.aws.fleet_records import FleetRecords
+from joblane.deployment.names import FLEET_RECORD, PLATFORM, table_name
+from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
-from tests.e2e.conftest import Http
+from scripts.local.cloud import DEPLOYMENT, Cloud
+from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit
 
 COUNTED_S = 60
@@ -62,3 +72,42 @@ def test_fleets_without_groups_say_so(platform: Http):
     for fleet in answer.json()["entries"]:
         assert fleet["desired"] is None
         assert "no Auto Scaling group" in fleet["note"]
+
+
+@pytest.fixture(name="decided")
+def _decided(clients: Clients) -> Iterator[None]:
+    """What the scaler writes of a fleet that has its largest size; here no fleet has a group."""
+    dynamodb = clients.make("dynamodb")
+    table = table_name(DEPLOYMENT, "settings")
+    at_ms = int(time.time() * 1000)
+    record = FleetRecord(at_ms, 12, 4, 4, 4, 4, 4, 0, backlog=8, limit="max")
+    FleetRecords(dynamodb, table).write("main", record)
+    yield
+    dynamodb.delete_item(TableName=table, Key={"queue": {"S": f"{FLEET_RECORD}main"}})
+
+
+@pytest.mark.usefixtures("decided")
+def test_what_the_scaler_decided_is_in_the_api_and_on_the_screen_of_top(
+    cloud: Cloud, environment: dict[str, str], joblane: Run, platform: Http
+):
+    (fleet,) = platform("GET", "/v1/fleets").json()["entries"]
+    assert (8, ["fleet_max"]) == (
+        fleet["decision"]["backlog"],
+        [reason["code"] for reason in fleet["decision"]["reasons"]],
+    )
+    as_platform = {
+        "PATH": environment["PATH"],
+        "HOME": os.devnull,
+        "JOBLANE_URL": cloud.url,
+        "JOBLANE_TOKEN": cloud.token(PLATFORM),
+    }
+    shown = subprocess.run(
+        ["joblane", "top", "--once"], env=as_platform, capture_output=True, timeout=60, check=False
+    )
+    assert 0 == shown.returncode, shown.stderr
+    assert b"fleet main may have 4 instances and no more" in shown.stdout
+    assert b"hidden  conditions: for operators of a tenant" in shown.stdout
+
+    mine = joblane("top", "--once").stdout
+    assert b"hidden  agents and fleets: for the role platform" in mine
+    assert b"fleet main" not in mine
