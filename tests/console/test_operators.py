@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -103,7 +104,7 @@ def _decide(stores: Stores) -> Iterator[Callable[..., None]]:
         decided_ms=at_ms, wanted=12, desired=4, max=4, in_service=4, alive=3, busy=2, booting=1
     )
 
-    def decide(**changes: object) -> None:
+    def decide(**changes: Any) -> None:
         stores.fleets.write("main", replace(plain, **changes))
 
     yield decide

@@ -1,9 +1,9 @@
 """The summary, activity and fleets, on the deployed stacks."""
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +88,7 @@ def _decided(clients: Clients) -> Iterator[None]:
 
 @pytest.mark.usefixtures("decided")
 def test_what_the_scaler_decided_is_in_the_api_and_on_the_screen_of_top(
-    cloud: Cloud, environment: dict[str, str], joblane: Run, platform: Http
+    cloud: Cloud, environment: dict[str, str], joblane: Run, platform: Http, tmp_path: Path
 ):
     (fleet,) = platform("GET", "/v1/fleets").json()["entries"]
     assert (8, ["fleet_max"]) == (
@@ -97,7 +97,7 @@ def test_what_the_scaler_decided_is_in_the_api_and_on_the_screen_of_top(
     )
     as_platform = {
         "PATH": environment["PATH"],
-        "HOME": os.devnull,
+        "HOME": str(tmp_path),
         "JOBLANE_URL": cloud.url,
         "JOBLANE_TOKEN": cloud.token(PLATFORM),
     }
