@@ -1,13 +1,18 @@
-"""Joblane and Celery with bubblewrap on one local AWS: `scripts/bench peers [--json]`, 5 minutes.
+"""Joblane and Celery with bubblewrap on one local AWS: `scripts/bench peers [--json]`, 8 minutes.
 
 Both take a backlog of the same length from SQS on this machine, with the same number of slots, and
 start each job in a sandbox: Joblane in its own, Celery's tasks with `bwrap`. Rounds alternate, and
-in each the worker is started anew beside its backlog. A round's figure is jobs a second from the
-start of its first job to the end of its last; the ratio is the median of those of the pairs.
+in each the worker is started anew beside its backlog, when the local AWS is at rest. A round's
+figure is jobs a second from the start of its first job to the end of its last; a ratio is the
+median of those of the pairs.
 
-With `--prefetch 1` a Celery worker reserves no more messages than it has slots, as an agent does;
-4, Celery's default, lets it receive ten messages with a request, and holds them back from idle
-workers.
+Celery runs in three ways (decision 1765), and `ratio` is against the fastest:
+
+    celery          stores nothing, asks SQS again without a pause, reserves no more messages than
+                    it has slots, as an agent does
+    celery_stored   the same, and stores in DynamoDB that each task began and how it ended
+    celery_default  stores nothing, with the pause of 1 s and the four messages a slot that are
+                    Celery's defaults
 
 What each promises is not the same, and is printed beside the figures.
 """
@@ -22,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -40,6 +45,7 @@ from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.emulator import HOST, REGION, ROOT
 from scripts.local.errors import LocalError
 from scripts.local.processes import Process, wait_until
+from scripts.local.weight import below, weigh
 
 ENVIRONMENT = ROOT / ".local" / "peers-venv"
 REQUIREMENTS = ROOT / "scripts" / "peers" / "celery.txt"
@@ -50,19 +56,47 @@ GIVE_UP_S = 300.0
 ENDED_S = 60.0
 """For a job whose end the agent has logged, to be read as ended."""
 ASK_EVERY_S = 0.5
+RESULTS = "peers-results"
+"""Table of Celery's results."""
+QUIET_FOR, AT_REST = 2, 0.15
+"""The local AWS is at rest when it uses less than `AT_REST` of a core for so many seconds."""
 ENDED = b'"attempt_ended"'
 """In each line of an agent's log about the end of an attempt."""
 
+STORES_NOTHING = (
+    "a task is repeated if its worker dies, also beside a copy that still runs once the "
+    "visibility timeout (here 1 h) is over; nothing is stored about it; namespaces only"
+)
 PROMISES = {
     "joblane": (
         "state, outcome, exit code, usage, timeline and output of each job are stored; never two "
         "copies at once, killed agents included; memory and processes are limited where cgroup v2 "
         "is; seccomp; deadline, cancel, retries and priorities apply"
     ),
-    "celery": (
-        "a task is repeated if its worker dies, also beside a copy that still runs once the "
-        "visibility timeout (here 1 h) is over; nothing is stored about it; namespaces only"
+    "celery": STORES_NOTHING,
+    "celery_stored": (
+        "as celery, but whether a task has begun, and that it succeeded or how it failed, is stored"
     ),
+    "celery_default": STORES_NOTHING,
+}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How Celery is set up."""
+
+    pause_s: float = 0.0
+    """Before SQS is asked again, once a request brought nothing or every process has a task."""
+    prefetch: int = 1
+    """Messages that are reserved for each process."""
+    stores: bool = False
+    """Whether the start and the end of each task are stored."""
+
+
+TUNINGS = {
+    "celery": Tuning(),
+    "celery_stored": Tuning(stores=True),
+    "celery_default": Tuning(pause_s=1.0, prefetch=4),
 }
 
 
@@ -70,40 +104,37 @@ PROMISES = {
 class Rounds:
     """Jobs a second of each system, by round."""
 
-    joblane: list[float] = field(default_factory=list)
-    celery: list[float] = field(default_factory=list)
+    rates: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in PROMISES})
 
-    @property
-    def ratio(self) -> float:
-        """Median over the pairs of rounds: how many times Celery's rate Joblane's is."""
-        return median(a / b for a, b in zip(self.joblane, self.celery, strict=True))
+    def ratio(self, name: str) -> float:
+        """Median over the rounds: how many times a system's rate Joblane's is."""
+        pairs = zip(self.rates["joblane"], self.rates[name], strict=True)
+        return median(ours / theirs for ours, theirs in pairs)
 
 
 def main() -> int:
-    """Print each round, the medians and the ratio; 1 if a job was lost or failed."""
+    """Print each round, the medians and the ratios; 1 if a job was lost or failed."""
     parser = argparse.ArgumentParser(prog="scripts/bench peers", description=__doc__)
     parser.add_argument("--jobs", type=int, default=300, help="jobs of a round")
     parser.add_argument("--slots", type=int, default=4, help="jobs at once")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each")
-    parser.add_argument("--prefetch", type=int, default=1, help="Celery's prefetch multiplier")
     parser.add_argument("--json", action="store_true", help="end with a line of JSON")
     arguments = parser.parse_args()
     try:
         install()
-        rounds = measure(
-            arguments.jobs, arguments.slots, arguments.rounds, prefetch=arguments.prefetch
-        )
+        rounds = measure(arguments.jobs, arguments.slots, arguments.rounds)
     except LocalError as error:
         print(f"bench peers: {error}", file=sys.stderr)
         return 1
-    for name, rates in asdict(rounds).items():
-        print(f"{name:8} {median(rates):6.1f} jobs a second (median of {len(rates)} rounds)")
-        print(f"         promises: {PROMISES[name]}")
-    print(f"ratio    {rounds.ratio:6.2f} (joblane / celery, median of the pairs)")
+    for name, rates in rounds.rates.items():
+        print(f"{name:14} {median(rates):6.1f} jobs a second (median of {len(rates)} rounds)")
+        print(f"               promises: {PROMISES[name]}")
+    for name in TUNINGS:
+        print(f"ratio   {rounds.ratio(name):6.2f} (joblane / {name}, median of the pairs)")
     if arguments.json:
-        found = {**asdict(rounds), "ratio": round(rounds.ratio, 3), "cpus": os.cpu_count()}
-        told = {name: getattr(arguments, name) for name in ("jobs", "slots", "prefetch")}
-        print(json.dumps({**found, **told}))
+        ratios = {name.replace("celery", "ratio"): round(rounds.ratio(name), 3) for name in TUNINGS}
+        told = {"jobs": arguments.jobs, "slots": arguments.slots, "cpus": os.cpu_count()}
+        print(json.dumps({**rounds.rates, **ratios, **told}))
     return 0
 
 
@@ -120,8 +151,8 @@ def install() -> None:
             raise LocalError(f"Celery could not be installed: {done.stderr.strip()[-300:]}")
 
 
-def measure(jobs: int, slots: int, rounds: int, *, prefetch: int) -> Rounds:
-    """Run the rounds, each pair in the other order than the one before."""
+def measure(jobs: int, slots: int, rounds: int) -> Rounds:
+    """Run the rounds, each in the other order than the one before."""
     found = Rounds()
     keeping.RUN_DIR.parent.mkdir(exist_ok=True)
     with (
@@ -131,20 +162,48 @@ def measure(jobs: int, slots: int, rounds: int, *, prefetch: int) -> Rounds:
         Client(cloud.url, cloud.token(PLATFORM)) as platform,
     ):
         platform.set_queue("default", {"run_jobs": True, "threads": slots, "cluster_threads": None})
-        joblane = Joblane(cloud, client, slots)
-        celery = Celery(cloud, Path(scratch), slots, prefetch)
-        joblane.round(BATCH)  # the functions have started, and the files are in memory
-        celery.round(BATCH)
+        systems: dict[str, Joblane | Celery] = {"joblane": Joblane(cloud, client, slots)}
+        for name, tuning in TUNINGS.items():
+            systems[name] = Celery(cloud, Path(scratch), slots, tuning)
+        make_results_table(cloud)
+        for system in systems.values():
+            system.round(BATCH)  # the functions have started, and the files are in memory
         for number in range(rounds):
-            turns = [(found.joblane, joblane.round), (found.celery, celery.round)]
-            for rates, run in turns[:: 1 if number % 2 == 0 else -1]:
-                rates.append(run(jobs))
+            for name in list(systems)[:: 1 if number % 2 == 0 else -1]:
+                found.rates[name].append(systems[name].round(jobs))
+            told = ", ".join(f"{name} {rates[-1]:.1f}" for name, rates in found.rates.items())
             print(
-                f"round {number + 1}: joblane {found.joblane[-1]:.1f}, celery "
-                f"{found.celery[-1]:.1f} jobs a second, load {os.getloadavg()[0]:.1f}",
+                f"round {number + 1}: {told} jobs a second, load {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
     return found
+
+
+def make_results_table(cloud: Cloud) -> None:
+    """Make the table in which Celery stores results, paid by request as those of Joblane."""
+    dynamodb = boto3.client("dynamodb", **cloud.ministack.root())
+    dynamodb.create_table(
+        TableName=RESULTS,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    dynamodb.close()
+
+
+def rest(cloud: Cloud) -> None:
+    """Wait until the local AWS is at rest: what a submission has it do later is done."""
+
+    def used() -> float:
+        """CPU seconds of the emulator and its functions."""
+        return sum(weigh(pid).cpu_s for pid in below(cloud.ministack.process.pid))
+
+    deadline = time.monotonic() + GIVE_UP_S
+    quiet, before = 0, used()
+    while quiet < QUIET_FOR and time.monotonic() < deadline:
+        time.sleep(1.0)
+        now = used()
+        quiet, before = quiet + 1 if now - before < AT_REST else 0, now
 
 
 def rate(times: Sequence[tuple[float, float]]) -> float:
@@ -167,6 +226,7 @@ class Joblane:
         for start in range(0, count, BATCH):
             entries = self.client.submit_batch([body] * min(BATCH, count - start))
             ids += [entry["job"]["id"] for entry in entries]
+        rest(self.cloud)
         agent = self.cloud.start_agent("peers", threads=self.slots, wait=False)
         log = Path(agent.log)
         before = log.read_bytes().count(ENDED)
@@ -193,7 +253,7 @@ class Celery:
     cloud: Cloud
     scratch: Path
     slots: int
-    prefetch: int
+    tuning: Tuning
 
     def round(self, count: int) -> float:
         """Submit a backlog, start a worker, and wait for the end of all."""
@@ -203,6 +263,7 @@ class Celery:
             env = self._environment(url, times)
             submit = (ENVIRONMENT / "bin" / "python", TASKS / "tasks.py")
             subprocess.run(submit, env={**env, "PEERS_COUNT": str(count)}, check=True)
+            rest(self.cloud)
             worker = Process.start(
                 "celery",
                 (
@@ -243,7 +304,10 @@ class Celery:
             "queue": url,
             "command": BWRAP,
             "times": str(times),
-            "prefetch": self.prefetch,
+            "prefetch": self.tuning.prefetch,
+            "pause_s": self.tuning.pause_s,
+            "results": f"dynamodb://@{REGION}/{RESULTS}" if self.tuning.stores else None,
+            "endpoint": stack.endpoint,
             "wait_s": stack.longest_poll_s,
         }
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}

@@ -1,8 +1,8 @@
 """The Celery application of `scripts/bench peers`, which runs in an environment of its own.
 
 Set as its documentation advises for tasks that must not be lost: acknowledged after they ended,
-given back if the worker is killed. Nothing is stored about a task (`task_ignore_result`), and no
-events are sent: both would cost it more.
+given back if the worker is killed. No events are sent, which would cost it more, and what is stored
+about a task is for `scripts/bench peers` to say.
 """
 
 import json
@@ -14,7 +14,8 @@ from celery import Celery  # type: ignore[import-not-found] # in no environment 
 
 SETTINGS = json.loads(os.environ["PEERS"])
 """`broker`: URL; `region`; `queue`: name and URL; `command`: of a task; `times`: file of
-lines; `prefetch`: messages reserved for each process."""
+lines; `prefetch`: messages reserved for each process; `pause_s`: between requests that bring
+nothing; `results`: where the state of tasks is stored, or None; `endpoint` of that."""
 
 app = Celery("peers", broker=SETTINGS["broker"])
 app.conf.update(
@@ -23,15 +24,20 @@ app.conf.update(
         "region": SETTINGS["region"],
         "is_secure": False,
         "wait_time_seconds": SETTINGS["wait_s"],
-        # Its default, 1 s, is slept after each four messages: 4 jobs a second with 4 slots.
-        "polling_interval": 0,
+        # The worker of Celery 5.7 waits for this also whenever it has reserved all that it may:
+        # with its default, 1 s, and `prefetch` 1 it runs 4 jobs a second in 4 slots. With 0 it asks
+        # itself without a pause whether it may receive more, with all the CPU time it gets.
+        "polling_interval": SETTINGS["pause_s"],
         "visibility_timeout": 3600,
         "predefined_queues": {"peers": {"url": SETTINGS["queue"]}},
     },
     task_default_queue="peers",
     task_acks_late=True,
     task_reject_on_worker_lost=True,
-    task_ignore_result=True,
+    result_backend=SETTINGS["results"],
+    dynamodb_endpoint_url=SETTINGS["endpoint"],
+    task_ignore_result=SETTINGS["results"] is None,
+    task_track_started=SETTINGS["results"] is not None,
     task_store_errors_even_if_ignored=False,
     worker_prefetch_multiplier=SETTINGS["prefetch"],
     worker_send_task_events=False,
