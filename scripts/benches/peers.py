@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -45,7 +45,7 @@ from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.emulator import HOST, REGION, ROOT
 from scripts.local.errors import LocalError
 from scripts.local.processes import Process, wait_until
-from scripts.local.weight import below, weigh
+from scripts.local.weight import below
 
 ENVIRONMENT = ROOT / ".local" / "peers-venv"
 REQUIREMENTS = ROOT / "scripts" / "peers" / "celery.txt"
@@ -58,7 +58,7 @@ ENDED_S = 60.0
 ASK_EVERY_S = 0.5
 RESULTS = "peers-results"
 """Table of Celery's results."""
-QUIET_FOR, AT_REST = 2, 0.15
+QUIET_FOR, AT_REST = 2, 0.1
 """The local AWS is at rest when it uses less than `AT_REST` of a core for so many seconds."""
 ENDED = b'"attempt_ended"'
 """In each line of an agent's log about the end of an attempt."""
@@ -193,17 +193,22 @@ def make_results_table(cloud: Cloud) -> None:
 
 def rest(cloud: Cloud) -> None:
     """Wait until the local AWS is at rest: what a submission has it do later is done."""
-
-    def used() -> float:
-        """CPU seconds of the emulator and its functions."""
-        return sum(weigh(pid).cpu_s for pid in below(cloud.ministack.process.pid))
-
     deadline = time.monotonic() + GIVE_UP_S
-    quiet, before = 0, used()
+    quiet, before = 0, cpu_s(cloud.ministack.process.pid)
     while quiet < QUIET_FOR and time.monotonic() < deadline:
         time.sleep(1.0)
-        now = used()
+        now = cpu_s(cloud.ministack.process.pid)
         quiet, before = quiet + 1 if now - before < AT_REST else 0, now
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process and its descendants, without those that have ended."""
+    ticks = 0
+    for each in below(pid):
+        with suppress(OSError):  # it has ended
+            rest_of = Path(f"/proc/{each}/stat").read_text(encoding="utf-8").rpartition(") ")[2]
+            ticks += sum(map(int, rest_of.split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def rate(times: Sequence[tuple[float, float]]) -> float:
