@@ -40,6 +40,9 @@ _OPEN_PATHS = ("/_ministack/health", "/_ministack/cfn-response/")
 LONGEST_WINDOW_S = 1.0
 """Of batches of streams, where the deployment on AWS may wait longer: rates are seen soon."""
 
+LOOK_EVERY_S = 0.05
+"""For work of event source mappings, at most."""
+
 WORKER_STARTS_AT_ONCE = 2
 """Of Lambda workers of all functions: as many as the machine of the tests has cores."""
 
@@ -85,7 +88,7 @@ class Windows:
         self._begun: dict[str, tuple[int, float]] = {}
 
     def due(  # noqa: PLR0913 - what a mapping says, and what its stream holds
-        self, mapping: str, position: int, unread: int, *, batch: int, window_s: float, now: float
+        self, mapping: str, position: int, unread: int, batch: int, window_s: float, now: float
     ) -> bool:
         """Whether to deliver the `unread` records behind `position`; `now` is in seconds.
 
@@ -110,23 +113,35 @@ def keep_windows(longest_s: float) -> None:
     def each_due_mapping() -> Iterator[tuple[str, str, dict[str, Any]]]:
         for account, region, mapping in each_mapping():
             window_s = min(mapping.get("MaximumBatchingWindowInSeconds") or 0, longest_s)
-            source, number = mapping.get("EventSourceArn", ""), mapping["UUID"]
-            position = positions.get_scoped(account, region, number)
+            source, uuid = mapping.get("EventSourceArn", ""), mapping["UUID"]
+            position = positions.get_scoped(account, region, uuid)
             if window_s and position is not None and "/stream/" in source:
                 table = source.split("/stream/")[0].split("/")[-1]
                 unread = end(table, account_id=account, region=region) - position
-                if not windows.due(
-                    number,
-                    position,
-                    unread,
-                    batch=mapping["BatchSize"],
-                    window_s=window_s,
-                    now=time.monotonic(),
-                ):
+                batch, now = mapping["BatchSize"], time.monotonic()
+                if not windows.due(uuid, position, unread, batch, window_s, now):
                     continue
             yield account, region, mapping
 
     service._iter_all_esms = each_due_mapping  # noqa: SLF001
+
+
+def pace_mappings(least_s: float) -> None:
+    """Look for work of event source mappings at most every `least_s` seconds.
+
+    MiniStack looks through all of them again after each record, even one that no mapping wants,
+    next to the jobs that write them. Lambda looks at a stream four times a second.
+    """
+    service = _module("services.lambda_svc")
+    poll, last = service._poll_sqs, 0.0  # noqa: SLF001 - the first step of each look
+
+    def poll_in_time() -> bool:
+        nonlocal last
+        time.sleep(max(0.0, last + least_s - time.monotonic()))
+        last = time.monotonic()
+        return bool(poll())
+
+    service._poll_sqs = poll_in_time  # noqa: SLF001
 
 
 def pass_for_tls() -> None:
@@ -372,6 +387,7 @@ if __name__ == "__main__":
     serve_on(int(sys.argv.pop()))
     tune()
     keep_windows(LONGEST_WINDOW_S)
+    pace_mappings(LOOK_EVERY_S)
     pass_for_tls()
     check_root_key(os.environ["AWS_ACCESS_KEY_ID"])
     randomize_role_keys()

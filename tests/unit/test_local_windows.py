@@ -11,7 +11,7 @@ def windows() -> Windows:
 
 
 def due(windows: Windows, position: int, unread: int, now: float, mapping: str = "m") -> bool:
-    return windows.due(mapping, position, unread, batch=10, window_s=1.0, now=now)
+    return windows.due(mapping, position, unread, 10, 1.0, now)
 
 
 def test_a_batch_waits_for_its_window(windows: Windows):
