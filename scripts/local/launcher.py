@@ -87,7 +87,7 @@ class Windows:
     def __init__(self) -> None:
         self._begun: dict[str, tuple[int, float]] = {}
 
-    def due(  # noqa: PLR0913 - what a mapping says, and what its stream holds
+    def due(  # noqa: PLR0913, PLR0917 - what a mapping says, and what its stream holds
         self, mapping: str, position: int, unread: int, batch: int, window_s: float, now: float
     ) -> bool:
         """Whether to deliver the `unread` records behind `position`; `now` is in seconds.

@@ -25,8 +25,8 @@ app.conf.update(
         "is_secure": False,
         "wait_time_seconds": SETTINGS["wait_s"],
         # The worker of Celery 5.7 waits for this also whenever it has reserved all that it may:
-        # with its default, 1 s, and `prefetch` 1 it runs 4 jobs a second in 4 slots. With 0 it asks
-        # itself without a pause whether it may receive more, with all the CPU time it gets.
+        # with its default, 1 s, and `prefetch` 1 it runs 4 jobs a second in 4 slots. Its documents
+        # advise 0 beside long polls.
         "polling_interval": SETTINGS["pause_s"],
         "visibility_timeout": 3600,
         "predefined_queues": {"peers": {"url": SETTINGS["queue"]}},
