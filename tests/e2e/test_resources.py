@@ -134,4 +134,4 @@ def _keeps_what_runs_without_descriptors(http: Http, agent: Process, run_dir: Pa
     assert agent.is_alive()
     resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, before)
     for job_id in later:
-        assert_once(http, job_id)
+        assert 1 == wait_for(http, job_id, "completed")["attempt"]
