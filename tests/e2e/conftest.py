@@ -63,6 +63,10 @@ def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     ):
         for name, value in cloud.ministack.environment().items():
             patch.setenv(name, value)
+        # The secret that scripts/local/joblane.toml names: the tracer of a sampled job reads it.
+        Clients().make("secretsmanager").create_secret(
+            Name="tracing/otlp", SecretString="Authorization=Bearer%20key-1"
+        )
         yield cloud
         if (folder := os.environ.get("JOBLANE_E2E_CALLS")) is not None:  # see test_permissions.py
             record(cloud, Path(folder), str(os.getpid()))

@@ -36,14 +36,6 @@ def submit(http: Http, *command: str, sampled: int = 1, **fields: Any) -> str:
     return str(answer.json()["id"])
 
 
-@pytest.fixture(name="secret", scope="module", autouse=True)
-def _secret(clients: Clients) -> None:
-    """The secret that scripts/local/joblane.toml names."""
-    clients.make("secretsmanager").create_secret(
-        Name="tracing/otlp", SecretString="Authorization=Bearer%20key-1"
-    )
-
-
 @pytest.fixture(name="collector")
 def _collector(clients: Clients) -> Iterator[Collector]:
     """A receiver at a free port, which the deployed function is told of."""
