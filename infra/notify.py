@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 
 from infra.function import Function, FunctionStack
 from infra.lanes import new_queue
-from infra.policies import Grant
+from infra.policies import Grant, delivering
 from infra.secrets import reading
 from joblane.config import Config
 from joblane.deployment.names import notify_dead_name, notify_name
@@ -48,15 +48,7 @@ def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
         },
         reserved=RESERVED,
         grants=[
-            Grant(
-                (
-                    "sqs:ChangeMessageVisibility",
-                    "sqs:DeleteMessage",
-                    "sqs:GetQueueAttributes",
-                    "sqs:ReceiveMessage",
-                ),
-                (resources.notify(),),
-            ),
+            delivering(resources.notify()),
             *_grants(stack, rules),
         ],
     )

@@ -23,6 +23,12 @@ class Grant:
     conditions: Mapping[str, Mapping[str, object]] | None = None
 
 
+def delivering(queue_arn: str) -> Grant:
+    """What Lambda needs to deliver a queue's messages to a function, with the function's role."""
+    actions = ("ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+    return Grant([f"sqs:{action}" for action in actions], (queue_arn,))
+
+
 def give(role: iam.Role, grants: Iterable[Grant]) -> None:
     """Add grants to a role's policy, and acknowledge their patterns of ARNs."""
     for grant in grants:

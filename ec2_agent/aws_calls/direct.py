@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from ec2_agent.aws_calls.credentials import CurrentKeys
 from ec2_agent.aws_calls.endpoint import Endpoint, NotDirect
-from ec2_agent.aws_calls.sign import Signer
+from ec2_agent.aws_calls.sign import Keys, Signer
 from ec2_agent.aws_calls.transport import Answer, Connections, NoAnswer, connect
 from ec2_agent.calls import in_thread
 from ec2_agent.logging import events
@@ -92,6 +92,8 @@ class DirectCalls:
         self._open_at = self._rests_until = -OPEN_AGAIN_S
         self._failed = 0
         """Calls in a row without a usable answer."""
+        self._told = ""
+        """Why the service is not called directly, as the log has it."""
 
     async def call(
         self,
@@ -164,7 +166,8 @@ class DirectCalls:
             endpoint = await in_thread(self._find, "find endpoint")
         except Exception as error:  # noqa: BLE001 - botocore's own calls report what is wrong
             self._open_at = self._monotonic() + OPEN_AGAIN_S
-            if isinstance(error, NotDirect):
+            if isinstance(error, NotDirect) and self._told != (why := str(error)):
+                self._told = why  # once, although it is looked at each minute
                 events.not_called_directly(error)
         else:
             self._service = _Service(endpoint, self._monotonic)
@@ -183,7 +186,7 @@ class _Service:
             lambda: connect(endpoint.host, endpoint.port, endpoint.tls, monotonic), monotonic
         )
 
-    def head(self, operation: str, keys: Any, now: float, body: bytes) -> bytes:  # noqa: ANN401
+    def head(self, operation: str, keys: Keys, now: float, body: bytes) -> bytes:
         """Request line and headers of a signed request."""
         endpoint = self._endpoint
         given = [

@@ -232,6 +232,7 @@ def test_a_service_that_is_not_called_directly_is_looked_at_again_after_a_while(
         clock.now += OPEN_AGAIN_S
         await refused(calls)
         assert 2 == looks
+        assert told == named(caplog, "not_called_directly")  # the same as before
         calls.close()
 
     inline_calls.run(work())

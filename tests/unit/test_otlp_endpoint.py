@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections.abc import Callable
 from email.utils import formatdate
 
 import pytest
@@ -18,11 +19,13 @@ from tests.support.collector import Answer, collecting
 NOW = 1_800_000_000.0
 
 
-def endpoint(url: str, *secrets: str, timeout_s: float = 10.0) -> Endpoint:
+def endpoint(
+    url: str, *secrets: str, timeout_s: float = 10.0, clock: Callable[[], float] = lambda: NOW
+) -> Endpoint:
     """An endpoint whose headers are the next secret each time that they are read."""
     left = list(secrets)
     read = (lambda: left.pop(0)) if secrets else None
-    return Endpoint(url, read, lambda: NOW, timeout_s=timeout_s)
+    return Endpoint(url, read, clock, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize("status", [200, 202, 204])
@@ -77,13 +80,12 @@ def test_tls_that_fails_is_tried_again():
     assert [] == collector.received
 
 
-def test_headers_are_read_once_and_again_when_they_are_old(monkeypatch: pytest.MonkeyPatch):
-    clock = [100.0]
-    monkeypatch.setattr("joblane.service.otlp_endpoint.time.monotonic", lambda: clock[0])
+def test_headers_are_read_once_and_again_when_they_are_old():
+    now = [NOW]
     with collecting() as collector:
-        there = endpoint(collector.url, "key=one", "key=two")
-        for at in (100.0, 399.0, 401.0):
-            clock[0] = at
+        there = endpoint(collector.url, "key=one", "key=two", clock=lambda: now[0])
+        for at in (NOW, NOW + 299, NOW + 301):
+            now[0] = at
             there.post(b"")
     assert ["one", "one", "two"] == [each.headers["key"] for each in collector.received]
 

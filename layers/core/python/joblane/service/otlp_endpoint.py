@@ -7,7 +7,6 @@ secret, to another host.
 
 import gzip
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from email.utils import parsedate_to_datetime
@@ -113,7 +112,7 @@ class Endpoint:
         if self.read_headers is None:
             return {}, True
         with self._reading:
-            now = time.monotonic()
+            now = self.clock()
             if self._cached is not None and now - self._cached[0] < SECRET_S:
                 return self._cached[1], False
             found = parse_headers(self.read_headers())
