@@ -72,14 +72,15 @@ def run_agent(options: Options, pace: Pace) -> int:
     memory.share_arena()
     raise_descriptor_limit()
     clock = Clock(time.time, boottime)
-    settings = _settings(options, clock, pace)
+    clients = LazyClients()
+    settings = _settings(options, clients, clock, pace)
     if options.cgroup is not None and settings.isolation != "full":
         raise CannotStart("--cgroup needs --isolation full: without it jobs have no cgroups")
     launcher = _launcher(options, settings)
     with launcher, contextlib.closing(Shims(launcher.shims_cgroup)) as shims:
         launcher.remove_leftovers()
         try:
-            return asyncio.run(_run(settings, launcher, shims, clock))
+            return asyncio.run(_run(settings, clients, launcher, shims, clock))
         except ShimUnreachable as silent:
             raise CannotStart(
                 f"{silent}; its job ends when its lease does, within 4 minutes"
@@ -90,7 +91,9 @@ def run_agent(options: Options, pace: Pace) -> int:
             raise CannotStart(f"cannot announce this agent: {error}") from None
 
 
-async def _run(settings: Settings, launcher: Launcher, shims: Shims, clock: Clock) -> int:
+async def _run(
+    settings: Settings, clients: Clients, launcher: Launcher, shims: Shims, clock: Clock
+) -> int:
     """Run an agent and its state service."""
     table = settings.descriptor.agents_table
     place = StateLocation(Files(settings.directory), settings.name, table)
@@ -101,17 +104,17 @@ async def _run(settings: Settings, launcher: Launcher, shims: Shims, clock: Cloc
         # It counts from here, where its first heartbeat is next: see `joblane.queue.shares`.
         settings = replace(settings, since_ms=int(clock() * 1000))
         host = Host(launcher, bundles_directory(settings), shims, clock, supervisor, changed)
-        return await Agent(Parts(settings, LazyClients(), host)).run()
+        return await Agent(Parts(settings, clients, host)).run()
     finally:
         await supervisor.stop()
 
 
-def _settings(options: Options, clock: Clock, pace: Pace) -> Settings:
+def _settings(options: Options, clients: Clients, clock: Clock, pace: Pace) -> Settings:
     configured = configuration.read(options.config)  # before any call to AWS
     return Settings(
         name=options.name,
         since_ms=0,
-        descriptor=_serving(_descriptor(options.deployment, clock), options.queues),
+        descriptor=_serving(_descriptor(clients, options.deployment, clock), options.queues),
         threads=options.threads,
         isolation=options.isolation,
         drain_s=options.drain_s,
@@ -146,14 +149,14 @@ def _labels(configured: Mapping[str, str], given: Mapping[str, str]) -> dict[str
         raise CannotStart(f"--label and the file's [labels] together: {error}") from None
 
 
-def _descriptor(deployment: str, clock: Clock) -> Descriptor:
+def _descriptor(clients: Clients, deployment: str, clock: Clock) -> Descriptor:
     """Read what the deployment's stacks have written for agents; the answer adjusts the clock.
 
-    The client goes with its session: an agent seldom needs it again.
+    The client is not kept: an agent seldom needs it again.
     """
     name = descriptor_name(deployment)
     try:
-        answer = Clients().make("ssm").get_parameter(Name=name)
+        answer = clients.make("ssm").get_parameter(Name=name)
         clock.adjust(answer)
         return Descriptor.model_validate_json(answer["Parameter"]["Value"])
     except ClientError as error:

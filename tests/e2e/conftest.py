@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import httpx
 import pytest
 
@@ -64,7 +65,8 @@ def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         for name, value in cloud.ministack.environment().items():
             patch.setenv(name, value)
         # The secret that scripts/local/joblane.toml names: the tracer of a sampled job reads it.
-        Clients().make("secretsmanager").create_secret(
+        session = botocore.session.get_session()
+        Clients(session).make("secretsmanager").create_secret(
             Name="tracing/otlp", SecretString="Authorization=Bearer%20key-1"
         )
         yield cloud
@@ -93,9 +95,9 @@ def _leaves_no_job(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(name="clients", scope="session")
 def _clients(cloud: Cloud) -> Clients:
-    """AWS clients of this cloud, for looking behind the API."""
+    """AWS clients of this cloud, for looking behind the API: of all operations."""
     assert cloud.endpoint
-    return Clients()
+    return Clients(botocore.session.get_session())
 
 
 @pytest.fixture(name="agent")

@@ -143,7 +143,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Stdin = Annotated[str, AfterValidator(_stdin)]
 Cores = Annotated[
     str,
-    StringConstraints(pattern=r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$"),
+    StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"),
     AfterValidator(_cores),
 ]
 ConditionName = Annotated[str, AfterValidator(requested)]
