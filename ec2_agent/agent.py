@@ -122,6 +122,7 @@ class Agent:
             "lease": parts.lease.keep(),
             "limits": parts.limits.keep(),
             "flight": parts.flight.keep(),
+            "returns": parts.flight.keep_giving_back(),
             "state": parts.host.supervisor.supervise(),
             "capacity": parts.capacity.keep(),
             "facts": parts.facts.keep(),

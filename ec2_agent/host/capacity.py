@@ -97,9 +97,13 @@ class Capacity:
         return None if jobs.taken >= self.threads else self._lack(jobs)
 
     def start_failed(self, why: str) -> None:
-        """Take no jobs for a while: the host lacked something."""
-        self._shut_until = self.monotonic() + PAUSES_S[min(self._fails, len(PAUSES_S) - 1)]
-        self._fails += 1
+        """Take no jobs for a while: the host lacked something.
+
+        Starts that were under way at the same time fail for the same reason: they count once.
+        """
+        if (now := self.monotonic()) >= self._shut_until:
+            self._shut_until = now + PAUSES_S[min(self._fails, len(PAUSES_S) - 1)]
+            self._fails += 1
         self._failed = why
         self._log(why)
 

@@ -1,7 +1,12 @@
-"""Messages in flight: one loop keeps them invisible while their jobs run."""
+"""Messages in flight: one loop keeps them invisible while their jobs run.
+
+Another loop gives back what SQS could not be told at once: see `Flight.keep_giving_back`.
+"""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
@@ -9,6 +14,7 @@ from ec2_agent.aws_calls.queues import QueueAt, QueueCalls
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.logging import events
+from ec2_agent.retry import Backoff, aws_backoff
 from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
 
 EXTEND_EVERY_S = VISIBILITY_S / 3
@@ -32,15 +38,34 @@ _FINAL = frozenset(
 """Errors of SQS for a message that this agent no longer holds."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """A message that SQS could not be told to show again. Times are in Unix seconds."""
+
+    delivery: Delivery
+    due: float
+    """When it should be visible."""
+    until: float
+    """When it is visible in any case."""
+
+
 class Flight:
     """The messages that this agent holds, by receipt handle."""
 
-    def __init__(self, clock: Callable[[], float], queue_at: QueueAt) -> None:
-        """`clock` gives Unix seconds, `queue_at` the queue of a URL."""
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        queue_at: QueueAt,
+        backoff: Callable[[], Backoff] = aws_backoff,
+    ) -> None:
+        """`clock` gives Unix seconds, `queue_at` the queue of a URL, `backoff` pauses."""
         self._clock = clock
         self._queue_at = queue_at
+        self._backoff = backoff
         self._held: dict[str, Delivery] = {}
         self._replaced: set[str] = set()
+        self._owed: list[_Owed] = []
+        self._owes = asyncio.Event()
 
     def add(self, delivery: Delivery) -> None:
         """Hold a message: keep it invisible from now on."""
@@ -52,7 +77,18 @@ class Flight:
             return True
         return await self._try_delete(delivery)
 
-    async def give_back(self, delivery: Delivery, seconds: int) -> bool:
+    async def give_back(self, delivery: Delivery, seconds: int) -> None:
+        """Make a message visible again after `seconds`.
+
+        If SQS does not answer, `keep_giving_back` tries again.
+        """
+        due = self._clock() + seconds
+        replaced = delivery.received.receipt in self._replaced  # its replacement comes by itself
+        if not await self.try_to_give_back(delivery, seconds) and not replaced:
+            self._owed.append(_Owed(delivery, due, self._clock() + VISIBILITY_S))
+            self._owes.set()
+
+    async def try_to_give_back(self, delivery: Delivery, seconds: int) -> bool:
         """Make a message visible again after `seconds`. False if SQS must be asked again."""
         if self._release(delivery):
             return await _try(
@@ -66,6 +102,36 @@ class Flight:
             self._lane(delivery).send_again(delivery.received, seconds),
             "send again",
         )
+
+    async def keep_giving_back(self) -> None:
+        """Give back what SQS could not be told, until cancelled.
+
+        Without it a message whose job could not be claimed would stay hidden for two minutes more
+        than AWS was out of reach, or this process had no descriptor for a connection. It may have
+        been received again meanwhile, by an agent that is then seen to run its job.
+        """
+        while True:
+            await self._owes.wait()
+            self._owes.clear()
+            await self.give_back_owed()
+
+    async def give_back_owed(self) -> None:
+        """Try until all that is owed has been given back, or is visible."""
+        backoff = self._backoff()
+        while self._owed:
+            await backoff.pause()
+            for owed in tuple(self._owed):
+                if await self._settle(owed):
+                    self._owed.remove(owed)
+
+    async def _settle(self, owed: _Owed) -> bool:
+        """Whether a message that is owed has been given back, or need not be any more."""
+        now, delivery = self._clock(), owed.delivery
+        if now >= owed.until:
+            return True
+        seconds = math.ceil(max(0.0, owed.due - now))
+        error = await _asked(self._lane(delivery).hide(delivery.received.receipt, seconds))
+        return error is None or _is_final(error)
 
     async def renew(self, delivery: Delivery, seconds: int) -> None:
         """Replace a message by a new one, seen after `seconds` (0 to 900).
@@ -189,10 +255,21 @@ async def _try(delivery: Delivery, call: Awaitable[None], what: str) -> bool:
 
     Without it the message becomes visible again, and is disposed of by the job's row.
     """
+    error = await _asked(call)
+    if error is not None:
+        events.message_not_settled(message_of(delivery), what, error)
+    return error is None or _is_final(error)
+
+
+async def _asked(call: Awaitable[None]) -> Exception | None:
+    """Wait for a call to SQS; returns its error."""
     try:
         await call
     except AWS_ERRORS as error:
-        events.message_not_settled(message_of(delivery), what, error)
-        # A receipt handle that has become invalid stays so.
-        return isinstance(error, ClientError) and error.response["Error"]["Code"] in _FINAL
-    return True
+        return error
+    return None
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a call would fail again: a receipt handle that has become invalid stays so."""
+    return isinstance(error, ClientError) and error.response["Error"]["Code"] in _FINAL

@@ -68,7 +68,7 @@ class Report:
             return True
         if transition.hide_s is None:
             return await self.flight.delete(delivery)
-        return await self.flight.give_back(delivery, transition.hide_s)
+        return await self.flight.try_to_give_back(delivery, transition.hide_s)
 
     async def _write(self, head: Head, transition: Transition) -> None:
         jobs, step, facts = self.jobs, transition.step, transition.facts

@@ -265,6 +265,7 @@ class SimAgent:
         self._journal.resume()
         self._spawn(self.lease.keep())
         self._spawn(self.flight.keep())
+        self._spawn(self.flight.keep_giving_back())
         self._ready = True
 
     def work(self) -> None:

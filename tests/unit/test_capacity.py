@@ -192,6 +192,13 @@ def test_after_a_start_that_failed_nothing_is_taken_for_longer_and_longer(host: 
     assert 10 == host.capacity.left
 
 
+def test_starts_that_fail_together_count_as_one(host: Host):
+    for _ in range(4):
+        host.capacity.start_failed("no memory")
+    host.now += PAUSES_S[0] + 0.1
+    assert 10 == host.capacity.left
+
+
 def test_it_notices_by_itself_when_there_is_capacity_again(host: Host):
     host.journal = 0
     assert 0 == host.capacity.left

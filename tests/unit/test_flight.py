@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from itertools import count
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from ec2_agent.aws_calls.queues import QueueCalls
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import REPLACE_AFTER_S, Flight
-from joblane.aws.lanes import LaneQueue, Received
+from ec2_agent.retry import AWS_RETRY, Backoff
+from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB
@@ -22,7 +24,12 @@ class Sky:
         self.sqs = aws.clients.make("sqs")
         self.now = 1000.0
         self.lanes: type[LaneQueue] = LaneQueue
-        self.flight = Flight(lambda: self.now, lambda url: QueueCalls(self.lanes(self.sqs, url)))
+        self.pauses = 0
+        self.flight = Flight(
+            lambda: self.now,
+            lambda url: QueueCalls(self.lanes(self.sqs, url)),
+            lambda: Backoff(AWS_RETRY, self.sleep),
+        )
         self.lane = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", "default"))
         self.dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", "default"))
 
@@ -36,6 +43,11 @@ class Sky:
                 held.append(Delivery("default", self.lane.url, self.dead.url, received, self.now))
                 self.flight.add(held[-1])
         return held
+
+    async def sleep(self, _: float) -> None:
+        """Pause between two tries: a second goes by."""
+        self.pauses += 1
+        self.now += 1
 
     def counts(self) -> tuple[int, int, int]:
         """Messages that are visible, in flight and delayed."""
@@ -118,3 +130,42 @@ def test_a_message_let_go_while_it_is_replaced_is_never_lost(sky: Sky):
     sky.lanes = Interrupting
     asyncio.run(sky.flight.extend())
     assert (0, 1, 1) == sky.counts()
+
+
+async def _give_back(sky: Sky, held: Delivery, seconds: int) -> None:
+    await sky.flight.give_back(held, seconds)
+    await sky.flight.give_back_owed()
+
+
+def test_a_message_that_sqs_was_not_told_of_is_given_back_later(sky: Sky):
+    """By the moment it was to be seen from: 5 s, of which 3 have gone by."""
+    (held,) = sky.hold()
+    hidden: list[int] = []
+
+    class Unreachable(LaneQueue):
+        def hide(self, receipt: str, seconds: int) -> None:
+            hidden.append(seconds)
+            if len(hidden) <= 3:
+                raise EndpointConnectionError(endpoint_url=self.url)
+            super().hide(receipt, seconds)
+
+    sky.lanes = Unreachable
+    asyncio.run(_give_back(sky, held, 5))
+    assert [5, 4, 3, 2] == hidden
+    assert 3 == sky.pauses  # and it is not asked again
+
+
+def test_a_message_that_is_visible_by_now_is_not_given_back(sky: Sky):
+    """Another agent may have it: its job would be looked at once more for nothing."""
+    (held,) = sky.hold()
+    asked: list[tuple[str, int]] = []
+
+    class Unreachable(LaneQueue):
+        def hide(self, receipt: str, seconds: int) -> None:
+            asked.append((receipt, seconds))
+            raise EndpointConnectionError(endpoint_url=self.url)
+
+    sky.lanes = Unreachable
+    asyncio.run(_give_back(sky, held, 0))
+    assert VISIBILITY_S == sky.pauses
+    assert [(held.received.receipt, 0)] * VISIBILITY_S == asked
