@@ -130,6 +130,7 @@ class Agent:
             "memory": memory.keep_small(lambda: bool(self._work)),
             "inbox": parts.inbox.run(inbox, self._on_command, partial(self._on_job, inbox.url)),
             "targeted": parts.targeted.keep(),
+            "ahead": parts.ahead.keep(),
         }
         if parts.metadata is not None:
             loops["notices"] = watch(parts.metadata, self._on_notice)
@@ -161,6 +162,7 @@ class Agent:
         # process ended before giving it back; SQS answers within LONG_POLL_S.
         await asyncio.wait({hurry, polls}, return_when=asyncio.FIRST_COMPLETED)
         polls.cancel()
+        await self._parts.ahead.give_back()
         await self._work_done()  # messages of the last polls are being given back
         hurry.cancel()
 
@@ -191,9 +193,16 @@ class Agent:
         """
         parts = self._parts
         self._resume()  # a slot may have become free since the poll was opened
-        if parts.free_slots.by_queue()[delivery.queue] <= 0:
+        if parts.free_slots.by_queue()[delivery.queue] > 0:
+            return self._place(delivery)
+        if not parts.free_slots.may_receive_ahead(delivery.queue) or not parts.ahead.hold(delivery):
             self._track(parts.flight.give_back(delivery, 0))
-        elif parts.gate.too_large(delivery):
+        return True
+
+    def _place(self, delivery: Delivery) -> bool:
+        """Give a message of a lane one of the free slots; see `_admit`."""
+        parts = self._parts
+        if parts.gate.too_large(delivery):
             self._track(parts.gate.pass_on(delivery))
         elif parts.lacking.knows(delivery):
             self._track(parts.lacking.pass_on(delivery))
@@ -205,12 +214,18 @@ class Agent:
         return True
 
     def _resume(self) -> None:
-        """Start what is held: targeted jobs first, then jobs whose tenants have ended others."""
+        """Start what is held.
+
+        Targeted jobs first, then jobs whose tenants have ended others, then what was received
+        ahead.
+        """
         parts = self._parts
         while (delivery := parts.targeted.next(parts.free_slots.for_targets())) is not None:
             self._begin(delivery)
         while (delivery := parts.tenants.next(parts.free_slots.by_queue())) is not None:
             self._begin(delivery)
+        while (delivery := parts.ahead.next(parts.free_slots.by_queue())) is not None:
+            self._place(delivery)
 
     def _begin(self, delivery: Delivery) -> None:
         parts = self._parts
@@ -275,6 +290,7 @@ class Agent:
             await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
         finally:
             parts.tenants.release(delivery)
+            parts.ahead.freed(delivery.queue)
             parts.slots.release(delivery.queue, memory_mb)
 
     async def _run(self, attempt: Attempt) -> None:
@@ -368,12 +384,13 @@ class Agent:
     def _hand_over(self, code: int = EX_TEMPFAIL) -> None:
         """Exit, and leave the running jobs to the next process of this name.
 
-        At once, but for targeted jobs that wait: they are given back first, or that process would
-        not receive them for two minutes.
+        At once, but for messages that wait: they are given back first, or that process would not
+        receive them for two minutes.
         """
-        events.handed_over(len(self._parts.slots.attempts))
-        if len(self._parts.targeted):
-            returned = asyncio.create_task(self._parts.targeted.give_back())
+        parts = self._parts
+        events.handed_over(len(parts.slots.attempts))
+        if len(parts.targeted) or len(parts.ahead):
+            returned = asyncio.gather(parts.targeted.give_back(), parts.ahead.give_back())
             returned.add_done_callback(lambda _: self._exit(code))
             asyncio.get_running_loop().call_later(GIVE_BACK_S, self._exit, code)
         else:

@@ -29,6 +29,7 @@ from ec2_agent.host.metadata import Metadata
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.jobs.start import JobStarter
+from ec2_agent.lanes.ahead import Ahead
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
@@ -169,8 +170,9 @@ class Parts:
             recovery,
             lacking,
         )
+        self.ahead = Ahead(flight, time.monotonic)
         self.intake = Intake(
-            descriptor, aws.queues.at, self.free_slots.by_queue, changed, clock, time.monotonic
+            descriptor, aws.queues.at, self._wanted, changed, clock, time.monotonic
         )
         self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name), clock)
         self.group = group = Group(aws.autoscaling, aws.autoscaling_once, settings)
@@ -189,6 +191,14 @@ class Parts:
                 trouble,
                 boottime,
             )
+
+    def _wanted(self) -> dict[str, int]:
+        """How many messages are to be received now, by queue."""
+        free, ahead = self.free_slots, self.ahead
+        return {
+            queue: max(0, slots) + (ahead.room(queue) if free.may_receive_ahead(queue) else 0)
+            for queue, slots in free.by_queue().items()
+        }
 
     def _obstacle(self, queue: str) -> str:
         """Why no job of a queue starts here now."""

@@ -178,6 +178,10 @@ class FreeSlots:
         """Free slots by queue for jobs that this agent alone may run."""
         return self._by_queue(closed=self.standing.closed_to_targets)
 
+    def may_receive_ahead(self, queue: str) -> bool:
+        """Whether jobs of a queue will be taken when slots become free."""
+        return self.able and not self.standing.closed and self.limits.of(queue) > 0
+
     @property
     def able(self) -> bool:
         """Whether jobs can be started at all, whether or not they are taken."""

@@ -1,15 +1,17 @@
 """Starting jobs: a directory, a sandbox, and a shim that takes the sandbox over."""
 
+import asyncio
 import contextlib
 import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ec2_agent.calls import NoThread, in_thread
+from ec2_agent.calls import KeptThreads, NoThread
 from ec2_agent.fields import fields_of
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.processes import boottime
@@ -62,6 +64,8 @@ class JobStarter:
     reuse_shims: bool = False
     """Whether a shim that the journal relieves of its exit record takes another job: only if the
     journal is as durable as that record."""
+    threads: Executor = field(default_factory=lambda: KeptThreads("start"))
+    """For starts, which block."""
 
     async def start(
         self,
@@ -101,8 +105,8 @@ class JobStarter:
             why = f"its directory could not be made: {failed}"
             raise refusal(failed.errno, why) from failed
         try:
-            shim, sandbox = await in_thread(
-                lambda: self.start_in(directory, head, spec, until, typed), "start"
+            shim, sandbox = await asyncio.get_running_loop().run_in_executor(
+                self.threads, self.start_in, directory, head, spec, until, typed
             )
         except NoThread as none:
             directory.remove()

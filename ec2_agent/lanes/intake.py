@@ -1,4 +1,4 @@
-"""Polls the lanes while slots are free, and passes messages to the agent."""
+"""Polls the lanes while messages are wanted, and passes them to the agent."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from ec2_agent.aws_calls.queues import QueueAt
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.polling import MOST_A_FETCH, Fetch, LaneKey, next_fetch, serving_order
+from ec2_agent.lanes.polling import (
+    EMPTY_AFTER_S,
+    MOST_A_FETCH,
+    Fetch,
+    LaneKey,
+    next_fetch,
+    serving_order,
+)
 from ec2_agent.logging import events
 from joblane.aws.lanes import Received
 from joblane.deployment.descriptor import Descriptor
@@ -29,14 +36,14 @@ lanes are served meanwhile, and a backlog of such messages costs four polls a se
 
 @dataclass(eq=False)
 class Intake:
-    """Opens polls in the order of `polling.py`, as slots become free."""
+    """Opens polls in the order of `polling.py`, as messages are wanted."""
 
     descriptor: Descriptor
     queue_at: QueueAt
-    free: Callable[[], Mapping[str, int]]
-    """Gives free slots by queue."""
+    wanted: Callable[[], Mapping[str, int]]
+    """Gives how many messages are to be received now, by queue."""
     changed: asyncio.Event
-    """Set when there may be more free slots."""
+    """Set when there may be more of them."""
     clock: Callable[[], float]
     monotonic: Callable[[], float]
 
@@ -45,6 +52,8 @@ class Intake:
         self._polls: set[asyncio.Task[None]] = set()
         self._crowded: set[LaneKey] = set()
         """Lanes whose last poll brought nothing but messages of tenants at their limit."""
+        self._empty: set[LaneKey] = set()
+        """Lanes whose last poll brought nothing: lower lanes need not wait for the next one."""
         self._fetches = 0
         self._stopped = False
         self.received = 0
@@ -76,12 +85,13 @@ class Intake:
             resume()
             decision = next_fetch(
                 serving_order(tuple(self.descriptor.queues), self._fetches),
-                self.free(),
+                self.wanted(),
                 self._open_since,
                 self.monotonic(),
             )
             if isinstance(decision, Fetch):
-                self._open_since[decision.lane] = self.monotonic()
+                known_s = EMPTY_AFTER_S if decision.lane in self._empty else 0.0
+                self._open_since[decision.lane] = self.monotonic() - known_s
                 task = asyncio.create_task(self._poll(decision, admit))
                 self._polls.add(task)
                 task.add_done_callback(self._polls.discard)
@@ -104,10 +114,15 @@ class Intake:
         try:
             messages = await lane.receive(most, LONG_POLL_S)
             self.received += len(messages)
+            if messages:
+                self._empty.discard(fetch.lane)
+            else:
+                self._empty.add(fetch.lane)
             if messages and not self._admit_all(fetch.lane, lane.url, messages, admit):
                 await asyncio.sleep(FULL_PAUSE_S)
         except AWS_ERRORS as error:
             self.failed += 1
+            self._empty.discard(fetch.lane)
             events.poll_failed(*fetch.lane, error)
             await asyncio.sleep(PAUSE_S)  # the lane counts as open meanwhile, so it is not polled
         finally:

@@ -44,24 +44,24 @@ def serving_order(queues: Sequence[str], fetches: int) -> list[LaneKey]:
 
 def next_fetch(
     order: Sequence[LaneKey],
-    free: Mapping[str, int],
+    wanted: Mapping[str, int],
     open_since: Mapping[LaneKey, float],
     now: float,
 ) -> Fetch | float | None:
     """Decide what to poll next.
 
-    `order` is the serving order, `free` has the free slots by queue, `open_since` when each open
-    poll was opened, on the clock of `now` (seconds). Returns a poll to open; or the seconds to
-    wait, because a lane of higher rank may still answer; or None if no poll can be opened until
-    a slot becomes free or a poll ends.
+    `order` is the serving order, `wanted` has how many messages are wanted by queue, `open_since`
+    when each open poll was opened, on the clock of `now` (seconds). Returns a poll to open; or the
+    seconds to wait, because a lane of higher rank may still answer; or None if no poll can be
+    opened until more are wanted or a poll ends.
     """
     for lane in order:
-        slots = free[lane[0]]
-        if slots <= 0:
+        most = wanted[lane[0]]
+        if most <= 0:
             continue
         since = open_since.get(lane)
         if since is None:
-            return Fetch(lane, min(slots, MOST_A_FETCH))
+            return Fetch(lane, min(most, MOST_A_FETCH))
         if now - since < EMPTY_AFTER_S:
             return EMPTY_AFTER_S - (now - since)
     return None

@@ -75,9 +75,11 @@ class Host:
         capacity = Capacity(
             directory, own.threads, lambda: 1000, slots.counts, time.monotonic, self.changed.set
         )
-        store = SettingsStore(aws.clients.make("dynamodb"), table_name(NAME, "settings"))
+        self.store = store = SettingsStore(
+            aws.clients.make("dynamodb"), table_name(NAME, "settings")
+        )
         store.put("bulk", QueueSettings(threads=1, version=1), over=0)
-        limits = QueueLimits(own, store, self.changed.set)
+        self.limits = limits = QueueLimits(own, store, self.changed.set)
         asyncio.run(limits.begin())
         self.standing = Standing(directory, self.changed.set)
         self.lease = Lease(
@@ -132,6 +134,25 @@ def test_no_jobs_are_taken_without_lease_or_state_service_or_while_draining(host
     assert none != host.free_slots.by_queue()
     host.free_slots.closed = True
     assert none == host.free_slots.by_queue()
+
+
+def test_messages_may_come_before_a_slot_is_free_only_if_one_will_be(host: Host):
+    for _ in range(4):
+        host.slots.take("default", DEFAULT_MEMORY_MB)
+    assert host.free_slots.may_receive_ahead("default")
+    host.state.trouble = "the state service died"
+    assert not host.free_slots.may_receive_ahead("default")
+    host.state.trouble = None
+    assert host.free_slots.may_receive_ahead("default")
+    host.standing.cordon()
+    assert not host.free_slots.may_receive_ahead("default")
+
+
+def test_no_messages_come_ahead_for_a_queue_that_is_paused(host: Host):
+    host.store.put("default", QueueSettings(run_jobs=False, version=1), over=0)
+    asyncio.run(host.limits.begin())
+    assert not host.free_slots.may_receive_ahead("default")
+    assert host.free_slots.may_receive_ahead("bulk")
 
 
 def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Host):

@@ -1,0 +1,96 @@
+"""Polls of one agent, in virtual time."""
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from typing import Any, cast
+
+import pytest
+
+from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.lanes.intake import LONG_POLL_S, Intake
+from ec2_agent.lanes.polling import EMPTY_AFTER_S, LOW_EVERY
+from joblane.aws.lanes import Received
+from joblane.deployment.names import Lane
+from tests.support.aws import DESCRIPTOR
+from tests.support.virtual_time import run
+
+ANSWER_S = 0.1
+"""How long SQS takes for a poll that finds a message."""
+
+
+@dataclass
+class Sqs:
+    """Lanes by URL, of which some have messages without an end; notes when each is polled."""
+
+    full: set[str]
+    polled: list[tuple[str, float]] = field(default_factory=list)
+
+    def at(self, url: str) -> Any:
+        """The queue of a URL."""
+        return Queue(self, url)
+
+
+@dataclass
+class Queue:
+    """See `QueueCalls`."""
+
+    sqs: Sqs
+    url: str
+
+    async def receive(self, most: int, wait_s: int) -> list[Received]:
+        """Answer at once, or after the whole poll."""
+        self.sqs.polled.append((self.url, asyncio.get_running_loop().time()))
+        found = self.url in self.sqs.full
+        await asyncio.sleep(ANSWER_S if found else wait_s)
+        return [Received("{}", str(len(self.sqs.polled)), 1, 0)] * (most if found else 0)
+
+
+def _polls_of(sqs: Sqs, lane: Lane, seconds: float) -> list[float]:
+    """Poll for a while with one free slot in one queue; when a lane of it was polled."""
+
+    async def work() -> None:
+        loop, reading = asyncio.get_running_loop(), count()
+        wanted = {"default": 1, "bulk": 0}
+
+        def now() -> float:
+            """As a clock does, it goes on from one reading to the next."""
+            return loop.time() + next(reading) / 1e6
+
+        intake = Intake(DESCRIPTOR, cast("Any", sqs.at), lambda: wanted, asyncio.Event(), now, now)
+
+        def admit(_: Delivery) -> bool:
+            return True
+
+        running = asyncio.create_task(intake.run(admit))
+        await asyncio.sleep(seconds)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(work())
+    return [at for url, at in sqs.polled if url == DESCRIPTOR.lane_url("default", lane)]
+
+
+def test_a_lane_waits_once_for_a_higher_one_that_is_empty():
+    """Until then it may have messages; after an empty answer, the next poll says nothing new."""
+    sqs = Sqs({DESCRIPTOR.lane_url("default", "default")})
+    polls = _polls_of(sqs, "default", 2.5 * LONG_POLL_S)
+    pauses = {before: after - before for before, after in pairwise(polls)}
+    assert polls[0] == pytest.approx(EMPTY_AFTER_S, abs=0.001)
+    # In the first second each other lane is polled for the first time.
+    assert max(pause for at, pause in pauses.items() if at > 1) < 1.5 * ANSWER_S
+    assert 3 == len([url for url, _ in sqs.polled if url.endswith("high")])
+
+
+def test_a_lane_that_has_brought_messages_is_waited_for_again():
+    high = DESCRIPTOR.lane_url("default", "high")
+    sqs = Sqs({DESCRIPTOR.lane_url("default", "default")})
+    _polls_of(sqs, "default", LONG_POLL_S + 1)
+    assert 2 == len([url for url, _ in sqs.polled if url == high])
+    # The same lanes, and messages in the high one: no lower lane is polled but in its turn.
+    sqs.full.add(high)
+    sqs.polled.clear()
+    polls = _polls_of(sqs, "default", 10.0)
+    highs = [at for url, at in sqs.polled if url == high]
+    assert len(highs) > 50
+    assert len(polls) <= (len(highs) + len(polls)) / LOW_EVERY
