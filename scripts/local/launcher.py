@@ -1,7 +1,8 @@
 """Starts MiniStack in its own virtual environment, with some parts patched.
 
 Each change makes the local default behave more like AWS or answer faster; shared with nobody
-else. It runs under `.local/ministack-venv`, not under `.venv`, hence the dynamic imports.
+else. It runs under `.local/ministack-venv`, not under `.venv`, hence the dynamic imports. The
+changes that only save CPU time are in `shortcuts.py`.
 
     launcher.py FILE FD SECONDS
         FILE     gets each different call that a role made, a JSON list a line: role, action,
@@ -28,6 +29,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+# Last, so that nothing of MiniStack is looked for there.
+sys.path.append(str(Path(__file__).parents[2]))
+
+from scripts.local.shortcuts import take_shortcuts
 
 Scope = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -369,6 +375,7 @@ def serve_on(descriptor: int) -> None:
             http="httptools",
             ws="wsproto",
             lifespan="on",
+            proxy_headers=False,  # there is no proxy, and hypercorn reads none either
             log_config=None,
             access_log=False,
             server_header=False,
@@ -383,6 +390,7 @@ def serve_on(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
+    take_shortcuts()
     shorten_polls(int(sys.argv.pop()))
     serve_on(int(sys.argv.pop()))
     tune()
