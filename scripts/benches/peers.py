@@ -1,10 +1,10 @@
 """Joblane and Celery with bubblewrap on one local AWS: `scripts/bench peers [--json]`, 8 minutes.
 
 Both take a backlog of the same length from SQS on this machine, with the same number of slots, and
-start each job in a sandbox: Joblane in its own, Celery's tasks with `bwrap`. Rounds alternate, and
-in each the worker is started anew beside its backlog, when the local AWS is at rest. A round's
-figure is jobs a second from the start of its first job to the end of its last; a ratio is the
-median of those of the pairs.
+start each job in a sandbox: Joblane in its own, Celery's tasks with `bwrap`. Agent and worker each
+have a role, whose policy authorizes their requests. Rounds alternate, and in each the worker is
+started anew beside its backlog, when the local AWS is at rest. A round's figure is jobs a second
+from the start of its first job to the end of its last; a ratio is the median of those of the pairs.
 
 Celery runs in three ways (decision 1765), and `ratio` is against the fastest:
 
@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import median
-from urllib.parse import quote
 
 import boto3
 
@@ -41,8 +40,9 @@ from joblane import Client, Submission
 from joblane.deployment.names import PLATFORM
 from scripts.benches.sandbox import BWRAP, TRUE
 from scripts.local import keeping
+from scripts.local.agent import role_environment
 from scripts.local.cloud import Cloud, running_cloud
-from scripts.local.emulator import HOST, REGION, ROOT
+from scripts.local.emulator import ACCOUNT, HOST, REGION, ROOT
 from scripts.local.errors import LocalError
 from scripts.local.processes import Process, wait_until
 from scripts.local.weight import below
@@ -56,8 +56,12 @@ GIVE_UP_S = 300.0
 ENDED_S = 60.0
 """For a job whose end the agent has logged, to be read as ended."""
 ASK_EVERY_S = 0.5
+QUEUE = "peers-"
+"""Begin of the names of Celery's queues, one for each round."""
 RESULTS = "peers-results"
 """Table of Celery's results."""
+ROLE = "peers-celery"
+"""Of Celery's worker, as an agent has one: requests of both are authorized by a policy."""
 QUIET_FOR, AT_REST = 2, 0.1
 """The local AWS is at rest when it uses less than `AT_REST` of a core for so many seconds."""
 ENDED = b'"attempt_ended"'
@@ -166,6 +170,7 @@ def measure(jobs: int, slots: int, rounds: int) -> Rounds:
         for name, tuning in TUNINGS.items():
             systems[name] = Celery(cloud, Path(scratch), slots, tuning)
         make_results_table(cloud)
+        make_role(cloud)
         for system in systems.values():
             system.round(BATCH)  # the functions have started, and the files are in memory
         for number in range(rounds):
@@ -189,6 +194,37 @@ def make_results_table(cloud: Cloud) -> None:
         BillingMode="PAY_PER_REQUEST",
     )
     dynamodb.close()
+
+
+def make_role(cloud: Cloud) -> None:
+    """Make the role of Celery's worker, which may make the calls that the worker makes."""
+    allowed = {
+        f"arn:aws:sqs:{REGION}:{ACCOUNT}:{QUEUE}*": (
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:ChangeMessageVisibility",
+            "sqs:GetQueueAttributes",
+        ),
+        f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{RESULTS}": (
+            "dynamodb:DescribeTable",
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+        ),
+    }
+    root = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+    trust = [{"Effect": "Allow", "Principal": root, "Action": "sts:AssumeRole"}]
+    policy = [
+        {"Effect": "Allow", "Action": actions, "Resource": resource}
+        for resource, actions in allowed.items()
+    ]
+    iam = boto3.client("iam", **cloud.ministack.root())
+    iam.create_role(RoleName=ROLE, AssumeRolePolicyDocument=_document(trust))
+    iam.put_role_policy(RoleName=ROLE, PolicyName=ROLE, PolicyDocument=_document(policy))
+    iam.close()
+
+
+def _document(statements: Sequence[object]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 def rest(cloud: Cloud) -> None:
@@ -265,9 +301,10 @@ class Celery:
         with self._queue() as url:
             times = self.scratch / "times"
             times.unlink(missing_ok=True)
-            env = self._environment(url, times)
+            told = {"PEERS": self._settings(url, times)}
             submit = (ENVIRONMENT / "bin" / "python", TASKS / "tasks.py")
-            subprocess.run(submit, env={**env, "PEERS_COUNT": str(count)}, check=True)
+            root = {**os.environ, **self.cloud.ministack.environment(), **told}
+            subprocess.run(submit, env={**root, "PEERS_COUNT": str(count)}, check=True)
             rest(self.cloud)
             worker = Process.start(
                 "celery",
@@ -278,7 +315,7 @@ class Celery:
                     *("--loglevel", "warning"),
                 ),
                 run_dir=self.cloud.run_dir,
-                env={**env, "PYTHONPATH": str(TASKS)},
+                env={**self._worker_environment(), **told, "PYTHONPATH": str(TASKS)},
             )
             ended = wait_until(lambda: _lines(times) >= count, GIVE_UP_S, ASK_EVERY_S)
             worker.stop(10.0)
@@ -292,7 +329,7 @@ class Celery:
         """A queue for the messages of one round."""
         sqs = boto3.client("sqs", **self.cloud.ministack.root())
         url = sqs.create_queue(
-            QueueName=f"peers-{time.time_ns()}", Attributes={"VisibilityTimeout": "3600"}
+            QueueName=f"{QUEUE}{time.time_ns()}", Attributes={"VisibilityTimeout": "3600"}
         )["QueueUrl"]
         try:
             yield url
@@ -300,11 +337,13 @@ class Celery:
             sqs.delete_queue(QueueUrl=url)
             sqs.close()
 
-    def _environment(self, url: str, times: Path) -> dict[str, str]:
+    def _worker_environment(self) -> dict[str, str]:
+        return role_environment(self.cloud.ministack, ROLE, self.scratch / "celery.ini")
+
+    def _settings(self, url: str, times: Path) -> str:
         stack = self.cloud.ministack
-        key, secret = quote(stack.key.id, safe=""), quote(stack.key.secret, safe="")
         settings = {
-            "broker": f"sqs://{key}:{secret}@{HOST}:{stack.port}//",
+            "broker": f"sqs://@{HOST}:{stack.port}//",
             "region": REGION,
             "queue": url,
             "command": BWRAP,
@@ -315,8 +354,7 @@ class Celery:
             "endpoint": stack.endpoint,
             "wait_s": stack.longest_poll_s,
         }
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-        return {**kept, **stack.environment(), "PEERS": json.dumps(settings)}
+        return json.dumps(settings)
 
 
 def _lines(path: Path) -> int:

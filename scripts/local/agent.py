@@ -28,32 +28,34 @@ END_GRACE_S = 2.0
 
 
 def environment(ministack: MiniStack, run_dir: Path) -> dict[str, str]:
-    """Return the variables of an agent: the user's, and MiniStack's in the role of a fleet.
+    """Return the variables of an agent: the user's, and MiniStack's in the role of a fleet."""
+    env = role_environment(ministack, AGENT_ROLE, run_dir / "agent.ini")
+    return {
+        **env,
+        "PATH": f"{BIN}:{env.get('PATH', os.defpath)}",
+        "STATE_DIRECTORY": str(run_dir / STATE),
+    }
+
+
+def role_environment(ministack: MiniStack, role: str, profile: Path) -> dict[str, str]:
+    """Return the user's variables, and MiniStack's in a role that root may assume.
 
     A profile rather than keys: the SDK then renews the role's session, which lasts an hour.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     env = ministack.environment()
-    profile = run_dir / "agent.ini"
     profile.touch(mode=0o600)  # it holds the root key
     profile.write_text(
-        "[profile agent]\n"
-        f"role_arn = arn:aws:iam::{ACCOUNT}:role/{AGENT_ROLE}\n"
-        "role_session_name = agent\n"
+        "[profile role]\n"
+        f"role_arn = arn:aws:iam::{ACCOUNT}:role/{role}\n"
+        f"role_session_name = {profile.stem}\n"
         "source_profile = root\n"
         "[profile root]\n"
         f"aws_access_key_id = {env.pop('AWS_ACCESS_KEY_ID')}\n"
         f"aws_secret_access_key = {env.pop('AWS_SECRET_ACCESS_KEY')}\n",
         encoding="utf-8",
     )
-    return {
-        **kept,
-        **env,
-        "PATH": f"{BIN}:{kept.get('PATH', os.defpath)}",
-        "AWS_CONFIG_FILE": str(profile),
-        "AWS_PROFILE": "agent",
-        "STATE_DIRECTORY": str(run_dir / STATE),
-    }
+    return {**kept, **env, "AWS_CONFIG_FILE": str(profile), "AWS_PROFILE": "role"}
 
 
 @functools.cache
