@@ -219,13 +219,13 @@ class Agent:
         Targeted jobs first, then jobs whose tenants have ended others, then what was received
         ahead.
         """
-        parts = self._parts
-        while (delivery := parts.targeted.next(parts.free_slots.for_targets())) is not None:
-            self._begin(delivery)
-        while (delivery := parts.tenants.next(parts.free_slots.by_queue())) is not None:
-            self._begin(delivery)
-        while (delivery := parts.ahead.next(parts.free_slots.by_queue())) is not None:
-            self._place(delivery)
+        parts, free = self._parts, self._parts.free_slots
+        while len(parts.targeted) and (d := parts.targeted.next(free.for_targets())) is not None:
+            self._begin(d)
+        while len(parts.tenants) and (d := parts.tenants.next(free.by_queue())) is not None:
+            self._begin(d)
+        while len(parts.ahead) and (d := parts.ahead.next(free.by_queue())) is not None:
+            self._place(d)
 
     def _begin(self, delivery: Delivery) -> None:
         parts = self._parts

@@ -17,9 +17,14 @@ PROGRESS_S = 1.0
 class ShimConnection:
     """A connection to one shim, from the event loop."""
 
-    def __init__(self, sock: socket.socket | None) -> None:
-        """Take over `sock`; None: the shim has ended, and what it is asked has no effect."""
+    def __init__(self, sock: socket.socket | None, *, asked: bool = False) -> None:
+        """Take over `sock`; None: the shim has ended, and what it is asked has no effect.
+
+        `asked`: the order of its job asked for progress, and for `grown` at the first output.
+        """
         self._sock = sock
+        self._wanted = 0 if asked else None
+        """Length that `grown` was asked for and has not come for."""
         self._loop = asyncio.get_running_loop()
         self.grown = asyncio.Event()
         """Set when the log is longer than `want` asked for."""
@@ -35,7 +40,8 @@ class ShimConnection:
         else:
             sock.setblocking(False)
             self._loop.add_reader(sock.fileno(), self._on_readable, sock)
-            self._want_progress()
+            if not asked:
+                self._want_progress()
 
     def renew(self, until: float) -> None:
         """Let the job run up to a moment of CLOCK_BOOTTIME."""
@@ -51,7 +57,9 @@ class ShimConnection:
 
     def want(self, size: int) -> None:
         """Ask for `grown` to be set when the log is longer than `size` bytes."""
-        self._send({"do": "want", "size": size})
+        if size != self._wanted:
+            self._wanted = size
+            self._send({"do": "want", "size": size})
 
     def release(self) -> None:
         """Let the shim end after the job, and the files in the work directory go."""
@@ -109,6 +117,7 @@ class ShimConnection:
             body, fds = b"", []
         message: dict[str, Any] = json.loads(body) if body else {"is": "gone"}
         if message["is"] == "grown":
+            self._wanted = None
             self.grown.set()
         elif message["is"] == "progress":
             self.progress = Progress(message["percent"], message["message"], message["at"])

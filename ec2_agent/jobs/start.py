@@ -116,7 +116,7 @@ class JobStarter:
             raise
         self.capacity.start_succeeded()
         give_back = self.shims.put_back if self._reuses(sandbox) else None
-        return RunningJob(directory, ShimConnection(shim), sandbox, give_back)
+        return RunningJob(directory, ShimConnection(shim, asked=True), sandbox, give_back)
 
     def start_in(
         self,
@@ -164,6 +164,8 @@ class JobStarter:
                 "grace_s": spec.grace_s,
                 "has_params": typed is not None,
                 "has_work": sandbox.work is not None,
+                "wants_progress": True,
+                "wants_beyond": 0,
                 "record_within_s": RECORD_WITHIN_S if self._reuses(sandbox) else 0.0,
             }
             work = () if sandbox.work is None else (sandbox.work,)

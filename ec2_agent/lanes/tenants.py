@@ -75,6 +75,10 @@ class TenantGate:
         self._closed = False
         self._notes = WaitNotes(self.jobs)
 
+    def __len__(self) -> int:
+        """How many messages wait here."""
+        return len(self._held)
+
     def take(self, delivery: Delivery) -> None:
         """Count a job that this agent is going to run, or runs already."""
         self._running[_tenant(delivery)] += 1

@@ -17,7 +17,8 @@ until it is asked to release the work directory, or the job's directory is gone.
 
 The agent that has started a job may ask for `record_within_s`, if its journal survives what the
 exit record survives. The record is then written only if that agent has ended, or has not said
-`recorded` within these seconds after the job's end (decision 1761).
+`recorded` within these seconds after the job's end (decision 1761). Its order also says what it
+would ask first: `wants_progress`, and `wants_beyond` for `want`.
 """
 
 import contextlib
@@ -110,11 +111,11 @@ class Shim:
         """What it reported last, as it is sent to an agent."""
         self._progress_seen = 0
         self._progress_sent = 0
-        self._progress_wanted = False
+        self._progress_wanted: bool = order.get("wants_progress", False)
         self._flush_at: float | None = None
         log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
         self._log = Writer(log, **order["output"])
-        self._wanted: int | None = None
+        self._wanted: int | None = order.get("wants_beyond")
         self._end_files: EndFiles | None = None
         """Once the job has ended."""
         self._starter = agent

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ec2_agent.agent import Agent
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.lanes.ahead import Ahead
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate
@@ -61,6 +62,7 @@ class Recording(Agent):
 
     def _free(self, delivery: Delivery) -> None:
         self.parts.tenants.release(delivery)
+        self.parts.ahead.freed(delivery.queue)
         self.parts.slots.release(delivery.queue, delivery.received.memory_mb)
 
     def end(self, job_id: str) -> None:
@@ -72,6 +74,18 @@ class Recording(Agent):
         for event in self._ended.values():
             event.set()
         await asyncio.wait_for(self._work_done(), 5)
+
+    async def ended(self, count: int) -> None:
+        """Wait until so many jobs have freed their slots."""
+        slots = self.parts.slots
+        async with asyncio.timeout(5):
+            while slots.begun - slots.counts().taken < count:
+                self.parts.host.changed.clear()
+                await self.parts.host.changed.wait()
+
+    def resume(self) -> None:
+        """Start what waits, as before each poll."""
+        self._resume()
 
     def job(self, received: Received) -> None:
         """Take a message from the inbox."""
@@ -147,6 +161,7 @@ class World:
             slots=slots,
             lease=lease,
             tenants=tenants,
+            ahead=Ahead(flight, time.monotonic),
             standing=standing,
             gates=Gates(standing, memory, tenants, lease),
             departure=None,

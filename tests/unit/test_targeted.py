@@ -68,6 +68,53 @@ def test_the_next_free_slot_is_its_own_though_a_poll_brings_another_message_firs
     assert 1 == world.lane.lengths().visible  # given back at once
 
 
+def test_what_came_ahead_starts_behind_targeted_jobs_when_a_slot_is_free(world: World):
+    async def work() -> None:
+        agent = world.agent
+        for _ in range(10):  # as an agent whose jobs are short
+            agent.parts.ahead.freed("default")
+        running = [world.send_by_lane() for _ in range(THREADS)]
+        assert [True, True] == list(map(agent.lane, running))
+        ahead = world.send_by_lane()
+        agent.lane(ahead)
+        await soon()
+        assert list(map(job_of, running)) == agent.started
+        assert 1 == len(agent.parts.ahead)
+        waiting = world.send()
+        agent.job(waiting)
+        for each in running:
+            agent.end(job_of(each))
+        await agent.ended(THREADS)
+        agent.resume()
+        await soon()
+        assert [job_of(waiting), job_of(ahead)] == agent.started[THREADS:]
+        await agent.finish()
+
+    asyncio.run(work())
+    assert (0, 0) == (world.lane.lengths().visible, world.lane.lengths().in_flight)
+
+
+def test_what_came_ahead_goes_back_to_its_lane_when_the_agent_drains(world: World):
+    async def work() -> None:
+        agent = world.agent
+        for _ in range(10):
+            agent.parts.ahead.freed("default")
+        running = [world.send_by_lane() for _ in range(THREADS)]
+        assert [True, True] == list(map(agent.lane, running))
+        agent.lane(world.send_by_lane())
+        await soon()
+        agent.command("drain")
+        for each in running:
+            agent.end(job_of(each))
+        await agent.ended(THREADS)
+        agent.resume()
+        await agent.parts.ahead.give_back()
+        assert THREADS == len(agent.started)
+
+    asyncio.run(work())
+    assert (1, 0) == (world.lane.lengths().visible, world.lane.lengths().in_flight)
+
+
 def test_what_waits_is_kept_invisible(world: World):
     async def work() -> None:
         agent = world.agent
