@@ -96,13 +96,30 @@ def clone3(flags: int, cgroup: int | None) -> int:
 
 def unshare(flags: int) -> None:
     """Move this process into new namespaces."""
-    _checked(_unshare(flags), f"unshare {flags:#x}")
+    if _unshare(flags) < 0:
+        _checked(-1, f"unshare {flags:#x}")
+
+
+class Mount:
+    """A mount that slots make, prepared once: its arguments as the kernel takes them."""
+
+    __slots__ = ("_arguments",)
+
+    def __init__(self, source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+        """Prepare to mount a file system, or to change a mount when `flags` say so."""
+        texts = os.fsencode(source), os.fsencode(target), kind.encode()
+        self._arguments = (*texts, flags, os.fsencode(data))
+
+    def make(self) -> None:
+        """Mount it."""
+        if _mount(*self._arguments) < 0:
+            source, target, kind, *_ = self._arguments
+            _checked(-1, f"mount {os.fsdecode(kind or source)} on {os.fsdecode(target)}")
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Mount a file system, or change a mount when `flags` say so."""
-    done = _mount(source.encode(), os.fsencode(target), kind.encode(), flags, data.encode())
-    _checked(done, f"mount {kind or source} on {target}")
+    Mount(source, target, kind, flags, data).make()
 
 
 def unmount(target: str) -> None:
@@ -179,18 +196,26 @@ def no_new_privileges() -> None:
 
 def drop_bounding(last_capability: int, keep: tuple[int, ...] = ()) -> None:
     """Remove all capabilities but `keep` from the bounding set."""
+    prctl = _prctl  # forty times in each slot
     for capability in range(last_capability + 1):
-        if capability not in keep and _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+        if capability not in keep and prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             _checked(-1, "PR_CAPBSET_DROP")
+
+
+# Made once: ctypes makes the type of an array anew when there is no array of it.
+_capability_header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+_capability_sets = (ctypes.c_uint32 * 6)()
+_capset_arguments = ctypes.addressof(_capability_header), ctypes.addressof(_capability_sets)
 
 
 def set_capabilities(capabilities: tuple[int, ...]) -> None:
     """Make the permitted and effective sets exactly these; the inheritable set is emptied."""
-    mask = sum(1 << capability for capability in capabilities)
+    mask = 0
+    for capability in capabilities:
+        mask |= 1 << capability
     low, high = mask & _LAST_UINT, mask >> 32
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
-    _checked(_capset(ctypes.addressof(header), ctypes.addressof(data)), "capset")
+    _capability_sets[:] = [low, low, 0, high, high, 0]
+    _checked(_capset(*_capset_arguments), "capset")
 
 
 class Filter:
@@ -200,8 +225,9 @@ class Filter:
         self._code = ctypes.create_string_buffer(program, len(program))
         # struct sock_fprog: a u16 count of 8-byte instructions, padding, a pointer
         self._fprog = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(self._code))
+        self._address = ctypes.addressof(self._fprog)
 
     def load(self) -> None:
         """Filter this process and all it starts; needs no_new_privileges before."""
-        fprog = ctypes.addressof(self._fprog)
-        _checked(_plain(_SECCOMP, _SECCOMP_SET_MODE_FILTER, 0, fprog, 0, 0), "seccomp")
+        done = _plain(_SECCOMP, _SECCOMP_SET_MODE_FILTER, 0, self._address, 0, 0)
+        _checked(done, "seccomp")

@@ -43,7 +43,7 @@ _TREE = _READ_ONLY | kernel.MS_NODEV
 class Overlays:
     """What slots need to mount their overlays."""
 
-    __slots__ = ("_devices", "_mounts", "_opened_first")
+    __slots__ = ("_devices", "_opened_first", "_overlays")
 
     def __init__(self, devices_tree: int, devices: tuple[str, ...], mounted: list[str]) -> None:
         """Prepare the launcher's root; raises OSError if the kernel refuses one of the overlays.
@@ -51,18 +51,22 @@ class Overlays:
         `devices_tree` is a detached copy of the host's /dev, `devices` are the paths of those that
         jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
         """
-        self._devices = devices
+        self._devices = tuple(
+            kernel.Mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
+            for device in devices
+        )
         # Most are of other systems, and a lookup that finds nothing takes as long.
         self._opened_first = tuple(path for path in _OPENED_FIRST if os.path.exists(path))  # noqa: PTH110
         # A mount on a single file cannot be covered; it is left out, since it would be shared. Of
         # the bundles a slot has one at most.
         others = (path for path in mounted if path not in {"/", BUNDLES})
         trees = [path for path in others if os.path.isdir(path)]  # noqa: PTH112 - no pathlib here
-        self._mounts = (
+        places = (
             ("/", ROOT, _TREE),
             *((tree, ROOT + tree, _TREE) for tree in trees),
             (_DEVICES, _DEVICES, _READ_ONLY | kernel.MS_NOEXEC),
         )
+        self._overlays = tuple(_overlay(*place) for place in places)
         done: list[str] = []
         needed = 0
         try:
@@ -70,8 +74,8 @@ class Overlays:
             done.append(_SECOND)
             kernel.attach(devices_tree, _DEVICES)
             done.append(_DEVICES)
-            for lower, target, flags in self._mounts:
-                _overlay(lower, target, flags)
+            for each, (_, target, _) in zip(self._overlays, places, strict=True):
+                each.make()
                 done.append(target)
             needed = 2  # what is tried out is unmounted again
         finally:
@@ -83,12 +87,12 @@ class Overlays:
 
         It has the bundle of that name, if there is one.
         """
-        for lower, target, flags in self._mounts:
-            _overlay(lower, target, flags)
+        for each in self._overlays:
+            each.make()
         if bundle:
-            _overlay(f"{BUNDLES}/{bundle}", ROOT + BUNDLE, _TREE)
+            _overlay(f"{BUNDLES}/{bundle}", ROOT + BUNDLE, _TREE).make()
         for device in self._devices:
-            kernel.mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
+            device.make()
         kernel.pivot_root(ROOT)
         for path in self._opened_first:
             os.path.exists(path)  # noqa: PTH110 - it may have been removed since
@@ -104,7 +108,7 @@ def enter_shared(bundle: str) -> None:
     kernel.unmount(BUNDLES)
 
 
-def _overlay(lower: str, target: str, flags: int) -> None:
+def _overlay(lower: str, target: str, flags: int) -> kernel.Mount:
     # A colon separates layers, a comma options.
     escaped = lower.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
-    kernel.mount("overlay", target, "overlay", flags, f"lowerdir={escaped}:{_SECOND}")
+    return kernel.Mount("overlay", target, "overlay", flags, f"lowerdir={escaped}:{_SECOND}")

@@ -21,6 +21,9 @@ from ec2_agent.sandbox import kernel, netlink, overlay, wire, work
 SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
 """The descriptors of the launcher process and of every slot; all others are closed here."""
 
+SIGNAL_BYTES = 128
+"""What the kernel writes of one signal, and SIGCHLD is pending once at most (signalfd(2))."""
+
 JOB_ID = 1000
 """The job's uid and gid inside the sandbox; outside, the slot has an unprivileged id of its own."""
 
@@ -35,8 +38,22 @@ _CANNOT_RUN, _NOT_FOUND = 126, 127
 """Exit codes of a shell for a command that is not executable, or not found."""
 
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
+_PROC = kernel.Mount(
+    "proc", "/proc", "proc", _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY, "subset=pid"
+)
+_BINDS = tuple(
+    (name, mode, "/tmp/" + name, target, kernel.Mount("/tmp/" + name, target, "", kernel.MS_BIND))
+    for name, mode, target in (
+        ("work", 0o700, "/work"),
+        ("shm", 0o1777, "/dev/shm"),
+        ("tmp", 0o1777, "/tmp"),
+    )
+)
+"""Directories of the slot's own file system and where they are mounted."""
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
+_LOOPBACK_UP = bytearray(struct.pack("16sh14x", b"lo", _IFF_UP))
 _INODES_PER_MIB = 256
+_NO_PRIORITY = os.sched_param(0)
 # Ignored signals stay ignored after exec: Python ignores two, the agent's parent maybe more.
 _RESET = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _OOM_SCORE = "500"
@@ -72,15 +89,16 @@ class Needs:
 class Template:
     """Properties that all slots of a launcher process share."""
 
-    __slots__ = ("bundles", "overlays", "own_uids", "seccomp", "top_capability")
+    __slots__ = ("bundles", "overlays", "own_cgroups", "own_uids", "seccomp", "top_capability")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - four of them by name
         self,
         seccomp: tuple[kernel.Filter, ...],
         top_capability: int,
         *,
         own_uids: bool,
         overlays: overlay.Overlays | None,
+        own_cgroups: bool,
         bundles: bool,
     ) -> None:
         self.seccomp = seccomp
@@ -89,13 +107,18 @@ class Template:
         """Whether each slot has a host uid of its own; otherwise all use the launcher's uid."""
         self.overlays = overlays
         """None: slots share the inodes of all files that they do not write."""
+        self.own_cgroups = own_cgroups
+        """Whether each slot has a cgroup of its own; otherwise all are in the launcher's."""
         self.bundles = bundles
         """Whether the launcher's root has the directory of bundles."""
 
 
-def live(template: Template, needs: Needs, slot_socket: int, uid: int) -> None:
-    """Run the slot. The caller ends the process when this returns."""
-    sock = _take_descriptors(slot_socket)
+def live(template: Template, needs: Needs, sock: socket.socket, uid: int) -> None:
+    """Run the slot. The caller ends the process when this returns.
+
+    `sock` is the slot's own, with the number SOCKET.
+    """
+    kernel.close_from(FIRST_OTHER)
     try:
         if needs.pooled:
             _yield_to_others(os.SCHED_BATCH)
@@ -135,13 +158,7 @@ def _yield_to_others(policy: int) -> None:
 
     Used while a pooled slot is made, and for the exit, which unmounts for half a millisecond.
     """
-    os.sched_setscheduler(0, policy, os.sched_param(0))
-
-
-def _take_descriptors(slot_socket: int) -> socket.socket:
-    os.dup2(slot_socket, SOCKET, inheritable=False)
-    kernel.close_from(FIRST_OTHER)
-    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, SOCKET)
+    os.sched_setscheduler(0, policy, _NO_PRIORITY)
 
 
 def _build(template: Template, needs: Needs, uid: int, disk: int) -> None:
@@ -150,28 +167,28 @@ def _build(template: Template, needs: Needs, uid: int, disk: int) -> None:
     `disk` is a detached mount for /work, or -1.
     """
     os.setsid()  # kill(0) of a job without this would reach the launcher's process group
-    kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
+    if template.own_cgroups:
+        kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
     if template.overlays:
         template.overlays.enter(needs.bundle)
     elif template.bundles:
         overlay.enter_shared(needs.bundle)
-    proc_flags = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
-    kernel.mount("proc", "/proc", "proc", proc_flags, "subset=pid")
+    _PROC.make()
     # One file system mounted at three paths: tmp_mb is their total size.
     inodes = needs.tmp_mb * _INODES_PER_MIB
     kernel.mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, f"size={needs.tmp_mb}m,nr_inodes={inodes}")
-    for name, target in (("work", "/work"), ("shm", "/dev/shm"), ("tmp", "/tmp")):
-        inner = "/tmp/" + name
-        if name == "work" and disk >= 0:
-            inner = target
+    for name, mode, inner, target, bind in _BINDS:
+        on_disk = disk >= 0 and name == "work"
+        if on_disk:
             work.attach(disk)
         else:
             os.mkdir(inner)
-        os.chmod(inner, 0o700 if name == "work" else 0o1777)
+        place = target if on_disk else inner
+        os.chmod(place, mode)
         if template.own_uids:
-            os.chown(inner, uid, uid)
-        if inner != target:
-            kernel.mount(inner, target, "", kernel.MS_BIND)
+            os.chown(place, uid, uid)
+        if not on_disk:
+            bind.make()
     if needs.network != "host":
         _loopback_up()
 
@@ -179,8 +196,7 @@ def _build(template: Template, needs: Needs, uid: int, disk: int) -> None:
 def _loopback_up() -> None:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
-        request = struct.pack("16sh14x", b"lo", _IFF_UP)
-        fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)
+        fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, _LOOPBACK_UP)
     finally:
         sock.close()
 
@@ -248,6 +264,7 @@ def rehearse() -> None:
     """Run a job in this process: tests the shared root, and warms up the code."""
     if (status := _try_run("/usr/bin/true")) != 0:
         raise OSError(errno.ENOEXEC, f"/usr/bin/true ended with {status} in the new root")
+    _self_test()
 
 
 def _self_test() -> None:
@@ -323,7 +340,7 @@ class _Job:
         self, argv: tuple[str, ...], env: dict[str, str], fds: list[int], first: int
     ) -> None:
         """Start the job's process, with these as its descriptors `first` and those after it."""
-        os.environ["PATH"] = env.get("PATH", "")  # posix_spawnp searches the caller's
+        os.putenv("PATH", env.get("PATH", ""))  # posix_spawnp searches the caller's
         # Perhaps stdin, then stdout, stderr, and perhaps the job's line, in place of this process's
         # own socket. None of them was received as a number below that.
         given = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds, first)]
@@ -343,7 +360,7 @@ class _Job:
         pause = max(0.0, min(ends) - time.monotonic()) * 1000 if ends else None
         for fd, _ in self._poll.poll(pause):
             if fd == SIGNALS:
-                os.read(SIGNALS, 4096)
+                os.read(SIGNALS, SIGNAL_BYTES)
                 self._reap(os.WNOHANG)
             else:
                 self._hear()

@@ -1,6 +1,6 @@
 """The launcher process: small, single-threaded, without secrets in its memory.
 
-It is started before the agent reads any secret, with an empty environment. It builds the root
+It is started before the agent reads any secret, with nothing of its environment. It builds the root
 that all sandboxes share, makes it its own root, and from then on only forks and reaps slots.
 
 If the agent dies, this process exits and the slots remain: a slot with a job exits when the job
@@ -15,7 +15,7 @@ import os
 import resource
 import select
 
-from ec2_agent.sandbox import kernel, overlay, slot, wire
+from ec2_agent.sandbox import kernel, overlay, slot, wire, work
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class Zygote:
         self._cgroup = rest[0] if rest else None
         """The directory in which each slot has its cgroup."""
         self._flags = _MAKES_NAMESPACES | (kernel.CLONE_NEWTIME if config["time_ns"] else 0)
+        if self._cgroup is None:
+            self._flags |= kernel.CLONE_NEWCGROUP
         self._uids = list(config["uids"])
         self._slots: dict[int, tuple[int, int]] = {}
         """Number and uid of each running slot, by the pid of its init."""
@@ -128,10 +130,12 @@ class Zygote:
             config["top_capability"],
             own_uids=config["own_uids"],
             overlays=overlays,
+            own_cgroups=self._cgroup is not None,
             bundles=config["bundles"],
         )
         for _ in range(_REHEARSALS):
             slot.rehearse()
+        _look_up_names()
         gc.collect()
         gc.disable()
         gc.freeze()
@@ -149,7 +153,7 @@ class Zygote:
             news = poll.poll(_LULL_MS if self._wanted else None)
             for fd, _ in news:
                 if fd == slot.SIGNALS:
-                    os.read(slot.SIGNALS, 4096)
+                    os.read(slot.SIGNALS, slot.SIGNAL_BYTES)
                     self._reap()
                 elif not self._on_request():
                     return
@@ -177,15 +181,16 @@ class Zygote:
 
     def _make(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
         """Make a slot, or send the agent the reason why not."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot_socket)
         try:
             self._fork(number, needs, limits, slot_socket)
         except OSError as failed:
             code = wire.ERRNO.pack(failed.errno or 0)
             refused = wire.REFUSED + code + str(failed).encode()
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot_socket)
             wire.attempt(wire.send_raw, sock, refused)  # the agent may not need it any more
+            sock.detach()
         finally:
-            sock.close()
+            os.close(slot_socket)
 
     def _fork(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
         if not self._uids:
@@ -204,7 +209,8 @@ class Zygote:
                 os.close(leaf)
         if not pid:
             try:
-                slot.live(self._template, needs, slot_socket, uid)
+                os.dup2(slot_socket, slot.SOCKET, inheritable=False)
+                slot.live(self._template, needs, self._control, uid)
             finally:
                 os._exit(0)
         self._slots[pid] = (number, uid)
@@ -253,6 +259,20 @@ class Zygote:
             os.kill(pid, signal.SIGKILL)
         for _ in self._slots:
             os.waitpid(-1, 0)  # returns when the whole pid namespace is dead
+
+
+def _look_up_names() -> None:
+    """Look up every name that slots read from a module, so that CPython's cache has it.
+
+    The cache is by type, and all modules have one type. A slot would fill it anew, and each page of
+    it that a slot writes to is copied.
+    """
+    for module in (kernel, overlay, slot, wire, work):
+        for member in tuple(vars(module).values()):
+            functions = vars(member).values() if isinstance(member, type) else (member,)
+            for function in functions:
+                for name in getattr(getattr(function, "__code__", None), "co_names", ()):
+                    getattr(kernel, name, None)
 
 
 def _limit_self() -> None:

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+_ENVIRONMENT = {"LD_BIND_NOW": "1"}
+"""Each process that is forked would look up the C library's functions anew, at their first use."""
+
 _BOOT = """\
 import os, sys
 standard = list(sys.path)
@@ -20,7 +23,7 @@ zygote.main()
 
 
 def start_zygote(package: str, *paths: Path) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
-    """Run `zygote` of a package, with an empty environment; returns the connection to it.
+    """Run `zygote` of a package, with nothing of this environment; returns the connection to it.
 
     It has its end of the connection as descriptor 3. `paths` are directories of other packages
     that it imports.
@@ -31,7 +34,7 @@ def start_zygote(package: str, *paths: Path) -> tuple[socket.socket, "subprocess
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", boot, str(theirs.fileno()), *places],
-            env={},
+            env=_ENVIRONMENT,
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -152,3 +152,8 @@ def test_a_missing_libseccomp_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(seccomp, "SONAME", "libnothing.so.9")
     with pytest.raises(SandboxRefused, match="libseccomp2"):
         seccomp.compile_filters()
+
+
+def test_the_launcher_has_nothing_of_the_agents_environment(launcher: Launcher) -> None:
+    """Its one variable makes slots inherit what the dynamic loader has looked up."""
+    assert Path(f"/proc/{launcher.pid}/environ").read_bytes() == b"LD_BIND_NOW=1\0"
