@@ -1,6 +1,7 @@
 """Fields of a dataclass, for its JSON form."""
 
 from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,4 +10,9 @@ if TYPE_CHECKING:
 
 def fields_of(value: "DataclassInstance") -> dict[str, Any]:
     """Give the fields by name, with their values as they are: `asdict` copies them all."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: getattr(value, name) for name in _names(type(value))}
+
+
+@cache
+def _names(kind: "type[DataclassInstance]") -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))

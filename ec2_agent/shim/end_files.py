@@ -1,7 +1,5 @@
 """The files that a shim writes when its job has ended: a large result, and the exit record."""
 
-import dataclasses
-
 from ec2_agent.shim import files
 from joblane.job.result import INLINE_RESULT_BYTES
 
@@ -22,9 +20,9 @@ class EndFiles:
         self._result: bytes | None = None
         if result is not None and len(data := result.encode()) > INLINE_RESULT_BYTES:
             self._result, result = data, None
-        ending = dataclasses.replace(ending, result=result, result_file=self._result is not None)
         self.record: dict[str, Any] = ending.encode()
         """The exit record."""
+        self.record |= {"result": result, "result_file": self._result is not None}
 
     def write_result(self) -> bool:
         """Write a result that is too long for the exit record, before the end is reported.

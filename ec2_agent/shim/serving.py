@@ -45,7 +45,7 @@ def _serve_one(agent: socket.socket, process: "dict[str, Any]") -> bool:
         return False
     body, fds = wire.receive_raw(agent)
     # Without an order, the agent has ended, or needs fewer shims.
-    return bool(body) and Shim(agent, json.loads(body), fds, process).run()
+    return bool(body) and Shim(agent, json.loads(body.decode()), fds, process).run()
 
 
 def _descriptors() -> set[str]:

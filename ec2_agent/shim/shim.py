@@ -313,7 +313,7 @@ class Shim:
             self._agent.close()
             self._agent = None
             return
-        self._carry_out(json.loads(body))
+        self._carry_out(json.loads(body.decode()))
 
     def _carry_out(self, message: "dict[str, Any]") -> None:
         match message["do"]:
@@ -390,10 +390,11 @@ class Shim:
             self._send({"is": "ended", **self._end_files.record})
 
     def _remove_cgroup(self) -> None:
-        """Remove the cgroup: the launcher that would do it may have ended."""
+        """Remove the cgroup, if there is one: the launcher that would do it may have ended."""
+        if self._leaf is None:
+            return
         poll = select.poll()
         poll.register(self._init, select.POLLIN)
         poll.poll(EMPTY_S * 1000)
-        if self._leaf is not None:
-            with contextlib.suppress(OSError):
-                self._leaf.rmdir()
+        with contextlib.suppress(OSError):
+            self._leaf.rmdir()
