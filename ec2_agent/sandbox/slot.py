@@ -12,30 +12,16 @@ import errno
 import fcntl
 import os
 import resource
-import select
 import struct
-import time
 
-from ec2_agent.sandbox import kernel, netlink, overlay, wire, work
+from ec2_agent.sandbox import kernel, netlink, overlay, slot_job, wire, work
 
-SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
-"""The descriptors of the launcher process and of every slot; all others are closed here."""
-
-SIGNAL_BYTES = 128
-"""What the kernel writes of one signal, and SIGCHLD is pending once at most (signalfd(2))."""
+SOCKET, HOST_PROC, LOCK, FIRST_OTHER = 3, 5, 6, 7
+"""The descriptors of the launcher process and of every slot, beside `slot_job.SIGNALS`; all others
+are closed here."""
 
 JOB_ID = 1000
 """The job's uid and gid inside the sandbox; outside, the slot has an unprivileged id of its own."""
-
-TYPE_CHECKING = False  # see wire.py
-if TYPE_CHECKING:
-    import signal
-    from typing import Any
-else:
-    import _signal as signal
-
-_CANNOT_RUN, _NOT_FOUND = 126, 127
-"""Exit codes of a shell for a command that is not executable, or not found."""
 
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
 _PROC = kernel.Mount(
@@ -54,8 +40,6 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _LOOPBACK_UP = bytearray(struct.pack("16sh14x", b"lo", _IFF_UP))
 _INODES_PER_MIB = 256
 _NO_PRIORITY = os.sched_param(0)
-# Ignored signals stay ignored after exec: Python ignores two, the agent's parent maybe more.
-_RESET = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _OOM_SCORE = "500"
 """When the host runs out of memory, the kernel kills jobs first."""
 
@@ -131,7 +115,7 @@ def live(template: Template, needs: Needs, sock: socket.socket, uid: int) -> Non
             _join_link(sock)
         _give_up_everything(template, needs, uid)
         if needs.pooled:
-            _self_test()
+            slot_job.self_test()
             _yield_to_others(os.SCHED_OTHER)
             _announce(sock)
         else:
@@ -139,7 +123,7 @@ def live(template: Template, needs: Needs, sock: socket.socket, uid: int) -> Non
     except OSError as refused:
         sock.send(wire.REFUSED + wire.ERRNO.pack(0) + str(refused).encode())
         return
-    _run_one(sock)
+    slot_job.run_one(sock)
     _yield_to_others(os.SCHED_BATCH)
     # The cgroup is removed after this process exits: wait until the holder has read its figures.
     while sock.recv(1):
@@ -258,165 +242,3 @@ def _write(file: str, text: str) -> None:
         raise OSError(failed.errno, f"/proc/self/{file}: {failed.strerror}") from failed
     finally:
         os.close(fd)
-
-
-def rehearse() -> None:
-    """Run a job in this process: tests the shared root, and warms up the code."""
-    if (status := _try_run("/usr/bin/true")) != 0:
-        raise OSError(errno.ENOEXEC, f"/usr/bin/true ended with {status} in the new root")
-    _self_test()
-
-
-def _self_test() -> None:
-    """Start a job up to the exec of a file that is not executable.
-
-    Tests the slot, and faults in the pages that the start of its job will write to.
-    """
-    if (status := _try_run("/")) != _CANNOT_RUN << 8:
-        raise OSError(errno.ENOEXEC, f"the self-test of a new sandbox gave {status}")
-
-
-def _try_run(program: str) -> int:
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        wire.send(far, (wire.RUN, (program,), {}, 60.0, 0.0, False), (0, 0, 0))
-        _run_one(near)
-        answer = far.recv(wire.PACKET)
-    finally:
-        near.close()
-        far.close()
-    status: int = wire.ENDING.unpack(answer[1 : 1 + wire.ENDING.size])[0]
-    return status
-
-
-def _run_one(sock: socket.socket) -> None:
-    message, fds = wire.receive(sock)
-    if message and message[0] == wire.BIG:
-        message = wire.read_big(fds.pop(0))
-    if message and message[0] == wire.RUN:
-        sock.send(_Job(sock).run(message, fds))
-
-
-class _Job:
-    """The one job of a slot, from its start until all of its processes are dead."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._main = -1
-        self._status: int | None = None
-        self._cpu_s = 0.0
-        self._poll = select.poll()
-        self._poll.register(SIGNALS, select.POLLIN)
-        self._poll.register(sock.fileno(), select.POLLIN)
-        self._deadline: float | None = None
-        self._kill_at: float | None = None
-        self._timed_out = False
-        self._stopped = False
-        self._grace_s = 0.0
-
-    def run(self, message: "tuple[Any, ...]", fds: list[int]) -> bytes:
-        """Run the job to its end and return the ENDED message."""
-        _, argv, env, timeout_s, self._grace_s, has_stdin = message
-        error = b""
-        began = time.monotonic()
-        if timeout_s is not None:
-            self._deadline = began + timeout_s
-        try:
-            self._spawn(argv, env, fds, 0 if has_stdin else 1)
-        except OSError as failed:
-            missing = failed.errno in (errno.ENOENT, errno.ENOTDIR)
-            self._status = (_NOT_FOUND if missing else _CANNOT_RUN) << 8
-            error = f"{argv[0]}: {failed.strerror}".encode("utf-8", "replace")
-        for fd in fds:
-            os.close(fd)
-        while self._status is None:
-            self._wait_for_news()
-        self._kill_the_rest()
-        flags = (self._timed_out, self._stopped)
-        wall_s = time.monotonic() - began
-        return wire.ENDED + wire.ENDING.pack(self._status, *flags, self._cpu_s, wall_s) + error
-
-    def _spawn(
-        self, argv: tuple[str, ...], env: dict[str, str], fds: list[int], first: int
-    ) -> None:
-        """Start the job's process, with these as its descriptors `first` and those after it."""
-        os.putenv("PATH", env.get("PATH", ""))  # posix_spawnp searches the caller's
-        # Perhaps stdin, then stdout, stderr, and perhaps the job's line, in place of this process's
-        # own socket. None of them was received as a number below that.
-        given = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds, first)]
-        self._main = os.posix_spawnp(
-            argv[0],
-            argv,
-            env,
-            file_actions=((os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), *given),
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_RESET,
-        )
-
-    def _wait_for_news(self) -> None:
-        """Wait until a child ends, the holder sends a message, or a timeout expires."""
-        ends = [at for at in (self._deadline, self._kill_at) if at is not None]
-        pause = max(0.0, min(ends) - time.monotonic()) * 1000 if ends else None
-        for fd, _ in self._poll.poll(pause):
-            if fd == SIGNALS:
-                os.read(SIGNALS, SIGNAL_BYTES)
-                self._reap(os.WNOHANG)
-            else:
-                self._hear()
-        now = time.monotonic()
-        if self._deadline is not None and now >= self._deadline:
-            self._timed_out = True
-            self._terminate(self._grace_s)
-        if self._kill_at is not None and now >= self._kill_at:
-            self._kill()
-
-    def _hear(self) -> None:
-        message, _ = wire.receive(self._sock)
-        if not message:  # no holder is left to receive the ending
-            self._kill()
-        elif message[0] == wire.STOP:
-            self._stopped = True
-            self._terminate(message[1])
-
-    def _terminate(self, grace_s: float) -> None:
-        """Send SIGTERM to every process, and SIGKILL later; an earlier SIGKILL stays scheduled."""
-        self._deadline = None
-        kill_at = time.monotonic() + grace_s
-        self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
-        _signal_all(signal.SIGTERM)
-        _signal_all(signal.SIGCONT)  # stopped processes would not receive the SIGTERM
-
-    def _kill(self) -> None:
-        self._deadline = self._kill_at = None
-        _signal_all(signal.SIGKILL)
-
-    def _kill_the_rest(self) -> None:
-        """Kill every process of the job.
-
-        The kernel checks for pending signals while it holds the lock under which a fork adds its
-        child, so a fork bomb cannot escape one kill(-1, SIGKILL).
-        """
-        while self._reap(os.WNOHANG):  # the job's remaining processes are children of this init now
-            self._kill()
-            self._reap(0)
-
-    def _reap(self, flags: int) -> bool:
-        """Reap ended children; with flags 0 wait for all. Returns False when none is left."""
-        while True:
-            try:
-                pid, status, used = os.wait4(-1, flags)
-            except ChildProcessError:
-                return False
-            if not pid:
-                return True
-            self._cpu_s += used.ru_utime + used.ru_stime
-            if pid == self._main:
-                self._status = status
-
-
-def _signal_all(number: int) -> None:
-    try:
-        os.kill(-1, number)
-    except ProcessLookupError:
-        return

@@ -15,7 +15,7 @@ import os
 import resource
 import select
 
-from ec2_agent.sandbox import kernel, overlay, slot, wire, work
+from ec2_agent.sandbox import kernel, overlay, slot, slot_job, wire, work
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Zygote:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)  # with a handler, the signal could kill pid 1
-        wire.park(kernel.signal_descriptor(signals), slot.SIGNALS)
+        wire.park(kernel.signal_descriptor(signals), slot_job.SIGNALS)
         wire.park(os.open("/proc", os.O_PATH), slot.HOST_PROC)
         os.umask(0o022)
         wire.attempt(kernel.forget_keys)  # the kernel may be built without keyrings
@@ -134,7 +134,7 @@ class Zygote:
             bundles=config["bundles"],
         )
         for _ in range(_REHEARSALS):
-            slot.rehearse()
+            slot_job.rehearse()
         _look_up_names()
         gc.collect()
         gc.disable()
@@ -148,12 +148,12 @@ class Zygote:
         """
         poll = select.poll()
         poll.register(slot.SOCKET, select.POLLIN)
-        poll.register(slot.SIGNALS, select.POLLIN)
+        poll.register(slot_job.SIGNALS, select.POLLIN)
         while True:
             news = poll.poll(_LULL_MS if self._wanted else None)
             for fd, _ in news:
-                if fd == slot.SIGNALS:
-                    os.read(slot.SIGNALS, slot.SIGNAL_BYTES)
+                if fd == slot_job.SIGNALS:
+                    os.read(slot_job.SIGNALS, slot_job.SIGNAL_BYTES)
                     self._reap()
                 elif not self._on_request():
                     return
@@ -267,7 +267,7 @@ def _look_up_names() -> None:
     The cache is by type, and all modules have one type. A slot would fill it anew, and each page of
     it that a slot writes to is copied.
     """
-    for module in (kernel, overlay, slot, wire, work):
+    for module in (kernel, overlay, slot, slot_job, wire, work):
         for member in tuple(vars(module).values()):
             functions = vars(member).values() if isinstance(member, type) else (member,)
             for function in functions:
