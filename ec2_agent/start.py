@@ -22,7 +22,7 @@ from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.reconnect import ShimUnreachable
-from ec2_agent.logging.event import begin_log
+from ec2_agent.logging.standard import begin_log
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Isolation, Limits, SandboxRefused
 from ec2_agent.settings import CannotStart, Pace, Settings

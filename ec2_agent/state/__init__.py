@@ -1,8 +1,9 @@
 """The state service: a small process beside the agent, which stores records that outlive it.
 
-service side (imports little, so that the process stays small)
+service side (imports little, so that the process stays small: decision 1767)
     __main__.py  its command line: opens a backend, binds the socket
     server.py    the sockets; rounds.py: requests in batches for the backend
+    worker.py    a thread for rounds, for a backend that calls AWS
     memory.py, local.py, dynamodb.py   the backends, behind backend.py
 agent side
     supervisor.py   starts the process, checks its health, starts it again

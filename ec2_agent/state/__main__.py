@@ -6,55 +6,60 @@ socket allows one service per directory.
 """
 
 import argparse
+import contextlib
 import fcntl
 import os
 import socket
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-from ec2_agent.logging.event import begin_log
+from ec2_agent.logging import plain
 from ec2_agent.state import events
-from ec2_agent.state.backend import Backend
-from ec2_agent.state.files import EX_CANTCREAT, EX_TEMPFAIL, Files
+from ec2_agent.state.files import DATABASE, EX_CANTCREAT, EX_TEMPFAIL, LOCK, SOCKET
 from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.rounds import Rounds
 from ec2_agent.state.server import Server
 
+TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def main(argv: Sequence[str] | None = None) -> int:
+    from ec2_agent.state.backend import Backend
+    from ec2_agent.state.worker import Worker
+
+
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Run the command line; returns the exit code, 0 if standard input closed."""
     options = _parser().parse_args(argv)
-    begin_log()
-    files = Files(options.directory)
+    _begin_log(options.backend)
+    path, lock_path = (os.path.join(options.directory, name) for name in (SOCKET, LOCK))
     try:
-        lock = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        events.state_directory_taken(str(files.lock))
+        events.state_directory_taken(lock_path)
         return EX_TEMPFAIL
     except OSError as error:
         events.state_cannot_begin(error)
         return EX_CANTCREAT
     try:
         backend = _backend(options)
-        listener = _listen(files.socket)
+        listener = _listen(path)
     except (StateRefused, OSError) as error:
         events.state_cannot_begin(error)
         passing = isinstance(error, StateRefused) and error.passing
         return EX_TEMPFAIL if passing else EX_CANTCREAT
-    events.state_serving(options.backend, str(files.socket))
+    events.state_serving(options.backend, path)
     rounds = Rounds(backend, options.sync_interval)
-    server = Server(options.backend, rounds, listener, threaded=options.backend == "dynamodb")
+    server = Server(options.backend, rounds, listener, _worker(options.backend, rounds))
     print("ready", flush=True)  # noqa: T201 - the agent waits for it
     server.run(sys.stdin.fileno())
     # While the lock is held: the next service binds a socket of its own.
-    files.socket.unlink(missing_ok=True)
+    _remove(path)
     events.state_ended()
     return 0
 
 
-def _backend(options: argparse.Namespace) -> Backend:
+def _backend(options: argparse.Namespace) -> "Backend":
     """Open the backend, importing only what it needs."""
     if options.backend == "memory":
         from ec2_agent.state.memory import MemoryBackend  # noqa: PLC0415
@@ -66,16 +71,41 @@ def _backend(options: argparse.Namespace) -> Backend:
         return connect(table=options.table, owner=options.owner, region=options.region)
     from ec2_agent.state.local import LocalBackend  # noqa: PLC0415
 
-    return LocalBackend(Files(options.directory).database, sync_interval=options.sync_interval)
+    database = os.path.join(options.directory, DATABASE)
+    return LocalBackend(database, sync_interval=options.sync_interval)
 
 
-def _listen(path: Path) -> socket.socket:
+def _begin_log(backend: str) -> None:
+    """Write events; for a backend with libraries, their messages too."""
+    if backend == "dynamodb":
+        from ec2_agent.logging import standard  # noqa: PLC0415
+
+        standard.begin_log()
+    else:
+        plain.begin_log()
+
+
+def _worker(backend: str, rounds: Rounds) -> "Worker | None":
+    """A thread for a backend that calls AWS, so that health is answered meanwhile."""
+    if backend != "dynamodb":
+        return None
+    from ec2_agent.state.worker import Worker  # noqa: PLC0415
+
+    return Worker(rounds)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _listen(path: str) -> socket.socket:
     """Bind the socket with mode 0600, in place of one that an earlier service left."""
-    path.unlink(missing_ok=True)
+    _remove(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        listener.bind(str(path))
+        listener.bind(path)
     finally:
         os.umask(before)
     listener.listen(128)
@@ -84,7 +114,7 @@ def _listen(path: Path) -> socket.socket:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ec2_agent.state", description=__doc__)
-    parser.add_argument("--directory", type=Path, required=True, help="of socket, lock and file")
+    parser.add_argument("--directory", required=True, help="of socket, lock and file")
     parser.add_argument("--backend", choices=("memory", "local", "dynamodb"), required=True)
     parser.add_argument("--sync-interval", type=float, default=0.0, help="seconds; 0: each commit")
     parser.add_argument("--table", help="the agents table, for dynamodb")

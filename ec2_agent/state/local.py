@@ -12,12 +12,15 @@ After a kill at any moment the file opens without repair (SQLite's write-ahead l
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.records import Record, Result, Write, decide
+
+TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 SCHEMA = 1
 
@@ -40,12 +43,15 @@ _SEEN = "body IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"
 class LocalBackend:
     """Stores records in one file."""
 
-    def __init__(self, path: Path, *, sync_interval: float, low_bytes: int = LOW_BYTES) -> None:
+    def __init__(
+        self, path: "str | Path", *, sync_interval: float, low_bytes: int = LOW_BYTES
+    ) -> None:
         """Open or create the file. Raises StateRefused if it cannot be used.
 
         With less than `low_bytes` of free space, the disk counts as full.
         """
         self._path = path
+        self._directory = os.path.dirname(path)
         self._synced_at_commit = sync_interval <= 0
         self._unsynced = False
         self._failing = False
@@ -68,7 +74,7 @@ class LocalBackend:
             self._db.execute(_ENDING)
             self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
-    def write(self, writes: Sequence[Write], now: float) -> list[Result]:
+    def write(self, writes: "Sequence[Write]", now: float) -> list[Result]:
         """See Backend: one transaction, so all these writes cost one sync."""
         with self._transaction():
             results = [self._write(write, now) for write in writes]
@@ -76,7 +82,7 @@ class LocalBackend:
         return results
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> "Iterator[None]":
         with _translated(self._path):
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -103,7 +109,7 @@ class LocalBackend:
             )
         return result
 
-    def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
+    def get(self, kind: str, ids: "Sequence[str]", now: float) -> list[Record]:
         """See Backend."""
         with _translated(self._path):
             rows = (
@@ -134,12 +140,12 @@ class LocalBackend:
             with self._transaction():
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")  # writes a page
         with _translated(self._path):
-            room = os.statvfs(self._path.parent)
+            room = os.statvfs(self._directory)
         free = room.f_bavail * room.f_frsize
         if free < self._low_bytes:
             raise StateRefused(
                 "storage_full",
-                f"{self._path.parent} has {free // 1024 // 1024} MB of free space, less than the "
+                f"{self._directory} has {free // 1024 // 1024} MB of free space, less than the "
                 f"{self._low_bytes // 1024 // 1024} MB reserved for running jobs: free some space",
             )
 
@@ -162,7 +168,7 @@ class LocalBackend:
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def _translated(path: "str | Path") -> "Iterator[None]":
     """Turn errors of SQLite and the disk into StateRefused."""
     try:
         yield
@@ -170,7 +176,7 @@ def _translated(path: Path) -> Iterator[None]:
         raise _refusal(path, error) from None
 
 
-def _refusal(path: Path, error: sqlite3.DatabaseError | OSError) -> StateRefused:
+def _refusal(path: "str | Path", error: sqlite3.DatabaseError | OSError) -> StateRefused:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the other bits name the file operation
     if code == sqlite3.SQLITE_FULL:
         return StateRefused("storage_full", f"the disk of {path} is full: free some space")

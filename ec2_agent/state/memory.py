@@ -3,9 +3,11 @@
 For agents that need no records after their own restart, and for tests.
 """
 
-from collections.abc import Sequence
-
 from ec2_agent.state.records import Record, Result, Write, decide
+
+TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class MemoryBackend:
@@ -14,7 +16,7 @@ class MemoryBackend:
     def __init__(self) -> None:
         self._records: dict[tuple[str, str], Record] = {}
 
-    def write(self, writes: Sequence[Write], now: float) -> list[Result]:
+    def write(self, writes: "Sequence[Write]", now: float) -> list[Result]:
         """See Backend."""
         results = []
         for write in writes:
@@ -25,7 +27,7 @@ class MemoryBackend:
             results.append(result)
         return results
 
-    def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
+    def get(self, kind: str, ids: "Sequence[str]", now: float) -> list[Record]:
         """See Backend."""
         found = (self._records.get((kind, id_)) for id_ in ids)
         return [record for record in found if record is not None and not record.gone(now)]

@@ -5,11 +5,13 @@ that is too long closes the connection.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from ec2_agent.state.records import BATCH, MAX_BODY, MAX_NAME, Record, Verb
+
+TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 MAX_FRAME = 1024 * 1024
 """Bytes of a frame. A writer with large bodies sends fewer than a batch at once."""
@@ -54,26 +56,38 @@ class BadFrame(StateRefused):
     """None if it could not be read."""
 
 
-@dataclass(frozen=True, slots=True)
 class Request:
     """A well-formed request."""
 
-    id: int
-    op: str
-    """A verb, or get, list, health."""
-    records: tuple[Record, ...] = ()
-    kind: str = ""
-    ids: tuple[str, ...] = ()
-    after: str | None = None
-    limit: int = BATCH
+    __slots__ = ("after", "id", "ids", "kind", "limit", "op", "records")
+
+    def __init__(  # noqa: PLR0913 - the fields of all operations
+        self,
+        id: int,  # noqa: A002 - as on the socket
+        op: str,
+        *,
+        records: tuple[Record, ...] = (),
+        kind: str = "",
+        ids: tuple[str, ...] = (),
+        after: str | None = None,
+        limit: int = BATCH,
+    ) -> None:
+        self.id = id
+        self.op = op
+        """A verb, or get, list, health."""
+        self.records = records
+        self.kind = kind
+        self.ids = ids
+        self.after = after
+        self.limit = limit
 
 
-def frame(message: Mapping[str, Any]) -> bytes:
+def frame(message: "Mapping[str, Any]") -> bytes:
     """Encode one message."""
     return _JSON.encode(message).encode() + b"\n"
 
 
-def record_json(record: Record) -> dict[str, Any]:
+def record_json(record: Record) -> "dict[str, Any]":
     """Encode a record."""
     known = {
         "kind": record.kind,
@@ -123,7 +137,7 @@ def parse(line: bytes) -> Request:
         raise
 
 
-def _request(request_id: int, message: dict[str, Any]) -> Request:
+def _request(request_id: int, message: "dict[str, Any]") -> Request:
     op = message.get("op")
     fields = _FIELDS.get(op) if isinstance(op, str) else None
     if not isinstance(op, str) or fields is None:
@@ -192,7 +206,7 @@ def _number(field: str, value: object, most: int) -> int:
     return value
 
 
-def _batch(field: str, value: object) -> Sequence[object]:
+def _batch(field: str, value: object) -> "Sequence[object]":
     if not isinstance(value, list) or not value:
         raise BadFrame("bad_request", f"{field} must be a list of 1 to {BATCH}")
     if len(value) > BATCH:

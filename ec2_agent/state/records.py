@@ -5,7 +5,6 @@ stored record, so a late or repeated write changes nothing. A deletion is a writ
 mark with its version, so that a late creation does not bring the record back.
 """
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 BATCH = 25
@@ -48,18 +47,39 @@ class Result(StrEnum):
     """Not written: what is stored, a record or the mark of a deletion, is as new or newer."""
 
 
-@dataclass(frozen=True, slots=True)
 class Record:
     """A record."""
 
-    kind: str
-    id: str
-    version: int
-    """Incremented by the writer with each change."""
-    body: str | None
-    """The content; None: a deletion mark."""
-    expires_at: int | None = None
-    """Unix seconds after which it is not returned; None means never."""
+    __slots__ = ("body", "expires_at", "id", "kind", "version")
+
+    def __init__(
+        self,
+        kind: str,
+        id: str,  # noqa: A002 - as on the socket and in the tables
+        version: int,
+        body: str | None,
+        expires_at: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.id = id
+        self.version = version
+        """Incremented by the writer with each change."""
+        self.body = body
+        """The content; None: a deletion mark."""
+        self.expires_at = expires_at
+        """Unix seconds after which it is not returned; None means never."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        return f"Record{self._values()}"
+
+    def _values(self) -> tuple[str, str, int, str | None, int | None]:
+        return self.kind, self.id, self.version, self.body, self.expires_at
 
     def gone(self, now: float) -> bool:
         """Whether readers do not get it."""
@@ -70,18 +90,20 @@ class Record:
         return self.expires_at is not None and self.expires_at <= now
 
 
-@dataclass(frozen=True, slots=True)
 class Write:
     """A write of a record."""
 
-    verb: Verb
-    record: Record
+    __slots__ = ("record", "verb")
+
+    def __init__(self, verb: Verb, record: Record) -> None:
+        self.verb = verb
+        self.record = record
 
 
 def prepared(verb: Verb, record: Record, now: float) -> Write:
     """Make a write; a deletion becomes a mark that expires."""
     if verb is Verb.DELETE or record.body is None:
-        record = replace(record, body=None, expires_at=int(now) + MARK_S)
+        record = Record(record.kind, record.id, record.version, None, int(now) + MARK_S)
     return Write(verb, record)
 
 

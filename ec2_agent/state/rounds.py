@@ -5,15 +5,19 @@ so one commit serves all of them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
 
 from ec2_agent.state import events
-from ec2_agent.state.backend import Backend
 from ec2_agent.state.protocol import Request, StateRefused, frame, record_json
 from ec2_agent.state.records import Verb, prepared
 
-T = TypeVar("T")
+TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeVar
+
+    from ec2_agent.state.backend import Backend
+
+    T = TypeVar("T")
 
 CHECK_S = 5.0
 TIDY_S = 60.0
@@ -25,7 +29,7 @@ class Rounds:
     """Works on one backend; one thread at a time."""
 
     def __init__(
-        self, backend: Backend, sync_interval: float, clock: Callable[[], float] = time.time
+        self, backend: "Backend", sync_interval: float, clock: "Callable[[], float]" = time.time
     ) -> None:
         self._backend = backend
         self._sync_interval = sync_interval
@@ -51,7 +55,7 @@ class Rounds:
             return "unavailable", f"the backend has not answered for {took:.0f} s"
         return None
 
-    def do(self, requests: Sequence[tuple[T, Request]]) -> list[tuple[T, bytes]]:
+    def do(self, requests: "Sequence[tuple[T, Request]]") -> "list[tuple[T, bytes]]":
         """Answer requests in order; each comes with the peer that its answer is for."""
         self._began = time.monotonic()
         answers = list(self._answers(requests))
@@ -75,7 +79,7 @@ class Rounds:
         """Close the backend."""
         self._call_backend(self._backend.close)
 
-    def _answers(self, requests: Sequence[tuple[T, Request]]) -> Iterator[tuple[T, bytes]]:
+    def _answers(self, requests: "Sequence[tuple[T, Request]]") -> "Iterator[tuple[T, bytes]]":
         writes: list[tuple[T, Request]] = []
         for peer, request in requests:
             if request.records:
@@ -86,7 +90,7 @@ class Rounds:
             yield peer, self._read(request)
         yield from self._write(writes)
 
-    def _write(self, requests: list[tuple[T, Request]]) -> Iterator[tuple[T, bytes]]:
+    def _write(self, requests: "list[tuple[T, Request]]") -> "Iterator[tuple[T, bytes]]":
         if not requests:
             return
         now = self._clock()
@@ -119,7 +123,7 @@ class Rounds:
         records = [record_json(record) for record in page]
         return frame({"id": request.id, "records": records, "next": following})
 
-    def _call_backend(self, call: Callable[[], None]) -> None:
+    def _call_backend(self, call: "Callable[[], None]") -> None:
         """Call maintenance of the backend; health reports its errors."""
         try:
             call()

@@ -6,17 +6,18 @@ interpreter. A backend that calls AWS does them in a thread, so that health is a
 """
 
 import os
-import queue
 import selectors
 import socket
-import threading
 import time
-from dataclasses import dataclass, field
 
 from ec2_agent.host.processes import is_ours, peer_of
 from ec2_agent.state import events
 from ec2_agent.state.protocol import MAX_FRAME, BadFrame, Request, frame, parse
 from ec2_agent.state.rounds import Rounds, error_frame
+
+TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
+if TYPE_CHECKING:
+    from ec2_agent.state.worker import Worker
 
 MOST_CONNECTIONS = 64
 MOST_WAITING = 64
@@ -31,17 +32,19 @@ ACCEPT_PAUSE_S = 0.1
 """Pause after a connection that could not be accepted: it stays pending, and accept would spin."""
 
 
-@dataclass(eq=False, slots=True)
 class Peer:
     """One connection."""
 
-    sock: socket.socket
-    unread: bytearray = field(default_factory=bytearray)
-    unsent: bytearray = field(default_factory=bytearray)
-    waiting: int = 0
-    events: int = 0
-    """Events that the selector waits for; 0: not registered."""
-    closed: bool = False
+    __slots__ = ("closed", "events", "sock", "unread", "unsent", "waiting")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.unread = bytearray()
+        self.unsent = bytearray()
+        self.waiting = 0
+        self.events = 0
+        """Events that the selector waits for; 0: not registered."""
+        self.closed = False
 
 
 Asked = list[tuple[Peer, Request]]
@@ -52,25 +55,30 @@ class Server:
     """Serves one backend on one listening socket."""
 
     def __init__(
-        self, name: str, rounds: Rounds, listener: socket.socket, *, threaded: bool
+        self,
+        name: str,
+        rounds: Rounds,
+        listener: socket.socket,
+        worker: "Worker | None" = None,
     ) -> None:
+        """A worker does the rounds of a backend that calls AWS."""
         self._name = name
         self._rounds = rounds
         self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._peers: set[Peer] = set()
         self._asked: Asked = []
-        self._worker = Worker(rounds) if threaded else None
+        self._worker = worker
+        self._stopping = False
 
     def run(self, stop: int) -> None:
         """Serve until `stop` is readable or closed; then answer what was received, and close."""
-        stopping = threading.Event()
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._selector.register(stop, selectors.EVENT_READ, stopping.set)
+        self._selector.register(stop, selectors.EVENT_READ, self._stop)
         if self._worker:
             self._selector.register(self._worker.fd, selectors.EVENT_READ, self._collect)
-        while not stopping.is_set():
+        while not self._stopping:
             for key, ready in self._selector.select(None if self._worker else self._rounds.pause):
                 if isinstance(key.data, Peer):
                     self._serve(key.data, ready)
@@ -84,6 +92,9 @@ class Server:
         self._rounds.close()
         for peer in tuple(self._peers):
             self._drop(peer)
+
+    def _stop(self) -> None:
+        self._stopping = True
 
     def _dispatch(self) -> None:
         """Do the requests that were received, here or in the worker."""
@@ -234,61 +245,3 @@ class Server:
             self._selector.unregister(peer.sock)
         peer.sock.close()
         self._peers.discard(peer)
-
-
-class Worker:
-    """Does rounds in a thread of its own."""
-
-    def __init__(self, rounds: Rounds) -> None:
-        self._rounds = rounds
-        self._todo: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[Answers] = queue.SimpleQueue()
-        self._wake_r, self._wake_w = socket.socketpair()
-        self._wake_r.setblocking(False)
-        self._thread = threading.Thread(target=self._work, name="backend", daemon=True)
-        self._thread.start()
-
-    @property
-    def fd(self) -> socket.socket:
-        """Readable when there are answers."""
-        return self._wake_r
-
-    def take(self, asked: Asked) -> None:
-        """Queue requests."""
-        self._todo.put(asked)
-
-    def answers(self) -> Answers:
-        """Return the responses since the last call."""
-        try:
-            while self._wake_r.recv(4096):
-                pass
-        except BlockingIOError:
-            pass
-        found: Answers = []
-        while not self._done.empty():
-            found += self._done.get()
-        return found
-
-    def end(self) -> None:
-        """Finish the queued requests and end the thread."""
-        self._todo.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        while True:
-            asked: Asked = []
-            ended = False
-            try:
-                found = self._todo.get(timeout=self._rounds.pause)
-                while found is not None:
-                    asked += found
-                    found = self._todo.get_nowait()
-                ended = True
-            except queue.Empty:
-                pass
-            if asked:
-                self._done.put(self._rounds.do(asked))
-                self._wake_w.send(b"!")
-            if ended:
-                return
-            self._rounds.maintain()

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.logging.event import Event, JsonLines
+from ec2_agent.logging import plain
+from ec2_agent.logging.event import ERROR, Event
 from ec2_agent.logging.events import claim_failed, loop_ended
+from ec2_agent.logging.standard import JsonLines
+from ec2_agent.state.events import backend_defect
 from joblane.job.message import Message
 from scripts.docs.events import all_events, events
 from tests.support.jobs import JOB
@@ -49,10 +52,9 @@ def test_names_are_unique():
 
 def test_nobody_writes_to_the_log_but_through_events():
     for path in AGENT.rglob("*.py"):
-        if path.name != "event.py":
-            assert not re.search(
-                r"\blog(ging|ger)?\.(debug|info|warning|error|exception)\(", path.read_text()
-            ), path
+        assert not re.search(
+            r"\blog(ging|ger)?\.(debug|info|warning|error|exception)\(", path.read_text()
+        ), path
 
 
 def test_a_line_has_the_sentence_and_the_fields(caplog: pytest.LogCaptureFixture):
@@ -121,6 +123,28 @@ def test_an_event_is_written_after_one_that_could_not_be(caplog: pytest.LogCaptu
         logger.removeHandler(handler)
     assert ["False"] == [json.loads(text)["error"] for text in stream.getvalue().splitlines()]
     assert 2 == len(caplog.records)
+
+
+def test_a_process_without_libraries_writes_the_same_lines(
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The state service: see `ec2_agent/logging/plain.py`."""
+    try:
+        json.loads("{")
+    except ValueError as defect:
+        backend_defect(defect)
+        monkeypatch.setattr("ec2_agent.logging.event._write", plain.write)
+        backend_defect(defect)
+    (found,) = capfd.readouterr().err.splitlines()
+    assert line(caplog) | {"time": ""} == json.loads(found) | {"time": ""}
+
+
+def test_a_process_without_libraries_outlives_a_full_disk(monkeypatch: pytest.MonkeyPatch):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        plain.write(ERROR, "backend_works", "the backend works again", {}, None)
 
 
 class _Broken(io.StringIO):

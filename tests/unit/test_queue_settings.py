@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ec2_agent.lanes.queue_limits import QueueLimits
-from ec2_agent.logging.event import JsonLines
+from ec2_agent.logging.standard import JsonLines
 from functions.admin.handler import Settings, build
 from functions.requeue.handler import Settings as RequeueSettings
 from functions.requeue.handler import build as build_requeue

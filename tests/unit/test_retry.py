@@ -7,8 +7,8 @@ import logging
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from ec2_agent.logging.event import JsonLines
 from ec2_agent.logging.events import heartbeat_failed
+from ec2_agent.logging.standard import JsonLines
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 
 POLICY = RetryPolicy(first_s=0.2, longest_s=1.0)

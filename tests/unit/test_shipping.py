@@ -14,7 +14,7 @@ from ec2_agent.attempt import shipping
 from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
-from ec2_agent.logging.event import JsonLines
+from ec2_agent.logging.standard import JsonLines
 from ec2_agent.shim.log import FRAME
 from joblane.aws.output_store import OutputStore
 from joblane.job.chunk import CHUNK_BYTES
