@@ -127,7 +127,7 @@ class Agent:
             "capacity": parts.capacity.keep(),
             "facts": parts.facts.keep(),
             "published facts": parts.published_facts.keep(),
-            "memory": memory.keep_small(lambda: bool(self._work)),
+            "memory": memory.keep_small(lambda: bool(self._work), self._close_spare),
             "inbox": parts.inbox.run(inbox, self._on_command, partial(self._on_job, inbox.url)),
             "targeted": parts.targeted.keep(),
             "ahead": parts.ahead.keep(),
@@ -137,6 +137,11 @@ class Agent:
         if parts.departure is not None:
             loops["departure"] = parts.departure.keep(lambda: bool(self._work), self._on_departure)
         return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
+
+    def _close_spare(self) -> None:
+        """Close the connections that an idle agent does not need."""
+        self._parts.aws.close_spare()
+        self._parts.host.supervisor.client.close_spare()
 
     # Draining.
 

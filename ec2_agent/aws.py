@@ -97,6 +97,11 @@ class Aws:
         self._table_calls.close()
         self._queue_calls.close()
 
+    def close_spare(self) -> None:
+        """Close the connections that an idle agent does not need."""
+        self._table_calls.close_spare()
+        self._queue_calls.close_spare()
+
 
 def _direct(client: "DynamoDBClient | SQSClient", clients: Clients, clock: Clock) -> DirectCalls:
     """Direct calls to the service of a client."""

@@ -128,6 +128,11 @@ class DirectCalls:
         if self._service is not None:
             self._service.connections.close()
 
+    def close_spare(self) -> None:
+        """Close idle connections except some."""
+        if self._service is not None:
+            self._service.connections.close_spare()
+
     def _content(self, answer: Answer) -> Any:  # noqa: ANN401 - what the service sent
         """The content of a good answer. Raises NoAnswer and ValueError."""
         head, body = answer.head, answer.body

@@ -29,6 +29,9 @@ IDLE_S = 30.0
 MOST_IDLE = 32
 """Idle connections that are kept; more are closed."""
 
+MOST_SPARE = 4
+"""Of these, how many an idle agent keeps: when it has no descriptors left, it works over them."""
+
 CONNECT_S = 2.0
 """For the lookup of the name, the connection and the TLS handshake together."""
 
@@ -207,6 +210,14 @@ class Connections:
         """Close idle connections."""
         while self._idle:
             self._idle.pop().close()
+
+    def close_spare(self) -> None:
+        """Close idle connections except those used last.
+
+        With TLS each holds 256 KiB, and those of a peak would otherwise stay until the next one.
+        """
+        while len(self._idle) > MOST_SPARE:
+            self._idle.pop(0).close()
 
     def _take(self) -> Connection | None:
         while self._idle:

@@ -1,4 +1,4 @@
-"""Keeps an idle agent's memory small: 80 MB with its state service (`scripts/bench agent`)."""
+"""Keeps an idle agent's memory small: 70 MB with its state service (decision 1767)."""
 
 import asyncio
 import ctypes
@@ -26,13 +26,18 @@ QUIET = 2
 """Checks in a row without work after which an agent counts as idle."""
 
 
-async def keep_small(busy: Callable[[], bool]) -> None:
-    """Return free memory to the kernel once after each period of work, until cancelled."""
+async def keep_small(busy: Callable[[], bool], release: Callable[[], None]) -> None:
+    """Return free memory to the kernel once after each period of work, until cancelled.
+
+    `release` lets go of what an idle agent does not need.
+    """
     quiet = 0
     while True:
         await asyncio.sleep(CHECK_S)
         quiet = 0 if busy() else quiet + 1
         if quiet == QUIET:
+            release()
+            await asyncio.sleep(0)  # closed connections are forgotten in the next turn
             trim()
 
 

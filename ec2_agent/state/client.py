@@ -139,6 +139,10 @@ class StateClient:
         """Return the pool's counters."""
         return self._pool.stats()
 
+    def close_spare(self) -> None:
+        """Close the connections that an idle agent does not need."""
+        self._pool.close_spare()
+
     async def close(self) -> None:
         """Store waiting records, for `shutdown_timeout` at most, and close all connections."""
         with suppress(TimeoutError):

@@ -204,6 +204,11 @@ class Pool:
             available=sum(connection.open for connection in self._idle),
         )
 
+    def close_spare(self) -> None:
+        """Close idle connections except the one used last."""
+        while len(self._idle) > 1:
+            self._idle.pop(0).close()
+
     def close(self) -> None:
         """Close every connection, in use or not."""
         for connection in (*self._idle, *self._active):

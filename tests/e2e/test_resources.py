@@ -61,7 +61,7 @@ def _is_small_when_idle(http: Http, agent: Process, road: Proxy, longest_poll_s:
     after, woken = _both(agent), _wake_ups(agent) - woken
     asked = road.asked - asked
     print(f"{asked}, {woken} wake-ups, {after.cpu_s - before.cpu_s:.2f} s of CPU")
-    assert after.rss_mb <= 80
+    assert after.rss_mb <= 70
     polls = asked.pop("ReceiveMessage")
     # The watch begins and ends within a poll.
     assert polls <= LANES * (IDLE_S / longest_poll_s + 2)

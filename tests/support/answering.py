@@ -76,10 +76,10 @@ class Server:
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.came) >= requests)
 
-    async def all_closed(self) -> None:
-        """Wait until no connection is open."""
+    async def all_closed(self, but: int = 0) -> None:
+        """Wait until no more connections are open than that."""
         async with self._changed:
-            await self._changed.wait_for(lambda: not self._open)
+            await self._changed.wait_for(lambda: len(self._open) <= but)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""

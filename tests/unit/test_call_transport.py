@@ -12,6 +12,7 @@ from ec2_agent.aws_calls.transport import (
     IDLE_S,
     MOST_HEAD_BYTES,
     MOST_IDLE,
+    MOST_SPARE,
     Answer,
     Connection,
     Connections,
@@ -301,6 +302,17 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(idle_s: float, op
             await server.all_closed()
 
     asyncio.run(work())
+
+
+def test_an_idle_agent_keeps_few_connections():
+    async def work(server: Server, connections: Connections) -> None:
+        await asyncio.gather(*(connections.ask(request(n), TOO_LATE_S) for n in range(9)))
+        connections.close_spare()
+        await server.all_closed(but=MOST_SPARE)
+        await asyncio.gather(*(connections.ask(request(n), TOO_LATE_S) for n in range(MOST_SPARE)))
+        assert 9 == server.opened
+
+    run(repeated, work)
 
 
 def test_nobody_listens():

@@ -112,6 +112,23 @@ def test_a_connection_is_used_again_and_counted(path: Path):
     run(test())
 
 
+def test_an_idle_agent_keeps_one_connection(path: Path):
+    async def say(_: dict[str, Any]) -> dict[str, Any]:
+        return DONE
+
+    async def test() -> None:
+        async with scripted(path, say):
+            client = StateClient(path, quick())
+            await asyncio.gather(*(client.create([record()]) for _ in range(4)))
+            assert (4, 4) == (client.stats().creations, client.stats().available)
+            client.close_spare()
+            await client.create([record()])
+            assert (4, 1) == (client.stats().creations, client.stats().available)
+            await client.close()
+
+    run(test())
+
+
 def test_an_answer_that_was_lost_is_asked_for_again_up_to_three_times(path: Path):
     pauses: list[float] = []
     asked = 0

@@ -284,7 +284,7 @@ def test_help_of_agent_and_doctor_is_the_agents_own(spawn: Spawn, tmp_path: Path
             [sys.executable, "-c", spy, *args], capture_output=True, text=True, check=False
         )
         assert run.returncode == 5
-        wanted = f"-P -m ec2_agent {handed} --help --json -x --url y z"
+        wanted = f"-P -X no_debug_ranges -m ec2_agent {handed} --help --json -x --url y z"
         assert run.stdout == f"{sys.executable} {sys.executable} {wanted}\n"
         process = spawn(verb, "--help", cwd=tmp_path)
         stdout, _ = process.communicate(timeout=20)

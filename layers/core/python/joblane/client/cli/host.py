@@ -38,8 +38,9 @@ def _replace_process(command: str, args: list[str]) -> None:
     if find_spec("ec2_agent") is None:
         terminal.note("the agent is not installed; install it with: pip install 'joblane[agent]'")
         raise typer.Exit(exit_codes.NOT_CONFIGURED)
-    # -P: the current directory is not searched for modules.
-    argv = [sys.executable, "-P", "-m", "ec2_agent", command, *args]
+    # -P: the current directory is not searched for modules; -X no_debug_ranges: 0.4 MB of columns
+    # in stack traces (decision 1767).
+    argv = [sys.executable, "-P", "-X", "no_debug_ranges", "-m", "ec2_agent", command, *args]
     try:
         os.execv(sys.executable, argv)  # noqa: S606 - no shell is wanted
     except OSError as error:
