@@ -1,5 +1,6 @@
 """A fake API on loopback, and the command line called in this process or as its own."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from joblane.client.cli.app import call
 from joblane.client.connection import RETRY_READ, RETRY_UNSENT
@@ -15,6 +17,9 @@ from tests.support.client.command import MAIN, Joblane, Ran, Spawn
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_issuer import FakeIssuer
 from tests.support.client.logins import answer
+
+_tree = functools.cache(typer.main.get_command)
+"""All commands, built once a process: building them takes longer than most of their calls."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +59,7 @@ def joblane(
     """Call the command line in this process, against the fake API."""
     monkeypatch.setenv("JOBLANE_URL", api.url)
     monkeypatch.setenv("JOBLANE_TOKEN", "secret")
+    monkeypatch.setattr(typer.main, "get_command", _tree)
 
     def run(*args: str) -> Ran:
         code = call(args)
