@@ -9,6 +9,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from joblane.job.message import Message, NotOurs
 from tests.support.aws import DESCRIPTOR
+from tests.support.dynamodb import Item
 from tests.support.jobs import check_index
 from tests.support.network import LATE_S
 from tests.support.world import SKEW_S, World, told
@@ -26,13 +27,23 @@ class Promises:
     deleted: set[str] = field(default_factory=set)
     """Jobs whose deletion was asked for; they may be gone."""
     seen: dict[str, Head] = field(default_factory=dict)
+    _items: dict[str, Item] = field(default_factory=dict)
+    """The items of which `seen` was read."""
     looked: int = 0
 
     def heads(self) -> dict[str, Head]:
-        """Every job in the table."""
+        """Every job in the table; only those whose items were replaced are read again."""
         rows = self.world.tables.rows[DESCRIPTOR.jobs_table]
-        ids = sorted(job_id for job_id, sk in rows if sk == "JOB")
-        return {head.job_id: head for head in self.world.jobs.heads(ids, consistent=True)}
+        items = {job_id: item for (job_id, sk), item in rows.items() if sk == "JOB"}
+        known = {
+            job_id: head
+            for job_id, head in self.seen.items()
+            if items.get(job_id) is self._items[job_id] and "spec" in self._items[job_id]
+        }
+        new = self.world.jobs.heads(sorted(items.keys() - known.keys()), consistent=True)
+        known |= {head.job_id: head for head in new}
+        self._items = items
+        return dict(sorted(known.items()))
 
     def look(self) -> None:
         """Check all jobs as they are now."""
