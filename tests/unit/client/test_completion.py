@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,22 +35,56 @@ ASKED = {
 """What the script of each shell sets."""
 
 
-def complete(api: FakeApi, shell: str, *words: str, **more: str) -> list[str]:
-    """The values that are offered; nothing else may be printed."""
-    environment = {
-        **os.environ,
+Complete = Callable[..., list[str]]
+
+
+def asked(api: FakeApi, shell: str, *words: str, **more: str) -> dict[str, str]:
+    """The variables of a call of the command line for values."""
+    return {
         "JOBLANE_URL": api.url,
         "JOBLANE_TOKEN": "secret",
         "JOBLANE_COMPLETION_S": "60",  # a busy host is no reason to offer nothing
         **ASKED[shell](["joblane", *words]),
         **more,
     }
+
+
+def offered(shell: str, text: str) -> list[str]:
+    """The values in an answer."""
+    if shell == "zsh":  # _arguments '*: :(("value":"help"\\n"value"))'
+        return re.findall(r'(?:\(\(|\n)"([^"]+)"', text)
+    return [line.split("\t")[0] for line in text.splitlines() if line]
+
+
+@pytest.fixture
+def complete(
+    api: FakeApi,
+    joblane: Joblane,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> Complete:
+    """The values that are offered by a call in this process; nothing else may be printed."""
+
+    def call(shell: str, *words: str, **more: str) -> list[str]:
+        with monkeypatch.context() as patch:
+            for name, value in asked(api, shell, *words, **more).items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit):
+                joblane()
+        said = capfdbinary.readouterr()
+        assert b"" == said.err
+        return offered(shell, said.out.decode())
+
+    return call
+
+
+def complete_in_process(api: FakeApi, shell: str, *words: str, **more: str) -> list[str]:
+    """The same of a process of its own, as a shell starts it."""
+    environment = {**os.environ, **asked(api, shell, *words, **more)}
     program = [sys.executable, "-P", "-c", "from joblane.client.cli import main; main()"]
     ran = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     assert "" == ran.stderr
-    if shell == "zsh":  # _arguments '*: :(("value":"help"\\n"value"))'
-        return re.findall(r'(?:\(\(|\n)"([^"]+)"', ran.stdout)
-    return [line.split("\t")[0] for line in ran.stdout.splitlines() if line]
+    return offered(shell, ran.stdout)
 
 
 @pytest.fixture(autouse=True)
@@ -78,30 +113,37 @@ def _deployment(api: FakeApi) -> None:
     ],
 )
 def test_values_are_completed(
-    api: FakeApi, shell: str, words: list[str], expected: list[str]
+    complete: Complete, shell: str, words: list[str], expected: list[str]
 ) -> None:
-    assert sorted(expected) == sorted(complete(api, shell, *words))
+    assert sorted(expected) == sorted(complete(shell, *words))
 
 
-def test_all_states_are_offered(api: FakeApi) -> None:
-    assert set(State) == set(complete(api, "bash", "retry", "--state", ""))
+@pytest.mark.parametrize("shell", sorted(ASKED))
+def test_a_process_of_its_own_offers_the_same(api: FakeApi, shell: str) -> None:
+    assert ["bulk", "default"] == complete_in_process(api, shell, "ls", "--queue", "")
+    assert ["pause"] == complete_in_process(api, shell, "queues", "pa")
+
+
+def test_all_states_are_offered(complete: Complete) -> None:
+    assert set(State) == set(complete("bash", "retry", "--state", ""))
 
 
 @pytest.mark.parametrize("answer", [problem(403, "Forbidden"), ok([]), ok({"entries": [1]}), "cut"])
-def test_errors_are_silent(api: FakeApi, answer: Fault) -> None:
+def test_errors_are_silent(api: FakeApi, complete: Complete, answer: Fault) -> None:
     api.answers["/v1/queues"] = answer
-    assert [] == complete(api, "bash", "ls", "--queue", "")
+    assert [] == complete("bash", "ls", "--queue", "")
+    assert "/v1/queues" in {request.path for request in api.requests}
 
 
-def test_without_an_api_it_is_silent(api: FakeApi) -> None:
-    assert [] == complete(api, "fish", "get", "", JOBLANE_URL="")
-    assert [] == complete(api, "fish", "get", "", JOBLANE_URL="http://127.0.0.1:1")
+def test_without_an_api_it_is_silent(complete: Complete) -> None:
+    assert [] == complete("fish", "get", "", JOBLANE_URL="")
+    assert [] == complete("fish", "get", "", JOBLANE_URL="http://127.0.0.1:1")
 
 
 def test_an_api_that_does_not_answer_is_not_waited_for(api: FakeApi) -> None:
     answered = threading.Event()
     api.before = lambda _request: (answered.wait(60), None)[1]
-    assert [] == complete(api, "bash", "ls", "--queue", "", JOBLANE_COMPLETION_S="0.5")
+    assert [] == complete_in_process(api, "bash", "ls", "--queue", "", JOBLANE_COMPLETION_S="0.5")
     assert not answered.is_set()
     answered.set()
 
