@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,11 @@ def _leaves_no_job(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     for tenant, left in unfinished(clients).items():
         if tenant in TENANTS:  # others have jobs in the table only
-            http = Http(cloud.url, cloud.token(tenant))
-            for job_id in left:
-                http("POST", f"/v1/groups/{job_id}/cancel")  # 404 unless it is one
-                http("POST", f"/v1/jobs/{job_id}/cancel")
-                wait_for(http, job_id, *ENDED)
-            http.close()
+            with closing(Http(cloud.url, cloud.token(tenant))) as http:
+                for job_id in left:
+                    http("POST", f"/v1/groups/{job_id}/cancel")  # 404 unless it is one
+                    http("POST", f"/v1/jobs/{job_id}/cancel")
+                    wait_for(http, job_id, *ENDED)
 
 
 @pytest.fixture(name="clients", scope="session")
