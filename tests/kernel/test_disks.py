@@ -106,10 +106,10 @@ def test_a_job_may_write_what_it_asked_for_and_no_more(
 
 
 def test_inodes_are_bounded(launcher: TidyLauncher) -> None:
-    ran = python(launcher, FILL + "print(many())", limits=Limits(disk_mb=24))
+    ran = python(launcher, FILL + "print(many())", limits=Limits(disk_mb=8))
     code, made = ast.literal_eval(ran.out.decode())
     assert code in ("ENOSPC", "EDQUOT"), ran
-    assert 0.5 * inodes_of(24) <= made <= inodes_of(24) + 16
+    assert 0.95 * inodes_of(8) <= made <= inodes_of(8) + 16
 
 
 def test_a_full_disk_is_not_another_jobs(launcher: TidyLauncher) -> None:
