@@ -66,23 +66,17 @@ machine that runs nothing must not pass."""
 # Emulated, imports are slow: of plugins and conftest.py only what these tests use is loaded.
 _SCRIPT = r"""
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
-tests() {{
-    $PWD/.venv/bin/python -m pytest --quiet --color=no --durations=3 -p no:cacheprovider \
-        -p pytest_timeout --confcutdir=$PWD/tests/sandbox "$@"
-}}
-tests {alone} || exit
-mkdir /tmp/beside  # test_soak.py looks at /tmp
-TMPDIR=/tmp/beside tests {first} & first=$!
-tests {second} || code=$?
-wait $first && exit ${{code:-0}}
+exec $PWD/.venv/bin/python -m tests.kernel.pytests --quiet --color=no --durations=3 \
+    -p no:cacheprovider -p pytest_timeout --confcutdir=$PWD/tests/sandbox <<END
+{runs}
+END
 """
 
 
 def script(architecture: Architecture) -> str:
     """Give the shell script that runs the tests in a machine."""
     alone = ALONE if architecture.has_host_root else ALONE + ON_THE_HOST
-    first, second = map(" ".join, SIDE_BY_SIDE)
-    return _SCRIPT.format(alone=" ".join(alone), first=first, second=second)
+    return _SCRIPT.format(runs="\n".join(map(" ".join, (alone, *SIDE_BY_SIDE))))
 
 
 def check_machine(architecture: Architecture, longest_s: float) -> None:
