@@ -13,6 +13,7 @@ from ec2_agent.lanes.polling import (
     MOST_A_FETCH,
     Fetch,
     LaneKey,
+    Poll,
     next_fetch,
     serving_order,
 )
@@ -48,12 +49,14 @@ class Intake:
     monotonic: Callable[[], float]
 
     def __post_init__(self) -> None:
-        self._open_since: dict[LaneKey, float] = {}
+        self._open: dict[LaneKey, Poll] = {}
         self._polls: set[asyncio.Task[None]] = set()
         self._crowded: set[LaneKey] = set()
         """Lanes whose last poll brought nothing but messages of tenants at their limit."""
+        self._known: set[LaneKey] = set()
+        """Lanes that have answered a poll."""
         self._empty: set[LaneKey] = set()
-        """Lanes whose last poll brought nothing: lower lanes need not wait for the next one."""
+        """Those whose last answer had no message: lower lanes need not wait for the next one."""
         self._fetches = 0
         self._stopped = False
         self.received = 0
@@ -70,7 +73,7 @@ class Intake:
     def stalled(self) -> bool:
         """Whether a poll is open that should have been answered."""
         late = self.monotonic() - STALLED_S
-        return any(since <= late for since in self._open_since.values())
+        return any(poll.since <= late for poll in self._open.values())
 
     async def run(
         self, admit: Callable[[Delivery], bool], resume: Callable[[], None] = lambda: None
@@ -86,12 +89,13 @@ class Intake:
             decision = next_fetch(
                 serving_order(tuple(self.descriptor.queues), self._fetches),
                 self.wanted(),
-                self._open_since,
+                self._open,
+                self._known,
                 self.monotonic(),
             )
             if isinstance(decision, Fetch):
                 known_s = EMPTY_AFTER_S if decision.lane in self._empty else 0.0
-                self._open_since[decision.lane] = self.monotonic() - known_s
+                self._open[decision.lane] = Poll(self.monotonic() - known_s, decision.most)
                 task = asyncio.create_task(self._poll(decision, admit))
                 self._polls.add(task)
                 task.add_done_callback(self._polls.discard)
@@ -114,6 +118,7 @@ class Intake:
         try:
             messages = await lane.receive(most, LONG_POLL_S)
             self.received += len(messages)
+            self._known.add(fetch.lane)
             if messages:
                 self._empty.discard(fetch.lane)
             else:
@@ -126,7 +131,7 @@ class Intake:
             events.poll_failed(*fetch.lane, error)
             await asyncio.sleep(PAUSE_S)  # the lane counts as open meanwhile, so it is not polled
         finally:
-            del self._open_since[fetch.lane]
+            del self._open[fetch.lane]
         self.changed.set()
 
     def _admit_all(

@@ -5,7 +5,7 @@ without an answer shows that its lane is empty, so a busy agent serves lower lan
 a fetch, and still receives a high-priority job at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from joblane.deployment.names import LANES, Lane
@@ -32,6 +32,16 @@ class Fetch:
     most: int
 
 
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """An open poll."""
+
+    since: float
+    """When it was opened, in seconds; long ago if its lane was empty when last asked."""
+    most: int
+    """How many messages it may bring."""
+
+
 def serving_order(queues: Sequence[str], fetches: int) -> list[LaneKey]:
     """Lanes in the order in which the next fetch polls them.
 
@@ -45,23 +55,30 @@ def serving_order(queues: Sequence[str], fetches: int) -> list[LaneKey]:
 def next_fetch(
     order: Sequence[LaneKey],
     wanted: Mapping[str, int],
-    open_since: Mapping[LaneKey, float],
+    polls: Mapping[LaneKey, Poll],
+    known: Container[LaneKey],
     now: float,
 ) -> Fetch | float | None:
     """Decide what to poll next.
 
-    `order` is the serving order, `wanted` has how many messages are wanted by queue, `open_since`
-    when each open poll was opened, on the clock of `now` (seconds). Returns a poll to open; or the
-    seconds to wait, because a lane of higher rank may still answer; or None if no poll can be
-    opened until more are wanted or a poll ends.
+    `order` is the serving order, `wanted` has how many messages are wanted by queue, `polls` are
+    open, on the clock of `now` (seconds), and `known` are lanes that have answered a poll before. A
+    lane that has not is asked for one message, so that an agent that begins, or takes its first
+    turn from the lowest lane, does not wait for one such lane after another.
+
+    Returns a poll to open; or the seconds to wait, because lanes of higher rank may still bring all
+    that is wanted; or None if no poll can be opened until more are wanted or a poll ends.
     """
+    awaited = [poll for poll in polls.values() if now - poll.since < EMPTY_AFTER_S]
+    coming = sum(poll.most for poll in awaited)
+    held_up = False
     for lane in order:
-        most = wanted[lane[0]]
-        if most <= 0:
+        if lane in polls or wanted[lane[0]] <= 0:
             continue
-        since = open_since.get(lane)
-        if since is None:
-            return Fetch(lane, min(most, MOST_A_FETCH))
-        if now - since < EMPTY_AFTER_S:
-            return EMPTY_AFTER_S - (now - since)
-    return None
+        most = wanted[lane[0]] - coming
+        if most > 0:
+            return Fetch(lane, min(most, MOST_A_FETCH if lane in known else 1))
+        held_up = True
+    if not held_up:
+        return None
+    return EMPTY_AFTER_S - (now - min(poll.since for poll in awaited))

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ec2_agent.lanes import polling
 from ec2_agent.lanes.disposal import Action, dispose_refused
 from ec2_agent.lanes.flight import EXTEND_EVERY_S
 from ec2_agent.lanes.intake import PAUSE_S
@@ -72,7 +73,8 @@ class Agent:
         self._since_ms = self._clock.now_ms
         self.taken: Counter[str] = Counter()
         self._polls: dict[LaneKey, Poll] = {}
-        self._open_since: dict[LaneKey, float] = {}
+        self._open_polls: dict[LaneKey, polling.Poll] = {}
+        self._known: set[LaneKey] = set()
         self._fetches = 0
         self._asks = 0
         self._caps: dict[str, int] = {}
@@ -99,7 +101,7 @@ class Agent:
         order = serving_order(self.queues, self._fetches)
         while True:
             now = self._clock.now
-            decision = next_fetch(order, self.free(), self._open_since, now)
+            decision = next_fetch(order, self.free(), self._open_polls, self._known, now)
             if isinstance(decision, Fetch):
                 self._open(decision, now)
                 continue
@@ -110,7 +112,8 @@ class Agent:
     def _open(self, fetch: Fetch, now: float) -> None:
         lane = self.world.lanes[fetch.lane]
         poll = Poll(self, lane, fetch.most, now)
-        self._open_since[fetch.lane], self._polls[fetch.lane] = now, poll
+        self._open_polls[fetch.lane] = polling.Poll(now, fetch.most)
+        self._polls[fetch.lane] = poll
         if self.cut_off:
             self.refused(poll)
         else:
@@ -125,7 +128,8 @@ class Agent:
             messages = []
         if self.gone:
             return
-        del self._open_since[key], self._polls[key]
+        del self._open_polls[key], self._polls[key]
+        self._known.add(key)
         if messages:
             self._fetches += 1
             self.received += len(messages)

@@ -14,6 +14,7 @@ from ec2_agent.agent import Agent
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.group import Group
 from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.lanes.ahead import Ahead
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from ec2_agent.compose import Parts as AgentParts
     from joblane.job.lease import Heartbeat
 
-POLICY = LeavingPolicy(idle_s=100)
+POLICY = LeavingPolicy(idle_s=105)
+"""It ends within a poll: an idle agent polls all its lanes for 20 s, at the same time."""
 
 
 class Agents(AgentStore):
@@ -217,6 +219,7 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
         intake=intake,
         journal=base.journal,
         targeted=targeted,
+        ahead=Ahead(flight, instance.monotonic),
         published_facts=SimpleNamespace(end=_nothing),
     )
 

@@ -17,7 +17,7 @@ from tests.support import inline_calls
 from tests.support.departing import POLICY, Process
 from tests.support.leaving_instance import INSTANCE, RUN_S, Instance, refusal
 
-IDLE_S = 100.0
+IDLE_S = POLICY.idle_s or 0.0
 SOON_S = 40.0
 """In which an agent has left whose time has come: a look, a poll, the pause, the action."""
 
