@@ -1,12 +1,17 @@
 """A delivered message: where it came from, and its JSON form in job directories and the journal."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ec2_agent.fields import fields_of
 from joblane.aws.lanes import Received
 from joblane.job.message import Message, NotOurs
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.job.trace import parse_trace
+
+AT_WORK = 64
+"""Messages whose content is kept: one is read five times from its receipt to its job's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +37,14 @@ def message_of(delivery: Delivery) -> Message | None:
 
 def read_message(delivery: Delivery) -> Message:
     """Decode a delivered message. Raises NotOurs."""
-    message = Message.decode(delivery.received.body)
-    return message.model_copy(update={"caller_trace": delivery.received.trace})
+    received = delivery.received
+    return _read(received.body, received.traceparent, received.tracestate)
+
+
+@lru_cache(AT_WORK)
+def _read(body: str, traceparent: str | None, tracestate: str | None) -> Message:
+    trace = parse_trace(traceparent, tracestate)
+    return Message.decode(body).model_copy(update={"caller_trace": trace})
 
 
 def encode_delivery(delivery: Delivery) -> dict[str, Any]:

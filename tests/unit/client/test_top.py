@@ -1,16 +1,6 @@
-"""`joblane top`: what it reads, what needs attention, the screen and its keys."""
+"""`joblane top`: what it reads, what needs attention, and its tables."""
 
 import json
-import os
-import pty
-import select
-import signal
-import subprocess
-import sys
-import termios
-from collections.abc import Iterator
-from fcntl import ioctl
-from struct import pack
 from typing import Any
 
 import pytest
@@ -20,90 +10,17 @@ from joblane.client.cli.attention import points
 from joblane.client.cli.tables import Screen
 from joblane.client.cli.top_text import overview
 from tests.support.client.clients import Connect
-from tests.support.client.command import MAIN, Joblane
+from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi, Fault, ok, problem
-
-SUMMARY: dict[str, Any] = {
-    "caller": {"kind": "person", "name": "ada", "tenant": "main", "role": "reader", "scopes": []},
-    "now": "2026-11-21T03:02:32.416Z",
-    "jobs": {"counted_at": "2026-11-21T03:02:30.000Z", "by_state": {"pending": 12, "active": 4}},
-    "limits": [
-        {"limit": "jobs_running", "allowed": 100, "current": 4},
-        {"limit": "output_mb_per_job", "allowed": 200, "current": None},
-    ],
-    "agents": {
-        "alive": 2,
-        "slots": 8,
-        "running": 4,
-        "free": 3,
-        "troubled": 0,
-        "cordoned": 0,
-        "more": True,
-    },
-    "links": [],
-    "prices": {},
-    "version": "0.1.0",
-    "deployment": "joblane",
-}
-PLATFORM = SUMMARY | {
-    "caller": {"kind": "person", "name": "ada", "tenant": None, "scopes": ["platform.read"]},
-    "jobs": None,
-    "limits": [],
-    "agents": SUMMARY["agents"] | {"more": False},
-}
-EMPTY: dict[str, Any] = {"entries": [], "limit": 0, "next": None}
-
-
-def page(*entries: Any) -> dict[str, Any]:
-    return {"entries": list(entries), "limit": 100, "next": None}
-
-
-def queue(name: str, visible: int = 0, **more: Any) -> dict[str, Any]:
-    """A queue in whose only lane so many jobs wait; 6 jobs came and 3 ended in the last 90 s."""
-    rates = {"submitted": 6, "started": 3, "completed": 3, "failed": 0} | more.pop("rates", {})
-    window = {kind: {"jobs": count, "items": count} for kind, count in rates.items()}
-    lane = {"lane": "high", "visible": visible, "in_flight": 2, "delayed": 0, "dead_letters": 0}
-    return {
-        "name": name,
-        "lanes": [lane | {"oldest_s": None, "oldest_at": None} | more],
-        "settings": {"run_jobs": more.pop("run_jobs", True), "threads_declared": 8},
-        "activity": [
-            {
-                "minutes": minutes,
-                "span_s": 90.0,
-                "mean_wait_s": 0.25,
-                **window,
-                "retried": window["failed"],
-            }
-            for minutes in (1, 5, 60)
-        ],
-    }
-
-
-def agent(name: str, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "alive": True,
-        "last_seen_at": "2026-11-21T03:02:30.000Z",
-        "threads": 4,
-        "running": 1,
-        "queues": ["default"],
-        "version": "0.1.0",
-        "trouble": None,
-        "state": "ready",
-        **more,
-    }
-
-
-def everything(**more: Any) -> dict[str, Any]:
-    """What `joblane top` has read, for the role platform."""
-    return {
-        "summary": PLATFORM,
-        "queues": page(queue("default")),
-        "agents": page(agent("i-1")),
-        "fleets": EMPTY,
-        "conditions": None,
-    } | more
+from tests.support.client.top_answers import (
+    EMPTY,
+    PLATFORM,
+    SUMMARY,
+    agent,
+    everything,
+    page,
+    queue,
+)
 
 
 def found(**more: Any) -> list[tuple[str, str]]:
@@ -344,112 +261,10 @@ def test_agents_fleets_and_conditions_are_read_less_often(api: FakeApi):
     assert [4, 3, 2, 2] == [api.count("GET", path) for path in ("/v1/queues", *paths)]
 
 
-PROGRAM = f"""
-from joblane.client.connection import RETRY_READ, RETRY_UNSENT
-RETRY_READ.backoff_factor = RETRY_UNSENT.backoff_factor = 0.05
-{MAIN}"""
-
-
-class Terminal:
-    """A real terminal that runs `joblane top`."""
-
-    def __init__(self, api: FakeApi, *options: str) -> None:
-        self._ours, theirs = pty.openpty()
-        ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 30, 100, 0, 0))
-        self.before = termios.tcgetattr(theirs)
-        kept = {name: v for name, v in os.environ.items() if name not in {"COLUMNS", "LINES"}}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "top", *options],
-            env={**kept, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "x", "TERM": "xterm"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=subprocess.PIPE,
-        )
-        self.theirs = theirs
-        self._seen = ""
-
-    def until(self, text: str) -> str:
-        """Read until a text is on the screen; pytest's time limit ends what never comes."""
-        while text not in self._seen:
-            assert self.process.poll() is None, self.close()
-            if select.select([self._ours], [], [], 0.05)[0]:
-                self._seen += os.read(self._ours, 65536).decode()
-        seen, found, self._seen = self._seen.partition(text)
-        return seen + found
-
-    def press(self, keys: str) -> None:
-        """Press keys."""
-        os.write(self._ours, keys.encode())
-
-    def close(self) -> str:
-        """Read the screen until the end; returns what was written to stderr."""
-        while self.process.poll() is None:
-            if select.select([self._ours], [], [], 0.05)[0]:
-                os.read(self._ours, 65536)
-        _, said = self.process.communicate(timeout=30)
-        return said.decode()
-
-
-@pytest.fixture(name="terminal")
-def _terminal(api: FakeApi) -> Iterator[Terminal]:
-    api.answers |= {
-        "/v1/summary": ok(SUMMARY),
-        "/v1/queues": ok(page(queue("first"), queue("second", 5))),
-    }
-    made = Terminal(api, "--interval", "2")
-    yield made
-    made.process.kill()
-    made.process.communicate()
-
-
-def test_keys_choose_what_is_shown_and_q_gives_the_terminal_back(terminal: Terminal):
-    terminal.until("sorted by name")
-    terminal.press("s")
-    terminal.until("sorted by waiting")
-    terminal.press("\t")
-    terminal.until("queue        first")
-    terminal.press("\t\t")
-    terminal.until("nothing needs attention")
-    terminal.press("q")
-    assert "" == terminal.close()
-    assert 0 == terminal.process.returncode
-    assert terminal.before == termios.tcgetattr(terminal.theirs)
-
-
-def test_ctrl_c_ends_it_without_a_trace(terminal: Terminal):
-    terminal.until("second")
-    terminal.process.send_signal(signal.SIGINT)
-    assert "" == terminal.close()
-    assert 130 == terminal.process.returncode
-    assert terminal.before == termios.tcgetattr(terminal.theirs)
-
-
 def test_an_interval_of_less_than_two_seconds_is_refused(joblane: Joblane):
     ran = joblane("top", "--interval", "1")
     assert 2 == ran.code
     assert "greater than or equal to 2" in ran.said
-
-
-def test_while_the_api_is_away_the_screen_stays_and_says_since_when(
-    api: FakeApi, terminal: Terminal
-):
-    terminal.until("second")
-    api.down()
-    seen = terminal.until("no answer since")
-    seen += terminal.until("second")
-    assert "Traceback" not in seen
-    api.up()
-    while "no answer since" in terminal.until("sorted by name"):
-        pass
-    terminal.press("q")
-    assert "" == terminal.close()
-
-
-def test_an_end_of_the_login_ends_it_with_a_sentence(api: FakeApi, terminal: Terminal):
-    terminal.until("second")
-    api.answers["/v1/summary"] = problem(401, "Unauthorized", detail="the token has expired")
-    assert "joblane: 401 Unauthorized: the token has expired\n" == terminal.close()
-    assert 77 == terminal.process.returncode
 
 
 def test_without_a_terminal_it_prints_one_page_after_the_other(
