@@ -66,19 +66,17 @@ def next_fetch(
     lane that has not is asked for one message, so that an agent that begins, or takes its first
     turn from the lowest lane, does not wait for one such lane after another.
 
-    Returns a poll to open; or the seconds to wait, because lanes of higher rank may still bring all
-    that is wanted; or None if no poll can be opened until more are wanted or a poll ends.
+    Returns a poll to open; or the seconds to wait, because lanes that come before may still bring
+    all that is wanted; or None if no poll can be opened until more are wanted or a poll ends.
     """
-    awaited = [poll for poll in polls.values() if now - poll.since < EMPTY_AFTER_S]
-    coming = sum(poll.most for poll in awaited)
-    held_up = False
+    coming, since = 0, now
+    wait_s: float | None = None
     for lane in order:
-        if lane in polls or wanted[lane[0]] <= 0:
-            continue
-        most = wanted[lane[0]] - coming
-        if most > 0:
-            return Fetch(lane, min(most, MOST_A_FETCH if lane in known else 1))
-        held_up = True
-    if not held_up:
-        return None
-    return EMPTY_AFTER_S - (now - min(poll.since for poll in awaited))
+        if (poll := polls.get(lane)) is not None:
+            if now - poll.since < EMPTY_AFTER_S:
+                coming, since = coming + poll.most, min(since, poll.since)
+        elif (most := wanted[lane[0]]) > coming:
+            return Fetch(lane, min(most - coming, MOST_A_FETCH if lane in known else 1))
+        elif most > 0:
+            wait_s = EMPTY_AFTER_S - (now - since)
+    return wait_s

@@ -78,6 +78,13 @@ def test_what_a_poll_may_bring_is_wanted_of_no_other_lane():
     assert isinstance(next_fetch(ORDER, {"q": 4}, {HIGH: Poll(0.0, 4)}, ORDER, 0.1), float)
 
 
+def test_a_lane_is_held_up_by_those_before_it_only():
+    polls = {DEFAULT: Poll(0.0, 4)}
+    assert Fetch(HIGH, 4) == next_fetch(ORDER, {"q": 4}, polls, ORDER, 0.1)
+    polls[HIGH] = Poll(-20.0, 4)
+    assert isinstance(next_fetch(ORDER, {"q": 4}, polls, ORDER, 0.1), float)
+
+
 def test_the_first_turn_of_an_unknown_low_lane_holds_up_no_other():
     low_first = serving_order(("q",), 7)
     known = [HIGH, DEFAULT]
@@ -98,12 +105,13 @@ def test_a_decision_is_always_one_of_three(
 ):
     order = serving_order(("q",), fetches)
     decision = next_fetch(order, {"q": wanted}, opened, known, 100.0)
-    coming = sum(poll.most for poll in opened.values() if 100.0 - poll.since < EMPTY_AFTER_S)
+    young = {lane: p.most for lane, p in opened.items() if 100.0 - p.since < EMPTY_AFTER_S}
     if isinstance(decision, Fetch):
         assert decision.lane not in opened
-        assert 0 < decision.most <= wanted - coming
+        before = order[: order.index(decision.lane)]
+        assert 0 < decision.most <= wanted - sum(young.get(lane, 0) for lane in before)
     elif decision is not None:
         assert 0 < decision <= EMPTY_AFTER_S
-        assert coming >= wanted
+        assert sum(young.values()) >= wanted
     else:
         assert wanted == 0 or set(opened) == set(order)
