@@ -1,4 +1,4 @@
-"""Joblane and Celery with bubblewrap on one local AWS: `scripts/bench peers [--json]`, 8 minutes.
+"""Joblane and Celery with bubblewrap on one local AWS: `scripts/bench peers [--json]`, 9 minutes.
 
 Both take a backlog of the same length from SQS on this machine, with the same number of slots, and
 start each job in a sandbox: Joblane in its own, Celery's tasks with `bwrap`. Agent and worker each
@@ -119,7 +119,7 @@ class Rounds:
 def main() -> int:
     """Print each round, the medians and the ratios; 1 if a job was lost or failed."""
     parser = argparse.ArgumentParser(prog="scripts/bench peers", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=300, help="jobs of a round")
+    parser.add_argument("--jobs", type=int, default=600, help="jobs of a round")
     parser.add_argument("--slots", type=int, default=4, help="jobs at once")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each")
     parser.add_argument("--json", action="store_true", help="end with a line of JSON")
