@@ -215,7 +215,6 @@ class Agent:
             self._report(attempt)
         self._release(attempt)
         self.decide()
-        self.presence.look_empty()
 
     def _report(self, attempt: Attempt) -> None:
         job = attempt.job
@@ -244,6 +243,7 @@ class Agent:
     def _release(self, attempt: Attempt) -> None:
         self.taken[attempt.lane[0]] -= 1
         self.total -= 1
+        self.presence.look_empty()
 
     def interrupt_all(self) -> None:
         """Stop what runs and give it back: the job is pending again, the attempt not counted."""
@@ -257,7 +257,6 @@ class Agent:
             lane = self.world.lanes[attempt.lane]
             lane.hide(attempt.message, attempt.receipt, 0)
             self._release(attempt)
-        self.presence.look_empty()
 
     def abandon_all(self) -> None:
         """Kill what runs and report nothing: the lease is lost."""
