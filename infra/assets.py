@@ -46,6 +46,9 @@ AGENT_PYTHON = "3.12"
 
 AGENT_PACKAGES = ("layers/core/python/joblane", "ec2_agent")
 
+AGENT_LIBRARIES = tuple(f"ec2_agent/sandbox/slot-{machine}.so" for machine in ("x86_64", "aarch64"))
+"""What `scripts/native` compiles; each bundle has both, 10 KB each."""
+
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 KEPT_BUNDLES = 4
@@ -86,6 +89,9 @@ def build_assets(root: Path, config: Config) -> Assets:
             raise AssetError(
                 [f"functions/{name}/handler.py: missing; the function {name} cannot be deployed"]
             )
+    for library in AGENT_LIBRARIES:
+        if not (root / library).is_file():
+            raise AssetError([f"{library}: not compiled; run scripts/setup"])
     python = config.functions.runtime.removeprefix("python")
     layer = bundle(
         root,

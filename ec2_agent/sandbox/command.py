@@ -23,8 +23,14 @@ class Command:
         """Send it to a slot; raises SandboxRefused if the slot has ended."""
         if self.check is not None:
             self.check()
-        spec, env = self.spec, dict(self.env)
-        run = (wire.RUN, spec.argv, env, spec.timeout_s, spec.grace_s, spec.stdin is not None)
+        spec = self.spec
+        has_stdin = spec.stdin is not None
+        try:
+            run = wire.run_body(
+                spec.argv, self.env, spec.timeout_s, spec.grace_s, has_stdin=has_stdin
+            )
+        except UnicodeEncodeError as wrong:
+            raise SandboxRefused(f"the command or its environment is not text: {wrong}") from None
         try:
             wire.send_run(sock, run, self.fds)
         except OSError as gone:

@@ -77,7 +77,7 @@ class Sandbox:
         """Send SIGTERM to the job, and kill what is left after `grace_s`; return at once."""
         self._stop_asked = True
         try:
-            wire.send(self._socket, (wire.STOP, grace_s))
+            wire.send_stop(self._socket, grace_s)
         except OSError:
             return  # it has ended already
 

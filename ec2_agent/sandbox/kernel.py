@@ -10,6 +10,7 @@ is single-threaded, and a child of `clone3` then holds the lock.
 
 import ctypes
 import os
+import struct
 
 CLONE_NEWTIME = 0x00000080
 CLONE_NEWNS = 0x00020000
@@ -32,19 +33,17 @@ CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 
 _MACHINE = os.uname().machine
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(_MACHINE, -1)
-_SECCOMP = {"x86_64": 317, "aarch64": 277}.get(_MACHINE, -1)
 _KEYCTL = {"x86_64": 250, "aarch64": 219}.get(_MACHINE, -1)
 _OPEN_TREE, _MOVE_MOUNT, _CLONE3, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 435, 436, 442
 
-_PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 4, 8, 24
-_PR_SET_NO_NEW_PRIVS = 38
+PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_CAPBSET_DROP = 4, 8, 24
+PR_SET_NO_NEW_PRIVS = 38
 _AT_FDCWD = -100
 _AT_EMPTY_PATH, _AT_RECURSIVE = 0x1000, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 _SFD_NONBLOCK, _SFD_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _SIGCHLD = 17
-_SECCOMP_SET_MODE_FILTER = 1
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_UINT = 2**32 - 1
@@ -65,7 +64,8 @@ _mount = _prototype("mount", _char_p, _char_p, _char_p, _ulong, _char_p)
 _umount2 = _prototype("umount2", _char_p, _int)
 _unshare = _prototype("unshare", _int)
 _prctl = _prototype("prctl", _int, _ulong, _ulong, _ulong, _ulong)
-_capset = _prototype("capset", _void_p, _void_p)
+_capset = _prototype("capset", _char_p, _char_p)
+_madvise = _prototype("madvise", _void_p, ctypes.c_size_t, _int)
 _signalfd = _prototype("signalfd", _int, _void_p, _int)
 _plain = _prototype("syscall", _long, _long, _long, _long, _long, _long)
 _path1 = _prototype("syscall", _long, _long, _char_p, _long, _long, _long)
@@ -83,15 +83,20 @@ def _checked(result: int, what: str) -> int:
 _clone_args = (ctypes.c_uint64 * 11)()
 
 
+def clone_arguments(flags: int, cgroup: int | None) -> tuple[int, int]:
+    """Return the address and the size of clone3's arguments, until the next call."""
+    _clone_args[0] = flags if cgroup is None else flags | CLONE_INTO_CGROUP
+    _clone_args[4] = _SIGCHLD
+    _clone_args[10] = 0 if cgroup is None else cgroup
+    return ctypes.addressof(_clone_args), ctypes.sizeof(_clone_args)
+
+
 def clone3(flags: int, cgroup: int | None) -> int:
     """Fork into new namespaces, and into `cgroup` (a directory descriptor) when there is one.
 
     Returns the pid in the parent and 0 in the child.
     """
-    _clone_args[0] = flags if cgroup is None else flags | CLONE_INTO_CGROUP
-    _clone_args[4] = _SIGCHLD
-    _clone_args[10] = 0 if cgroup is None else cgroup
-    return _checked(_plain(_CLONE3, ctypes.addressof(_clone_args), 88, 0, 0, 0), "clone3")
+    return _checked(_plain(_CLONE3, *clone_arguments(flags, cgroup), 0, 0, 0), "clone3")
 
 
 def unshare(flags: int) -> None:
@@ -100,26 +105,10 @@ def unshare(flags: int) -> None:
         _checked(-1, f"unshare {flags:#x}")
 
 
-class Mount:
-    """A mount that slots make, prepared once: its arguments as the kernel takes them."""
-
-    __slots__ = ("_arguments",)
-
-    def __init__(self, source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-        """Prepare to mount a file system, or to change a mount when `flags` say so."""
-        texts = os.fsencode(source), os.fsencode(target), kind.encode()
-        self._arguments = (*texts, flags, os.fsencode(data))
-
-    def make(self) -> None:
-        """Mount it."""
-        if _mount(*self._arguments) < 0:
-            source, target, kind, *_ = self._arguments
-            _checked(-1, f"mount {os.fsdecode(kind or source)} on {os.fsdecode(target)}")
-
-
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Mount a file system, or change a mount when `flags` say so."""
-    Mount(source, target, kind, flags, data).make()
+    texts = os.fsencode(source), os.fsencode(target), kind.encode()
+    _checked(_mount(*texts, flags, os.fsencode(data)), f"mount {kind or source} on {target}")
 
 
 def unmount(target: str) -> None:
@@ -161,6 +150,11 @@ def pivot_root(new_root: str) -> None:
     os.chdir("/")
 
 
+def advise(start: int, size: int, advice: int) -> None:
+    """Tell the kernel how pages of this process are used (madvise(2))."""
+    _checked(_madvise(start, size, advice), "madvise")
+
+
 def close_from(first: int) -> None:
     """Close every descriptor from `first` on."""
     _checked(_plain(_CLOSE_RANGE, first, _LAST_UINT, 0, 0, 0), "close_range")
@@ -174,60 +168,31 @@ def signal_descriptor(signals: tuple[int, ...]) -> int:
     return _checked(_signalfd(-1, ctypes.addressof(room), flags), "signalfd")
 
 
-def set_dumpable(value: int) -> None:
-    """Set whether other processes may read this process's /proc entries and trace it."""
-    _checked(_prctl(_PR_SET_DUMPABLE, value, 0, 0, 0), "PR_SET_DUMPABLE")
-
-
 def forget_keys() -> None:
     """Join a new, empty session keyring in place of the inherited one."""
     _checked(_plain(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0), "keyctl")
 
 
-def keep_capabilities() -> None:
-    """Let the permitted set survive the change of uid."""
-    _checked(_prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0), "PR_SET_KEEPCAPS")
-
-
-def no_new_privileges() -> None:
-    """Set no_new_privileges: set-uid bits and file capabilities have no effect from now on."""
-    _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
-
-
 def drop_bounding(last_capability: int, keep: tuple[int, ...] = ()) -> None:
     """Remove all capabilities but `keep` from the bounding set."""
-    prctl = _prctl  # forty times in each slot
     for capability in range(last_capability + 1):
-        if capability not in keep and prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            _checked(-1, "PR_CAPBSET_DROP")
+        if capability not in keep:
+            _checked(_prctl(PR_CAPBSET_DROP, capability, 0, 0, 0), "PR_CAPBSET_DROP")
 
 
-# Made once: ctypes makes the type of an array anew when there is no array of it.
-_capability_header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-_capability_sets = (ctypes.c_uint32 * 6)()
-_capset_arguments = ctypes.addressof(_capability_header), ctypes.addressof(_capability_sets)
+def capabilities(permitted: tuple[int, ...]) -> tuple[bytes, bytes]:
+    """Return the arguments with which capset(2) makes the permitted and effective sets these.
 
-
-def set_capabilities(capabilities: tuple[int, ...]) -> None:
-    """Make the permitted and effective sets exactly these; the inheritable set is emptied."""
+    The inheritable set is emptied.
+    """
     mask = 0
-    for capability in capabilities:
+    for capability in permitted:
         mask |= 1 << capability
     low, high = mask & _LAST_UINT, mask >> 32
-    _capability_sets[:] = [low, low, 0, high, high, 0]
-    _checked(_capset(*_capset_arguments), "capset")
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    return header, struct.pack("=6I", low, low, 0, high, high, 0)
 
 
-class Filter:
-    """A seccomp program, kept where the kernel can read it."""
-
-    def __init__(self, program: bytes) -> None:
-        self._code = ctypes.create_string_buffer(program, len(program))
-        # struct sock_fprog: a u16 count of 8-byte instructions, padding, a pointer
-        self._fprog = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(self._code))
-        self._address = ctypes.addressof(self._fprog)
-
-    def load(self) -> None:
-        """Filter this process and all it starts; needs no_new_privileges before."""
-        done = _plain(_SECCOMP, _SECCOMP_SET_MODE_FILTER, 0, self._address, 0, 0)
-        _checked(done, "seccomp")
+def set_capabilities(permitted: tuple[int, ...]) -> None:
+    """Make the permitted and effective sets exactly these; the inheritable set is emptied."""
+    _checked(_capset(*capabilities(permitted)), "capset")

@@ -12,6 +12,7 @@ files of its lower layers; their pages stay shared.
 import os
 
 from ec2_agent.sandbox import kernel
+from ec2_agent.sandbox.steps import AT_FDCWD, Steps
 
 ROOT = "/tmp"  # noqa: S108 - the launcher's own, empty
 """Where a new root is put together."""
@@ -51,10 +52,7 @@ class Overlays:
         `devices_tree` is a detached copy of the host's /dev, `devices` are the paths of those that
         jobs have, `mounted` the paths of everything that is mounted in the launcher's root.
         """
-        self._devices = tuple(
-            kernel.Mount(device.replace("/dev", _DEVICES, 1), ROOT + device, "", kernel.MS_BIND)
-            for device in devices
-        )
+        self._devices = devices
         # Most are of other systems, and a lookup that finds nothing takes as long.
         self._opened_first = tuple(path for path in _OPENED_FIRST if os.path.exists(path))  # noqa: PTH110
         # A mount on a single file cannot be covered; it is left out, since it would be shared. Of
@@ -66,7 +64,7 @@ class Overlays:
             *((tree, ROOT + tree, _TREE) for tree in trees),
             (_DEVICES, _DEVICES, _READ_ONLY | kernel.MS_NOEXEC),
         )
-        self._overlays = tuple(_overlay(*place) for place in places)
+        self._overlays = places
         done: list[str] = []
         needed = 0
         try:
@@ -74,41 +72,44 @@ class Overlays:
             done.append(_SECOND)
             kernel.attach(devices_tree, _DEVICES)
             done.append(_DEVICES)
-            for each, (_, target, _) in zip(self._overlays, places, strict=True):
-                each.make()
+            for lower, target, flags in places:
+                kernel.mount("overlay", target, "overlay", flags, _layers(lower))
                 done.append(target)
             needed = 2  # what is tried out is unmounted again
         finally:
             for target in reversed(done[needed:]):
                 kernel.unmount(target)
 
-    def enter(self, bundle: str) -> None:
-        """Make this process's root one with inodes that nobody else has; unmounts the old one.
+    def add_entry(self, made: Steps, bundle: str) -> None:
+        """Add to make the root one with inodes that nobody else has, and to unmount the old one.
 
         It has the bundle of that name, if there is one.
         """
-        for each in self._overlays:
-            each.make()
-        if bundle:
-            _overlay(f"{BUNDLES}/{bundle}", ROOT + BUNDLE, _TREE).make()
+        own = ((f"{BUNDLES}/{bundle}", ROOT + BUNDLE, _TREE),) if bundle else ()
+        for lower, target, flags in (*self._overlays, *own):
+            made.add_mount("overlay", target, "overlay", flags, _layers(lower))
         for device in self._devices:
-            device.make()
-        kernel.pivot_root(ROOT)
+            source = device.replace("/dev", _DEVICES, 1)
+            made.add_mount(source, ROOT + device, "", kernel.MS_BIND)
+        made.add(f"chdir {ROOT}", "chdir", os.fsencode(ROOT))
+        made.add("pivot_root", "pivot_root", b".", b".")  # as kernel.pivot_root
+        made.add("unmount the old root", "umount2", b".", kernel.MNT_DETACH)
+        made.add("chdir /", "chdir", b"/")
         for path in self._opened_first:
-            os.path.exists(path)  # noqa: PTH110 - it may have been removed since
+            made.add_attempt("faccessat", AT_FDCWD, os.fsencode(path), os.F_OK)
 
 
-def enter_shared(bundle: str) -> None:
-    """Let this process see the bundle of that name, if there is one, and no other one.
+def add_shared_entry(made: Steps, bundle: str) -> None:
+    """Add to let a process see the bundle of that name, if there is one, and no other one.
 
     For slots without overlays, after the clone of the launcher's mounts.
     """
     if bundle:
-        kernel.mount(f"{BUNDLES}/{bundle}", BUNDLE, "", kernel.MS_BIND)
-    kernel.unmount(BUNDLES)
+        made.add_mount(f"{BUNDLES}/{bundle}", BUNDLE, "", kernel.MS_BIND)
+    made.add(f"unmount {BUNDLES}", "umount2", os.fsencode(BUNDLES), kernel.MNT_DETACH)
 
 
-def _overlay(lower: str, target: str, flags: int) -> kernel.Mount:
+def _layers(lower: str) -> str:
     # A colon separates layers, a comma options.
     escaped = lower.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
-    return kernel.Mount("overlay", target, "overlay", flags, f"lowerdir={escaped}:{_SECOND}")
+    return f"lowerdir={escaped}:{_SECOND}"

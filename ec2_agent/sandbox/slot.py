@@ -4,43 +4,44 @@ It is forked with the launcher's privileges, makes the mounts and the network th
 all of them, and only then reads a command. It outlives the agent and the launcher: it exits when
 its job has ended and the other end of its socket is closed.
 
-All imports are at the top: after the fork the host's file system is not accessible.
+What it does up to the command is a list of system calls, made here; slot.c carries it out, and runs
+the job. All imports are at the top: after the fork the host's file system is not accessible.
 """
 
 import _socket as socket  # see wire.py
 import errno
-import fcntl
 import os
 import resource
 import struct
 
-from ec2_agent.sandbox import kernel, netlink, overlay, slot_job, wire, work
+from ec2_agent.sandbox import kernel, netlink, overlay, steps, wire, work
+from ec2_agent.sandbox.native import Native
 
-SOCKET, HOST_PROC, LOCK, FIRST_OTHER = 3, 5, 6, 7
-"""The descriptors of the launcher process and of every slot, beside `slot_job.SIGNALS`; all others
-are closed here."""
+SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
+"""The descriptors of the launcher process and of every slot; all others are closed here. SIGNALS
+tells of ended children."""
+
+SIGNAL_BYTES = 128
+"""What the kernel writes of one signal, and SIGCHLD is pending once at most (signalfd(2))."""
 
 JOB_ID = 1000
 """The job's uid and gid inside the sandbox; outside, the slot has an unprivileged id of its own."""
 
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
-_PROC = kernel.Mount(
-    "proc", "/proc", "proc", _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY, "subset=pid"
-)
-_BINDS = tuple(
-    (name, mode, "/tmp/" + name, target, kernel.Mount("/tmp/" + name, target, "", kernel.MS_BIND))
-    for name, mode, target in (
-        ("work", 0o700, "/work"),
-        ("shm", 0o1777, "/dev/shm"),
-        ("tmp", 0o1777, "/tmp"),
-    )
+_PROC_FLAGS = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
+_WORK_MODE = 0o700
+_PLACES = (
+    ("/tmp/work", _WORK_MODE, "/work"),
+    ("/tmp/shm", 0o1777, "/dev/shm"),
+    ("/tmp/tmp", 0o1777, "/tmp"),  # last: it covers them
 )
 """Directories of the slot's own file system and where they are mounted."""
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
-_LOOPBACK_UP = bytearray(struct.pack("16sh14x", b"lo", _IFF_UP))
+_LOOPBACK_UP = struct.pack("16sh14x", b"lo", _IFF_UP)
 _INODES_PER_MIB = 256
-_NO_PRIORITY = os.sched_param(0)
-_OOM_SCORE = "500"
+LAST_UINT = 2**32 - 1
+_POLICY, _NO_PRIORITY = "sched_setscheduler", struct.pack("=i", 0)
+_OOM_SCORE = b"500"
 """When the host runs out of memory, the kernel kills jobs first."""
 
 
@@ -67,17 +68,30 @@ class Needs:
         self.own_work = own_work
         """Whether a WORK message describes the work directory."""
         self.pooled = pooled
-        """Made in advance for the pool: it runs a self-test, because no job is waiting for it."""
+        """Made in advance for the pool: it is announced when it is ready."""
+
+    def key(self) -> "tuple[str | int, ...]":
+        """Return what slots with the same needs have in common."""
+        return tuple(getattr(self, name) for name in self.__slots__)
 
 
 class Template:
     """Properties that all slots of a launcher process share."""
 
-    __slots__ = ("bundles", "overlays", "own_cgroups", "own_uids", "seccomp", "top_capability")
+    __slots__ = (
+        "bundles",
+        "native",
+        "overlays",
+        "own_cgroups",
+        "own_uids",
+        "seccomp",
+        "top_capability",
+    )
 
     def __init__(  # noqa: PLR0913 - four of them by name
         self,
-        seccomp: tuple[kernel.Filter, ...],
+        native: Native,
+        seccomp: tuple[bytes, ...],
         top_capability: int,
         *,
         own_uids: bool,
@@ -85,6 +99,7 @@ class Template:
         own_cgroups: bool,
         bundles: bool,
     ) -> None:
+        self.native = native
         self.seccomp = seccomp
         self.top_capability = top_capability
         self.own_uids = own_uids
@@ -96,38 +111,65 @@ class Template:
         self.bundles = bundles
         """Whether the launcher's root has the directory of bundles."""
 
+    def outside(self, uid: int) -> int:
+        """Return the id that a slot's job has outside of the slot's user namespace."""
+        return uid if self.own_uids else JOB_ID  # as the launcher process sees its own
 
-def live(template: Template, needs: Needs, sock: socket.socket, uid: int) -> None:
-    """Run the slot. The caller ends the process when this returns.
+
+class Plan:
+    """The system calls of slots with the same needs."""
+
+    __slots__ = ("building", "giving_up", "on_disk", "whole")
+
+    def __init__(self, template: Template, needs: Needs) -> None:
+        self.whole: steps.Steps | None = None
+        """Everything up to the job; None if the agent sends more than the job: files, or a link."""
+        self.building, self.on_disk, self.giving_up = steps.Steps(), steps.Steps(), steps.Steps()
+        """The parts, where `whole` is None: the root, the same without a work directory, and to
+        drop all privileges."""
+        if needs.own_work or needs.network == "egress":
+            _add_build(self.building, template, needs, on_disk=False)
+            _add_build(self.on_disk, template, needs, on_disk=True)
+            _add_give_up(self.giving_up, template, needs)
+            return
+        self.whole = whole = steps.Steps()
+        whole.add("close_range", "close_range", FIRST_OTHER, LAST_UINT)
+        if needs.pooled:  # it does not preempt others on wake-up: no job is waiting for it
+            whole.add(_POLICY, "sched_setscheduler", 0, os.SCHED_BATCH, _NO_PRIORITY)
+        _add_build(whole, template, needs, on_disk=False)
+        _add_give_up(whole, template, needs)
+        if needs.pooled:
+            whole.add(_POLICY, "sched_setscheduler", 0, os.SCHED_OTHER, _NO_PRIORITY)
+
+
+def live(template: Template, needs: Needs, plan: Plan, sock: socket.socket, uid: int) -> None:
+    """Run a slot whose job comes with files, or with a link. The caller ends the process after.
 
     `sock` is the slot's own, with the number SOCKET.
     """
     kernel.close_from(FIRST_OTHER)
+    native, outside = template.native, template.outside(uid)
     try:
-        if needs.pooled:
-            _yield_to_others(os.SCHED_BATCH)
-        else:
-            _announce(sock)  # first: the agent sends the job while the rest is done
+        _announce(sock)  # first: the agent sends the job while the rest is done
         asked = work.receive(sock) if needs.own_work else None
-        _build(template, needs, uid, asked.disk if asked else -1)
+        if asked and asked.disk >= 0:
+            native.carry_out(plan.on_disk, outside)
+            work.attach(asked.disk)
+            os.chmod(work.PLACE, _WORK_MODE)
+            if template.own_uids:
+                os.chown(work.PLACE, uid, uid)
+        else:
+            native.carry_out(plan.building, outside)
         kept = work.prepare(asked, uid if template.own_uids else -1, needs.tmp_mb) if asked else ()
         if needs.network == "egress":
             _join_link(sock)
-        _give_up_everything(template, needs, uid)
-        if needs.pooled:
-            slot_job.self_test()
-            _yield_to_others(os.SCHED_OTHER)
-            _announce(sock)
-        else:
-            wire.send_raw(sock, wire.READY, kept)
+        native.carry_out(plan.giving_up, outside)
+        wire.send_raw(sock, wire.READY, kept)
     except OSError as refused:
         sock.send(wire.REFUSED + wire.ERRNO.pack(0) + str(refused).encode())
         return
-    slot_job.run_one(sock)
-    _yield_to_others(os.SCHED_BATCH)
-    # The cgroup is removed after this process exits: wait until the holder has read its figures.
-    while sock.recv(1):
-        pass
+    native.run_one(SOCKET)
+    native.await_holder()
 
 
 def _announce(sock: socket.socket) -> None:
@@ -137,52 +179,36 @@ def _announce(sock: socket.socket) -> None:
     os.close(pidfd)
 
 
-def _yield_to_others(policy: int) -> None:
-    """Set the scheduling policy: with SCHED_BATCH this process does not preempt others on wake-up.
+def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: bool) -> None:
+    """Add to make the private part of the root and the network, before privileges are dropped.
 
-    Used while a pooled slot is made, and for the exit, which unmounts for half a millisecond.
+    With `on_disk` the work directory is left out.
     """
-    os.sched_setscheduler(0, policy, _NO_PRIORITY)
-
-
-def _build(template: Template, needs: Needs, uid: int, disk: int) -> None:
-    """Make the private part of the root and the network, before privileges are dropped.
-
-    `disk` is a detached mount for /work, or -1.
-    """
-    os.setsid()  # kill(0) of a job without this would reach the launcher's process group
-    if template.own_cgroups:
-        kernel.unshare(kernel.CLONE_NEWCGROUP)  # after the entry: the job sees its own as the root
+    # kill(0) of a job without this would reach the launcher's process group
+    made.add("setsid", "setsid")
+    if template.own_cgroups:  # after the entry: the job sees its own as the root
+        made.add("unshare the cgroup", "unshare", kernel.CLONE_NEWCGROUP)
     if template.overlays:
-        template.overlays.enter(needs.bundle)
+        template.overlays.add_entry(made, needs.bundle)
     elif template.bundles:
-        overlay.enter_shared(needs.bundle)
-    _PROC.make()
+        overlay.add_shared_entry(made, needs.bundle)
+    made.add_mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
     # One file system mounted at three paths: tmp_mb is their total size.
-    inodes = needs.tmp_mb * _INODES_PER_MIB
-    kernel.mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, f"size={needs.tmp_mb}m,nr_inodes={inodes}")
-    for name, mode, inner, target, bind in _BINDS:
-        on_disk = disk >= 0 and name == "work"
-        if on_disk:
-            work.attach(disk)
-        else:
-            os.mkdir(inner)
-        place = target if on_disk else inner
-        os.chmod(place, mode)
+    size = f"size={needs.tmp_mb}m,nr_inodes={needs.tmp_mb * _INODES_PER_MIB}"
+    made.add_mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, size)
+    for inner, mode, target in _PLACES[1 if on_disk else 0 :]:
+        path = inner.encode()
+        made.add(f"mkdir {inner}", "mkdirat", steps.AT_FDCWD, path, mode)
+        made.add(f"chmod {inner}", "fchmodat", steps.AT_FDCWD, path, mode)
         if template.own_uids:
-            os.chown(place, uid, uid)
-        if not on_disk:
-            bind.make()
+            ids = steps.UID, steps.UID
+            made.add(f"chown {inner}", "fchownat", steps.AT_FDCWD, path, *ids, 0)
+        made.add_mount(inner, target, "", kernel.MS_BIND)
     if needs.network != "host":
-        _loopback_up()
-
-
-def _loopback_up() -> None:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, _LOOPBACK_UP)
-    finally:
-        sock.close()
+        kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
+        made.add("socket", "socket", socket.AF_INET, kind, 0)
+        made.add("bring lo up", "ioctl", steps.OPENED, _SIOCSIFFLAGS, _LOOPBACK_UP)
+        made.add("close", "close", steps.OPENED)
 
 
 def _join_link(sock: socket.socket) -> None:
@@ -194,51 +220,54 @@ def _join_link(sock: socket.socket) -> None:
     netlink.add_default_route(netlink.configure("eth0", own), gateway)
 
 
-def _give_up_everything(template: Template, needs: Needs, uid: int) -> None:
-    """Drop all privileges: own uid, own user namespace, no capabilities, system call filter.
+def _add_give_up(made: steps.Steps, template: Template, needs: Needs) -> None:
+    """Add to drop all privileges: own uid, own user namespace, no capabilities, call filter.
 
     The user namespace is created last and owns none of the others, so a capability regained in it
     would give no control over mounts, interfaces or processes.
     """
     if template.own_uids:
-        kernel.keep_capabilities()
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
+        made.add("PR_SET_KEEPCAPS", "prctl", kernel.PR_SET_KEEPCAPS, 1)
+        made.add("setresgid", "setresgid", *(steps.UID,) * 3)
+        made.add("setresuid", "setresuid", *(steps.UID,) * 3)
         # Not needed by the kernel, but by Ubuntu's AppArmor, which refuses user namespaces
         # to processes without it.
-        kernel.set_capabilities((kernel.CAP_SYS_ADMIN,))
-        kernel.set_dumpable(1)  # so that this uid may write /proc/self/uid_map
+        made.add("capset", "capset", *kernel.capabilities((kernel.CAP_SYS_ADMIN,)))
+        # so that this uid may write /proc/self/uid_map
+        made.add("PR_SET_DUMPABLE", "prctl", kernel.PR_SET_DUMPABLE, 1)
     # Jobs would inherit the agent's protection from the OOM killer (systemd: OOMScoreAdjust=-1000),
     # and the kernel would not kill them even above their own memory.max.
-    _write("oom_score_adj", _OOM_SCORE)
-    outside = uid if template.own_uids else JOB_ID  # as the launcher process sees its own
-    kernel.unshare(kernel.CLONE_NEWUSER)
-    map_ids(outside, outside)
-    os.close(HOST_PROC)
+    made.add_write(HOST_PROC, "self/oom_score_adj", _OOM_SCORE)
+    made.add("unshare the user", "unshare", kernel.CLONE_NEWUSER)
+    made.add_write(HOST_PROC, "self/setgroups", b"deny")
+    for ids in ("uid_map", "gid_map"):
+        text = b"%d %b 1" % (JOB_ID, steps.UID_TEXT)
+        made.add_write(HOST_PROC, f"self/{ids}", text)
+    made.add("close", "close", HOST_PROC)
     if needs.nproc:
-        resource.setrlimit(resource.RLIMIT_NPROC, (needs.nproc, needs.nproc))
-    kernel.drop_bounding(template.top_capability)
-    kernel.set_capabilities(())
-    kernel.no_new_privileges()
-    kernel.set_dumpable(0)
-    os.chdir("/work")
+        both = struct.pack("=QQ", needs.nproc, needs.nproc)
+        made.add("RLIMIT_NPROC", "prlimit64", 0, resource.RLIMIT_NPROC, both, 0)
+    for capability in range(template.top_capability + 1):
+        made.add("PR_CAPBSET_DROP", "prctl", kernel.PR_CAPBSET_DROP, capability)
+    made.add("capset", "capset", *kernel.capabilities(()))
+    made.add("PR_SET_NO_NEW_PRIVS", "prctl", kernel.PR_SET_NO_NEW_PRIVS, 1)
+    made.add("PR_SET_DUMPABLE", "prctl", kernel.PR_SET_DUMPABLE, 0)
+    made.add("chdir /work", "chdir", work.PLACE.encode())
     for program in template.seccomp:
-        program.load()
+        made.add_filter(program)
 
 
 def map_ids(uid: int, gid: int) -> None:
     """Map these ids outside of this process's new user namespace to the job's, and no others."""
-    _write("setgroups", "deny")
-    _write("uid_map", f"{JOB_ID} {uid} 1")
-    _write("gid_map", f"{JOB_ID} {gid} 1")
-
-
-def _write(file: str, text: str) -> None:
-    """Write to an entry of this process in the host's /proc."""
-    fd = os.open("self/" + file, os.O_WRONLY, dir_fd=HOST_PROC)
-    try:
-        os.write(fd, text.encode())
-    except OSError as failed:
-        raise OSError(failed.errno, f"/proc/self/{file}: {failed.strerror}") from failed
-    finally:
-        os.close(fd)
+    for file, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{JOB_ID} {uid} 1"),
+        ("gid_map", f"{JOB_ID} {gid} 1"),
+    ):
+        fd = os.open(f"self/{file}", os.O_WRONLY, dir_fd=HOST_PROC)
+        try:
+            os.write(fd, text.encode())
+        except OSError as failed:
+            raise OSError(failed.errno, f"/proc/self/{file}: {failed.strerror}") from failed
+        finally:
+            os.close(fd)

@@ -8,9 +8,8 @@ send other data to the agent.
     launcher -> agent   b"R" when it has started | b"F" + ERRNO + reason, on the slot's socket too
     agent -> slot       (WORK, has_disk, has_stage, keep) + [disk], [stage, plan], before LINK
                         | (LINK, address, gateway), before RUN, for network egress
-                        | (RUN, argv, env, timeout_s, grace_s, has_stdin) + [stdin], stdout,
-                          stderr, [line]
-                        | (BIG,) + the RUN tuple in a memfd, then as RUN | (STOP, grace_s)
+                        | b"J" + RUN + argv, env + [stdin], stdout, stderr, [line]
+                        | b"B" + the message J in a memfd, then as J | b"S" + grace_s
     slot -> agent       b"M" + its pidfd | b"F" + ERRNO + reason; then, if it was ordered for a
                         job, b"R" (+ its work directory, if it is to be kept) or b"F"; at the end
                         of the job b"E" + ENDING + error text
@@ -22,7 +21,7 @@ import os
 import struct
 
 MAKE, RELEASE, CLOSE = "make", "release", "close"
-WORK, LINK, RUN, BIG, STOP = "work", "link", "run", "big", "stop"
+WORK, LINK = "work", "link"
 MADE, READY, REFUSED, ENDED = b"M", b"R", b"F", b"E"
 
 ERRNO = struct.Struct("=i")
@@ -30,6 +29,13 @@ ERRNO = struct.Struct("=i")
 
 ENDING = struct.Struct("=iBBdd")
 """wait status, timed out, stopped, CPU seconds, wall seconds."""
+
+RUN = struct.Struct("=cBxxII4xdd")
+"""struct run of slot.c: kind, has stdin, texts of argv and of env, timeout (-1: none) and grace in
+seconds; then the texts, each with a NUL."""
+STOP = struct.Struct("=c7xd")
+"""Kind and grace in seconds."""
+_RUN, _BIG, _STOP = b"J", b"B", b"S"
 
 PACKET = 65536
 """Longest message in bytes; a longer command and environment travel in a memfd."""
@@ -39,7 +45,7 @@ TYPE_CHECKING = False
 every slot: typing, and socket and signal with their enums, cost each slot page faults."""
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _ANCILLARY = socket.CMSG_SPACE(64)  # sixteen descriptors
@@ -93,17 +99,37 @@ def receive(sock: socket.socket, flags: int = 0) -> "tuple[tuple[Any, ...], list
     return (marshal.loads(body) if body else ()), fds  # noqa: S302 - trusted side
 
 
-def send_run(sock: socket.socket, run: "tuple[Any, ...]", fds: tuple[int, ...]) -> None:
-    """Send a RUN message of any size."""
-    body = marshal.dumps(run)
+def run_body(
+    argv: tuple[str, ...],
+    env: "Mapping[str, str]",
+    timeout_s: float | None,
+    grace_s: float,
+    *,
+    has_stdin: bool = False,
+) -> bytes:
+    """Encode a command."""
+    texts = (*argv, *(f"{name}={value}" for name, value in env.items()), "")
+    fixed = RUN.pack(
+        _RUN, has_stdin, len(argv), len(env), -1.0 if timeout_s is None else timeout_s, grace_s
+    )
+    return fixed + "\0".join(texts).encode("utf-8", "surrogateescape")
+
+
+def send_run(sock: socket.socket, body: bytes, fds: tuple[int, ...]) -> None:
+    """Send a command of any size."""
     if len(body) <= PACKET:
         send_raw(sock, body, fds)
         return
     memory = in_memory(body)
     try:
-        send(sock, (BIG,), (memory, *fds))
+        send_raw(sock, _BIG, (memory, *fds))
     finally:
         os.close(memory)
+
+
+def send_stop(sock: socket.socket, grace_s: float) -> None:
+    """Ask a slot to end its job; raises OSError if it has ended."""
+    send_raw(sock, STOP.pack(_STOP, grace_s))
 
 
 def in_memory(body: bytes) -> int:

@@ -15,7 +15,9 @@ import os
 import resource
 import select
 
-from ec2_agent.sandbox import kernel, overlay, slot, slot_job, wire, work
+from ec2_agent.sandbox import kernel, overlay, slot, steps, wire
+from ec2_agent.sandbox.memory import Memory
+from ec2_agent.sandbox.native import Native
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -37,11 +39,10 @@ _NEEDED = (
     kernel.CAP_NET_ADMIN,  # bring the loopback interface up
     kernel.CAP_SYS_ADMIN,  # namespaces and mounts
 )
-_REHEARSALS = 16
-"""CPython 3.11 specializes a function's code during its first 8 to 16 runs. Done here once, slots
-share the specialized code."""
 _LULL_MS = 5
 """How long to wait before a pooled slot is made. /bin/true takes 1 ms in a sandbox."""
+_MOST_PLANS = 64
+"""Each has 20 KB. Jobs of one kind have one."""
 _INFINITY = resource.RLIM_INFINITY
 _LIMITS = (
     # 1, not 0: with 0 a core_pattern with a pipe still starts a host program as root
@@ -81,6 +82,7 @@ class Zygote:
     def __init__(self, control: socket.socket, config: "dict[str, Any]", fds: list[int]) -> None:
         """Prepare everything that slots share. `fds` are the lock and the cgroup's directory."""
         self._control = control
+        native = Native()  # before the root changes
         # Duplicate first: the received numbers may include the fixed ones.
         lock, *rest = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in fds]
         for fd in fds:
@@ -99,19 +101,28 @@ class Zygote:
         self._eager_above = config["slots"] // 2
         self._unread: set[int] = set()
         """Slots that were killed and whose figures have not been read yet."""
-        signals = (signal.SIGCHLD,)
-        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)  # with a handler, the signal could kill pid 1
-        wire.park(kernel.signal_descriptor(signals), slot_job.SIGNALS)
-        wire.park(os.open("/proc", os.O_PATH), slot.HOST_PROC)
-        os.umask(0o022)
-        wire.attempt(kernel.forget_keys)  # the kernel may be built without keyrings
-        _limit_self()
-        devices = _build_root(config)
-        overlays = None
+        _prepare_process()
         self.shares_inodes = ""
         """Why slots share the inodes of what they read; empty if each has its own."""
+        self._template = self._make_template(config, native)
+        self._plans: dict[tuple[str | int, ...], slot.Plan] = {}
+        """By the keys of needs."""
+        _rehearse(native)
+        gc.collect()
+        gc.disable()
+        gc.freeze()
+        self._memory = Memory(native.library)
+        self._memory.leave_out()
+        try:
+            _rehearse(native)
+        except OSError:  # this C library needs more: slots are slower, and work
+            self._memory.take_in()
+            self._memory.keep_all()
+
+    def _make_template(self, config: "dict[str, Any]", native: Native) -> slot.Template:
+        """Build the shared root, and give up what slots do not need."""
+        devices = _build_root(config)
+        overlays = None
         try:
             overlays = _prepare_overlays(config, devices)
         except OSError as lacking:
@@ -122,10 +133,11 @@ class Zygote:
             os.setgroups([])
         kernel.drop_bounding(config["top_capability"], _NEEDED)
         kernel.set_capabilities(_NEEDED)
-        *programs, for_shared_inodes = map(kernel.Filter, config["seccomp"])
+        *programs, for_shared_inodes = config["seccomp"]
         if self.shares_inodes:
             programs.append(for_shared_inodes)
-        self._template = slot.Template(
+        return slot.Template(
+            native,
             tuple(programs),
             config["top_capability"],
             own_uids=config["own_uids"],
@@ -133,12 +145,6 @@ class Zygote:
             own_cgroups=self._cgroup is not None,
             bundles=config["bundles"],
         )
-        for _ in range(_REHEARSALS):
-            slot_job.rehearse()
-        _look_up_names()
-        gc.collect()
-        gc.disable()
-        gc.freeze()
 
     def serve(self) -> None:
         """Carry out the agent's requests until it closes the connection or ends.
@@ -148,12 +154,12 @@ class Zygote:
         """
         poll = select.poll()
         poll.register(slot.SOCKET, select.POLLIN)
-        poll.register(slot_job.SIGNALS, select.POLLIN)
+        poll.register(slot.SIGNALS, select.POLLIN)
         while True:
             news = poll.poll(_LULL_MS if self._wanted else None)
             for fd, _ in news:
-                if fd == slot_job.SIGNALS:
-                    os.read(slot_job.SIGNALS, slot_job.SIGNAL_BYTES)
+                if fd == slot.SIGNALS:
+                    os.read(slot.SIGNALS, slot.SIGNAL_BYTES)
                     self._reap()
                 elif not self._on_request():
                     return
@@ -195,11 +201,18 @@ class Zygote:
     def _fork(self, number: int, needs: slot.Needs, limits: "Limits", slot_socket: int) -> None:
         if not self._uids:
             raise OSError(errno.EAGAIN, "every uid of this launcher is in use")
+        plan = self._plan(needs)
         flags = self._flags | (0 if needs.network == "host" else kernel.CLONE_NEWNET)
         leaf = None if self._cgroup is None else self._make_leaf(number, limits)
         uid = self._uids.pop(0)
         try:
-            pid = kernel.clone3(flags, leaf)
+            if plan.whole is None:
+                pid = self._fork_whole(flags, leaf)
+            else:
+                outside = self._template.outside(uid)
+                pid = self._template.native.fork(
+                    flags, leaf, slot_socket, plan.whole, outside, pooled=needs.pooled
+                )
         except OSError:
             self._uids.append(uid)
             self._remove_leaf(number)
@@ -210,10 +223,26 @@ class Zygote:
         if not pid:
             try:
                 os.dup2(slot_socket, slot.SOCKET, inheritable=False)
-                slot.live(self._template, needs, self._control, uid)
+                slot.live(self._template, needs, plan, self._control, uid)
             finally:
                 os._exit(0)
         self._slots[pid] = (number, uid)
+
+    def _plan(self, needs: slot.Needs) -> slot.Plan:
+        key = needs.key()
+        if key not in self._plans:
+            if len(self._plans) == _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = slot.Plan(self._template, needs)
+        return self._plans[key]
+
+    def _fork_whole(self, flags: int, leaf: int | None) -> int:
+        """Fork with all memory: Python runs in the child."""
+        self._memory.take_in()
+        try:
+            return kernel.clone3(flags, leaf)
+        finally:
+            self._memory.leave_out()
 
     def _make_leaf(self, number: int, limits: "Limits") -> int:
         """Make a slot's cgroup with its limits; returns its directory."""
@@ -261,18 +290,43 @@ class Zygote:
             os.waitpid(-1, 0)  # returns when the whole pid namespace is dead
 
 
-def _look_up_names() -> None:
-    """Look up every name that slots read from a module, so that CPython's cache has it.
+def _prepare_process() -> None:
+    """Set the signals, descriptors and limits that all slots have, and their jobs inherit."""
+    signals = (signal.SIGCHLD,)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    # With a handler, a signal could kill pid 1. An ignored signal stays ignored after exec: Python
+    # ignores two, the agent's parent maybe more.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    wire.park(kernel.signal_descriptor(signals), slot.SIGNALS)
+    wire.park(os.open("/proc", os.O_PATH), slot.HOST_PROC)
+    os.umask(0o022)
+    wire.attempt(kernel.forget_keys)  # the kernel may be built without keyrings
+    _limit_self()
 
-    The cache is by type, and all modules have one type. A slot would fill it anew, and each page of
-    it that a slot writes to is copied.
+
+def _rehearse(native: Native) -> None:
+    """Run /usr/bin/true in a child, without namespaces: tests the shared root, and the memory.
+
+    Raises OSError if it does not run.
     """
-    for module in (kernel, overlay, slot, slot_job, wire, work):
-        for member in tuple(vars(module).values()):
-            functions = vars(member).values() if isinstance(member, type) else (member,)
-            for function in functions:
-                for name in getattr(getattr(function, "__code__", None), "co_names", ()):
-                    getattr(kernel, name, None)
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    only = steps.Steps()
+    only.add("close_range", "close_range", slot.FIRST_OTHER, slot.LAST_UINT)
+    answer = b""
+    try:
+        wire.send_run(near, wire.run_body(("/usr/bin/true",), {}, 60.0, 0.0), (0, 0))
+        child = native.fork(0, None, far.fileno(), only, 0, pooled=True)
+        far.close()
+        while answer[:1] in {b"", wire.MADE}:
+            if not (answer := wire.receive_answer(near)):
+                break
+    finally:
+        near.close()
+        far.close()
+    os.waitpid(child, 0)
+    if answer[:1] != wire.ENDED or wire.ENDING.unpack_from(answer, 1)[0]:
+        raise OSError(errno.ENOEXEC, f"/usr/bin/true does not run in the new root: {answer!r}")
 
 
 def _limit_self() -> None:

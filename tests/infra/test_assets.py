@@ -196,6 +196,7 @@ def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:
             "joblane ",
         ),
         ("import ec2_agent.command_line as agent; agent.main(['run', '--help'])", "--deployment"),
+        ("from ec2_agent.sandbox.native import Native; print(Native().library)", "slot-"),
     ):
         # -S: without the site-packages of this machine, which hold everything anyway.
         done = subprocess.run(
@@ -304,6 +305,13 @@ def test_a_failed_build_says_so_in_one_line_and_leaves_nothing(checkout: Path) -
 def test_a_function_without_a_handler_cannot_be_shipped(checkout: Path) -> None:
     config = load_config(ROOT / "joblane.toml")
     with pytest.raises(AssetError, match=r"functions/submission/handler.py: missing"):
+        build_assets(checkout, config)
+
+
+def test_an_agent_without_its_compiled_part_cannot_be_shipped(checkout: Path) -> None:
+    (checkout / "functions").symlink_to(ROOT / "functions")
+    config = load_config(ROOT / "joblane.toml")
+    with pytest.raises(AssetError, match=r"slot-x86_64\.so: not compiled; run scripts/setup"):
         build_assets(checkout, config)
 
 

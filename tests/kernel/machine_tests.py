@@ -27,6 +27,7 @@ SIDE_BY_SIDE = (
         "tests/sandbox/test_syscalls.py",
         "tests/sandbox/test_bundles.py",
         "tests/sandbox/test_fact_commands.py",
+        "tests/sandbox/test_native.py",
         "tests/sandbox/test_own_inodes.py",
         "tests/sandbox/test_output.py",
         "tests/sandbox/test_output_files.py",

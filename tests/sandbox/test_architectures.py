@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import seccomp, syscalls
+from ec2_agent.sandbox import seccomp, steps, syscalls
 from tests.kernel import machine_tests
 from tests.kernel.architectures import ARCHITECTURES
 from tests.sandbox.cases import ALL_CASES, Case, cases_of, prelude
@@ -55,6 +55,13 @@ def test_the_security_page_counts_the_cases_of_each_architecture(machine: str) -
     cases = cases_of(machine)
     assert f"| {len(cases)} escapes and abuses" in page
     assert len({case.name for case in cases}) == len(cases)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_numbers_of_what_slots_call_are_those_of_the_architecture(machine: str) -> None:
+    assert {name: number(name, machine) for name in steps.NUMBERS[machine]} == steps.NUMBERS[
+        machine
+    ]
 
 
 def test_every_case_is_for_an_architecture_that_there_is() -> None:

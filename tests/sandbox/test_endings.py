@@ -214,6 +214,7 @@ def test_many_threads_start_jobs_at_once(launcher: Launcher) -> None:
         (("true",), {"A": "\0"}, "NUL"),
         (("true",), {"A=B": ""}, "="),
         (("true",), {"": "x"}, "empty name"),
+        (("true", "\ud800"), {}, "not text"),
     ],
 )
 def test_what_is_no_command_is_refused(

@@ -1,0 +1,99 @@
+"""Slots run compiled code: lists of system calls, and memory without Python's."""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ec2_agent.sandbox import zygote_process
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.native import Native
+from ec2_agent.sandbox.steps import AT_FDCWD, OPENED, UID, UID_TEXT, Steps
+from tests.sandbox.running import TidyLauncher, shell, wait_until_ready
+
+
+@pytest.fixture
+def library() -> Native:
+    return Native()
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_calls_are_made_in_order_with_what_was_opened_and_the_uid(
+    library: Native, tmp_path: Path
+) -> None:
+    file = tmp_path / "map"
+    made = Steps()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    text = b"1000 %b 1" % UID_TEXT
+    made.add("open", "openat", AT_FDCWD, os.fsencode(file), flags, 0o600)
+    made.add("write", "write", OPENED, text, len(text))
+    made.add("close", "close", OPENED)
+    made.add("chown", "fchownat", AT_FDCWD, os.fsencode(file), UID, UID, 0)
+    before = descriptors()
+    for uid in (os.geteuid(), os.geteuid()):  # the list is used again
+        library.carry_out(made, uid)
+        assert file.read_text().split() == ["1000", str(uid), "1"]
+    assert descriptors() == before
+
+
+def test_a_list_is_for_one_uid_after_another() -> None:
+    made = Steps()
+    made.add("setresuid", "setresuid", UID, 7, UID)
+    first = (ctypes.c_int64 * 9).from_address(made.address(200_001))[2:5]
+    second = (ctypes.c_int64 * 9).from_address(made.address(200_002))[2:5]
+    assert [first, second] == [[200_001, 7, 200_001], [200_002, 7, 200_002]]
+
+
+def test_the_first_call_that_fails_ends_it_and_says_what_it_was(
+    library: Native, tmp_path: Path
+) -> None:
+    made = Steps()
+    made.add_attempt("chdir", os.fsencode(tmp_path / "not there"))
+    made.add("mkdir first", "mkdirat", AT_FDCWD, os.fsencode(tmp_path / "first"), 0o700)
+    made.add("mkdir again", "mkdirat", AT_FDCWD, os.fsencode(tmp_path / "first"), 0o700)
+    made.add("mkdir last", "mkdirat", AT_FDCWD, os.fsencode(tmp_path / "last"), 0o700)
+    with pytest.raises(FileExistsError, match="mkdir again: File exists"):
+        library.carry_out(made, 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["first"]
+
+
+def test_a_checkout_without_the_library_says_what_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("", "", "", "", "vax")))
+    with pytest.raises(OSError, match=r"slot-vax\.so.*scripts/setup makes it"):
+        Native()
+
+
+def names_of_memory(launcher: Launcher) -> set[str]:
+    """Give the files in the memory of the first slot of the pool, which is the oldest."""
+    wait_until_ready(launcher)
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    maps = Path(f"/proc/{children[0]}/maps").read_text().splitlines()
+    return {Path(line.split(maxsplit=5)[5]).name for line in maps if "/" in line}
+
+
+@pytest.fixture
+def launcher() -> Iterator[TidyLauncher]:
+    with TidyLauncher(isolation="namespaces", slots=1) as started:
+        yield started
+
+
+def test_a_slot_has_no_memory_of_python(launcher: TidyLauncher) -> None:
+    names = names_of_memory(launcher)
+    assert any(name.startswith("slot-") for name in names)
+    assert not [name for name in names if "python" in name]
+    assert not {"_ctypes", "_socket"} & {name.partition(".")[0] for name in names}
+
+
+def test_where_slots_would_need_more_they_have_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The C library's functions are not found, so its memory is left out at first.
+    boot = "from ec2_agent.sandbox import memory\nmemory._NEEDED = ()\nzygote.main()"
+    whole = zygote_process._BOOT  # noqa: SLF001 - the program of the launcher process
+    monkeypatch.setattr(zygote_process, "_BOOT", whole.replace("zygote.main()", boot))
+    with TidyLauncher(isolation="namespaces", slots=1) as launcher:
+        assert any("python" in name for name in names_of_memory(launcher))
+        assert shell(launcher, "exit 3").ending.exit_code == 3
