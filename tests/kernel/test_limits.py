@@ -295,12 +295,14 @@ def test_a_slow_disk_is_slow(launcher: Launcher) -> None:
 
 
 def test_not_one_instruction_runs_outside() -> None:
-    """A process that was moved would have left its first memory to its old cgroup."""
-    with TidyLauncher(isolation="full", slots=1) as launcher:  # whose only cgroup stays
-        wait_until_ready(launcher)
-        (leaf,) = (entry for entry in room(launcher).iterdir() if entry.is_dir())
-        current = int((leaf / "memory.current").read_text())
-    assert current > 100 << 10, "the init's own pages are not charged to its cgroup"
+    """The process is made in its cgroup: one that was moved later would not count as new there."""
+    with TidyLauncher(isolation="full", slots=0) as launcher:
+        most = room(launcher) / "pids.max"
+        most.write_text("0")
+        with pytest.raises(SandboxRefused, match="clone3: Resource temporarily unavailable"):
+            shell(launcher, "true")
+        most.write_text("max")
+        assert shell(launcher, "exit 3").ending.exit_code == 3
 
 
 def test_the_job_sees_no_cgroup_but_its_own(launcher: Launcher) -> None:

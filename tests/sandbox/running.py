@@ -40,6 +40,12 @@ def room(launcher: Launcher) -> Path:
     raise AssertionError("the launcher holds no cgroup open")
 
 
+def inits(launcher: Launcher) -> list[int]:
+    """Give the inits of its sandboxes, the oldest first."""
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
+    return [int(pid) for pid in children.split()]
+
+
 class TidyLauncher(Launcher):
     """A launcher that lets go of whatever a test has started, however the test ends.
 

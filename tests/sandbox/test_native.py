@@ -11,7 +11,7 @@ from ec2_agent.sandbox import zygote_process
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.native import Native
 from ec2_agent.sandbox.steps import AT_FDCWD, OPENED, UID, UID_TEXT, Steps
-from tests.sandbox.running import TidyLauncher, shell, wait_until_ready
+from tests.sandbox.running import TidyLauncher, inits, shell, wait_until_ready
 
 
 @pytest.fixture
@@ -71,8 +71,7 @@ def test_a_checkout_without_the_library_says_what_makes_it(monkeypatch: pytest.M
 def names_of_memory(launcher: Launcher) -> set[str]:
     """Give the files in the memory of the first slot of the pool, which is the oldest."""
     wait_until_ready(launcher)
-    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
-    maps = Path(f"/proc/{children[0]}/maps").read_text().splitlines()
+    maps = Path(f"/proc/{inits(launcher)[0]}/maps").read_text().splitlines()
     return {Path(line.split(maxsplit=5)[5]).name for line in maps if "/" in line}
 
 
