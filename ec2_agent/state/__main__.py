@@ -5,9 +5,9 @@ with the agent. It writes `ready` to standard output when its socket listens. A 
 socket allows one service per directory.
 """
 
-import argparse
 import contextlib
 import fcntl
+import getopt
 import os
 import socket
 import sys
@@ -27,9 +27,35 @@ if TYPE_CHECKING:
     from ec2_agent.state.worker import Worker
 
 
+BACKENDS = ("memory", "local", "dynamodb")
+
+
+class Options:
+    """The command line, which the agent writes; argparse would add 1 MB to this process."""
+
+    def __init__(self, argv: "Sequence[str]") -> None:
+        """Raises getopt.GetoptError."""
+        names = ["directory=", "backend=", "sync-interval=", "table=", "owner=", "region="]
+        found, rest = getopt.getopt(list(argv), "", names)
+        given = dict(found)
+        if rest or "--directory" not in given or given.get("--backend") not in BACKENDS:
+            raise getopt.GetoptError(f"--directory and --backend {'|'.join(BACKENDS)} are needed")
+        self.directory = given["--directory"]
+        """Of socket, lock and file."""
+        self.backend = given["--backend"]
+        self.sync_interval = float(given.get("--sync-interval", "0"))
+        """Seconds; 0: each commit."""
+        self.table = given.get("--table", "")
+        """The agents table, for dynamodb."""
+        self.owner = given.get("--owner", "")
+        """The agent's name, for dynamodb."""
+        self.region = given.get("--region")
+        """For dynamodb; None: that of environment or instance metadata."""
+
+
 def main(argv: "Sequence[str] | None" = None) -> int:
     """Run the command line; returns the exit code, 0 if standard input closed."""
-    options = _parser().parse_args(argv)
+    options = Options(sys.argv[1:] if argv is None else argv)
     _begin_log(options.backend)
     path, lock_path = (os.path.join(options.directory, name) for name in (SOCKET, LOCK))
     try:
@@ -59,7 +85,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     return 0
 
 
-def _backend(options: argparse.Namespace) -> "Backend":
+def _backend(options: Options) -> "Backend":
     """Open the backend, importing only what it needs."""
     if options.backend == "memory":
         from ec2_agent.state.memory import MemoryBackend  # noqa: PLC0415
@@ -110,17 +136,6 @@ def _listen(path: str) -> socket.socket:
         os.umask(before)
     listener.listen(128)
     return listener
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ec2_agent.state", description=__doc__)
-    parser.add_argument("--directory", required=True, help="of socket, lock and file")
-    parser.add_argument("--backend", choices=("memory", "local", "dynamodb"), required=True)
-    parser.add_argument("--sync-interval", type=float, default=0.0, help="seconds; 0: each commit")
-    parser.add_argument("--table", help="the agents table, for dynamodb")
-    parser.add_argument("--owner", help="the agent's name, for dynamodb")
-    parser.add_argument("--region", help="for dynamodb (default: environment, instance metadata)")
-    return parser
 
 
 if __name__ == "__main__":

@@ -213,6 +213,7 @@ def test_thirty_tries_are_made_a_second_apart():
 
 HEAVY = {
     *("asyncio", "botocore", "pydantic", "ssl", "urllib3"),  # 8 to 25 MB each
+    *("argparse", "shutil"),  # 1 MB together
     *("dataclasses", "inspect", "logging", "pathlib", "queue", "threading"),  # 3 MB together
 }
 
