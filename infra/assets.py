@@ -110,7 +110,7 @@ def build_assets(root: Path, config: Config) -> Assets:
             target=(architecture, AGENT_PYTHON),
             packages=AGENT_PACKAGES,
             folder="lib",
-            bytecode=False,  # an instance writes it itself
+            bytecode=False,  # install.sh writes it with the instance's Python
         )
         for architecture in sorted({fleet.architecture for fleet in config.fleets.values()})
     }

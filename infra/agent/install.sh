@@ -36,6 +36,10 @@ if [ ! -d "$release" ]; then
   "$python" -m venv --without-pip "$aside/release"
   "$python" -m zipfile -e "$aside/bundle.zip" "$aside/bundle"
   cp -R "$aside/bundle/lib/." "$aside/release/lib/$python/site-packages/"
+  # The agent's unit may not write here, so that each start would compile everything. -o 2: the agent
+  # runs without docstrings (`joblane agent` adds -OO).
+  "$python" -m compileall -q -o 0 -o 2 --invalidation-mode unchecked-hash \
+    -s "$aside/release" -p "$release" "$aside/release/lib" || echo "some modules have no bytecode"
   # By `current`, so that the script of an old release never runs code of a new one.
   cat >"$aside/release/bin/joblane" <<END
 #!$home/current/bin/python

@@ -68,8 +68,11 @@ def main() -> int:
         if arguments.cpu is not None:
             with running_cloud(run) as cloud:
                 return measure_cpu(cloud, arguments.cpu, as_json=arguments.json)
-        # Compiles what has not been: a process that compiles a module keeps memory of it.
-        subprocess.run([sys.executable, "-c", "import ec2_agent.start"], check=True)
+        # Compiles what has not been, as infra/agent/install.sh does: a process that compiles a
+        # module keeps memory of it, and `joblane agent` takes -OO where it finds such bytecode.
+        for options in ((), ("-OO",)):
+            command = [sys.executable, *options, "-c", "import ec2_agent.__main__"]
+            subprocess.run(command, check=True)
         with running_cloud(run, longest_poll_s=SQS_POLL_S) as cloud:
             return _measure_memory(cloud, arguments.jobs)
 

@@ -1,6 +1,7 @@
 """Every wrong input and every wrong answer is one line and a documented exit code."""
 
 import json
+import py_compile
 import re
 import subprocess
 import sys
@@ -272,23 +273,36 @@ def test_help_of_agent_and_doctor_is_the_agents_own(spawn: Spawn, tmp_path: Path
     """Handed over with all arguments; a module in the current directory is not taken for it."""
     (tmp_path / "ec2_agent.py").write_text("print('hijacked')")
     (tmp_path / "random.py").write_text("print('hijacked')")
-    for verb, handed in (("agent", "run"), ("doctor", "doctor")):
-        spy = (
-            "import os, sys\n"
-            "os.execv = lambda program, argv: (print(program, *argv), sys.exit(5))\n"
-            "from joblane.client.cli import main\n"
-            "main()\n"
-        )
-        args = [verb, "--help", "--json", "-x", "--url", "y", "z"]
-        run = subprocess.run(
-            [sys.executable, "-c", spy, *args], capture_output=True, text=True, check=False
-        )
-        assert run.returncode == 5
-        wanted = f"-P -X no_debug_ranges -m ec2_agent {handed} --help --json -x --url y z"
-        assert run.stdout == f"{sys.executable} {sys.executable} {wanted}\n"
+    for verb in ("agent", "doctor"):
         process = spawn(verb, "--help", cwd=tmp_path)
         stdout, _ = process.communicate(timeout=20)
         assert b"hijacked" not in stdout
+
+
+def test_the_agent_runs_without_docstrings_where_bytecode_without_them_is_installed(
+    tmp_path: Path,
+) -> None:
+    """Without that bytecode, each start would compile everything."""
+    package = tmp_path / "ec2_agent" / "__init__.py"
+    package.parent.mkdir()
+    package.touch()
+    spy = (
+        "import os, sys\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "os.execv = lambda program, argv: (print(program, *argv), sys.exit(5))\n"
+        "from joblane.client.cli import main\n"
+        "main()\n"
+    )
+    for flags in ("-P -X no_debug_ranges", "-P -X no_debug_ranges -OO"):
+        for verb, handed in (("agent", "run"), ("doctor", "doctor")):
+            args = [verb, "--help", "--json", "-x", "--url", "y", "z"]
+            run = subprocess.run(
+                [sys.executable, "-c", spy, *args], capture_output=True, text=True, check=False
+            )
+            assert run.returncode == 5
+            wanted = f"{flags} -m ec2_agent {handed} --help --json -x --url y z"
+            assert run.stdout == f"{sys.executable} {sys.executable} {wanted}\n"
+        py_compile.compile(str(package), optimize=2)
 
 
 def test_the_command_line_starts_without_what_it_does_not_need() -> None:

@@ -6,7 +6,8 @@ client never imports the agent, which is a wheel of its own.
 
 import os
 import sys
-from importlib.util import find_spec
+from importlib.util import cache_from_source, find_spec
+from pathlib import Path
 
 import typer
 
@@ -35,12 +36,16 @@ def doctor(ctx: typer.Context) -> None:
 
 
 def _replace_process(command: str, args: list[str]) -> None:
-    if find_spec("ec2_agent") is None:
+    found = find_spec("ec2_agent")
+    if found is None or found.origin is None:
         terminal.note("the agent is not installed; install it with: pip install 'joblane[agent]'")
         raise typer.Exit(exit_codes.NOT_CONFIGURED)
     # -P: the current directory is not searched for modules; -X no_debug_ranges: 0.4 MB of columns
-    # in stack traces (decision 1767).
-    argv = [sys.executable, "-P", "-X", "no_debug_ranges", "-m", "ec2_agent", command, *args]
+    # in stack traces; -OO: 2 MB of docstrings, where bytecode without them was installed: otherwise
+    # each start would compile everything (decision 1767).
+    argv = [sys.executable, "-P", "-X", "no_debug_ranges"]
+    argv += ["-OO"] if Path(cache_from_source(found.origin, optimization=2)).exists() else []
+    argv += ["-m", "ec2_agent", command, *args]
     try:
         os.execv(sys.executable, argv)  # noqa: S606 - no shell is wanted
     except OSError as error:
