@@ -2,7 +2,10 @@
 
 import sys
 
-from ec2_agent.command_line import main
+from ec2_agent.undocumented import leave_out_documentation
 
 if __name__ == "__main__":
+    leave_out_documentation()
+    from ec2_agent.command_line import main
+
     sys.exit(main())

@@ -71,7 +71,7 @@ def main() -> int:
         # Compiles what has not been, as infra/agent/install.sh does: a process that compiles a
         # module keeps memory of it, and `joblane agent` takes -OO where it finds such bytecode.
         for options in ((), ("-OO",)):
-            command = [sys.executable, *options, "-c", "import ec2_agent.__main__"]
+            command = [sys.executable, *options, "-c", "import ec2_agent.command_line"]
             subprocess.run(command, check=True)
         with running_cloud(run, longest_poll_s=SQS_POLL_S) as cloud:
             return _measure_memory(cloud, arguments.jobs)

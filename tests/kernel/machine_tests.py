@@ -78,10 +78,8 @@ END
 def script(architecture: Architecture) -> str:
     """Give the shell script that runs the tests in a machine."""
     first, second = SIDE_BY_SIDE
-    if architecture.has_host_root:
-        runs = (ALONE, first, second + WITH_PACKAGES)
-    else:
-        runs = (ALONE + ON_THE_HOST, first, second)
+    at_first, last = ((), WITH_PACKAGES) if architecture.has_host_root else (ON_THE_HOST, ())
+    runs: tuple[tuple[str, ...], ...] = ((*ALONE, *at_first), first, (*second, *last))
     return _SCRIPT.format(runs="\n".join(map(" ".join, runs)))
 
 
