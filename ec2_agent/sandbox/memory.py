@@ -33,7 +33,9 @@ class Memory:
         read.append(errno_location())  # thread-local variables are in an area of their own
         areas = _areas()
         used = [area for area in areas if any(area[0] <= at < area[1] for at in read)]
-        files = {area[2] for area in used if area[2]}
+        # Calls of the C library lead through a program that is not position-independent.
+        program = os.readlink("self/exe", dir_fd=slot.HOST_PROC)
+        files = {program, *(area[2] for area in used if area[2])}
         self._left_out: list[tuple[int, int]] = []
         before: Area = (0, 0, "")
         for area in areas:

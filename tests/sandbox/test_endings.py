@@ -60,8 +60,10 @@ def test_a_command_that_cannot_run_says_why(
 def test_a_path_of_the_jobs_own_is_searched_inside(launcher: Launcher) -> None:
     ran = run(launcher, Spec(("true",), {"PATH": "/work:/nowhere"}, NO_LIMITS))
     assert ran.ending.exit_code == 127
-    ran = run(launcher, Spec(("id", "-u"), {"PATH": "/nowhere:/usr/bin"}, NO_LIMITS))
+    ran = run(launcher, Spec(("id", "-u"), {"PATH": "/nowhere:/etc/passwd:/usr/bin"}, NO_LIMITS))
     assert ran.out == b"1000\n"
+    ran = run(launcher, Spec(("passwd",), {"PATH": "/etc:/nowhere"}, NO_LIMITS))
+    assert (ran.ending.exit_code, ran.ending.error) == (126, "passwd: Permission denied")
 
 
 def test_a_timeout_lets_the_job_clean_up(launcher: Launcher) -> None:
