@@ -253,15 +253,19 @@ static int spawn(struct job *job, const struct run *run, char *texts) {
     return failed;
 }
 
-/* Receives a command, runs it to its end, and sends how it ended. */
+/* Receives a command, runs it to its end, and sends how it ended. Ends this process if it cannot, so
+ * that the holder does not wait. */
 void slot_run_one(int sock) {
     ssize_t size = receive(sock);
     char *body = packet;
-    if (size && packet[0] == 'B') { /* too long for a packet: in a memfd, the first descriptor */
+    if (size == 0) { /* the slot is not needed */
+        return;
+    }
+    if (packet[0] == 'B' && count_received > 0) { /* too long for a packet: in a memfd, the first descriptor */
         size = lseek(received[0], 0, SEEK_END);
         body = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, received[0], 0);
         if (body == MAP_FAILED) {
-            return;
+            _exit(1);
         }
         close(received[0]);
         count_received--;
@@ -269,7 +273,7 @@ void slot_run_one(int sock) {
     }
     struct run run;
     if ((size_t)size < sizeof run || body[0] != 'J') {
-        return;
+        _exit(1);
     }
     memcpy(&run, body, sizeof run);
     struct job job = {.main = -1, .grace_s = run.grace_s};

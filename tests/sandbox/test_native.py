@@ -3,12 +3,13 @@
 import ctypes
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox import zygote_process
+from ec2_agent.sandbox import wire, zygote_process
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.native import Native
 from ec2_agent.sandbox.steps import AT_FDCWD, OPENED, UID, UID_TEXT, Steps
@@ -95,4 +96,13 @@ def test_where_slots_would_need_more_they_have_all_memory(monkeypatch: pytest.Mo
     monkeypatch.setattr(zygote_process, "_BOOT", whole.replace("zygote.main()", boot))
     with TidyLauncher(isolation="namespaces", slots=1) as launcher:
         assert any(name.startswith("_ctypes") for name in names_of_memory(launcher))
+        assert shell(launcher, "exit 3").ending.exit_code == 3
+
+
+def test_a_slot_that_cannot_read_its_command_ends_and_nobody_waits() -> None:
+    with TidyLauncher(isolation="namespaces", slots=0) as launcher:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(wire, "run_body", lambda *_, **__: b"J and no more")
+            ending = shell(launcher, "exit 3").ending
+        assert (ending.signal, ending.killed) == (signal.SIGKILL, True)
         assert shell(launcher, "exit 3").ending.exit_code == 3
