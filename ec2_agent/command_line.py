@@ -57,7 +57,9 @@ def _print_report(report: HostReport) -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser; docs/reference/configuration.md is generated from it."""
-    parser = argparse.ArgumentParser(prog="joblane", description=__doc__)
+    # Not __doc__: an agent runs without docstrings (decision 1767).
+    does = "Run an agent, or report what the host can isolate."
+    parser = argparse.ArgumentParser(prog="joblane", description=does)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="verb")
     run = commands.add_parser("run", prog="joblane agent", help="run an agent on this host")
     run.add_argument("--deployment", default="joblane", help="its name in joblane.toml")

@@ -38,7 +38,7 @@ _OPEN_TREE, _MOVE_MOUNT, _CLONE3, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 435, 
 
 PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_CAPBSET_DROP = 4, 8, 24
 PR_SET_NO_NEW_PRIVS = 38
-_AT_FDCWD = -100
+AT_FDCWD = -100
 _AT_EMPTY_PATH, _AT_RECURSIVE = 0x1000, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH = 4
@@ -46,7 +46,7 @@ _SFD_NONBLOCK, _SFD_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _SIGCHLD = 17
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
-_LAST_UINT = 2**32 - 1
+LAST_UINT = 2**32 - 1
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 _char_p, _int, _long = ctypes.c_char_p, ctypes.c_int, ctypes.c_long
@@ -119,7 +119,7 @@ def unmount(target: str) -> None:
 def open_tree(source: str, *, submounts: bool = True) -> int:
     """Take a detached copy of a mount, with or without the mounts below it."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | (_AT_RECURSIVE if submounts else 0)
-    tree = _path1(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags, 0, 0)
+    tree = _path1(_OPEN_TREE, AT_FDCWD, os.fsencode(source), flags, 0, 0)
     return _checked(tree, f"open_tree {source}")
 
 
@@ -134,7 +134,7 @@ def set_mount_attributes(tree: int, attributes: int) -> None:
 def attach(tree: int, target: str) -> None:
     """Put a detached mount at `target`."""
     path = os.fsencode(target)
-    done = _move(_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, _MOVE_MOUNT_F_EMPTY_PATH)
+    done = _move(_MOVE_MOUNT, tree, b"", AT_FDCWD, path, _MOVE_MOUNT_F_EMPTY_PATH)
     _checked(done, f"move_mount to {target}")
 
 
@@ -157,7 +157,7 @@ def advise(start: int, size: int, advice: int) -> None:
 
 def close_from(first: int) -> None:
     """Close every descriptor from `first` on."""
-    _checked(_plain(_CLOSE_RANGE, first, _LAST_UINT, 0, 0, 0), "close_range")
+    _checked(_plain(_CLOSE_RANGE, first, LAST_UINT, 0, 0, 0), "close_range")
 
 
 def signal_descriptor(signals: tuple[int, ...]) -> int:
@@ -188,7 +188,7 @@ def capabilities(permitted: tuple[int, ...]) -> tuple[bytes, bytes]:
     mask = 0
     for capability in permitted:
         mask |= 1 << capability
-    low, high = mask & _LAST_UINT, mask >> 32
+    low, high = mask & LAST_UINT, mask >> 32
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     return header, struct.pack("=6I", low, low, 0, high, high, 0)
 

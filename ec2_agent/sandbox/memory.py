@@ -1,7 +1,7 @@
 """Which memory of the launcher process its slots have: only what compiled code needs.
 
-A fork copies the page tables of all anonymous memory, and the exit of the child frees them: for
-Python's, which no slot of the pool reads, twice a quarter of a millisecond.
+A fork copies the page tables of all anonymous memory, and the exit of the child frees them. Slots
+that run compiled code only never read Python's.
 """
 
 import ctypes

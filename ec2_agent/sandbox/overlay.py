@@ -12,7 +12,7 @@ files of its lower layers; their pages stay shared.
 import os
 
 from ec2_agent.sandbox import kernel
-from ec2_agent.sandbox.steps import AT_FDCWD, Steps
+from ec2_agent.sandbox.steps import Steps
 
 ROOT = "/tmp"  # noqa: S108 - the launcher's own, empty
 """Where a new root is put together."""
@@ -96,7 +96,7 @@ class Overlays:
         made.add("unmount the old root", "umount2", b".", kernel.MNT_DETACH)
         made.add("chdir /", "chdir", b"/")
         for path in self._opened_first:
-            made.add_attempt("faccessat", AT_FDCWD, os.fsencode(path), os.F_OK)
+            made.add_attempt("faccessat", kernel.AT_FDCWD, os.fsencode(path), os.F_OK)
 
 
 def add_shared_entry(made: Steps, bundle: str) -> None:

@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The descriptors of a slot; the same in slot.py and slot_job.py. */
+/* The descriptors of a slot; the same in slot.py. */
 enum { SOCKET = 3, SIGNALS = 4 };
 
 enum { SIGNAL_BYTES = 128, PACKET = 65536, GIVEN = 16 };

@@ -39,7 +39,6 @@ _PLACES = (
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", _IFF_UP)
 _INODES_PER_MIB = 256
-LAST_UINT = 2**32 - 1
 _POLICY, _NO_PRIORITY = "sched_setscheduler", struct.pack("=i", 0)
 _OOM_SCORE = b"500"
 """When the host runs out of memory, the kernel kills jobs first."""
@@ -133,7 +132,7 @@ class Plan:
             _add_give_up(self.giving_up, template, needs)
             return
         self.whole = whole = steps.Steps()
-        whole.add("close_range", "close_range", FIRST_OTHER, LAST_UINT)
+        whole.add("close_range", "close_range", FIRST_OTHER, kernel.LAST_UINT)
         if needs.pooled:  # it does not preempt others on wake-up: no job is waiting for it
             whole.add(_POLICY, "sched_setscheduler", 0, os.SCHED_BATCH, _NO_PRIORITY)
         _add_build(whole, template, needs, on_disk=False)
@@ -198,11 +197,11 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
     made.add_mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, size)
     for inner, mode, target in _PLACES[1 if on_disk else 0 :]:
         path = inner.encode()
-        made.add(f"mkdir {inner}", "mkdirat", steps.AT_FDCWD, path, mode)
-        made.add(f"chmod {inner}", "fchmodat", steps.AT_FDCWD, path, mode)
+        made.add(f"mkdir {inner}", "mkdirat", kernel.AT_FDCWD, path, mode)
+        made.add(f"chmod {inner}", "fchmodat", kernel.AT_FDCWD, path, mode)
         if template.own_uids:
             ids = steps.UID, steps.UID
-            made.add(f"chown {inner}", "fchownat", steps.AT_FDCWD, path, *ids, 0)
+            made.add(f"chown {inner}", "fchownat", kernel.AT_FDCWD, path, *ids, 0)
         made.add_mount(inner, target, "", kernel.MS_BIND)
     if needs.network != "host":
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC

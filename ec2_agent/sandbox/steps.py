@@ -37,7 +37,6 @@ NUMBERS = {
 }
 """Numbers of system calls by architecture (asm/unistd.h of the kernel)."""
 
-AT_FDCWD = -100
 OPENED = -(1 << 63)
 """As an argument: the descriptor that the last call opened."""
 UID = OPENED + 1

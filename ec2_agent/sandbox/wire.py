@@ -42,7 +42,8 @@ PACKET = 65536
 
 TYPE_CHECKING = False
 """Whether this is read by a type checker. What the launcher's process imports, it copies with
-every slot: typing, and socket and signal with their enums, cost each slot page faults."""
+every slot that brings files or a link: typing, and socket and signal with their enums, cost page
+faults."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ import os
 import resource
 import select
 
-from ec2_agent.sandbox import kernel, overlay, slot, steps, wire
+from ec2_agent.sandbox import kernel, root, slot, steps, wire
 from ec2_agent.sandbox.memory import Memory
 from ec2_agent.sandbox.native import Native
 
@@ -42,7 +42,7 @@ _NEEDED = (
 _LULL_MS = 5
 """How long to wait before a pooled slot is made. /bin/true takes 1 ms in a sandbox."""
 _MOST_PLANS = 64
-"""Each has 20 KB. Jobs of one kind have one."""
+"""Each has 13 KB without overlays. Jobs of one kind have one."""
 _INFINITY = resource.RLIM_INFINITY
 _LIMITS = (
     # 1, not 0: with 0 a core_pattern with a pipe still starts a host program as root
@@ -121,10 +121,10 @@ class Zygote:
 
     def _make_template(self, config: "dict[str, Any]", native: Native) -> slot.Template:
         """Build the shared root, and give up what slots do not need."""
-        devices = _build_root(config)
+        devices = root.build_root(config)
         overlays = None
         try:
-            overlays = _prepare_overlays(config, devices)
+            overlays = root.prepare_overlays(config, devices)
         except OSError as lacking:
             self.shares_inodes = str(lacking)
             if config["own_inodes"]:
@@ -239,10 +239,13 @@ class Zygote:
     def _fork_whole(self, flags: int, leaf: int | None) -> int:
         """Fork with all memory: Python runs in the child."""
         self._memory.take_in()
+        pid = -1
         try:
-            return kernel.clone3(flags, leaf)
+            pid = kernel.clone3(flags, leaf)
         finally:
-            self._memory.leave_out()
+            if pid:
+                self._memory.leave_out()
+        return pid
 
     def _make_leaf(self, number: int, limits: "Limits") -> int:
         """Make a slot's cgroup with its limits; returns its directory."""
@@ -312,19 +315,22 @@ def _rehearse(native: Native) -> None:
     """
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     only = steps.Steps()
-    only.add("close_range", "close_range", slot.FIRST_OTHER, slot.LAST_UINT)
-    answer = b""
+    only.add("close_range", "close_range", slot.FIRST_OTHER, kernel.LAST_UINT)
     try:
         wire.send_run(near, wire.run_body(("/usr/bin/true",), {}, 60.0, 0.0), (0, 0))
         child = native.fork(0, None, far.fileno(), only, 0, pooled=True)
-        far.close()
-        while answer[:1] in {b"", wire.MADE}:
-            if not (answer := wire.receive_answer(near)):
-                break
-    finally:
+    except OSError:
         near.close()
+        raise
+    finally:
         far.close()
-    os.waitpid(child, 0)
+    try:
+        answer = wire.receive_answer(near)
+        if answer == wire.MADE:
+            answer = wire.receive_answer(near)
+    finally:
+        near.close()  # for which it waits
+        os.waitpid(child, 0)
     if answer[:1] != wire.ENDED or wire.ENDING.unpack_from(answer, 1)[0]:
         raise OSError(errno.ENOEXEC, f"/usr/bin/true does not run in the new root: {answer!r}")
 
@@ -339,95 +345,3 @@ def _limit_self() -> None:
 
 def _unlimited_last(value: int) -> tuple[bool, int]:
     return value == _INFINITY, value
-
-
-def _build_root(config: "dict[str, Any]") -> int:
-    """Execute the mount plan in a new mount namespace, and pivot into the new root.
-
-    Returns the host's /dev, detached; -1 without root, which the kernel lets see it only whole.
-    """
-    flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS
-    uid, gid = os.getuid(), os.getgid()
-    if not config["own_uids"]:
-        flags |= kernel.CLONE_NEWUSER
-    kernel.unshare(flags)
-    if not config["own_uids"]:
-        slot.map_ids(uid, gid)
-    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
-    plan = config["plan"]
-    devices = kernel.open_tree("/dev", submounts=False) if config["own_uids"] else -1
-    # All mounts are copied before the new root hides a directory of the old one.
-    trees = {step[1]: kernel.open_tree(step[2]) for step in plan if step[0] == "bind"}
-    for step in plan:
-        _carry_out(step, trees)
-    kernel.pivot_root(overlay.ROOT)
-    kernel.mount(
-        "none",
-        "/",
-        "",
-        kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV,
-    )
-    socket.sethostname("job")
-    return devices
-
-
-def _prepare_overlays(config: "dict[str, Any]", devices: int) -> overlay.Overlays:
-    """Prepare the overlays of slots; raises OSError if this host has none for this process."""
-    if devices < 0:
-        raise OSError(errno.EPERM, "only root can give jobs inodes of their own")
-    try:
-        with open(os.open("self/mountinfo", os.O_RDONLY, dir_fd=slot.HOST_PROC), "rb") as file:
-            mounted = sorted({_unescaped(line.split()[4]) for line in file})
-        return overlay.Overlays(devices, config["devices"], mounted)
-    finally:
-        os.close(devices)
-
-
-def _unescaped(path: bytes) -> str:
-    """Decode a path of mountinfo, which has spaces and the like as three octal digits."""
-    first, *others = path.split(b"\\")
-    return os.fsdecode(first + b"".join(bytes((int(o[:3], 8),)) + o[3:] for o in others))
-
-
-def _carry_out(step: "tuple[Any, ...]", trees: dict[str, int]) -> None:
-    """Execute one step of the plan (the kinds of steps: plan.py)."""
-    kind, path, *rest = step
-    target = overlay.ROOT + path
-    try:
-        if kind == "tmpfs":
-            kernel.mount("tmpfs", target, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, rest[0])
-        elif kind == "dir":
-            os.mkdir(target, rest[0])
-        elif kind == "link":
-            os.symlink(rest[0], target)
-        elif kind == "file":
-            with open(target, "wb") as file:
-                file.write(rest[0])
-        elif kind == "copy":
-            _copy(rest[0], target)
-        else:
-            tree = trees[path]
-            kernel.set_mount_attributes(tree, rest[1])
-            kernel.attach(tree, target)
-            os.close(tree)
-    except OSError as failed:
-        raise OSError(failed.errno, f"{kind} {path}: {failed.strerror}") from failed
-
-
-def _copy(source: str, target: str) -> None:
-    """Copy a file, or a directory with all that is in it, without following links below it."""
-    if os.path.isdir(source):
-        os.mkdir(target)
-        with os.scandir(source) as entries:
-            for entry in entries:
-                inner = f"{target}/{entry.name}"
-                if entry.is_symlink():
-                    os.symlink(os.readlink(entry.path), inner)
-                elif entry.is_dir() or entry.is_file():
-                    _copy(entry.path, inner)
-    elif os.access(source, os.R_OK):
-        with open(source, "rb") as original, open(target, "wb") as copy:
-            copy.write(original.read())
-    else:  # a launcher without root copies what its user may read
-        return
-    os.chmod(target, os.stat(source).st_mode & 0o777)

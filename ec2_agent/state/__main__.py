@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 
 BACKENDS = ("memory", "local", "dynamodb")
+_WRONG_USAGE = 2
 
 
 class Options:
     """The command line, which the agent writes; argparse would add 1 MB to this process."""
 
     def __init__(self, argv: "Sequence[str]") -> None:
-        """Raises getopt.GetoptError."""
+        """Raises getopt.GetoptError, or ValueError for what is no number."""
         names = ["directory=", "backend=", "sync-interval=", "table=", "owner=", "region="]
         found, rest = getopt.getopt(list(argv), "", names)
         given = dict(found)
@@ -55,7 +56,11 @@ class Options:
 
 def main(argv: "Sequence[str] | None" = None) -> int:
     """Run the command line; returns the exit code, 0 if standard input closed."""
-    options = Options(sys.argv[1:] if argv is None else argv)
+    try:
+        options = Options(sys.argv[1:] if argv is None else argv)
+    except (getopt.GetoptError, ValueError) as wrong:
+        sys.stderr.write(f"python -m ec2_agent.state: {wrong}\n")
+        return _WRONG_USAGE
     _begin_log(options.backend)
     path, lock_path = (os.path.join(options.directory, name) for name in (SOCKET, LOCK))
     try:

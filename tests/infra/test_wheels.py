@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import joblane
-from infra.assets import find_uv
+from infra.assets import AGENT_LIBRARIES, find_uv
 from tests.infra.synthesis import ROOT
 
 IMPORT_ALL = """
@@ -172,6 +172,10 @@ def test_the_client_says_how_to_install_the_agent(client: Wheel, tmp_path: Path)
         "joblane-agent; extra == 'agent'",
         "jsonschema-rs<1,>=0.60; extra == 'agent'",
     ] == extra
+
+
+def test_the_agent_brings_its_compiled_part_for_both_architectures(agent: Wheel) -> None:
+    assert set(AGENT_LIBRARIES) <= agent.files
 
 
 def test_the_agent_brings_its_own_files_beside_the_client_of_its_version(

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.sandbox import wire, zygote_process
+from ec2_agent.sandbox.kernel import AT_FDCWD
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.native import Native
-from ec2_agent.sandbox.steps import AT_FDCWD, OPENED, UID, UID_TEXT, Steps
+from ec2_agent.sandbox.steps import OPENED, UID, UID_TEXT, Steps
 from tests.sandbox.running import TidyLauncher, inits, shell, wait_until_ready
 
 

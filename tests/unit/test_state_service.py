@@ -211,6 +211,23 @@ def test_thirty_tries_are_made_a_second_apart():
     assert (30, 1.0) == (settings.start_tries, settings.start_interval)
 
 
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (["--directory", "/nowhere"], "--directory and --backend memory|local|dynamodb are needed"),
+        (["--directory", "/nowhere", "--backend", "disk"], "are needed"),
+        (["--directory", "/nowhere", "--backend", "local", "--sync-interval", "soon"], "soon"),
+        (["--unknown"], "--unknown not recognized"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(argv: list[str], reason: str):
+    command = [sys.executable, "-m", "ec2_agent.state", *argv]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert reason in line
+
+
 HEAVY = {
     *("asyncio", "botocore", "pydantic", "ssl", "urllib3"),  # 8 to 25 MB each
     *("argparse", "shutil"),  # 1 MB together
