@@ -26,12 +26,17 @@ class Deployed:
     """A deployment in memory, with the stream of its jobs."""
 
     def __init__(self) -> None:
-        self.now = NOW
-        """Unix seconds of the function."""
         self.memory = Memory()
         self.aws: Cloud = self.memory.cloud()
-        self.stream = JobsStream(self.memory.tables)
+        self.reset()
         self.sequel = self.function(self.aws.clients)
+
+    def reset(self) -> None:
+        """Empty everything, and begin at `NOW`."""
+        self.now = NOW
+        """Unix seconds of the function."""
+        self.memory.reset()
+        self.stream = JobsStream(self.memory.tables)
 
     def function(self, clients: Clients, **environment: str) -> Sequel:
         """The function, by these clients; `environment` is added to its own."""

@@ -1,14 +1,14 @@
-"""The functions killed after every single AWS call that they make, and then run on.
+"""The functions killed after AWS calls that they make, and then run on.
 
-The calls are not listed here: a hook counts them, so one that is added is visited as well. After
-each kill no job may be out of reach; then the caller asks again, the requeue function has its
+The calls are not listed here: a hook tells of them, so one that is added is visited as well. In a
+deep run every call is, by default those around each kind of write (tests/support/crash_points.py).
+After each kill no job may be out of reach; then the caller asks again, the requeue function has its
 minute, and all must be as if nobody had died.
 """
 
 import json
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -26,7 +26,9 @@ from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.crash_points import Killed, Process
+from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Memory
 from tests.support.mirror import Mirror
@@ -35,36 +37,6 @@ from tests.support.requests import Api
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
 DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq-default_default"
-
-
-class Killed(BaseException):
-    """SIGKILL, as far as the code that makes AWS calls can tell."""
-
-
-class Process:
-    """A process that is killed, with all of its threads, after its n-th answer of AWS."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._lock = threading.Lock()
-        self._left = 0
-        session = memory.session()
-        emitter = session.get_component("event_emitter")
-        emitter.register("after-call", self._answered)
-        emitter.register("before-call", self._refuse)
-        self.clients = OneEach(session)
-
-    def starts(self, point: int) -> None:
-        """Start anew, and die after `point` answers."""
-        self._left = point
-
-    def _answered(self, **_: Any) -> None:
-        with self._lock:
-            self._left -= 1
-        self._refuse()
-
-    def _refuse(self, **_: Any) -> None:
-        if self._left <= 0:
-            raise Killed
 
 
 # --- what may be asked of the functions
@@ -85,6 +57,13 @@ def tick(clients: Clients, at: float) -> None:
     """The requeue function's minute."""
     settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
     requeue.build(settings, clients, lambda: at).run(lambda: 60.0)
+
+
+def next_tick(clients: Clients, at: float) -> None:
+    """As `tick`, as far as jobs go: no limits are shared out, and no threads are started."""
+    settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    function = requeue.build(settings, clients, lambda: at, pool=Inline)
+    replace(function, share=lambda _now_ms: 0).run(lambda: 60.0)
 
 
 def letter(body: str) -> Callable[[Clients, float], None]:
@@ -288,7 +267,7 @@ def killed_at(point: int, case: Case, deployment: Deployment) -> bool:
         assert whole(aws, head), f"without its submission after call {point}: {head}"
     case.ask(aws.clients, NOW + 1)
     for minute in (1, 2):
-        tick(aws.clients, NOW + 60 * minute)
+        next_tick(aws.clients, NOW + 60 * minute)
     found, sent = deployment.heads(), deployment.messages()
     assert case.finally_ >= {head.state.value for head in found}, f"after call {point}"
     for head in found:
@@ -311,13 +290,8 @@ def check_told(found: list[Head], sent: list[str]) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_killed_after_any_call_no_job_is_lost(name: str):
-    deployment, visited = Deployment(), 0
-    for point in range(1, 200):
-        if not killed_at(point, CASES[name], deployment):
-            break
-        visited += 1
-    print(f"crash points visited, {name}: {visited}")
-    assert visited >= 1
+    deployment = Deployment()
+    deployment.process.visit(lambda point: killed_at(point, CASES[name], deployment))
 
 
 @pytest.mark.usefixtures("aws")

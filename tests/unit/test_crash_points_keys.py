@@ -1,6 +1,6 @@
-"""What moves keys on, killed after every single AWS call that it makes, and then run again.
+"""What moves keys on, killed after AWS calls that it makes, and then run again.
 
-As test_crash_points_functions.py: the calls are counted by a hook. Lambda delivers a batch of the
+As test_crash_points_functions.py: a hook tells of the calls. Lambda delivers a batch of the
 stream again until the function answers, and an operator repeats a request.
 """
 
@@ -14,9 +14,9 @@ from joblane.aws.clients import Clients
 from joblane.job.lifecycle import State
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
+from tests.support.crash_points import Killed, Process
 from tests.support.keyed import NOW_MS, Deployed
 from tests.support.keys import KEY, job, put_keyed, stored
-from tests.unit.test_crash_points_functions import Killed, Process
 from tests.unit.test_key_clear import clear
 
 OTHER = KeyName.of("command", ["customer", "other"])
@@ -89,10 +89,9 @@ CASES = {
 }
 
 
-def killed_at(point: int, case: Case) -> bool:
+def killed_at(point: int, case: Case, at: Deployed, process: Process) -> bool:
     """One case with a death after call `point`; returns whether it came to that."""
-    at = Deployed()
-    process = Process(at.memory)
+    at.reset()
     spec = LARGE if case.large else {}
     put_keyed(at.aws, active=case.active, queued=case.queued, limits=case.limits, **spec)
     case.happens(at)
@@ -130,13 +129,9 @@ def killed_at(point: int, case: Case) -> bool:
 
 @pytest.mark.parametrize("name", CASES)
 def test_killed_after_any_call_no_slot_is_lost(name: str):
-    visited = 0
-    for point in range(1, 200):
-        if not killed_at(point, CASES[name]):
-            break
-        visited += 1
-    print(f"crash points visited, {name}: {visited}")
-    assert visited >= 3
+    at = Deployed()
+    process = Process(at.memory)
+    process.visit(lambda point: killed_at(point, CASES[name], at, process), least=3)
 
 
 def test_a_record_that_comes_again_and_again_sends_a_message_once_too_often_at_most():

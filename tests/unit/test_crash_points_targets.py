@@ -1,6 +1,6 @@
-"""Submissions with a target and the watch of groups, killed after every single AWS call.
+"""Submissions with a target and the watch of groups, killed after AWS calls.
 
-As test_crash_points_functions.py: the calls are counted by a hook. After each kill a group in the
+As test_crash_points_functions.py: a hook tells of the calls. After each kill a group in the
 table has its roster and is due; then the caller asks again, or requeue has its minutes, and each
 group has each of its members exactly once, with a message.
 """
@@ -25,6 +25,7 @@ from joblane.job.timeline import Step
 from joblane.service import group_expansion, group_members, group_settlement
 from joblane.target import group
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.crash_points import Killed
 from tests.support.fleet import beat, inbox
 from tests.support.jobs import check_index
 from tests.support.requests import Api
@@ -33,8 +34,8 @@ from tests.unit.test_crash_points_functions import (
     NOW,
     NOW_MS,
     Deployment,
-    Killed,
     in_reach,
+    next_tick,
     tick,
     whole,
 )
@@ -202,7 +203,7 @@ def killed_at(point: int, case: Case, deployment: Deployment, *, again: bool) ->
         case.ask(aws.clients, NOW + 1)
     # Twice within the reply timeout: what was left of an expansion is placed.
     for second in (20, 40):
-        tick(aws.clients, NOW + second)
+        next_tick(aws.clients, NOW + second)
     check_groups(deployment, done=True)
     found = deployment.heads()
     parents = [head for head in found if head.member_of is None]
@@ -218,10 +219,5 @@ def killed_at(point: int, case: Case, deployment: Deployment, *, again: bool) ->
 @pytest.mark.parametrize("again", [True, False], ids=["asked again", "left to requeue"])
 @pytest.mark.parametrize("name", CASES)
 def test_killed_after_any_call_each_member_is_there_once(name: str, *, again: bool):
-    deployment, visited = Deployment(), 0
-    for point in range(1, 400):
-        if not killed_at(point, CASES[name], deployment, again=again):
-            break
-        visited += 1
-    print(f"crash points visited, {name}: {visited}")
-    assert visited >= 1
+    deployment = Deployment()
+    deployment.process.visit(lambda point: killed_at(point, CASES[name], deployment, again=again))

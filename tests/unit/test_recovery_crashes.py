@@ -1,13 +1,12 @@
-"""Recovery, killed after every single AWS call it makes, and met by others between any two.
+"""Recovery, killed after AWS calls that it makes, and met by others between any two of them.
 
-The calls are counted by a hook in the session that agent and function share, so a new call is a
-new crash point without anybody's doing. Each scenario runs once for every point, until it runs
-through without reaching it, and prints how many points there were.
+The calls are told by a hook in the session that agent and function share, so a new call is a new
+crash point without anybody's doing. Each scenario runs once as it is, and once for every point that
+is chosen (tests/support/crash_points.py).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from joblane.condition.state import Phase
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from tests.support.aws import OneEach
+from tests.support.crash_points import Call, gaps, kills, tell
 from tests.support.machine import Fatal
 from tests.support.memory import Memory
 from tests.support.mirror import Mirror
@@ -28,20 +28,21 @@ class Tripwire:
     """Does something right after one of a session's calls to AWS has taken effect."""
 
     def __init__(self, memory: Memory, action: Callable[[], None]) -> None:
-        self.calls = 0
+        self.calls: list[Call] = []
         self.point = 0
+        """The number of that call; 0 for none."""
         self._action = action
         self.clients = OneEach(session := memory.session())
-        session.get_component("event_emitter").register("after-call", self._called)
+        tell(session, self._called)
 
     @property
     def reached(self) -> bool:
         """Whether the point was reached."""
-        return self.calls >= self.point
+        return 0 < self.point <= len(self.calls)
 
-    def _called(self, **_: Any) -> None:
-        self.calls += 1
-        if self.calls == self.point:
+    def _called(self, call: Call) -> None:
+        self.calls.append(call)
+        if len(self.calls) == self.point:
             self._action()
 
 
@@ -135,18 +136,21 @@ def is_handed_over(world: World) -> list[str]:
 Scenario = Callable[[World], list[str]]
 
 
-def points(action: Callable[[], None], least: int = 10) -> Iterator[tuple[World, Tripwire]]:
-    """A fresh world for every point, until a world was never tripped."""
+def points(
+    action: Callable[[], None], choose: Callable[[Sequence[Call]], list[int]], least: int = 10
+) -> Iterator[tuple[World, Tripwire]]:
+    """A fresh world that is not tripped, then one for each point that is chosen of its calls."""
     memory = Memory()
     aws, wire = memory.cloud(), Tripwire(memory, action)
-    for wire.point in range(1, 1000):
+    yield World(aws, wire.clients), wire
+    chosen = choose(wire.calls)
+    print(f"{len(wire.calls)} calls, tripped after {chosen}")
+    assert len(wire.calls) > least
+    for wire.point in chosen:
         memory.reset()
-        wire.calls = 0
+        wire.calls.clear()
         yield World(aws, wire.clients), wire
-        if not wire.reached:
-            print(f"{wire.point - 1} points")
-            assert wire.point > least
-            return
+        assert wire.reached
 
 
 @pytest.mark.parametrize(
@@ -166,14 +170,14 @@ def test_killed_after_any_call_nothing_is_lost(scenario: Scenario, how: type[Exc
     def kill() -> None:
         raise how
 
-    for world, _ in points(kill):
+    for world, _ in points(kill, kills):
         nothing_lost(world, scenario(world))
 
 
 def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
     """The race of `ConditionSupervisor.join`, from the side of the execution that ends."""
     joining = Late()
-    for world, wire in points(joining):
+    for world, wire in points(joining, gaps):
         jobs: list[str] = []
 
         def join(world: World = world, jobs: list[str] = jobs) -> None:
@@ -186,7 +190,7 @@ def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
         joining.action = join
         with undisturbed(world):
             jobs += block(world, 1)
-        wire.calls = 0
+        wire.calls.clear()
         world.http.allow = 10
         world.machine.run()
         assert [State.PENDING] * len(jobs) == world.states(jobs)
@@ -196,7 +200,7 @@ def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
 def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_behind():
     """The same race, from the side of the agent."""
     running = Late()
-    for world, wire in points(running, least=5):
+    for world, wire in points(running, gaps, least=5):
         world.http.allow = 10
         with undisturbed(world):
             jobs = block(world, 1)
@@ -208,7 +212,7 @@ def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_be
                 world.machine.run()
 
         running.action = run
-        wire.calls = 0
+        wire.calls.clear()
         world.block(received, URL)
         with undisturbed(world):
             world.machine.run()
@@ -251,7 +255,7 @@ def undisturbed(world: World) -> Iterator[None]:
 
 def test_of_two_agents_that_join_between_any_two_calls_of_each_other_one_opens():
     joining = Late()
-    for world, wire in points(joining, least=5):
+    for world, wire in points(joining, gaps, least=5):
         jobs = [world.submit(1), world.submit(2)]
         first, second = world.received()
 

@@ -5,6 +5,7 @@ import pytest
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
+from tests.support.crash_points import gaps, kills
 from tests.support.recovery import World, compared, in_memory
 from tests.unit.test_recovery_crashes import Killed, KilledForGood, Late, points, undisturbed
 
@@ -120,13 +121,13 @@ def test_killed_after_any_call_no_condition_waits_for_ever(how: type[Exception])
     def kill() -> None:
         raise how
 
-    for world, _ in points(kill):
+    for world, _ in points(kill, kills):
         all_went(world, over_the_limit(limited(world, 1)))
 
 
 def test_a_condition_that_joins_between_any_two_calls_of_the_last_execution_is_tested():
     joining = Late()
-    for world, wire in points(joining):
+    for world, wire in points(joining, gaps):
         limited(world, 1)
         jobs: list[str] = []
 
@@ -140,7 +141,7 @@ def test_a_condition_that_joins_between_any_two_calls_of_the_last_execution_is_t
         joining.action = join
         with undisturbed(world):
             jobs += block_each(world, SITES[:1])
-        wire.calls = 0
+        wire.calls.clear()
         world.http.allow = 10
         world.machine.run()
         assert [State.PENDING] * len(jobs) == world.states(jobs)
@@ -148,7 +149,7 @@ def test_a_condition_that_joins_between_any_two_calls_of_the_last_execution_is_t
 
 def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_no_condition_untested():
     running = Late()
-    for world, wire in points(running, least=5):
+    for world, wire in points(running, gaps, least=5):
         limited(world, 1)
         world.http.allow = 10
         with undisturbed(world):
@@ -161,7 +162,7 @@ def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_no_condit
                 world.machine.run()
 
         running.action = run
-        wire.calls = 0
+        wire.calls.clear()
         world.block(received, SITES[1])
         with undisturbed(world):
             world.machine.run()
