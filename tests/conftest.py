@@ -6,13 +6,14 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.depth import DEEP
+from tests.support.depth import DEEP, budget
 
 settings.register_profile("wander", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "steady",  # a run says the same of the same commit, on a busy host as well
     settings.get_profile("wander"),
     derandomize=True,
+    max_examples=budget(30, 100),
 )
 settings.load_profile("steady")
 

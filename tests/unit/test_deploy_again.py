@@ -12,12 +12,13 @@ from joblane.condition.state import OVERDUE_S
 from joblane.job.head import submitted
 from joblane.job.lifecycle import State
 from joblane.service.wake_up import renewal_delay_s
+from tests.support.depth import budget
 from tests.support.jobs import JOB, submission
 from tests.support.life import NAMES, Life
 from tests.support.world import World
 
 NOW_MS = 1_800_000_000_000
-SEEDS = range(9, 17)
+SEEDS = range(9, 9 + budget(3, 8))
 STEPS = 60
 LONGEST_S = 300
 """The longest delay between two tests of a condition; that of the default policy."""

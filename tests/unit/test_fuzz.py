@@ -18,6 +18,7 @@ from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from tests.support import recovery
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.depth import budget
 from tests.support.requests import Api
 
 SECRET = "hunter2-4f1c"
@@ -31,7 +32,10 @@ JSON = st.recursive(
 )
 MODELS = sorted({r.body for r in ROUTES if r.body is not None}, key=lambda m: m.__name__)
 FUZZ = settings(
-    suppress_health_check=list(HealthCheck), deadline=None, max_examples=60, derandomize=True
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
+    max_examples=budget(12, 60),
+    derandomize=True,
 )
 
 

@@ -16,6 +16,7 @@ from joblane.job.moves import NotAllowed
 from joblane.service import group_restart, group_settlement
 from joblane.target.group import Stop, stopped
 from joblane.target.states import GROUP_STATES
+from tests.support.depth import budget
 from tests.support.groups import FAILED, GroupWorld
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def limits(most: int | None, failures: int | None) -> dict[str, int | None]:
     most=st.none() | st.integers(1, 4),
     failures=st.none() | st.integers(0, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(20, 60), deadline=None)
 def test_whatever_the_order_a_group_says_what_its_members_are(
     seed: int, members: int, most: int | None, failures: int | None
 ):

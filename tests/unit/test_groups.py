@@ -22,6 +22,7 @@ from joblane.target.group import (
     stopped,
 )
 from joblane.target.states import GROUP_STATES, SETTLES, STATES, Seen, state_of
+from tests.support.depth import budget
 from tests.support.jobs import JOB
 
 ENDS = sorted(ENDED - GROUP_STATES | {State.COMPLETED, State.FAILED})
@@ -54,7 +55,7 @@ def test_the_order_of_arrival_changes_nothing(ends: list[State], left: int, data
 
 
 @given(members=st.integers(1, 350), seed=st.integers())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=budget(20, 50), deadline=None)
 def test_a_group_without_bounds_begins_by_pages_and_settles_once_all_have_ended(
     members: int, seed: int
 ):
@@ -82,7 +83,7 @@ def test_a_group_without_bounds_begins_by_pages_and_settles_once_all_have_ended(
     most=st.none() | st.integers(0, 10),
     seed=st.integers(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=budget(30, 100), deadline=None)
 def test_a_rolling_group_never_has_more_open_members_than_it_may(
     members: int, at_once: int, most: int | None, seed: int
 ):

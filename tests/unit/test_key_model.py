@@ -2,15 +2,14 @@
 
 `tests/support/key_model.py` has the steps, `key_search.py` what must hold: never more than
 max_active jobs run, none runs without a slot, none is stuck, no slot is leaked, a key accepts no
-more than its limits, and slots rise. JOBLANE_KEY_MODEL=1 searches the cases of LARGE as well
-(minutes, and some GB of memory). Each rule is broken once, and the search finds it.
+more than its limits, and slots rise. A deep run searches the cases of LARGE as well (minutes, and
+some GB of memory), and breaks each rule once: the search finds it.
 
 It found, in the product: an execution of `sequel` that is overtaken by another one with the same
 event, while the job that it is about to move runs, fails, is retried, and waits again. It moved
 that job to pending with its earlier slot (`JobMoves.grant`, `Head.queued_after`).
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -33,12 +32,7 @@ def jobs(
 
 SMALL = {
     "a crash": Case(jobs(3, queued=1), crashes=1),
-    "a crash and a cancelled job": Case(jobs(3, queued=1), crashes=1, cancels=1),
-    "a retry and a crash": Case(jobs(2, queued=1), retries=1, crashes=1),
-    "a retry and a repeated event": Case(jobs(2, queued=1), retries=1, repeats=1),
-    "two slots, batches of events, and a crash": Case(
-        jobs(3, active=2, queued=1), batch=2, crashes=1
-    ),
+    "a retry and a cancelled job": Case(jobs(2, queued=1), retries=1, cancels=1),
     "two that wait, batches of events, and a crash": Case(
         jobs(4, active=2, queued=2), there=3, batch=2, crashes=1, handlers=1
     ),
@@ -48,9 +42,6 @@ SMALL = {
     ),
     "one that was handed back is not replaced": Case(
         jobs(3, when_full="replace-oldest"), returns=1
-    ),
-    "one of two holders is replaced, and a crash": Case(
-        jobs(3, active=2, when_full="replace-oldest"), crashes=1
     ),
     "a job is due, and a crash": Case(jobs(3, queued=1), scheduled=1, crashes=1),
     "two are due, one is cancelled, and a crash": Case(
@@ -67,9 +58,17 @@ SMALL = {
     "a job is deleted": Case(jobs(3, queued=1), deletions=1),
     "a full key coalesces": Case(jobs(3, queued=1, when_full="coalesce"), crashes=1),
 }
-"""About 220,000 states."""
 
 LARGE = {
+    "a retry and a repeated event": Case(jobs(2, queued=1), retries=1, repeats=1),
+    "a crash and a cancelled job": Case(jobs(3, queued=1), crashes=1, cancels=1),
+    "a retry and a crash": Case(jobs(2, queued=1), retries=1, crashes=1),
+    "two slots, batches of events, and a crash": Case(
+        jobs(3, active=2, queued=1), batch=2, crashes=1
+    ),
+    "one of two holders is replaced, and a crash": Case(
+        jobs(3, active=2, when_full="replace-oldest"), crashes=1
+    ),
     "a retry of a job that had waited, and a repeated event": Case(
         jobs(3, queued=1), there=2, retries=1, repeats=1
     ),
@@ -98,7 +97,7 @@ def test_in_every_order_of_writes_and_troubles_a_key_holds(case: Case):
     print(search(case))
 
 
-@pytest.mark.skipif("JOBLANE_KEY_MODEL" not in os.environ, reason="takes minutes")
+@pytest.mark.deep
 @pytest.mark.parametrize("case", LARGE.values(), ids=LARGE)
 def test_in_every_order_of_more_troubles_a_key_holds(case: Case):
     print(search(case))
@@ -265,6 +264,7 @@ FAULTS: dict[str, tuple[str, Rules, Case]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("wrong", "rules", "case"), FAULTS.values(), ids=FAULTS)
 def test_the_search_finds_a_broken_rule(wrong: str, rules: Rules, case: Case):
     with pytest.raises(Violation) as found:

@@ -33,6 +33,7 @@ from joblane.job.lifecycle import State
 from joblane.service import key_admission, key_release
 from tests.support import recovery
 from tests.support.aws import Cloud
+from tests.support.depth import budget
 from tests.support.dynamodb import Item, Tables
 from tests.support.life import live
 
@@ -46,10 +47,11 @@ UNREACHED = {
 }
 """States that no job is brought to here, or that not every seed brings one to."""
 
+WORLDS = "1" if "JOBLANE_SEED" in os.environ else str(budget(8, 60))
 FIRST = int(os.environ.get("JOBLANE_SEED", "1"))
-END = FIRST + int(os.environ.get("JOBLANE_WORLDS", "1" if "JOBLANE_SEED" in os.environ else "60"))
+END = FIRST + int(os.environ.get("JOBLANE_WORLDS", WORLDS))
 SEEDS = [range(first, min(first + 12, END)) for first in range(FIRST, END, 12)]
-"""60 worlds in five parts, which two processes share."""
+"""In a deep run 60 worlds in five parts, which two processes share; else a few."""
 
 
 @pytest.fixture(autouse=True)

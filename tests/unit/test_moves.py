@@ -26,6 +26,7 @@ from joblane.job.lifecycle import (
 from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearmed
 from joblane.job.timeline import Step
 from joblane.target.group import Group
+from tests.support.depth import budget
 from tests.support.jobs import JOB, submission
 
 OPERATORS = {
@@ -256,7 +257,7 @@ def act(table: Table, action: tuple[object, ...], now: int) -> None:
     restartable=st.booleans(),
     seed=st.integers(),
 )
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=budget(150, 1000), deadline=None)
 def test_whatever_comes_late_twice_or_in_disorder(
     actions: list[tuple[object, ...]],
     most: int,
@@ -293,7 +294,7 @@ def test_whatever_comes_late_twice_or_in_disorder(
 
 
 @given(actions=st.lists(ACTIONS, max_size=20), cut=st.integers(0, 20), seed=st.integers())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=budget(50, 200), deadline=None)
 def test_what_is_repeated_at_once_changes_nothing(
     actions: list[tuple[object, ...]], cut: int, seed: int
 ):

@@ -21,6 +21,7 @@ from ec2_agent.state.records import MARK_S, Record, Result, Verb, Write, prepare
 from ec2_agent.state.rounds import Rounds
 from joblane.aws.agent_records import AgentRecords
 from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.depth import budget
 
 NOW = 1_795_000_000.0
 KINDS = ("memory", "local", "dynamodb")
@@ -188,7 +189,7 @@ WRITES = st.lists(
 
 
 @given(writes=WRITES)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=budget(8, 25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_backend_does_the_same(writes: list[Write], aws: Cloud, tmp_path_factory: Any):
     """Whatever comes, in whatever order: the table's conditions are the rule in `records`."""
     local = LocalBackend(tmp_path_factory.mktemp("state") / "state.db", sync_interval=1)
