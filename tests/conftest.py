@@ -3,10 +3,25 @@
 `--hypothesis-profile=wander` looks for other examples than the last run did.
 """
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.depth import DEEP, budget
+
+ROOT = Path(__file__).parents[1]
+# As scripts/test sets it, for a pytest that is started by itself: uv is in .local/tools, and
+# Debian leaves sbin out of a person's PATH.
+os.environ["PATH"] = os.pathsep.join(
+    (
+        *(str(ROOT / folder) for folder in (".venv/bin", ".local/tools/bin")),
+        os.environ.get("PATH", os.defpath),
+        "/usr/sbin",
+        "/sbin",
+    )
+)
 
 settings.register_profile("wander", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
