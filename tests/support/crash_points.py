@@ -95,8 +95,8 @@ class Process:
         self.calls: list[Call] = []
         """Its calls since it started."""
         session = memory.session()
-        tell(session, self._answered)
-        session.get_component("event_emitter").register("before-call", self._refuse)
+        tell(session, self.answered)
+        session.get_component("event_emitter").register("before-call", self.calling)
         self.clients = OneEach(session)
 
     def starts(self, point: int) -> None:
@@ -104,21 +104,27 @@ class Process:
         self._left = point
         self.calls = []
 
-    def _answered(self, call: Call) -> None:
-        with self._lock:
-            self._left -= 1
-            self.calls.append(call)
-        self._refuse()
-
-    def _refuse(self, **_: Any) -> None:
+    def calling(self, **_: Any) -> None:
+        """Die rather than call, once its time has come."""
         if self._left <= 0:
             raise Killed
 
-    def visit(self, killed_at: Callable[[int], bool], least: int = 1) -> None:
-        """Let it live, then die at each point; `killed_at` says whether it came to that."""
+    def answered(self, call: Call) -> None:
+        """Count a call, and die if it was the last one."""
+        with self._lock:
+            self._left -= 1
+            self.calls.append(call)
+        self.calling()
+
+    def visit(self, killed_at: Callable[[int], bool], least: int = 1) -> list[Call]:
+        """Let it live, then die at each point; `killed_at` says whether it came to that.
+
+        Returns the calls of the life that was not cut.
+        """
         assert not killed_at(NEVER)
-        points = kills(self.calls)
-        print(f"{len(self.calls)} calls, killed after {points}")
-        assert len(self.calls) >= least
+        calls, points = self.calls, kills(self.calls)
+        print(f"{len(calls)} calls, killed after {points}")
+        assert len(calls) >= least
         for point in points:
             assert killed_at(point), f"it makes no call {point} now"
+        return calls

@@ -1,9 +1,9 @@
-"""An agent killed after every single call that it makes between a message and its end.
+"""An agent killed after calls that it makes between a message and its end.
 
-Calls to AWS and writes to the journal are not listed here: hooks count them, so one that is added
-is visited as well. After each kill either the instance is gone, its journal with it, and another
-agent goes on with what SQS shows it, as it would after the dead one's lease; or the agent comes
-back under its name and finds its journal.
+Calls to AWS and writes to the journal are not listed here: hooks tell of them, so one that is added
+is visited as well (tests/support/crash_points.py says which are). After each kill either the
+instance is gone, its journal with it, and another agent goes on with what SQS shows it, as it would
+after the dead one's lease; or the agent comes back under its name and finds its journal.
 """
 
 import asyncio
@@ -35,14 +35,12 @@ from joblane.job.message import Message
 from joblane.job.output import Cursor
 from joblane.service.log_pages import SETTLE_MS, log_page
 from tests.support.agents import DirectStore, Parts
-from tests.support.aws import DESCRIPTOR, Cloud, OneEach
+from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.crash_points import NEVER, Call, Killed, Process
+from tests.support.depth import DEEP
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Memory
 from tests.support.mirror import Mirror
-
-
-class Killed(BaseException):
-    """SIGKILL, as far as the code that makes AWS calls can tell."""
 
 
 class CountingLauncher(Launcher):
@@ -67,52 +65,25 @@ def _launcher() -> Iterator[CountingLauncher]:
         yield launcher
 
 
-class Death:
-    """Comes once the n-th call of an agent has been answered; then none is made any more.
+class Mortal(Process):
+    """An agent that dies once its n-th call has been answered, and makes none any more.
 
     Output is shipped beside the job: what raises there does not reach the attempt, so the attempt
     dies at its next call, before it is made.
     """
 
-    def __init__(self, memory: Memory) -> None:
-        self._left = 0
-        self.tables: list[str] = []
-        """The table of each call of this life, if it has one."""
-        session = memory.session()
-        emitter = session.get_component("event_emitter")
-        emitter.register("before-call", self._before)
-        emitter.register("after-call", self)
-        self.clients = OneEach(session)
-        """Clients whose calls count."""
-
-    def after(self, calls: int) -> None:
-        """Come after so many calls from now."""
-        self._left = calls
-        self.tables.clear()
-
-    def __call__(self, **_: Any) -> None:
-        """Count a call."""
-        self._left -= 1
-        self._before()
-
-    def _before(self, context: Any = None, **_: Any) -> None:
-        if self._left <= 0:
-            raise Killed
-        if context is not None:
-            self.tables.append(context["parameters"].get("TableName", ""))
-
     def store(self, backend: Backend) -> DirectStore:
-        """A journal whose writes count."""
-        death = self
+        """A journal whose writes are calls too."""
+        process = self
 
-        class Mortal(DirectStore):
+        class Counted(DirectStore):
             def write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
-                death._before()
+                process.calling()
                 results = super().write(verb, records)
-                death()
+                process.answered(Call(f"journal {verb}"))
                 return results
 
-        return Mortal(backend)
+        return Counted(backend)
 
 
 PRINTED: dict[str, list[str | None]] = {
@@ -171,10 +142,10 @@ def submit(aws: Cloud, spec: dict[str, Any]) -> None:
     aws.agents.beat(Heartbeat("agent-1", 0, now_ms, 1, 0, ("default",), "full", "1"))
 
 
-def one_life(launcher: Launcher, death: Death, point: int, backend: Backend) -> bool:
+def one_life(launcher: Launcher, agent: Mortal, point: int, backend: Backend) -> bool:
     """Let agent-1 take up its journal and a message; returns whether it died at `point`."""
-    death.after(point)
-    parts = Parts(death.clients, launcher, name="agent-1", store=death.store(backend))
+    agent.starts(point)
+    parts = Parts(agent.clients, launcher, name="agent-1", store=agent.store(backend))
     try:
         parts.take_up()
         live(parts)
@@ -227,43 +198,49 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
+def check(aws: Cloud, launcher: CountingLauncher, name: str, point: int) -> None:
+    """The job has ended as it should, with its output, result and files, however often it ran."""
+    head = survivors(aws, launcher)
+    assert head is not None
+    assert head.ended, f"killed after call {point}: {head.state}"
+    expected = {State.COMPLETED}
+    if name == "failing":
+        expected = {State.DEAD}
+    elif name == "not restartable":
+        expected = {State.COMPLETED, State.FAILED}
+        assert launcher.starts <= 1, f"killed after call {point}"
+    assert head.state in expected, f"killed after call {point}: {head.timeline[-1].reason}"
+    read = printed(aws, head)
+    assert len(read) == len(set(read)), f"killed after call {point}: read twice"
+    if head.state is State.COMPLETED:
+        last = [text for attempt, _, text in read if attempt == head.attempt]
+        assert PRINTED[name] == last, f"killed after call {point}"
+    if name == "result in S3":
+        read_result = ResultStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).read
+        assert f'"{RESULT}"'.encode() == read_result(head), f"killed after call {point}"
+    if name == "files":
+        check_files(aws, head)
+
+
 @pytest.mark.parametrize("name", SPECS)
 def test_killed_after_any_call_no_job_is_lost_and_none_starts_twice_that_must_not(
     memory: Memory, launcher: CountingLauncher, name: str
 ):
-    aws, death, visited = memory.cloud(), Death(memory), 0
-    for point in range(1, 100):
+    aws, agent = memory.cloud(), Mortal(memory)
+
+    def killed_at(point: int) -> bool:
+        memory.reset()
         launcher.starts = 0
         submit(aws, SPECS[name])
-        if not one_life(launcher, death, point, MemoryBackend()):
-            break
-        visited += 1
+        died = one_life(launcher, agent, point, MemoryBackend())
         make_visible(memory)
-        head = survivors(aws, launcher)
-        assert head is not None
-        assert head.ended, f"killed after call {point}: {head.state}"
-        expected = {State.COMPLETED}
-        if name == "failing":
-            expected = {State.DEAD}
-        elif name == "not restartable":
-            expected = {State.COMPLETED, State.FAILED}
-            assert launcher.starts <= 1, f"killed after call {point}"
-        assert head.state in expected, f"killed after call {point}: {head.timeline[-1].reason}"
-        read = printed(aws, head)
-        assert len(read) == len(set(read)), f"killed after call {point}: read twice"
-        if head.state is State.COMPLETED:
-            last = [text for attempt, _, text in read if attempt == head.attempt]
-            assert PRINTED[name] == last, f"killed after call {point}"
-        if name == "result in S3":
-            read_result = ResultStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).read
-            assert f'"{RESULT}"'.encode() == read_result(head), f"killed after call {point}"
-        if name == "files":
-            check_files(aws, head)
-        aws.jobs.delete(JOB)
-        memory.tables.rows[DESCRIPTOR.output_table].clear()
-    print(f"crash points visited, {name}: {visited}")
-    assert bool(PRINTED[name]) is (DESCRIPTOR.output_table in death.tables)
-    assert visited >= 6  # receive, claim, store, settle, delete, remove at least
+        check(aws, launcher, name, point)
+        return died
+
+    # receive, claim, store, settle, delete, remove at least
+    calls = agent.visit(killed_at, least=6)
+    ships = any(DESCRIPTOR.output_table in call.kind for call in calls)
+    assert bool(PRINTED[name]) is ships
 
 
 def outcome_in(backend: Backend) -> OutcomeRecord | None:
@@ -280,39 +257,44 @@ def test_an_agent_that_comes_back_delivers_what_it_had_stored_and_runs_nothing_a
     memory: Memory, launcher: CountingLauncher, name: str
 ):
     """Killed at any call, and once more at any call of the life that takes up the journal."""
-    aws, death, kept = memory.cloud(), Death(memory), 0
-    for point in range(1, 100):
-        for again in range(1, 100):
-            backend = MemoryBackend()
-            launcher.starts = 0
-            submit(aws, SPECS[name])
-            if not one_life(launcher, death, point, backend):
-                assert kept >= 3 * (name != "failing")  # stored, settled, let go of
-                print(f"lives that took up a journal, {name}: {kept}")
-                return
-            stored, starts = outcome_in(backend), launcher.starts
-            died_again = (
-                stored is not None and again < 5 and one_life(launcher, death, again, backend)
-            )
-            third = Parts(aws.clients, launcher, name="agent-1", store=DirectStore(backend))
-            third.take_up()
-            make_visible(memory)
-            head = survivors(aws, launcher)
-            where = f"killed after call {point}, then {again}: {head}"
-            assert head is not None, where
-            assert head.ended, where
-            assert outcome_in(backend) is None, where
-            if stored is not None:
-                kept += 1
-                # The attempt that had ended was not made again: its line stands, once.
-                line = stored.transition.step.encode()
-                assert 1 == [step.encode() for step in head.timeline].count(line), where
-                more = 1 if name == "failing" and stored.transition.step.state is State.RETRY else 0
-                assert starts + more == launcher.starts, where
-            aws.jobs.delete(JOB)
-            if not died_again:
-                break
-    raise AssertionError("it never lives to the end")
+    aws, agent = memory.cloud(), Mortal(memory)
+    took_up: list[int] = []
+
+    def killed_at(point: int, again: int = NEVER) -> bool:
+        memory.reset()
+        backend = MemoryBackend()
+        launcher.starts = 0
+        submit(aws, SPECS[name])
+        died = one_life(launcher, agent, point, backend)
+        stored, starts, calls = outcome_in(backend), launcher.starts, agent.calls
+        died_again = stored is not None and one_life(launcher, agent, again, backend)
+        third = Parts(aws.clients, launcher, name="agent-1", store=DirectStore(backend))
+        third.take_up()
+        make_visible(memory)
+        head = survivors(aws, launcher)
+        where = f"killed after call {point}, then {again}: {head}"
+        assert head is not None, where
+        assert head.ended, where
+        assert outcome_in(backend) is None, where
+        if stored is not None:
+            # The attempt that had ended was not made again: its line stands, once.
+            line = stored.transition.step.encode()
+            assert 1 == [step.encode() for step in head.timeline].count(line), where
+            more = 1 if name == "failing" and stored.transition.step.state is State.RETRY else 0
+            assert starts + more == launcher.starts, where
+            if again == NEVER:
+                took_up.append(point)
+        agent.calls = calls
+        return died_again if again < NEVER else died
+
+    agent.visit(killed_at)
+    print(f"points after which a journal was taken up, {name}: {took_up}")
+    assert len(took_up) >= 3 * (name != "failing")  # stored, settled, let go of
+    # By default what takes up the whole of it: the later the first death, the less is left to do.
+    for point in took_up if DEEP else took_up[:1]:
+        again = 1
+        while again < 5 and killed_at(point, again):
+            again += 1
 
 
 @pytest.mark.usefixtures("aws")
