@@ -36,7 +36,7 @@ from scripts.local.agent import (
 from scripts.local.deploy import api_url, deploy
 from scripts.local.emulator import LONGEST_POLL_S, MiniStack, bind, start_ministack
 from scripts.local.errors import LocalError
-from scripts.local.processes import KILL_TIMEOUT_S, Process, end_leftovers
+from scripts.local.processes import KILL_TIMEOUT_S, Process, Spawn, end_leftovers, spawn
 from scripts.local.progress import Step, quiet_step
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Cloud:
     agents: dict[str, Process] = field(default_factory=dict)
     polls_over_at: float = 0.0
     """When the polls of killed agents are over, on the monotonic clock."""
+    spawn: Spawn = spawn
+    """Starts agents."""
 
     @property
     def endpoint(self) -> str:
@@ -148,7 +150,9 @@ class Cloud:
         command = [*program, "--deployment", DEPLOYMENT, "--name", name]
         command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
         command += ["--drain-s", str(DRAIN_S), *options]
-        agent = Process.start(f"agent-{name}", command, run_dir=self.run_dir, env=env)
+        agent = Process.start(
+            f"agent-{name}", command, run_dir=self.run_dir, env=env, spawn=self.spawn
+        )
         self.agents[name] = agent
         if wait:
             self.wait_for_agent(name)

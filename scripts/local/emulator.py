@@ -4,13 +4,14 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
 import httpx
 
 from scripts.local.errors import LocalError
-from scripts.local.processes import Process, wait_until
+from scripts.local.processes import Process, spawn, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".local" / "ministack-venv" / "bin" / "python"
@@ -149,7 +150,11 @@ def start_ministack(
         *(str(server.fileno()), str(longest_poll_s)),
     ]
     process = Process.start(
-        "ministack", command, run_dir=run_dir, env=env, pass_fds=(server.fileno(),)
+        "ministack",
+        command,
+        run_dir=run_dir,
+        env=env,
+        spawn=partial(spawn, pass_fds=(server.fileno(),)),
     )
     ministack = MiniStack(port, process, calls, longest_poll_s, key)
     try:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Protocol
 
 from ec2_agent.host.processes import kill_process, start_ticks
 from scripts.local.errors import LocalError
@@ -37,6 +38,47 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, poll_s: float = 
     return True
 
 
+class Child(Protocol):
+    """The part of `subprocess.Popen` that is used of a process that this program started."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+
+    def wait(self, timeout: float) -> int:
+        """Return the exit code. Raises subprocess.TimeoutExpired."""
+
+
+class Spawn(Protocol):
+    """Starts a program with exactly `env` in a session of its own. Raises OSError."""
+
+    def __call__(
+        self, command: Sequence[str], env: Mapping[str, str], cwd: Path, output: IO[bytes]
+    ) -> Child:
+        """Return the process, whose output and errors go to `output`."""
+
+
+def spawn(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    output: IO[bytes],
+    pass_fds: Sequence[int] = (),
+) -> Child:
+    """Start a program, which inherits the descriptors in `pass_fds`. Raises OSError."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )
+
+
 @dataclass(frozen=True)
 class Process:
     """A running process, known by its id and its start time, so a reused id is not taken for it."""
@@ -45,7 +87,7 @@ class Process:
     pid: int
     started: int
     log: str
-    child: "subprocess.Popen[bytes] | None" = field(default=None, repr=False, compare=False)
+    child: Child | None = field(default=None, repr=False, compare=False)
     """The handle of a process that this program started; None when it is known from a file."""
     not_before: float = field(default=0.0, repr=False, compare=False)
     """Unix seconds just before this program started it; 0 when it is known from a file."""
@@ -58,25 +100,21 @@ class Process:
         *,
         run_dir: Path,
         env: Mapping[str, str],
-        pass_fds: Sequence[int] = (),
+        spawn: Spawn = spawn,
     ) -> "Process":
         """Start `command` with exactly `env`; its output goes to `<what>.log` in the run's folder.
 
-        It inherits the descriptors in `pass_fds`. Raises LocalError when the program is not there.
+        Raises LocalError when the program is not there.
         """
         log = run_dir / f"{what}.log"
         not_before = time.time()
         with log.open("ab") as output:
             try:
-                child = subprocess.Popen(
+                child = spawn(
                     [str(part) for part in command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    cwd=run_dir,
-                    env={**env, RUN_MARK: str(run_dir)},
-                    start_new_session=True,
-                    pass_fds=pass_fds,
+                    {**env, RUN_MARK: str(run_dir)},
+                    run_dir,
+                    output,
                 )
             except OSError as error:
                 raise LocalError(f"{command[0]}: cannot be started ({error.strerror})") from None

@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import botocore.session
 import httpx
@@ -16,8 +16,10 @@ from joblane.deployment.names import PLATFORM
 from joblane.job.lifecycle import ENDED
 from scripts.local.cloud import TENANT, Cloud, running_cloud
 from scripts.local.deploy import BIN
+from scripts.local.processes import RUN_MARK
 from tests.support.deployed import unfinished, wait_for
 from tests.support.permissions import record
+from tests.support.warm import Forked, warm
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -70,7 +72,20 @@ def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         Clients(session).make("secretsmanager").create_secret(
             Name="tracing/otlp", SecretString="Authorization=Bearer%20key-1"
         )
-        yield cloud
+        # /proc shows of a process that was forked the environment of the first one.
+        own = {**os.environ, RUN_MARK: str(cloud.run_dir)}
+        with warm("agent", tmp_path_factory.mktemp("warm"), own) as agents:
+
+            def fork(
+                command: Sequence[str], env: Mapping[str, str], cwd: Path, output: IO[bytes]
+            ) -> Forked:
+                """Start `joblane agent`, or `python -P FILE`."""
+                first = "run" if command[0].endswith("/joblane") else None
+                words = command[2:] if first is None else [first, *command[2:]]
+                return agents.start(words, env=env, cwd=cwd, output=output)
+
+            cloud.spawn = fork
+            yield cloud
         if (folder := os.environ.get("JOBLANE_E2E_CALLS")) is not None:  # see test_permissions.py
             record(cloud, Path(folder), str(os.getpid()))
 
@@ -114,11 +129,20 @@ def _quiet(cloud: Cloud) -> Cloud:
     return cloud
 
 
+@pytest.fixture(name="programs", scope="session")
+def _programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for PATH with a `joblane` that is forked; BIN has the one that is started."""
+    folder = tmp_path_factory.mktemp("programs")
+    with warm("joblane", folder, os.environ) as joblane:
+        joblane.write_script(folder / "joblane")
+        yield folder
+
+
 @pytest.fixture(name="environment", scope="session")
-def _environment(cloud: Cloud) -> dict[str, str]:
+def _environment(cloud: Cloud, programs: Path) -> dict[str, str]:
     """What the command line needs, as the tenant `demo` in the role admin."""
     return {
-        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{BIN}:{os.environ['PATH']}",
         "LANG": "C.UTF-8",
         **cloud.environment(machine="admin"),
     }

@@ -16,6 +16,7 @@ import pytest
 
 from joblane.deployment.names import bucket_name, manifest_key
 from scripts.local.cloud import DEPLOYMENT
+from scripts.local.deploy import BIN
 from scripts.local.emulator import ACCOUNT, REGION
 from tests.support.client.command import wait_until
 
@@ -137,7 +138,7 @@ def test_a_killed_upload_continues_with_the_rest(
     for number in range(600):
         (here / f"{number}").write_bytes(dice.randbytes(40_000))
     before = set(stored(clients.make("s3")))
-    process = subprocess.Popen(["joblane", "files", "."], env=variables, cwd=here)
+    process = subprocess.Popen([f"{BIN}/joblane", "files", "."], env=variables, cwd=here)
     wait_until(lambda: len(set(stored(clients.make("s3"))) - before) >= 20)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -186,7 +187,7 @@ def test_a_large_file_takes_little_memory(variables: dict[str, str], here: Path)
 
     def peak_mb(*arguments: str) -> float:
         done = subprocess.run(
-            [sys.executable, "-c", PEAK, "joblane", *arguments],
+            [sys.executable, "-c", PEAK, f"{BIN}/joblane", *arguments],
             env=variables,
             cwd=here,
             stdin=subprocess.DEVNULL,

@@ -1,5 +1,6 @@
 """The commands of docs/RUNBOOK.md, run one block after the other against the deployed stacks."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,10 +10,10 @@ import pytest
 
 from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
-from scripts.local.deploy import BIN
 from tests.e2e.conftest import Http
 from tests.support.deployed import submit, wait_for
 from tests.support.runbook import blocks
+from tests.support.warm import warm
 
 OF_PLATFORM = "agents|queues|top"
 """Commands for which the page asks for the role platform."""
@@ -21,26 +22,31 @@ AGENT = "aside"
 
 
 @pytest.fixture(name="shell", scope="module")
-def _shell(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def _shell(
+    cloud: Cloud, programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
     """The environment of an operator; the agent that the page drains is there."""
     folder = tmp_path_factory.mktemp("operator")
-    programs = {
+    scripts = {
         "joblane": f"case $1 in {OF_PLATFORM}) JOBLANE_TOKEN=$OF_PLATFORM ;; esac\n"
-        f'export JOBLANE_TOKEN\nexec "{BIN}/joblane" "$@"\n',
+        f'export JOBLANE_TOKEN\nexec "{programs}/joblane" "$@"\n',
         # This aws ignores AWS_ENDPOINT_URL for SQS.
-        "aws": f'exec "{BIN}/aws" --endpoint-url "$AWS_ENDPOINT_URL" "$@"\n',
+        "aws": f'exec "{programs}/aws" --endpoint-url "$AWS_ENDPOINT_URL" "$@"\n',
     }
-    for name, script in programs.items():
+    for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{script}")
         (folder / name).chmod(0o755)
     cloud.start_agent(AGENT, threads=1)
-    yield {
-        **cloud.environment(machine="admin"),
-        "OF_PLATFORM": cloud.token(PLATFORM),
-        "PATH": f"{folder}:{BIN}:/usr/bin:/bin",
-        "HOME": str(folder),
-        "LANG": "C.UTF-8",
-    }
+    with warm("aws", programs, os.environ) as aws:
+        aws.write_script(programs / "aws")
+        yield {
+            **cloud.environment(machine="admin"),
+            "OF_PLATFORM": cloud.token(PLATFORM),
+            "PATH": f"{folder}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "LANG": "C.UTF-8",
+        }
+    (programs / "aws").unlink()
     if AGENT in cloud.agents:
         cloud.stop_agent(AGENT)
 
