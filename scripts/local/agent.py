@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from scripts.local.deploy import AGENT_ROLE, BIN
-from scripts.local.emulator import ACCOUNT, MiniStack
+from scripts.local.emulator import ACCOUNT, NO_TLS, MiniStack
 from scripts.local.errors import LocalError
 from scripts.local.processes import STATE, Process, wait_until
 
@@ -83,10 +83,10 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
     """
     headers = {"authorization": f"Bearer {token}"}
 
-    def is_listed() -> bool:
+    def is_listed(http: httpx.Client) -> bool:
         if not agent.is_alive():
             raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
-        answer = httpx.get(f"{url}/v1/agents", params={"limit": 100}, headers=headers, timeout=30)
+        answer = http.get(f"{url}/v1/agents", params={"limit": 100})
         if answer.status_code != httpx.codes.OK:
             raise LocalError(
                 f"GET /v1/agents answered {answer.status_code}: {' '.join(answer.text.split())}"
@@ -98,7 +98,9 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
             if entry["name"] == name and entry["alive"]
         )
 
-    if not wait_until(is_listed, START_TIMEOUT_S, LISTED_POLL_S):
+    with httpx.Client(headers=headers, timeout=30, verify=NO_TLS) as client:
+        listed = wait_until(lambda: is_listed(client), START_TIMEOUT_S, LISTED_POLL_S)
+    if not listed:
         raise LocalError(
             f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}"
         )

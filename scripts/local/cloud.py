@@ -34,7 +34,7 @@ from scripts.local.agent import (
     wait_until_listed,
 )
 from scripts.local.deploy import api_url, deploy
-from scripts.local.emulator import LONGEST_POLL_S, MiniStack, bind, start_ministack
+from scripts.local.emulator import LONGEST_POLL_S, NO_TLS, MiniStack, bind, start_ministack
 from scripts.local.errors import LocalError
 from scripts.local.processes import KILL_TIMEOUT_S, Process, Spawn, end_leftovers, spawn
 from scripts.local.progress import Step, quiet_step
@@ -60,6 +60,7 @@ class Cloud:
     """When the polls of killed agents are over, on the monotonic clock."""
     spawn: Spawn = spawn
     """Starts agents."""
+    _credentials: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict, repr=False)
 
     @property
     def endpoint(self) -> str:
@@ -107,19 +108,27 @@ class Cloud:
         # On AWS the token endpoint has its own host; here the gateway serves its path.
         path = httpx.URL(self.outputs["TokenUrl"]).path
         answer = httpx.post(
-            f"{self.endpoint}{path}", auth=(client_id, secret), data=form, timeout=30
+            f"{self.endpoint}{path}",
+            auth=(client_id, secret),
+            data=form,
+            timeout=30,
+            verify=NO_TLS,
         )
         if answer.status_code != httpx.codes.OK:
             raise LocalError(f"no token for {tenant!r}: {' '.join(answer.text.split())}")
         return str(answer.json()["access_token"])
 
     def credentials(self, tenant: str = TENANT, machine: str = DEFAULT_MACHINE) -> tuple[str, str]:
-        """Return id and secret of a machine's client."""
+        """Return id and secret of a machine's client, which stay the same."""
+        if (known := self._credentials.get((tenant, machine))) is not None:
+            return known
         client_id = self.outputs[client_output(tenant, machine)]
         described = self.cognito().describe_user_pool_client(
             UserPoolId=self.outputs["UserPoolId"], ClientId=client_id
         )
-        return client_id, described["UserPoolClient"]["ClientSecret"]
+        found = client_id, described["UserPoolClient"]["ClientSecret"]
+        self._credentials[tenant, machine] = found
+        return found
 
     def cognito(self) -> "CognitoIdentityProviderClient":
         """Return a client of the service with the user pool."""

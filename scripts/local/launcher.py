@@ -80,9 +80,11 @@ def shorten_polls(longest_s: int) -> None:
     receive = sqs._HANDLERS["ReceiveMessage"]  # noqa: SLF001 - there is no setting for it
 
     async def receive_sooner(data: dict[str, Any], url: str) -> object:
-        if data.get("WaitTimeSeconds") is not None:
-            data = {**data, "WaitTimeSeconds": min(int(data["WaitTimeSeconds"]), longest_s)}
-        return await receive(data, url)
+        wait_s = data.get("WaitTimeSeconds")
+        if wait_s is None:
+            queue = sqs._get_q(data.get("QueueUrl", url), "sqs:ReceiveMessage")  # noqa: SLF001
+            wait_s = queue["attributes"].get("ReceiveMessageWaitTimeSeconds", "0")
+        return await receive({**data, "WaitTimeSeconds": min(int(wait_s), longest_s)}, url)
 
     sqs._HANDLERS["ReceiveMessage"] = receive_sooner  # noqa: SLF001
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import pytest
+from ulid import ULID
 
 from joblane.aws.clients import Clients
 from joblane.deployment.names import bucket_name
@@ -30,9 +31,11 @@ def test_a_failing_job_gives_its_exit_code_and_says_why(joblane: Run):
 
 
 def test_a_job_that_exceeds_its_time_is_ended_with_all_it_started(joblane: Run, http: Http):
-    done = joblane("run", "--timeout-s", "1", "--", "sh", "-c", "sleep 300 & sleep 300")
+    label = f"run={ULID()}"
+    script = "sleep 300 & sleep 300"
+    done = joblane("run", "--timeout-s", "1", "--label", label, "--", "sh", "-c", script)
     assert 124 == done.returncode
-    job = http("GET", "/v1/jobs").json()["entries"][0]
+    (job,) = http("GET", "/v1/jobs", params={"label": label}).json()["entries"]
     assert "timeout_s of 1" in job["reason"]
 
 
@@ -100,21 +103,24 @@ def test_a_long_submission_runs_as_well(joblane: Run):
 def test_a_submission_of_more_than_a_megabyte_runs_and_is_read_back(http: Http, clients: Clients):
     command = ["sh", "-c", 'printf %s "$@" "$A" | sha256sum', "sh", *["\u00e9" * 60_000] * 10]
     env = {"A": "a" * 120_000}
-    job_id = submit(http, *command, env=env)
+    run = str(ULID())
+    job_id = submit(http, *command, env=env, labels={"run": run})
     assert wait_for(http, job_id, "completed", "failed", "dead")["exit_code"] == 0
     digest = hashlib.sha256("".join([*command[4:], env["A"]]).encode()).hexdigest()
     logs = http("GET", f"/v1/jobs/{job_id}/logs").json()
     assert f"{digest}  -\n" == logs["entries"][0]["text"]
     read = http("GET", f"/v1/jobs/{job_id}").json()
     assert (command, env) == (read["command"], read["env"])
-    listed = http("GET", "/v1/jobs").json()["entries"][0]
+    (listed,) = http("GET", "/v1/jobs", params={"label": f"run={run}"}).json()["entries"]
     assert (job_id, True, {}) == (listed["id"], listed["abridged"], listed["env"])
-    s3 = clients.make("s3")
-    assert [f"payloads/demo/{job_id}"] == [
-        entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET, Prefix="payloads/")["Contents"]
-    ]
+    s3, key = clients.make("s3"), f"payloads/demo/{job_id}"
+
+    def stored() -> int:
+        return s3.list_objects_v2(Bucket=BUCKET, Prefix=key)["KeyCount"]
+
+    assert 1 == stored()
     assert 204 == http("DELETE", f"/v1/jobs/{job_id}").status_code
-    assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET, Prefix="payloads/")
+    assert 0 == stored()
 
 
 def test_get_ls_and_logs_tell_the_same_story(joblane: Run):

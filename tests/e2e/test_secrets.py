@@ -8,6 +8,7 @@ from pathlib import Path
 import boto3
 import httpx
 import pytest
+from ulid import ULID
 
 from joblane.aws.clients import Clients
 from joblane.aws.output_store import object_key
@@ -64,24 +65,21 @@ def chunks(clients: Clients) -> Iterator[tuple[str, str]]:
             yield f"output {stream}", str([r.data for r in decode_chunk(data, first, last)])
 
 
-def streams(cloud: Cloud) -> Iterator[tuple[str, str]]:
-    """Every log stream of every group: the logs of functions."""
+def lines(cloud: Cloud) -> Iterator[tuple[str, str]]:
+    """Every line of every log group: the logs of functions."""
     logs = boto3.client("logs", **cloud.ministack.root())
     for group in logs.describe_log_groups()["logGroups"]:
         name = group["logGroupName"]
-        for page in logs.get_paginator("describe_log_streams").paginate(logGroupName=name):
-            for stream in page["logStreams"]:
-                events = logs.get_log_events(
-                    logGroupName=name, logStreamName=stream["logStreamName"], startFromHead=True
-                )["events"]
-                yield f"{name}:{stream['logStreamName']}", str([e["message"] for e in events])
+        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=name):
+            for event in page["events"]:
+                yield f"{name}:{event['logStreamName']}", event["message"]
 
 
-def files(run_dir: Path) -> Iterator[tuple[str, str]]:
-    """Every file of this run: the agent's log and state, the functions' code, outputs."""
-    for path in run_dir.rglob("*"):
-        if path.is_file():
-            yield str(path), path.read_bytes().decode("utf-8", "replace")
+def in_files(run_dir: Path) -> set[Path]:
+    """Files of this run with a value: the agent's log and state, the functions' code, outputs."""
+    values = [value.encode() for value in VALUES]
+    contents = ((path, path.read_bytes()) for path in run_dir.rglob("*") if path.is_file())
+    return {path for path, content in contents if any(value in content for value in values)}
 
 
 def processes() -> Iterator[tuple[str, str]]:
@@ -137,13 +135,13 @@ def test_values_are_found_nowhere_but_in_the_job(
     everywhere = [
         *tables(clients),
         *chunks(clients),
-        *streams(cloud),
-        *files(cloud.run_dir),
+        *lines(cloud),
         *answers(http, platform, job_id),
         ("messages", messages),
     ]
     assert len(everywhere) > 20
     assert set() == found_in(iter(everywhere))
+    assert set() == in_files(cloud.run_dir)
     assert job_id in str(everywhere)
 
 
@@ -153,15 +151,17 @@ def test_a_job_that_prints_its_secret_has_it_in_its_own_output_only(
     wanted = [
         word for name in SECRET_ENV for word in ("--secret-env", f"{name}={SECRET_ENV[name]}")
     ]
+    run = str(ULID())
+    wanted += ["--label", f"run={run}"]
     done = joblane("run", *wanted, "--", "sh", "-c", "echo $TOKEN; echo $PASSWORD >&2")
     assert (0, f"{VALUES[0]}\n".encode()) == (done.returncode, done.stdout)
     assert f"{VALUES[1]}\n".encode() in done.stderr
-    job = http("GET", "/v1/jobs?limit=1").json()["entries"][0]
-    assert SECRET_ENV == job["secret_env"]
-    assert {f"output demo/{job['id']}/1"} == found_in(chunks(clients))
-    assert set() == found_in(streams(cloud))
+    found = http("GET", f"/v1/jobs?label=run={run}").json()["entries"]
+    (job_id,) = [job["id"] for job in found if SECRET_ENV == job["secret_env"]]
+    assert {f"output demo/{job_id}/1"} == found_in(chunks(clients))
+    assert set() == found_in(lines(cloud))
     assert set() == found_in(tables(clients))
-    assert set() == found_in(files(cloud.run_dir))
+    assert set() == in_files(cloud.run_dir)
 
 
 def test_a_value_that_changed_is_read_by_the_next_attempt(clients: Clients, http: Http):

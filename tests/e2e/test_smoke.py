@@ -3,19 +3,22 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
 import pytest
 
 from scripts.local.cloud import Cloud
-from scripts.local.emulator import MiniStack, bind, start_ministack
+from scripts.local.emulator import Root
 from scripts.smokes import account
 from scripts.smokes.leftovers import leftovers, remove
 from scripts.smokes.local_site import LocalSite
 from scripts.smokes.runner import Failure, Step
 from scripts.smokes.site import Site
 from scripts.smokes.steps import STEPS
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.type_defs import CreateBucketConfigurationTypeDef
 
 HERE = [step for step in STEPS if step.missing is None and not step.first]
 
@@ -35,13 +38,16 @@ def test_a_step_holds_here(site: Site, step: Step):
     step.run(site)
 
 
+ELSEWHERE: Literal["eu-west-1"] = "eu-west-1"
+"""A region without a deployment, next to the one that all tests share."""
+
+THERE: "CreateBucketConfigurationTypeDef" = {"LocationConstraint": ELSEWHERE}
+
+
 @pytest.fixture(name="bare", scope="module")
-def _bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniStack]:
-    """A local AWS without a deployment."""
-    with bind() as server:
-        ministack = start_ministack(tmp_path_factory.mktemp("bare"), server)
-    yield ministack
-    ministack.stop()
+def _bare(cloud: Cloud) -> Root:
+    """The arguments of a boto3 client for a region in which nothing is bootstrapped or deployed."""
+    return {**cloud.ministack.root(), "region_name": ELSEWHERE}
 
 
 STACK = """
@@ -62,7 +68,7 @@ Resources:
 def fill(aws: Callable[..., Any], name: str) -> None:
     """Make a thing of every kind that a run may leave."""
     aws("sqs").create_queue(QueueName=f"{name}-inbox-i-01")
-    aws("s3").create_bucket(Bucket=f"{name}-bucket")
+    aws("s3").create_bucket(Bucket=f"{name}-bucket", CreateBucketConfiguration=THERE)
     aws("s3").put_object(Bucket=f"{name}-bucket", Key="a/b", Body=b"c")
     aws("cognito-idp").create_user_pool(PoolName=name, DeletionProtection="ACTIVE")
     aws("sns").create_topic(Name=f"{name}-dead-letters")
@@ -72,8 +78,8 @@ def fill(aws: Callable[..., Any], name: str) -> None:
     aws("iam").create_role(RoleName=f"{name}-role", AssumeRolePolicyDocument="{}")
 
 
-def test_the_removal_deletes_all_that_has_the_name_and_nothing_else(bare: MiniStack):
-    aws = partial(boto3.client, **bare.root())
+def test_the_removal_deletes_all_that_has_the_name_and_nothing_else(bare: Root):
+    aws = partial(boto3.client, **bare)
     aws("cloudformation").create_stack(StackName="smoke-1-data", TemplateBody=STACK)
     for name in ("smoke-1", "smoke-10"):
         fill(aws, name)
@@ -87,12 +93,13 @@ def test_the_removal_deletes_all_that_has_the_name_and_nothing_else(bare: MiniSt
 
 
 def test_the_preflight_refuses_an_account_that_is_not_ready(
-    bare: MiniStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    for name, value in bare.environment().items():
+    here = {"AWS_REGION": ELSEWHERE, "AWS_DEFAULT_REGION": ELSEWHERE}
+    for name, value in {**cloud.ministack.environment(), **here}.items():
         monkeypatch.setenv(name, value)
     site = account.AccountSite("smoke-2", tmp_path)
-    site.aws("s3").create_bucket(Bucket="smoke-2-bucket")
+    site.aws("s3").create_bucket(Bucket="smoke-2-bucket", CreateBucketConfiguration=THERE)
     with pytest.raises(Failure) as refused:
         site.check()
     assert "the account is not bootstrapped: scripts/cdk bootstrap" in str(refused.value)
