@@ -45,8 +45,7 @@ def test_what_filters_select_is_listed_cancelled_and_retried(http: Http, joblane
     assert b"retried 1 of 1 jobs examined\n" == joblane("retry", *label, "--yes").stdout
     again = wait_for(http, failed, "failed")
     assert ["pending", "active", "failed"] * 2 == [step["state"] for step in again["timeline"]]
-    (entry,) = http("GET", "/v1/audit", params={"action": "cancel-jobs", "limit": 1}).json()[
-        "entries"
-    ]
-    assert "wrong input" == entry["reason"]
-    assert [f"batch={batch}"] == entry["asked"]["label"]
+    query = {"action": "cancel-jobs", "limit": 100}
+    trail = http("GET", "/v1/audit", params=query).json()["entries"]
+    asked = [(entry["reason"], (entry["asked"] or {}).get("label")) for entry in trail]
+    assert ("wrong input", [f"batch={batch}"]) in asked
