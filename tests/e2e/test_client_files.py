@@ -19,8 +19,14 @@ from scripts.local.cloud import DEPLOYMENT
 from scripts.local.deploy import BIN
 from scripts.local.emulator import ACCOUNT, REGION
 from tests.support.client.command import wait_until
+from tests.support.depth import budget
 
 BUCKET = bucket_name(DEPLOYMENT, ACCOUNT, REGION)
+
+FILES = budget(150, 999)
+SENT = budget(300, 600)
+"""Files of an upload that is killed."""
+LARGE_MB = 128
 
 OWN_MB = 100
 """How much more memory than a command without files a transfer may take."""
@@ -102,9 +108,9 @@ def test_large_and_binary_input_arrives(joblane_here: Joblane):
 
 @pytest.mark.timeout(500)  # two workers of the local Lambda answer a request for each file
 @pytest.mark.usefixtures("agent")
-def test_a_tree_of_a_thousand_files_comes_back_byte_for_byte(joblane_here: Joblane, here: Path):
+def test_a_tree_of_many_files_comes_back_byte_for_byte(joblane_here: Joblane, here: Path):
     dice = random.Random(1)
-    for number in range(999):
+    for number in range(FILES):
         path = here / "src" / f"{number % 7}" / f"{number % 31}" / f"a b%2F{number}é"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(dice.randbytes(dice.randrange(3000)))
@@ -135,7 +141,7 @@ def test_a_killed_upload_continues_with_the_rest(
 ):
     """Kill -9 in the middle; the second run sends what is missing, and nothing again."""
     dice = random.Random(os.getpid())
-    for number in range(600):
+    for number in range(SENT):
         (here / f"{number}").write_bytes(dice.randbytes(40_000))
     before = set(stored(clients.make("s3")))
     process = subprocess.Popen([f"{BIN}/joblane", "files", "."], env=variables, cwd=here)
@@ -143,15 +149,15 @@ def test_a_killed_upload_continues_with_the_rest(
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     first = {key: at for key, at in stored(clients.make("s3")).items() if key not in before}
-    assert 20 <= len(first) < 600
+    assert 20 <= len(first) < SENT
     done = joblane_here("files", ".", "--json")
     assert 0 == done.returncode, done.stderr
     answer = json.loads(done.stdout)
-    assert 600 == len(answer["files"])
+    assert SENT == len(answer["files"])
     after = stored(clients.make("s3"))
-    assert 600 == len(set(after) - before)
+    assert SENT == len(set(after) - before)
     assert first == {key: after[key] for key in first}
-    assert answer["sent"] <= 600 - len(first)
+    assert answer["sent"] <= SENT - len(first)
     assert 0 == json.loads(joblane_here("files", ".", "--json").stdout)["sent"]
 
 
@@ -181,7 +187,7 @@ def test_a_manifest_that_leads_elsewhere_is_refused(
 
 @pytest.mark.usefixtures("agent")
 def test_a_large_file_takes_little_memory(variables: dict[str, str], here: Path):
-    size = 160 * 1024 * 1024
+    size = LARGE_MB * 1024 * 1024
     with (here / "large").open("wb") as file:
         file.truncate(size)
 
