@@ -21,6 +21,8 @@ Token = tuple[str, str]
 
 KEPT = 1024
 """Results of each kind that are kept: there are fewer policies and expressions than that."""
+PATHS_KEPT = 16 * KEPT
+"""A request's path is compared with that of each route."""
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 PRINCIPALS = frozenset({"Root", "User", "AssumedRole", "FederatedUser"})
 """Types of callers that policies can name; for all others, the account stands."""
@@ -29,6 +31,8 @@ PRINCIPALS = frozenset({"Root", "User", "AssumedRole", "FederatedUser"})
 def take_shortcuts() -> None:
     """Apply all. Call it first: MiniStack's modules import names of each other."""
     keep_arns()
+    keep_routes()
+    keep_signatures()
     keep_policies()
     keep_bodies()
     keep_expressions()
@@ -58,6 +62,24 @@ def keep_arns() -> None:
         return kept(value) if isinstance(value, str) else parse(value)
 
     _replace(arn, "parse_arn", parse_once)
+
+
+def keep_routes() -> None:
+    """Compare a path with that of a route once: each request is compared with all, twice."""
+    gateway = _module("services.apigateway")
+    _replace(gateway, "_path_matches", lru_cache(PATHS_KEPT)(gateway._path_matches))  # noqa: SLF001
+
+
+def keep_signatures() -> None:
+    """Verify the signature of a token once by each key. When it ends is looked at each time."""
+    gateway = _module("services.apigateway")
+    verify = gateway._verify_rs256_signature  # noqa: SLF001
+    kept = lru_cache(KEPT)(lambda token, n, e: verify(token, {"n": n, "e": e}))
+
+    def verify_once(token: str, key: Document) -> bool:
+        return bool(kept(token, key.get("n", ""), key.get("e", "")))
+
+    _replace(gateway, "_verify_rs256_signature", verify_once)
 
 
 class Statements(list[Any]):
