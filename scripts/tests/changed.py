@@ -3,7 +3,8 @@
 Prints the files of tests/unit and tests/infra that import a changed file, at once or by way of
 others, the nearest first; then the names of other stages with such a test. Changed is what differs
 from the commit BASE (the last one, if it is left out), and new files. A file that is not Python
-counts as imported by those that write its name, and concerns what `CONCERNS` says.
+counts as imported by those that write its name, if that has a suffix, and concerns what `CONCERNS`
+says.
 """
 
 import subprocess
@@ -36,6 +37,7 @@ CONCERNS = {
     "package": ALL,
     "pyproject.toml": ALL,
     "scripts/setup": ALL,
+    "scripts/test": ("tests/unit/test_docs.py",),
     "tests/console/unit/": ("console",),
     "tests/infra/snapshots/": ("tests/infra/test_snapshot.py",),
     "uv.lock": ALL,
@@ -60,7 +62,7 @@ def module_of(file: str) -> str:
 
 def naming(files: Iterable[str]) -> Iterator[str]:
     """The Python files that write the name of one of these files."""
-    names = {Path(file).name.encode() for file in files}
+    names = {Path(file).name.encode() for file in files if Path(file).suffix}
     for package in PACKAGES if names else ():
         folder = ROOT / ("layers/core/python" if package == "joblane" else ".") / package
         for path in folder.rglob("*.py"):
