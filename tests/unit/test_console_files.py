@@ -1,12 +1,13 @@
 """The bundle of the console: names, versions, preloads, compressed copies; and its budget."""
 
+import base64
 import gzip
 import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,17 @@ FIRST_REQUESTS = 20
 """Of the page, its style sheet, its icon and its modules, before a person has chosen anything."""
 
 
-def unbrotli(content: bytes) -> bytes:
+def unbrotli(copies: Sequence[Path]) -> list[bytes]:
+    """What is in compressed files, by one process."""
     node = str(Path(sys.executable).parent / "node")
-    program = (
-        "process.stdout.write(require('zlib').brotliDecompressSync(require('fs').readFileSync(0)))"
-    )
-    return subprocess.run(
-        [node, "-e", program], input=content, capture_output=True, check=True
-    ).stdout
+    program = """
+const fs = require('fs'), zlib = require('zlib');
+const read = (file) => zlib.brotliDecompressSync(fs.readFileSync(file)).toString('base64');
+process.stdout.write(JSON.stringify(JSON.parse(fs.readFileSync(0, 'utf8')).map(read)));
+"""
+    asked = json.dumps([str(copy) for copy in copies])
+    told = subprocess.check_output([node, "-e", program], input=asked, text=True)
+    return [base64.b64decode(text) for text in json.loads(told)]
 
 
 INDEX = b"""<head>
@@ -61,7 +65,10 @@ const said = JSON.parse(fs.readFileSync(process.argv[1], 'utf8')).map((pair) => 
 console.log(JSON.stringify(said));
 """
 
-DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "br": unbrotli}
+DECOMPRESS: dict[str, Callable[[Sequence[Path]], list[bytes]]] = {
+    "gzip": lambda copies: [gzip.decompress(copy.read_bytes()) for copy in copies],
+    "br": unbrotli,
+}
 
 FILES = {
     "app.js": b"import './pages/a.js';\nimport {\n  b,\n} from './b.js';\nimport('./late.js');",
@@ -174,14 +181,17 @@ def test_a_change_of_any_file_changes_the_paths_of_all(tmp_path: Path):
 
 def test_compressed_copies_have_the_same_content(tmp_path: Path):
     about = bundle(CONSOLE, tmp_path)
-    for name, each in about["files"].items():
-        place = tmp_path / "files" / name
-        for encoding, decompress in DECOMPRESS.items():
+    for encoding, decompress in DECOMPRESS.items():
+        places = []
+        for name, each in about["files"].items():
+            place = tmp_path / "files" / name
             copy = place.with_name(f"{place.name}.{encoding}")
             assert (encoding in each["encodings"]) == copy.exists()
             if copy.exists():
-                assert place.read_bytes() == decompress(copy.read_bytes())
                 assert copy.stat().st_size < place.stat().st_size
+                places.append((place, copy))
+        contents = decompress([copy for _, copy in places])
+        assert [place.read_bytes() for place, _ in places] == contents
     assert ["br", "gzip"] == about["files"]["vendor/preact.js"]["encodings"]
 
 

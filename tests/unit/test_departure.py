@@ -15,6 +15,7 @@ from ec2_agent.presence.notices import Kind
 from joblane.fleet.idle import LeavingPolicy
 from tests.support import inline_calls
 from tests.support.departing import POLICY, Process
+from tests.support.depth import spread
 from tests.support.leaving_instance import INSTANCE, RUN_S, Instance, refusal
 
 IDLE_S = POLICY.idle_s or 0.0
@@ -340,7 +341,7 @@ def test_an_operator_keeps_an_agent_that_is_about_to_leave(tmp_path: Path):
     live(tmp_path, during)
 
 
-@pytest.mark.parametrize("job_after_s", [None, *range(0, 30, 3)])
+@pytest.mark.parametrize("job_after_s", spread([None, *range(0, 30, 3)], 4))
 def test_killed_after_any_call_no_job_is_lost_or_run_twice_and_the_size_falls_once(
     tmp_path: Path, job_after_s: int | None
 ):

@@ -138,7 +138,7 @@ def test_at_its_smallest_size_a_group_keeps_its_instances_and_they_serve(
     fleet.check_each_job_ran_once()
 
 
-@pytest.mark.parametrize("after_s", spread(range(0, 60, 4), 4))
+@pytest.mark.parametrize("after_s", spread(range(0, 60, 4), 3))
 def test_a_job_that_comes_while_the_last_agent_leaves_is_run(
     aws: Cloud, tmp_path: Path, after_s: int
 ):

@@ -27,6 +27,7 @@ from scripts.simulation.fleet import FleetPlan, Supply
 from scripts.simulation.result import Result, Run
 from scripts.simulation.scenarios import Arrival, Scenario, merged, poisson, steady
 from scripts.simulation.world import Outage, Plan
+from tests.support.depth import spread
 
 SEED = 2
 
@@ -162,7 +163,7 @@ def run(scenario: Scenario) -> tuple[Run, Result]:
     return found, found.run()
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", spread(FAULTS, 3), ids=lambda fault: fault.name)
 def test_a_planted_fault_is_shown(fault: Fault, monkeypatch: pytest.MonkeyPatch):
     _, sound = run(fault.scenario)
     assert [] == violations(sound, fault.scenario)

@@ -30,6 +30,7 @@ from joblane.service.requeue import GROUP_S
 from joblane.service.targets import Targets
 from joblane.target.group import PAGE
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.depth import budget
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.fleet import beat, heartbeat, inbox
 from tests.support.jobs import JOB, submission
@@ -98,34 +99,36 @@ def run_one(jobs: JobStore, queue: LaneQueue, agent: str) -> Head:
 def test_a_member_costs_three_write_units_and_three_sqs_requests(
     aws: Cloud, meter: Meter, metered: Clients, api: Api
 ):
-    names = [instance(number) for number in range(1000)]
+    members = budget(3 * PAGE, 10 * PAGE)
+    pages = members // PAGE
+    names = [instance(number) for number in range(members)]
     for name in names:
         beat(aws, name, NOW_MS)
     meter.reset()
     status, job = api("POST", "/v1/jobs", {"command": ["uptime"], "target": "_all"})
-    assert (202, 1000) == (status, job["members"])
+    assert (202, members) == (status, job["members"])
     # Put, and one write of the group for each page. A row of the roster has 3 KB; the group's entry
     # in its tenant's list and in the indexes `wake` and `attention` cost a unit each, and one that
     # changes two.
-    roster, group = 10 * 3, (1 + 3) + 9 * 1 + (1 + 2)
-    assert roster + group + 1000 == meter.write_units
+    roster, group = pages * 3, (1 + 3) + (pages - 1) * 1 + (1 + 2)
+    assert roster + group + members == meter.write_units
     assert {
         "dynamodb.Query": SHARDS,
-        "dynamodb.GetItem": 10,  # the roster, a page each
-        "dynamodb.PutItem": 10 + 1 + 1000,
-        "dynamodb.UpdateItem": 10,
-        "sqs.SendMessage": 1000,
+        "dynamodb.GetItem": pages,  # the roster, a page each
+        "dynamodb.PutItem": pages + 1 + members,
+        "dynamodb.UpdateItem": pages,
+        "sqs.SendMessage": members,
     } == meter.calls
     meter.reset()
     jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
     sqs = metered.make("sqs")
     for name in names:
         run_one(jobs, LaneQueue(sqs, inbox(name)), name)
-    assert (2 * 1000, 0) == (meter.write_units, meter.reads)
+    assert (2 * members, 0) == (meter.write_units, meter.reads)
     assert {
-        "sqs.ReceiveMessage": 1000,
-        "dynamodb.UpdateItem": 2000,
-        "sqs.DeleteMessage": 1000,
+        "sqs.ReceiveMessage": members,
+        "dynamodb.UpdateItem": 2 * members,
+        "sqs.DeleteMessage": members,
     } == meter.calls
 
 
@@ -319,6 +322,7 @@ def test_ten_thousand_members_are_placed_in_minutes_and_no_request_grows_with_th
     assert 2048 > world.size()
 
 
+@pytest.mark.deep
 def test_ten_thousand_silent_agents_are_noticed_in_minutes():
     world = World()
     world.submit()

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from ec2_agent.attempt.typed import find_python
 from ec2_agent.sandbox.model import HostReport
 from tests.sandbox.running import REPOSITORY
 from tests.support.bundle import make_bundle
+
+Run = Callable[..., tuple[int, str, str]]
 
 pytestmark = pytest.mark.skipif(
     find_python("3.11") is None, reason="jobs here have no python3.11 in /usr"
@@ -103,23 +106,27 @@ def begin(file: Path) -> "subprocess.Popen[str]":
     )
 
 
-def run(file: Path) -> tuple[int, str, str]:
-    child = begin(file)
-    out, err = child.communicate(timeout=60)
-    return child.returncode, out, err
+@pytest.fixture(name="run")
+def _run(bundle: tuple[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs an order in this process."""
+
+    def run(params: object, **members: Any) -> tuple[int, str, str]:
+        code = type_run.main([str(order(bundle, tmp_path, params, **members))])
+        return code, *capfd.readouterr()
+
+    return run
 
 
-def test_the_result_is_all_that_is_on_standard_output(bundle: tuple[str, Path], tmp_path: Path):
-    file = order(bundle, tmp_path, {"do": "progress", "numbers": [1, 2]})
-    code, out, err = run(file)
+def test_the_result_is_all_that_is_on_standard_output(run: Run):
+    code, out, err = run({"do": "progress", "numbers": [1, 2]})
     assert (0, {"total": 3, "text": ""}) == (code, json.loads(out)), err
     assert "doing progress\n" in err
     assert "joblane: 50 % half way\n" in err
     assert "joblane: succeeded: exit code 0 after" in err
 
 
-def test_a_long_result_is_printed_whole(bundle: tuple[str, Path], tmp_path: Path):
-    code, out, _ = run(order(bundle, tmp_path, {"do": "long"}))
+def test_a_long_result_is_printed_whole(run: Run):
+    code, out, _ = run({"do": "long"})
     assert (0, "x" * 100_000) == (code, json.loads(out)["text"])
 
 
@@ -138,9 +145,9 @@ def test_a_long_result_is_printed_whole(bundle: tuple[str, Path], tmp_path: Path
     ],
 )
 def test_every_other_end_has_its_code_and_its_reason_and_no_result(
-    bundle: tuple[str, Path], tmp_path: Path, params: object, code: int, why: str
+    run: Run, params: object, code: int, why: str
 ):
-    found, out, err = run(order(bundle, tmp_path, params))
+    found, out, err = run(params)
     assert (code, "") == (found, out), err
     assert why in err
 
@@ -153,12 +160,10 @@ def test_every_other_end_has_its_code_and_its_reason_and_no_result(
         ({"defaults": {"network": "egress"}}, "network egress"),
     ],
 )
-def test_what_cannot_run_here_is_one_line(
-    bundle: tuple[str, Path], tmp_path: Path, members: dict[str, Any], why: str
-):
+def test_what_cannot_run_here_is_one_line(run: Run, members: dict[str, Any], why: str):
     if why == "network egress" and os.geteuid() == 0 and shutil.which("nft"):
         pytest.skip("network egress works here")
-    code, out, err = run(order(bundle, tmp_path, {"do": "x"}, **members))
+    code, out, err = run({"do": "x"}, **members)
     assert (69, "") == (code, out)
     assert why in err
     lines = [line for line in err.splitlines() if "not limited here" not in line]

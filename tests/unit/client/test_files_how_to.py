@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from joblane import Client
 from joblane.client.files import storage
-from tests.support.client.command import MAIN
+from tests.support.client.command import MAIN, Joblane
 from tests.support.client.fake_api import FakeApi, FakeJob
 from tests.support.client.fake_files import FakeFiles, digest
 
@@ -105,7 +106,7 @@ def test_the_program_of_the_page_runs(api: FakeApi) -> None:
     assert b"1\n" == Path("results/out/summary.csv").read_bytes()
 
 
-def test_the_table_says_where_files_go(api: FakeApi) -> None:
+def test_the_table_says_where_files_go(api: FakeApi, joblane: Joblane) -> None:
     text = (PAGES / "bring-files.md").read_text(encoding="utf-8")
     Path("hosts").write_text("")
     rows = re.findall(r"^\| (`-i .*?) \| (.*?) \|$", text, re.MULTILINE)
@@ -113,7 +114,8 @@ def test_the_table_says_where_files_go(api: FakeApi) -> None:
     for options, place in rows:
         for option in re.findall(r"`(-i [^`]+)`", options):
             api.requests.clear()
-            shell(f"joblane submit {option.replace('../hosts', '../here/hosts')} -- true")
+            words = shlex.split(option.replace("../hosts", "../here/hosts"))
+            assert 0 == joblane("submit", *words, "--", "true").code
             (body,) = submissions(api)
             paths = [file["path"] for file in body["inputs"]]  # type: ignore[attr-defined]
             expected = "report.sh" if place.startswith("the content") else place.split("`")[1]
