@@ -17,6 +17,7 @@ from tests.support.client.command import MAIN, Joblane, Ran, Spawn
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_issuer import FakeIssuer
 from tests.support.client.logins import answer
+from tests.support.warm import Warm, warm
 
 _tree = functools.cache(typer.main.get_command)
 """All commands, built once a process: building them takes longer than most of their calls."""
@@ -87,6 +88,13 @@ def spawn(api: FakeApi) -> Iterator[Spawn]:
     for process in started:
         with process:
             process.kill()
+
+
+@pytest.fixture(scope="session", name="forked")
+def _forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """The command line as a program that is forked, for scripts that call it by its name."""
+    with warm("joblane", tmp_path_factory.mktemp("w"), os.environ) as program:
+        yield program
 
 
 @pytest.fixture(name="issuer")

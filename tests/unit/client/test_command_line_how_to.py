@@ -4,14 +4,13 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi, Fault, Request, ok
+from tests.support.warm import Warm
 
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to"
 FILES = {
@@ -52,28 +51,24 @@ def answers(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [line for page in ("run-many-jobs.md", "use-the-command-line.md") for line in commands(page)],
+    ("page", "line"),
+    [
+        (page, line)
+        for page in ("run-many-jobs.md", "use-the-command-line.md")
+        for line in commands(page)
+    ],
 )
 def test_a_command_of_a_page_works(
-    api: FakeApi, joblane: Joblane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+    api: FakeApi, forked: Warm, tmp_path: Path, page: str, line: str
 ) -> None:
     answers(api)
     file, *_ = blocks("run-many-jobs.md", "text")
     (tmp_path / "jobs.txt").write_text(file)
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
-    words = shlex.split(line, comments=True)
-    if words[0] == "joblane" and not re.search("[|<>*$&;~]", line):  # nothing of it is the shell's
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("TZ", "Europe/Berlin")
-        ran = joblane(*words[1:])
-        assert 0 == ran.code, ran.said
-        return
     program = tmp_path / "bin" / "joblane"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable} -P\nfrom joblane.client.cli import main\nmain()\n")
-    program.chmod(0o755)
+    forked.write_script(program)
     environment = {
         "PATH": f"{program.parent}:/usr/bin:/bin",
         "JOBLANE_URL": api.url,
@@ -83,7 +78,7 @@ def test_a_command_of_a_page_works(
     }
     bash = shutil.which("bash")
     assert bash is not None
-    child = subprocess.run(
+    ran = subprocess.run(
         [bash, "--norc", "-c", line],
         env=environment,
         cwd=tmp_path,
@@ -91,7 +86,7 @@ def test_a_command_of_a_page_works(
         text=True,
         check=False,
     )
-    assert 0 == child.returncode, child.stderr
+    assert 0 == ran.returncode, f"{page}: {ran.stderr}"
 
 
 def test_the_lines_of_the_page_are_valid(api: FakeApi, tmp_path: Path) -> None:

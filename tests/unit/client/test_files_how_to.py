@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ import pytest
 
 from joblane import Client
 from joblane.client.files import storage
-from tests.support.client.command import MAIN, Joblane
+from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi, FakeJob
 from tests.support.client.fake_files import FakeFiles, digest
+from tests.support.warm import Warm
 
 PAGES = Path(__file__).parents[3] / "docs/how-to"
 
@@ -27,7 +27,9 @@ def blocks(page: str, kind: str) -> list[str]:
 
 
 @pytest.fixture(name="files", autouse=True)
-def _files(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFiles:
+def _files(
+    api: FakeApi, forked: Warm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> FakeFiles:
     """A folder with the files of the pages, and jobs that leave files."""
     monkeypatch.setattr(storage, "BACKOFF_S", 0.01)
     here = tmp_path / "here"
@@ -39,8 +41,7 @@ def _files(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fak
     (here / "src/report.sh").chmod(0o755)
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "joblane"
-    program.write_text(f"#!{sys.executable} -P\n{MAIN}")
-    program.chmod(0o755)
+    forked.write_script(program)
     monkeypatch.chdir(here)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("JOBLANE_URL", api.url)
