@@ -24,6 +24,8 @@ _SOURCES = (
     "pyproject.toml",
     "tests/kernel",
     "tests/sandbox",
+    "tests/support/__init__.py",
+    "tests/support/depth.py",
 )
 
 

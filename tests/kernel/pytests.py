@@ -1,8 +1,8 @@
 """Runs pytest several times in a test machine, each in a fork of one process that has imported it.
 
 Emulated, these imports take longer than most of the tests. The arguments are those of every run;
-each line of standard input has the files of one. The first run ends before the others begin, which
-run side by side.
+each line of standard input has the files of one. The first run, if it has any, ends before the
+others begin, which run side by side.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import tests.sandbox.running  # noqa: F401 - with most of what the tests import
+from tests.sandbox.running import strongest  # with most of what the tests import
 
 BESIDE = Path("/tmp/beside")
 """The temporary directory of the second run: test_soak.py, in the third, looks at /tmp."""
@@ -32,8 +32,9 @@ def wait(process: int) -> int:
 
 def main() -> int:
     """Make all runs; returns an exit code that is not 0, if there is one."""
+    strongest()  # which all of them ask for, and which makes a sandbox to find out
     alone, first, second = sys.stdin
-    if code := wait(start(alone)):
+    if alone.strip() and (code := wait(start(alone))):
         return code
     BESIDE.mkdir()
     codes = [wait(process) for process in [start(first, BESIDE), start(second)]]

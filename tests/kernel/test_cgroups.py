@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.sandbox.probe import probe
 from tests.kernel.test_limits import TOUCH
-from tests.sandbox.running import REPOSITORY, TidyLauncher, room
+from tests.sandbox.running import PYTHON, REPOSITORY, TidyLauncher, room, strongest
 
-pytestmark = pytest.mark.skipif(
-    probe().isolation != "full", reason="needs cgroup v2; test_machine.py brings one"
-)
+pytestmark = [
+    pytest.mark.cgroup_v2,
+    pytest.mark.skipif(strongest() != "full", reason="needs cgroup v2; test_machine.py brings one"),
+]
 
 
 def run_in(group: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
@@ -48,7 +48,7 @@ def test_a_delegated_cgroup_is_vacated_and_used(group: Path) -> None:
     run_ = (sys.executable, "-m", "ec2_agent.sandbox", "run", "--json", "--memory-mb", "32")
     probe_ = "import subprocess, sys; print(open('/proc/self/cgroup').read()); "
     probe_ += "sys.stdout.flush(); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
-    done = run_in(group, sys.executable, "-c", probe_, *run_, "--", "true")
+    done = run_in(group, *PYTHON, probe_, *run_, "--", "true")
     assert done.returncode == 0, done.stderr
     before, _, told = done.stdout.strip().rpartition("\n")
     assert before.strip() == "0::/some.service"

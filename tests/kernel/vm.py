@@ -243,7 +243,7 @@ def _virtiofsd(room: Path) -> list[str]:
 def _qemu(architecture: Architecture, room: Path, initrd: Path) -> list[str]:
     kernel_line = (
         f"console={architecture.console} quiet panic=-1 {architecture.kernel_arguments} "
-        f"cgroup_no_v1=all psi=1 joblane.run={HERE}/guest joblane.request={room}/request"
+        f"cgroup_no_v1=all joblane.run={HERE}/guest joblane.request={room}/request"
     )
     return [
         architecture.emulator, "-M", f"{architecture.board},memory-backend=m",

@@ -42,7 +42,18 @@ def shown(shared_launcher: Launcher, host: dict[str, object]) -> Callable[[Case]
     return find
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}: {case.name}")
+def _of_cgroups(case: Case) -> bool:
+    return "cgroup" in case.name or "forks(" in case.tries
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.cgroup_v2] if _of_cgroups(case) else [])
+        for case in CASES
+    ],
+    ids=[f"{case.kind}: {case.name}" for case in CASES],
+)
 def test_a_hostile_job_gets_nothing(shown: Callable[[Case], str], case: Case) -> None:
     assert re.fullmatch(case.shows, seen := shown(case)), seen
 

@@ -94,10 +94,10 @@ def test_a_disk_has_what_was_asked_for_and_hardly_more(place: Path, size_mb: int
 
 def test_a_job_may_write_what_it_asked_for_and_no_more(launcher: Launcher) -> None:
     script = FILL + "print([fill('/work/x'), fill('/work/y'), fill('/tmp/z')])"
-    ran = python(launcher, script, limits=Limits(disk_mb=300, tmp_mb=8))
+    ran = python(launcher, script, limits=Limits(disk_mb=100, tmp_mb=8))
     first, second, other = ast.literal_eval(ran.out.decode())
     assert first[0] == second[0] == "ENOSPC", ran
-    assert 300 * MIB <= first[1] + second[1] <= 304 * MIB
+    assert 100 * MIB <= first[1] + second[1] <= 104 * MIB
     assert other == ("ENOSPC", 8 * MIB)
 
 
@@ -265,7 +265,7 @@ def test_a_hostile_tree_is_removed(tree: Path) -> None:
     (outside / "precious").write_text("x")
     top.mkdir()
     descent = os.open(top, os.O_RDONLY)
-    for depth in range(3000):
+    for depth in range(1100):  # more than a process may have descriptors, or calls in a stack
         os.mkdir("moved-1", 0o1700, dir_fd=descent)
         os.symlink(outside, f"link{depth % 3}", dir_fd=descent)
         inner = os.open("moved-1", os.O_RDONLY, dir_fd=descent)

@@ -13,7 +13,6 @@ import pytest
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
-from ec2_agent.sandbox.probe import probe
 from tests.sandbox.running import (
     NO_LIMITS,
     PYTHON,
@@ -214,8 +213,9 @@ def test_the_probe_says_where_jobs_share_inodes(stacked: str) -> None:
     assert "no isolation full" in report.stdout
 
 
+@pytest.mark.cgroup_v2
 @pytest.mark.usefixtures("two")
-@pytest.mark.skipif(probe().isolation != "full", reason="needs cgroup v2")
+@pytest.mark.skipif(strongest() != "full", reason="needs cgroup v2")
 def test_full_isolation_is_refused_where_jobs_share_inodes(stacked: str) -> None:
     done = _elsewhere(stacked, "run", "--", "true")
     assert done.returncode == 125

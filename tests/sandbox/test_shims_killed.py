@@ -35,9 +35,9 @@ def _room(tmp_path: Path) -> Iterator[Room]:
         yield room
 
 
-def _ended_and_recorded(room: Room) -> int:
+def _ended_and_recorded(room: Room, code: int = 3) -> int:
     """Run a job whose shim is used again; returns the shim's process."""
-    directory, shim, sandbox = room.start("exit 3")
+    directory, shim, sandbox = room.start(f"exit {code}")
 
     async def work() -> int:
         job = RunningJob(directory, ShimConnection(shim), sandbox, room.shims.put_back)
@@ -45,7 +45,7 @@ def _ended_and_recorded(room: Room) -> int:
         pid = int((directory.read(files.SHIM) or {})["pid"])
         end = await job.end()
         assert end is not None
-        assert (3, True) == (end.exit_code, job.reuse_shim())
+        assert (code, True) == (end.exit_code, job.reuse_shim())
         return pid
 
     return asyncio.run(work())
@@ -141,10 +141,7 @@ def test_other_shims_of_an_agent_are_not_touched(room: Room, killed_when: str):
     if killed_when == "it runs":
         go_on(mark)
     for number in range(SPARE + 2):
-        directory, shim, sandbox = room.start(f"exit {number}")
-        end = ended(directory, shim, sandbox)
-        assert end is not None
-        assert number == end.exit_code
+        _ended_and_recorded(room, number)
     wait_for(lambda: not is_running(life.shim))
 
 

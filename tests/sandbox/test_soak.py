@@ -1,4 +1,4 @@
-"""Two thousand sandboxes leave nothing: no process, mount, cgroup, descriptor, file or link."""
+"""Many sandboxes leave nothing: no process, mount, cgroup, descriptor, file or link."""
 
 import contextlib
 import os
@@ -13,8 +13,9 @@ from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
 from ec2_agent.sandbox.uids import EACH, FIRST
 from tests.sandbox.running import NO_LIMITS, TidyLauncher, emulated, room, strongest
+from tests.support.depth import budget
 
-JOBS = 60 if emulated() else 2000
+JOBS = budget(10, 60) if emulated() else budget(300, 2000)
 
 SLOTS = 4
 
@@ -90,8 +91,9 @@ def _state(launcher: Launcher) -> dict[str, object]:
     }
 
 
+@pytest.mark.cgroup_v2
 @pytest.mark.timeout(240)
-def test_thousands_of_sandboxes_leave_nothing() -> None:
+def test_hundreds_of_sandboxes_leave_nothing() -> None:
     with (
         Path(os.devnull).open("r+b") as null,
         TidyLauncher(isolation=strongest(), slots=SLOTS) as launcher,
@@ -105,7 +107,7 @@ def test_thousands_of_sandboxes_leave_nothing() -> None:
                     sandbox.stop(0)
                 sandbox.wait()
 
-        work(range(20))
+        work(range(10))
         _settle(launcher)
         before, held = _state(launcher), _descriptors()
         threads = [threading.Thread(target=work, args=(range(n, JOBS, 2),)) for n in range(2)]

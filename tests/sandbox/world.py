@@ -65,13 +65,20 @@ except OSError as failed: seen["metadata service by IPv6"] = type(failed).__name
 print(json.dumps(seen))
 """
 _LISTEN = """
-import socket, time
+import socket
 s = socket.create_server(("0.0.0.0", 7000))
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
     u.connect(("8.8.8.8", 9)); print(u.getsockname()[0], flush=True)
-s.settimeout(4)
+socket.socket(fileno=3).recv(1)  # the other has knocked
+s.setblocking(False)
 try: s.accept(); print("somebody came")
-except TimeoutError: print("nobody came")
+except BlockingIOError: print("nobody came")
+"""
+_KNOCK = """
+import socket
+try:
+    with socket.create_connection((ADDRESS, 7000), timeout=1): print("reached")
+except OSError as failed: print(type(failed).__name__)
 """
 
 
@@ -317,13 +324,16 @@ def _begun(launcher: Launcher, script: str) -> Iterator[str]:
 def _two_jobs(launcher: Launcher) -> str:
     """Let one job listen and another knock."""
     read, write = os.pipe()
-    listener = launcher.start(_spec(_LISTEN), stdout=write, stderr=write)
-    os.close(write)
-    with os.fdopen(read) as said:
+    ours, line = socket.socketpair()
+    with ours, os.fdopen(read) as said:
+        with line:
+            listener = launcher.start(
+                _spec(_LISTEN), stdout=write, stderr=write, line=line.fileno()
+            )
+        os.close(write)
         address = said.readline().strip()
-        script = _TRY.replace("TARGETS", repr({})).replace("HOST_PORT", "1")
-        script += f"\nprint(reach({address!r}, 7000))"
-        knock = run(launcher, _spec(script)).out.decode().split()[-1]
+        knock = run(launcher, _spec(_KNOCK.replace("ADDRESS", repr(address)))).out.decode().strip()
+        ours.send(b"x")
         came = said.readline().strip()
     listener.wait()
     return f"{knock}, {came}"
