@@ -11,7 +11,7 @@ import pytest
 
 from ec2_agent.sandbox import seccomp, steps, syscalls
 from tests.kernel import machine_tests
-from tests.kernel.architectures import ARCHITECTURES
+from tests.kernel.architectures import ARCHITECTURES, X86_64, Architecture
 from tests.sandbox.cases import ALL_CASES, Case, cases_of, prelude
 from tests.sandbox.numbers import NUMBERS
 from tests.sandbox.running import REPOSITORY
@@ -40,11 +40,23 @@ def test_every_test_is_in_the_list_of_the_machines_or_left_out_with_a_reason() -
     assert all(machine_tests.LEFT_OUT.values())
 
 
-def test_both_machines_run_the_same_tests_but_those_with_packages() -> None:
-    files = {
-        name: set(re.findall(r"tests/\w+/test_\w+\.py", machine_tests.script(architecture)))
-        for name, architecture in ARCHITECTURES.items()
+def in_machine(architecture: Architecture, *, everything: bool) -> set[str]:
+    """The files of tests that a machine runs."""
+    script = machine_tests.script(architecture, everything=everything)
+    return set(re.findall(r"tests/\w+/test_\w+\.py", script))
+
+
+def test_what_needs_cgroups_is_in_the_machine_by_default() -> None:
+    marked = {
+        str(path.relative_to(REPOSITORY))
+        for path in (REPOSITORY / "tests").glob("*/test_*.py")
+        if f"mark.{machine_tests.MARKER}" in path.read_text(encoding="utf-8")
     }
+    assert marked == in_machine(X86_64, everything=False)
+
+
+def test_both_machines_run_the_same_tests_but_those_with_packages() -> None:
+    files = {name: in_machine(each, everything=True) for name, each in ARCHITECTURES.items()}
     assert files["arm64"] - files["x86_64"] == set(machine_tests.ON_THE_HOST)
     assert files["x86_64"] - files["arm64"] == set(machine_tests.WITH_PACKAGES)
 
