@@ -1,7 +1,8 @@
 """Deploys the CDK app to MiniStack with the CDK command line.
 
 Synthesis takes as long as the rest, so its result is kept in `.build/` under a hash of the sources.
-It runs beside the bootstrap, and `cdk deploy` reads the result.
+It runs beside the bootstrap, and `cdk deploy` reads the result. tests/infra/test_assets.py compares
+it with what another synthesis makes.
 """
 
 import fcntl
@@ -58,7 +59,7 @@ def deploy(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
         step("synthesizing the stacks, bootstrapping the account"),
         _cdk(ministack, run_dir, "bootstrap", f"aws://{ACCOUNT}/{REGION}"),
     ):
-        assembly = _synthesized(ministack, run_dir)
+        assembly = synthesized(run_dir)
     with step("deploying the stacks"):
         options = ("--all", "--app", str(assembly), *_UNASKED, "--outputs-file", str(outputs))
         with _cdk(ministack, run_dir, "deploy", *options):
@@ -93,8 +94,11 @@ def local_config(machine: str) -> str:
     return text
 
 
-def _synthesized(ministack: MiniStack, run_dir: Path) -> Path:
-    """Return the folder of the synthesized stacks; two processes at once synthesize once."""
+def synthesized(run_dir: Path) -> Path:
+    """Return the folder of the synthesized stacks; two processes at once synthesize once.
+
+    Logs are in `run_dir`. Raises LocalError when the app fails.
+    """
     config = run_dir / "joblane.toml"
     text = local_config(platform.machine())
     config.write_text(text, encoding="utf-8")
@@ -109,15 +113,35 @@ def _synthesized(ministack: MiniStack, run_dir: Path) -> Path:
         for old in sorted(BUILD.glob("assembly-*"), key=lambda path: path.stat().st_mtime)[:-1]:
             shutil.rmtree(old)
         fresh = run_dir / "cdk.out"
-        options = ("--quiet", "--context", f"config={config}", "--output", str(fresh))
-        with _cdk(ministack, run_dir, "synth", *options):
-            pass
+        _run_app(run_dir, config, fresh)
         leave_the_agents_role(fresh)
         # Renamed at the end, so that an interrupted synthesis is not used.
         copy = BUILD / f"{assembly.name}.{os.getpid()}"
         shutil.move(fresh, copy)
         copy.rename(assembly)
     return assembly
+
+
+def _run_app(run_dir: Path, config: Path, into: Path) -> None:
+    """Run the CDK app as `cdk synth` would, which takes twice as long.
+
+    Raises LocalError when it fails.
+    """
+    settings = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
+    env = {
+        **_environment(),
+        "CDK_DEFAULT_ACCOUNT": ACCOUNT,
+        "CDK_DEFAULT_REGION": REGION,
+        "CDK_OUTDIR": str(into),
+        "CDK_CONTEXT_JSON": json.dumps({**settings["context"], "config": str(config)}),
+    }
+    app = ["env", "-C", str(ROOT), *settings["app"].split()]
+    process = Process.start("synthesis", app, run_dir=run_dir, env=env)
+    try:
+        code = process.wait(CDK_TIMEOUT_S)
+    finally:
+        process.stop(STOP_GRACE_S)
+    _require_success(process, code)
 
 
 def leave_the_agents_role(assembly: Path) -> None:
@@ -196,18 +220,10 @@ def _cdk(ministack: MiniStack, run_dir: Path, command: str, *arguments: str) -> 
 
     Raises LocalError when the command fails; ends it when the block fails.
     """
-    # uv, within the synth, needs the user's HOME, proxies and certificates; but no variable may
-    # direct the CDK to a real account.
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "CDK_", "JOBLANE_"))
-    }
     env = {
-        **kept,
+        **_environment(),
         **ministack.environment(),
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        "PATH": f"{BIN}:{TOOLS}:{kept.get('PATH', os.defpath)}",
     }
     # The CDK reads cdk.json from where it runs, and the app's paths in it are relative. The
     # bootstrap has no use for an app: it runs where there is none, or two copies of this would
@@ -222,6 +238,25 @@ def _cdk(ministack: MiniStack, run_dir: Path, command: str, *arguments: str) -> 
         process.stop(STOP_GRACE_S)
     if code != 0:
         ministack.require_alive()
+    _require_success(process, code)
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of the CDK and of its app.
+
+    uv, within the app, needs the user's HOME, proxies and certificates; but no variable may direct
+    the CDK to a real account.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "CDK_", "JOBLANE_"))
+    }
+    return {**kept, "PATH": f"{BIN}:{TOOLS}:{kept.get('PATH', os.defpath)}"}
+
+
+def _require_success(process: Process, code: int | None) -> None:
+    if code != 0:
         raise LocalError(
             f"{process.what} failed with exit code {code}: {process.last_words()} "
             f"(all of it: {process.log})"

@@ -82,10 +82,10 @@ class Deployment:
         return found[0]
 
 
-def new_app(folder: Path) -> App:
+def new_app(folder: Path, **context: str) -> App:
     """An app with the feature flags of cdk.json, as `cdk deploy` gives them to it."""
-    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    return App(context=context, outdir=str(folder), analytics_reporting=False)
+    flags = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return App(context={**flags, **context}, outdir=str(folder), analytics_reporting=False)
 
 
 def empty_assets(folder: Path) -> Assets:

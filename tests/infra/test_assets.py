@@ -9,8 +9,10 @@ import tomllib
 from importlib.metadata import version
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aws_cdk import Environment
 
 from infra import assets
 from infra.assets import (
@@ -25,7 +27,8 @@ from infra.compose import compose
 from infra.config import load_config
 from infra.errors import AssetError
 from joblane.deployment.services import OF_CREDENTIALS, SERVICES
-from scripts.local.deploy import local_config
+from scripts.local.deploy import leave_the_agents_role, local_config, synthesized
+from scripts.local.emulator import ACCOUNT, REGION
 from tests.infra.synthesis import ROOT, new_app
 
 LAYER_SOURCES = "layers/core/python/joblane"
@@ -50,11 +53,31 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(name="arm", scope="module")
+def _arm() -> Path:
+    """The layer of the repository's own joblane.toml, for another machine and Python.
+
+    Built as within the CDK's command line, which wants colours.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FORCE_COLOR", "1")
+        return build_assets(ROOT, load_config(ROOT / "joblane.toml")).layer
+
+
+@pytest.fixture(name="here", scope="module")
+def _here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The layer of a local deployment, for this machine and Python."""
+    file = tmp_path_factory.mktemp("here") / "joblane.toml"
+    file.write_text(local_config(platform.machine()), encoding="utf-8")
+    return build_assets(ROOT, load_config(file)).layer
+
+
 def layer(
     root: Path,
     architecture: assets.Architecture = "arm64",
     python: str = "3.13",
     *,
+    packages: tuple[str, ...] = (LAYER_SOURCES,),
     bytecode: bool = False,
 ) -> Path:
     return bundle(
@@ -62,7 +85,7 @@ def layer(
         label="layer",
         group=("--only-group", "layer"),
         target=(architecture, python),
-        packages=(LAYER_SOURCES,),
+        packages=packages,
         folder="python",
         bytecode=bytecode,
     )
@@ -76,18 +99,24 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
+def install_nothing(*arguments: Any) -> None:
+    arguments[3].mkdir(parents=True)
+
+
 def refuse_to_run(*_arguments: object, **_options: object) -> None:
     raise AssertionError("a program was started")
 
 
-def test_wheels_are_for_the_machine_that_runs_them(checkout: Path) -> None:
-    arm = {file.name: machine(file) for file in layer(checkout).rglob("*.so")}
-    intel = {file.name: machine(file) for file in layer(checkout, "x86_64", "3.11").rglob("*.so")}
+def test_wheels_are_for_the_machine_that_runs_them(arm: Path, here: Path) -> None:
+    of_arm = {file.name: machine(file) for file in arm.rglob("*.so")}
+    of_here = {file.name: machine(file) for file in here.rglob("*.so")}
 
-    assert "_pydantic_core.cpython-313-aarch64-linux-gnu.so" in arm
-    assert "_pydantic_core.cpython-311-x86_64-linux-gnu.so" in intel
-    assert {"_message.abi3.so", "jsonschema_rs.abi3.so"} == arm.keys() & intel.keys()
-    assert ({EM_AARCH64}, {EM_X86_64}) == (set(arm.values()), set(intel.values()))
+    assert "_pydantic_core.cpython-313-aarch64-linux-gnu.so" in of_arm
+    tag = f"cpython-{THIS_PYTHON.replace('.', '')}-{platform.machine()}-linux-gnu"
+    assert f"_pydantic_core.{tag}.so" in of_here
+    assert {"_message.abi3.so", "jsonschema_rs.abi3.so"} <= of_arm.keys() & of_here.keys()
+    own = {"x86_64": EM_X86_64, "aarch64": EM_AARCH64}[platform.machine()]
+    assert ({EM_AARCH64}, {own}) == (set(of_arm.values()), set(of_here.values()))
 
 
 EM_X86_64, EM_AARCH64 = 62, 183
@@ -99,22 +128,21 @@ def machine(library: Path) -> int:
         return int.from_bytes(file.read(20)[18:20], "little")
 
 
-def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(checkout: Path) -> None:
-    built = layer(checkout)
-
+def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(arm: Path) -> None:
     assert {"joblane", "pydantic", "aws_lambda_powertools", "botocore"} <= {
-        entry.name for entry in (built / "python").iterdir()
+        entry.name for entry in (arm / "python").iterdir()
     }
-    assert not (built / "python" / "bin").exists()
-    assert not (built / "python" / "boto3").exists()  # nothing needs it
-    assert not [name for name in content(built) if "__pycache__" in name or "RECORD" in name]
+    assert not (arm / "python" / "bin").exists()
+    assert not (arm / "python" / "boto3").exists()  # nothing needs it
+    assert list((ROOT / LAYER_SOURCES).rglob("__pycache__"))
+    assert not [name for name in content(arm) if "__pycache__" in name or "RECORD" in name]
 
 
 def test_a_layer_has_the_botocore_that_is_tested_and_the_models_of_our_services(
-    checkout: Path,
+    arm: Path,
 ) -> None:
     """What the runtime has changes by itself; ours comes before it."""
-    python = layer(checkout) / "python"
+    python = arm / "python"
     locked = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
     (wanted,) = (package["version"] for package in locked if package["name"] == "botocore")
     assert wanted == version("botocore")  # of the tests
@@ -125,13 +153,9 @@ def test_a_layer_has_the_botocore_that_is_tested_and_the_models_of_our_services(
     assert unpacked < 5 * 2**20
 
 
-def test_a_function_makes_its_clients_from_the_layer_alone(checkout: Path) -> None:
-    """Built for this machine; what the tests have installed is not in reach."""
-    shutil.rmtree(checkout / LAYER_SOURCES)
-    shutil.copytree(ROOT / LAYER_SOURCES, checkout / LAYER_SOURCES)
-    version_info = f"{sys.version_info.major}.{sys.version_info.minor}"
-    intel = platform.machine() == "x86_64"
-    python = layer(checkout, "x86_64" if intel else "arm64", version_info) / "python"
+def test_a_function_makes_its_clients_from_the_layer_alone(here: Path, tmp_path: Path) -> None:
+    """What the tests have installed is not in reach."""
+    python = here / "python"
     code = (
         f"import sys; sys.path.append('{python}'); import botocore\n"
         "from joblane.aws.clients import Clients\n"
@@ -142,7 +166,7 @@ def test_a_function_makes_its_clients_from_the_layer_alone(checkout: Path) -> No
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
-        env={"AWS_DEFAULT_REGION": "eu-west-1", "HOME": str(checkout)},
+        env={"AWS_DEFAULT_REGION": "eu-west-1", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
@@ -151,13 +175,9 @@ def test_a_function_makes_its_clients_from_the_layer_alone(checkout: Path) -> No
     assert str(python) in done.stdout
 
 
-def test_a_function_evaluates_a_filter_with_the_layer_alone(checkout: Path) -> None:
+def test_a_function_evaluates_a_filter_with_the_layer_alone(here: Path) -> None:
     """Without the library's extensions, which would be two thirds of it."""
-    shutil.rmtree(checkout / LAYER_SOURCES)
-    shutil.copytree(ROOT / LAYER_SOURCES, checkout / LAYER_SOURCES)
-    version_info = f"{sys.version_info.major}.{sys.version_info.minor}"
-    intel = platform.machine() == "x86_64"
-    python = layer(checkout, "x86_64" if intel else "arm64", version_info) / "python"
+    python = here / "python"
     code = (
         f"import sys; sys.path.append('{python}')\n"
         "from joblane.queue.filters import CompiledFilter\n"
@@ -216,63 +236,86 @@ def test_the_agents_bundle_runs_with_nothing_beside_it(checkout: Path) -> None:
 
 
 def test_a_second_build_starts_nothing(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = layer(checkout)
+    monkeypatch.setattr(assets, "_install", install_nothing)
+    built = layer(checkout, bytecode=True)
+    monkeypatch.undo()
     monkeypatch.setattr(subprocess, "run", refuse_to_run)
-    assert layer(checkout) == built
+    assert layer(checkout, bytecode=True) == built
 
     (checkout / LAYER_SOURCES / "__init__.py").write_text("changed = 1\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="a program was started"):
-        layer(checkout)
+        layer(checkout, bytecode=True)
 
 
-@pytest.mark.parametrize(("python", "bytecode"), [("3.13", False), (THIS_PYTHON, True)])
-def test_two_checkouts_build_the_same_bytes(
-    checkout: Path, tmp_path_factory: pytest.TempPathFactory, python: str, *, bytecode: bool
+def test_another_checkout_builds_the_same_bytes(checkout: Path, arm: Path) -> None:
+    shutil.rmtree(checkout / LAYER_SOURCES)
+    shutil.copytree(ROOT / LAYER_SOURCES, checkout / LAYER_SOURCES)
+    other = layer(checkout)
+    assert content(arm) == content(other)
+    assert len(content(other)) > 100
+
+
+PACKAGES = ("layers/core/python/joblane/job",)
+"""Of our package, as much as has all kinds of constants."""
+
+
+@pytest.mark.parametrize(
+    "packages",
+    [PACKAGES, pytest.param((LAYER_SOURCES,), marks=pytest.mark.deep)],
+    ids=["some", "everything"],
+)
+def test_two_checkouts_compile_the_same_bytes(
+    checkout: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    packages: tuple[str, ...],
 ) -> None:
+    """The libraries as well only at full depth: compiling them takes seconds."""
+    if packages == PACKAGES:
+        monkeypatch.setattr(assets, "_install", install_nothing)
+    for package in packages:
+        shutil.rmtree(checkout / package, ignore_errors=True)
+        shutil.copytree(ROOT / package, checkout / package)
     other = tmp_path_factory.mktemp("other") / "checkout"
     shutil.copytree(checkout, other)
 
-    one, two = (layer(root, "arm64", python, bytecode=bytecode) for root in (checkout, other))
+    one, two = (
+        layer(root, python=THIS_PYTHON, packages=packages, bytecode=True)
+        for root in (checkout, other)
+    )
 
     assert one.name == two.name
     assert content(one) == content(two)
-    assert len(content(one)) > 100
+    assert len([name for name in content(one) if name.endswith(".pyc")]) > 10
 
 
-def test_the_layer_of_this_python_has_bytecode_that_is_never_out_of_date(tmp_path: Path) -> None:
+def test_the_layer_of_this_python_has_bytecode_that_is_never_out_of_date(here: Path) -> None:
     """Extracted, its sources are newer than when they were compiled."""
-    file = tmp_path / "joblane.toml"
-    file.write_text(local_config(platform.machine()), encoding="utf-8")
-    built = build_assets(ROOT, load_config(file)).layer
-    compiled = {cache_from_source(str(source)): source for source in built.rglob("*.py")}
-    assert {str(file) for file in built.rglob("*.pyc")} == compiled.keys()
+    compiled = {cache_from_source(str(source)): source for source in here.rglob("*.py")}
+    assert {str(file) for file in here.rglob("*.pyc")} == compiled.keys()
     for cached, source in compiled.items():
         content = Path(cached).read_bytes()
         assert (MAGIC_NUMBER, UNCHECKED_HASH) == (content[:4], content[4:8])
-        assert f"/opt/{source.relative_to(built)}".encode() in content  # for tracebacks
+        assert f"/opt/{source.relative_to(here)}".encode() in content  # for tracebacks
 
 
-def test_the_layer_of_another_python_has_sources_only() -> None:
+def test_the_layer_of_another_python_has_sources_only(arm: Path) -> None:
     config = load_config(ROOT / "joblane.toml")
     assert f"python{THIS_PYTHON}" != config.functions.runtime
-    assert [] == list(build_assets(ROOT, config).layer.rglob("*.pyc"))
+    assert [] == list(arm.rglob("*.pyc"))
 
 
-def test_a_module_that_cannot_be_compiled_is_named(checkout: Path) -> None:
+def test_a_module_that_cannot_be_compiled_is_named(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assets, "_install", install_nothing)
     (checkout / LAYER_SOURCES / "broken.py").write_text("def", encoding="utf-8")
     with pytest.raises(AssetError, match=r"compileall: .*broken.py.*invalid syntax"):
         layer(checkout, python=THIS_PYTHON, bytecode=True)
 
 
-def test_colours_do_not_get_into_the_requirements(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # as the CDK CLI does
-    assert (layer(checkout) / "python" / "pydantic").is_dir()
-
-
 def test_only_the_newest_bundles_are_kept(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assets, "_install", lambda *arguments: arguments[3].mkdir(parents=True))
+    monkeypatch.setattr(assets, "_install", install_nothing)
     built = []
     for number in range(KEPT_BUNDLES + 2):
         (checkout / LAYER_SOURCES / "__init__.py").write_text(f"n = {number}\n", encoding="utf-8")
@@ -315,37 +358,28 @@ def test_an_agent_without_its_compiled_part_cannot_be_shipped(checkout: Path) ->
         build_assets(checkout, config)
 
 
-def test_the_app_synthesizes_offline_and_without_an_account(tmp_path: Path) -> None:
-    """Twice with the same result; the first time, in this process, may fetch wheels."""
-    config = load_config(ROOT / "joblane.toml")
-    app = new_app(tmp_path / "online")
-    compose(app, config, build_assets(ROOT, config))
-    app.synth()
+def test_the_app_synthesizes_offline(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the result of another process; end-to-end tests find it in `.build`.
 
-    settings = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
+    `here` may have fetched wheels before, into uv's cache.
+    """
+    assert here.is_dir()
     nowhere = "http://127.0.0.1:9"
-    env = {
-        "PATH": f"{Path(sys.executable).parent}:{ROOT}/.local/tools/bin:/usr/bin:/bin",
-        "CDK_OUTDIR": str(tmp_path / "offline"),
-        "CDK_CONTEXT_JSON": json.dumps(settings["context"]),  # as the CDK's CLI does
-        "UV_OFFLINE": "1",
-        "HTTP_PROXY": nowhere,
-        "HTTPS_PROXY": nowhere,
-    }
-    done = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
+    for name, value in ("UV_OFFLINE", "1"), ("HTTP_PROXY", nowhere), ("HTTPS_PROXY", nowhere):
+        monkeypatch.setenv(name, value)
+    assembly = synthesized(tmp_path)
+
+    config = load_config(tmp_path / "joblane.toml")
+    app = new_app(tmp_path / "here")
+    environment = Environment(account=ACCOUNT, region=REGION)
+    compose(app, config, build_assets(ROOT, config), environment)
+    app.synth()
+    leave_the_agents_role(tmp_path / "here")
+    templates, again = (
+        {file.name: json.loads(file.read_bytes()) for file in folder.glob("*.template.json")}
+        for folder in (assembly, tmp_path / "here")
     )
-    assert (0, "") == (done.returncode, done.stderr)
-    templates = {
-        attempt: {
-            file.name: file.read_bytes() for file in (tmp_path / attempt).glob("*.template.json")
-        }
-        for attempt in ("online", "offline")
-    }
-    assert 13 == len(templates["online"])
-    assert templates["online"] == templates["offline"]
+    assert 12 == len(templates)
+    assert templates == again

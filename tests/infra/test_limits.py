@@ -1,18 +1,16 @@
 """Synthesis refuses what exceeds a limit of AWS, by name and number: each overrun is planted."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import app
 from infra.lanes import stack_of
 from infra.limits import LimitError, require_deployable
-from tests.infra.synthesis import ROOT, Deployment
+from tests.infra.synthesis import Deployment, empty_assets, new_app
 
 Template = dict[str, Any]
 
@@ -153,38 +151,21 @@ def test_each_overrun_is_refused_by_name_and_number(
     assert expected in line
 
 
-APP = """
-import sys
-from pathlib import Path
-import app
-from tests.infra.synthesis import empty_assets
-app.build_assets = lambda _root, _config: empty_assets(Path(sys.argv[1]))
-sys.exit(app.main())
-"""
-"""The app, over empty folders in place of the wheels."""
-
-
-def test_the_app_says_so_and_fails(tmp_path: Path) -> None:
+def test_the_app_says_so_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A line and exit code 1, not CloudFormation's refusal after minutes."""
     names = [name for n in range(400) if stack_of(name := f"q{n}") == 2][:42]
     queues = "".join(f"[queues.{name}]\n" for name in names)
     config = tmp_path / "joblane.toml"
     config.write_text(f'default_queue = "{names[0]}"\n[tenants.main]\n{queues}', encoding="utf-8")
-    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    done = subprocess.run(
-        [sys.executable, "-c", APP, str(tmp_path / "assets")],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "CDK_OUTDIR": str(tmp_path / "cdk.out"),
-            "CDK_CONTEXT_JSON": json.dumps({**context, "config": str(config)}),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 1 == done.returncode
-    said = [line for line in done.stderr.splitlines() if "AWS allows" in line]
+    monkeypatch.setattr(app, "App", lambda: new_app(tmp_path / "cdk.out", config=str(config)))
+    # Over empty folders in place of the wheels.
+    monkeypatch.setattr(app, "build_assets", lambda *_: empty_assets(tmp_path / "assets"))
+
+    assert 1 == app.main()
+
+    said = [line for line in capsys.readouterr().err.splitlines() if "AWS allows" in line]
     assert [
         (
             "joblane-lanes-2: number of resources: 505; AWS allows 500; "

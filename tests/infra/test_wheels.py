@@ -143,11 +143,15 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
     return build("joblane-agent", tmp_path_factory.mktemp("joblane-agent"))
 
 
-def test_the_client_installs_one_name_and_imports_what_it_declares(
-    client: Wheel, tmp_path: Path
-) -> None:
-    bin_ = environment(tmp_path / "venv", "joblane", client)
+@pytest.fixture(name="bin_", scope="module")
+def _bin(client: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the client alone."""
+    return environment(tmp_path_factory.mktemp("client") / "venv", "joblane", client)
 
+
+def test_the_client_installs_one_name_and_imports_what_it_declares(
+    client: Wheel, bin_: Path, tmp_path: Path
+) -> None:
     assert {"joblane"} == {file.partition("/")[0] for file in client.files}
     assert set() == undeclared(client, bin_, client.requires, {"joblane"})
     names = "from joblane import AsyncClient, Client; print(Client.__name__, AsyncClient.__name__)"
@@ -156,9 +160,9 @@ def test_the_client_installs_one_name_and_imports_what_it_declares(
     assert "Usage: joblane" in run(bin_ / "joblane", "--help", cwd=tmp_path)
 
 
-def test_the_client_says_how_to_install_the_agent(client: Wheel, tmp_path: Path) -> None:
-    bin_ = environment(tmp_path / "venv", "joblane", client)
-
+def test_the_client_says_how_to_install_the_agent(
+    client: Wheel, bin_: Path, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [bin_ / "joblane", "agent"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
