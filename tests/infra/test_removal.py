@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import Environment
-from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from infra.data import TABLES, DataStack
 from tests.infra.synthesis import ROOT, Deployment, Resource, new_app, read_templates
