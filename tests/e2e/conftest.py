@@ -30,27 +30,25 @@ TENANTS = (TENANT, "other", "small", "limited")
 """Those of scripts/local/joblane.toml."""
 
 FIRST = (
-    "openapi",
     "smoke",
-    "faults",
     "groups",
-    "partial_outage",
-    "races",
-    "login",
-    "clock",
-    "jobs",
-    "roles",
-    "resources",
-    "secrets",
-    "targeted_jobs",
+    "faults",
     "recovery",
-    "cordon",
+    "partial_outage",
+    "partition",
+    "runbook",
+    "openapi",
+    "chaos",
+    "targeted_jobs",
     "client_files",
     "job_files",
-    "runbook",
+    "lifecycle",
+    "cordon",
+    "resources",
+    "types",
+    "adoption",
 )
-"""Files that take long, and as many that do not: each process begins with one of both. And more
-that take long, for the processes that are free first."""
+"""Files that take long, the longest first: one that comes late would end alone."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

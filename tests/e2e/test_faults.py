@@ -18,10 +18,11 @@ from scripts.local.verdict import Case, count, output_of
 from scripts.local.witness import witness
 from tests.e2e.conftest import Http
 from tests.support.deployed import agents, submit, wait_for
+from tests.support.depth import budget
 from tests.support.proxy import FAULTS, Fault, proxy
 
 LONG = os.environ.get("JOBLANE_FAULT_S")
-FAULT_S = float(LONG or 3)
+FAULT_S = float(LONG or budget(2, 3))
 JOBS = 6
 """Submitted for each fault: two before it, which then end in it, and the rest during it."""
 TICKS, TICK_S = 14, 0.05

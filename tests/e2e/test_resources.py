@@ -28,7 +28,7 @@ from tests.support.scarcity import disk, fill
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
 
-IDLE_S = 15.0
+IDLE_S = 12.0
 """For which an idle agent is watched; after 10 s without work it gives memory back."""
 POLLED = 2 * 3 + 1
 """Queues of SQS that an agent polls: three lanes of each queue, and its inbox."""
