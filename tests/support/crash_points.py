@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import botocore.session
@@ -20,7 +21,13 @@ from tests.support.memory import Memory
 READS = ("BatchGet", "Describe", "Get", "Head", "List", "Query", "Receive", "Scan")
 """How the names of operations begin that leave what they find."""
 
-TOLD = ("TableName", "ConditionExpression", "UpdateExpression", "QueueUrl")
+TOLD = (
+    "TableName",
+    "ConditionExpression",
+    "KeyConditionExpression",
+    "UpdateExpression",
+    "QueueUrl",
+)
 """What tells kinds of one operation apart, beside the kind of row."""
 
 NEVER = 10**9
@@ -70,16 +77,16 @@ def kills(calls: Sequence[Call]) -> list[int]:
 
 
 def gaps(calls: Sequence[Call]) -> list[int]:
-    """After which calls others are to do something: the first of each kind, and the last.
+    """After which calls others are to do something: once between each two kinds, and at the end.
 
     After reads too: what a process has read is no longer so.
     """
     if DEEP:
         return list(range(1, len(calls) + 1))
-    first: dict[str, int] = {}
-    for number, call in enumerate(calls, 1):
-        first.setdefault(call.kind, number)
-    return sorted({*first.values(), len(calls)})
+    first: dict[tuple[Call, Call], int] = {}
+    for number, neighbours in enumerate(pairwise(calls), 1):
+        first.setdefault(neighbours, number)
+    return [*first.values(), len(calls)]
 
 
 class Killed(BaseException):
