@@ -1,8 +1,8 @@
 """A fleet in virtual time: its Auto Scaling group, the scaler, and the agents of its instances.
 
-The group is moto's, read and written by the adapters of the scaler. What moto leaves out is added:
-instances boot for a while, the group refuses to become smaller than its smallest size, and an
-instance that is to end waits for its lifecycle action. Scaler and agents decide as they do on AWS.
+The group is a stand-in, read and written by the adapters of the scaler: all of its instances are
+protected from scale-in, boot for a while, and wait for their lifecycle action before they end; it
+refuses to become smaller than its smallest size. Scaler and agents decide as they do on AWS.
 """
 
 import asyncio
@@ -14,14 +14,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
-from moto.moto_api._internal import mock_random
 
 from functions.scaler.handler import Settings, build
 from joblane.aws.clients import QUICK, Clients
 from joblane.deployment.names import fleet_name
 from joblane.fleet.idle import LeavingPolicy
 from joblane.service.scaler import Scaler
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME
 from tests.support.departing import POLICY, Process
 from tests.support.inline_calls import Inline
 from tests.support.leaving_instance import Instance, SharedFleet, refusal
@@ -36,9 +35,50 @@ SLOTS = 4
 BOOT_S = 60.0
 """From the launch of an instance to the first heartbeat of its agent."""
 LOOK_S = 5.0
-"""How often new instances are looked for, and it is checked that those with jobs are protected."""
+"""How often new instances are looked for, and it is checked that those with jobs are there."""
 LUCK = 0.1
 """How often an agent's look at a lane, each half a second, finds a message."""
+
+
+class Group:
+    """As much of a client of Auto Scaling as is used of it, with one group."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most, self._desired = least, most, 0
+        self._launched = 0
+        self._instances: list[str] = []
+        self.set_desired_capacity(DesiredCapacity=least)
+
+    def set_desired_capacity(self, *, DesiredCapacity: int, **_: Any) -> None:  # noqa: N803
+        """Launch what is missing; of what is too much, all is protected."""
+        self._desired = DesiredCapacity
+        for _number in range(self._desired - len(self._instances)):
+            self._launched += 1
+            self._instances.append(f"i-{self._launched:017x}")
+
+    def terminate_instance_in_auto_scaling_group(
+        self,
+        *,
+        InstanceId: str,  # noqa: N803
+        ShouldDecrementDesiredCapacity: bool,  # noqa: N803
+    ) -> None:
+        """End an instance, in whose place another one is launched or not."""
+        self._instances.remove(InstanceId)
+        self.set_desired_capacity(DesiredCapacity=self._desired - ShouldDecrementDesiredCapacity)
+
+    def describe_auto_scaling_groups(self, **_: Any) -> dict[str, Any]:
+        """Read the group."""
+        instances = [
+            {"InstanceId": each, "LifecycleState": "InService"} for each in self._instances
+        ]
+        group = {
+            "AutoScalingGroupName": GROUP,
+            "MinSize": self._least,
+            "MaxSize": self._most,
+            "DesiredCapacity": self._desired,
+            "Instances": instances,
+        }
+        return {"AutoScalingGroups": [group]}
 
 
 class Member(Instance):
@@ -72,9 +112,8 @@ class Member(Instance):
 class LivingFleet:
     """A fleet whose scaler is called every minute; see the module."""
 
-    def __init__(  # noqa: PLR0913 - what a fleet and its load have
+    def __init__(
         self,
-        aws: Cloud,
         directory: Path,
         *,
         least: int = 0,
@@ -83,12 +122,11 @@ class LivingFleet:
         policy: LeavingPolicy = POLICY,
     ) -> None:
         self.directory, self.run_s, self._policy = directory, run_s, policy
-        self.autoscaling = aws.clients.make("autoscaling")
+        self.autoscaling = Group(least, most)
         self.shared = SharedFleet(Memory(Instance.now).cloud())
         self.members: dict[str, Member] = {}
         """All instances that there ever were."""
         self.random = random.Random(17)
-        mock_random.seed(17)  # ids of moto's instances, so that each run is the same
         self.raised: list[int] = []
         """Desired capacities that the scaler has set."""
         self.done: Counter[str] = Counter()
@@ -98,18 +136,6 @@ class LivingFleet:
         self.between: Callable[[], None] | None = None
         """What happens next between two reads of a call of the scaler."""
         self.scaler = self._scaler(policy)
-        self.autoscaling.create_launch_configuration(
-            LaunchConfigurationName=GROUP, ImageId="ami-12c6146b", InstanceType="t3.micro"
-        )
-        self.autoscaling.create_auto_scaling_group(
-            AutoScalingGroupName=GROUP,
-            LaunchConfigurationName=GROUP,
-            MinSize=least,
-            MaxSize=most,
-            DesiredCapacity=least,
-            AvailabilityZones=["us-east-1a"],
-            NewInstancesProtectedFromScaleIn=True,
-        )
 
     # What is seen.
 
@@ -165,17 +191,14 @@ class LivingFleet:
             self.size_fleets()
 
     def _look(self, tasks: asyncio.TaskGroup) -> None:
-        """Boot what is new, and check that what has jobs is there and protected."""
-        protected = {
-            each["InstanceId"]: each["ProtectedFromScaleIn"] for each in self.group()["Instances"]
-        }
-        for name in protected:
+        """Boot what is new, and check that what has jobs is there."""
+        there = [each["InstanceId"] for each in self.group()["Instances"]]
+        for name in there:
             if name not in self.members:
                 self.members[name] = Member(self, name)
                 tasks.create_task(self._serve(self.members[name]))
         for name, member in self.members.items():
-            if member.running:
-                assert protected.get(name), "an instance with jobs is gone, or not protected"
+            assert name in there or not member.running, "an instance with jobs is gone"
 
     async def _serve(self, member: Member) -> None:
         await asyncio.sleep(BOOT_S)
@@ -201,9 +224,9 @@ class LivingFleet:
             self.between = None
         return answer
 
-    def describe_scaling_activities(self, **request: Any) -> Any:
-        """Read the activities: moto keeps none."""
-        return self.autoscaling.describe_scaling_activities(**request)
+    def describe_scaling_activities(self, **_: Any) -> Any:
+        """Read the activities: nothing fails here."""
+        return {"Activities": []}
 
     def set_desired_capacity(self, **request: Any) -> None:
         """Set the desired capacity, as the scaler's client."""

@@ -1,7 +1,7 @@
 """Scaler, agents and their Auto Scaling group together: a fleet grows, works, and leaves.
 
-In virtual time, with the group of moto; `tests/support/living_fleet.py` says what is real. Every
-five seconds it is checked that an instance with jobs is in the group, and protected from scale-in.
+In virtual time; `tests/support/living_fleet.py` says what is real. Every
+five seconds it is checked that an instance with jobs is in the group.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import inline_calls
-from tests.support.aws import Cloud
 from tests.support.depth import spread
 from tests.support.leaving_instance import Instance
 from tests.support.living_fleet import BOOT_S, GROUP, LivingFleet
@@ -44,8 +43,8 @@ async def at(seconds: float) -> None:
     await asyncio.sleep(seconds - Instance.now())
 
 
-def test_a_burst_grows_the_fleet_once_and_all_of_it_leaves(aws: Cloud, tmp_path: Path):
-    fleet = LivingFleet(aws, tmp_path)
+def test_a_burst_grows_the_fleet_once_and_all_of_it_leaves(tmp_path: Path):
+    fleet = LivingFleet(tmp_path)
 
     async def during() -> None:
         await at(10)
@@ -66,14 +65,12 @@ def test_a_burst_grows_the_fleet_once_and_all_of_it_leaves(aws: Cloud, tmp_path:
     fleet.check_each_job_ran_once()
 
 
-def test_under_a_steady_load_a_fleet_shrinks_to_what_is_needed_and_stays(
-    aws: Cloud, tmp_path: Path
-):
+def test_under_a_steady_load_a_fleet_shrinks_to_what_is_needed_and_stays(tmp_path: Path):
     """Two jobs run at a time: what the scaler names surplus leaves, and it does not want it back.
 
     Jobs spread, so hardly an agent is idle for `idle_s`.
     """
-    fleet = LivingFleet(aws, tmp_path)
+    fleet = LivingFleet(tmp_path)
 
     async def during() -> None:
         fleet.submit(MANY)
@@ -92,11 +89,9 @@ def test_under_a_steady_load_a_fleet_shrinks_to_what_is_needed_and_stays(
     fleet.check_each_job_ran_once()
 
 
-def test_what_an_agent_gives_back_while_the_scaler_decides_stays_given_back(
-    aws: Cloud, tmp_path: Path
-):
+def test_what_an_agent_gives_back_while_the_scaler_decides_stays_given_back(tmp_path: Path):
     """The scaler has read the group when the instance of an agent ends, and then writes."""
-    fleet = LivingFleet(aws, tmp_path)
+    fleet = LivingFleet(tmp_path)
 
     def decide_meanwhile(end: Callable[[], None]) -> None:
         fleet.while_one_leaves = lambda end: end()
@@ -120,10 +115,8 @@ def test_what_an_agent_gives_back_while_the_scaler_decides_stays_given_back(
     fleet.check_each_job_ran_once()
 
 
-def test_at_its_smallest_size_a_group_keeps_its_instances_and_they_serve(
-    aws: Cloud, tmp_path: Path
-):
-    fleet = LivingFleet(aws, tmp_path, least=2)
+def test_at_its_smallest_size_a_group_keeps_its_instances_and_they_serve(tmp_path: Path):
+    fleet = LivingFleet(tmp_path, least=2)
 
     async def during() -> None:
         fleet.submit(MANY)
@@ -139,14 +132,12 @@ def test_at_its_smallest_size_a_group_keeps_its_instances_and_they_serve(
 
 
 @pytest.mark.parametrize("after_s", spread(range(0, 60, 4), 3))
-def test_a_job_that_comes_while_the_last_agent_leaves_is_run(
-    aws: Cloud, tmp_path: Path, after_s: int
-):
+def test_a_job_that_comes_while_the_last_agent_leaves_is_run(tmp_path: Path, after_s: int):
     """By that agent, which stays, or by the next instance; the scaler asks for one at most.
 
     While the agent is about to leave, and its instance still counts, the one comes on top of it.
     """
-    fleet = LivingFleet(aws, tmp_path, run_s=1)
+    fleet = LivingFleet(tmp_path, run_s=1)
 
     async def during() -> None:
         fleet.submit(1)
@@ -163,8 +154,8 @@ def test_a_job_that_comes_while_the_last_agent_leaves_is_run(
     fleet.check_each_job_ran_once()
 
 
-def test_an_operator_who_lowers_the_size_ends_no_instance_with_jobs(aws: Cloud, tmp_path: Path):
-    fleet = LivingFleet(aws, tmp_path, run_s=300)
+def test_an_operator_who_lowers_the_size_ends_no_instance_with_jobs(tmp_path: Path):
+    fleet = LivingFleet(tmp_path, run_s=300)
 
     async def during() -> None:
         fleet.submit(MANY)
@@ -181,11 +172,9 @@ def test_an_operator_who_lowers_the_size_ends_no_instance_with_jobs(aws: Cloud, 
     fleet.check_each_job_ran_once()
 
 
-def test_idle_instances_above_a_size_that_was_set_by_hand_leave_in_the_end(
-    aws: Cloud, tmp_path: Path
-):
+def test_idle_instances_above_a_size_that_was_set_by_hand_leave_in_the_end(tmp_path: Path):
     """The group refuses their agents until the scaler has raised it to the instances it has."""
-    fleet = LivingFleet(aws, tmp_path)
+    fleet = LivingFleet(tmp_path)
 
     async def during() -> None:
         fleet.submit(MANY)
