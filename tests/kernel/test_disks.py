@@ -117,10 +117,10 @@ def test_a_job_may_write_what_it_asked_for_and_no_more(
 ) -> None:
     before = free_mb(work_dir)
     script = FILL + "print([fill('/work/x'), fill('/work/y'), fill('/tmp/z')])"
-    ran = python(launcher, script, limits=Limits(disk_mb=60, tmp_mb=4))
+    ran = python(launcher, script, limits=Limits(disk_mb=24, tmp_mb=4))
     first, second, other = ast.literal_eval(ran.out.decode())
     assert {first[0], second[0]} <= {"ENOSPC", "EDQUOT"}, ran
-    assert 59 * MIB <= first[1] + second[1] <= 63 * MIB
+    assert 23 * MIB <= first[1] + second[1] <= 27 * MIB
     assert other == ("ENOSPC", 4 * MIB)
     wait_until_free(work_dir)
     while free_mb(work_dir) < before - 1:
