@@ -37,7 +37,9 @@ def _instance() -> Iterator[Instance]:
 def until(condition: str) -> str:
     """A script that waits for a condition, for so long; no pause starts a process, emulated."""
     pause = f"[ $SECONDS -lt {LONGEST_S} ] || exit 1; read -rt 0.2 <>/run/pause || :"
-    return f"[ -p /run/pause ] || mkfifo /run/pause; until {condition}; do {pause}; done 2>/dev/null"
+    return (
+        f"[ -p /run/pause ] || mkfifo /run/pause; until {condition}; do {pause}; done 2>/dev/null"
+    )
 
 
 OPEN = {

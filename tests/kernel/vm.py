@@ -124,20 +124,21 @@ def booted(timeout_s: float) -> Iterator[Machine]:
 
     No answer may take longer than `timeout_s`.
     """
-    with _room(X86_64, "systemd=yes\n", _NETWORK) as room:
-        chardev = f"socket,id=output,path={room}/shell,server=on,wait=on"
+    with _room(X86_64, "systemd=yes\n", _NETWORK) as room, socket.socket(socket.AF_UNIX) as server:
+        server.settimeout(timeout_s)
+        server.bind(str(room / "shell"))
+        server.listen()  # before the emulator starts: it connects once
+        chardev = f"socket,id=output,path={room}/shell"
         network = ("-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n")
-        with _machine(X86_64, room, chardev, *network) as qemu:
-            _wait_for(room / "shell", qemu)
-            with socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(timeout_s)
-                sock.connect(str(room / "shell"))
-                with sock.makefile("rb") as lines:
-                    try:
-                        yield Machine(sock, lines)
-                    except BaseException:
-                        sys.stderr.write(_text(room / "console")[-4000:])
-                        raise
+        with _machine(X86_64, room, chardev, *network):
+            sock, _ = server.accept()
+            sock.settimeout(timeout_s)
+            with sock, sock.makefile("rb") as lines:
+                try:
+                    yield Machine(sock, lines)
+                except BaseException:
+                    sys.stderr.write(_text(room / "console")[-4000:])
+                    raise
 
 
 @contextlib.contextmanager
