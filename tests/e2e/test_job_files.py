@@ -244,6 +244,8 @@ def test_an_agent_that_is_killed_while_it_uploads_goes_on_with_the_same_attempt(
     wait_until_hit(road)
     job = http("GET", f"/v1/jobs/{job_id}").json()
     assert ("active", None) == (job["state"], job["output_files"])
+    told = road.asked[f"PUT /{BUCKET}/{manifest_key(TENANT, job_id, 1)}"]
+    assert (what == "manifest") == bool(told)  # it names files that are there
     cloud.kill_agent("porter")
     road.fault = None
     cloud.start_agent("porter")
