@@ -107,7 +107,7 @@ def test_resume_and_pause_a_queue(as_role: Open, platform: Api):
     expect(page.get_by_role("button", name="Resume", exact=True)).to_be_visible()
     assert not platform("GET", "/v1/queues/bulk/settings")["run_jobs"]
     said = [entry["reason"] for entry in platform("GET", "/v1/audit")["entries"]]
-    assert ["it was not", "the upgrade is done"] == said[:2]
+    assert said.index("it was not") < said.index("the upgrade is done")  # the newest first
 
 
 def test_drain_an_agent(as_role: Open, cloud: Cloud, platform: Api):
@@ -123,4 +123,5 @@ def test_drain_an_agent(as_role: Open, cloud: Cloud, platform: Api):
         assert not process.is_alive()
         expect(page.get_by_text("The agent has stopped")).to_be_visible()
         expect(page.get_by_role("button", name="Drain", exact=True)).to_have_count(0)
-    assert "a smaller one will do" == platform("GET", "/v1/audit")["entries"][0]["reason"]
+    said = [entry["reason"] for entry in platform("GET", "/v1/audit")["entries"]]
+    assert 1 == said.count("a smaller one will do")

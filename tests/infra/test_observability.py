@@ -13,14 +13,14 @@ from infra.assets import FUNCTIONS
 from infra.config import load_config
 from infra.data import TABLES
 from infra.limits import require_deployable
-from infra.observability import ONE_STACK, stacks, used
+from infra.observability import ONE_STACK, ObservabilityStack, stacks, used
 from joblane.config import Config
 from joblane.config.observability import Level, Observability
 from joblane.deployment.metrics import DIMENSIONS, NAMESPACE
 from scripts.costs.month import Month
 from scripts.costs.page import IDLE, PAGE, total
 from scripts.costs.resources import count
-from tests.infra.synthesis import ROOT, Deployment, synthesize
+from tests.infra.synthesis import ROOT, Deployment, new_app, read_templates, synthesize
 from tests.infra.templates import lint
 from tests.infra.test_costs import WATCHED
 
@@ -200,8 +200,12 @@ def test_more_queues_than_a_stack_holds_are_spread(tmp_path: Path) -> None:
         }
     )
     assert [1, 2, 3, 4] == list(stacks(config))
-    deployment = synthesize(config, tmp_path)
-    require_deployable(tmp_path / "cdk.out")
+    app = new_app(tmp_path)
+    for number in stacks(config):
+        ObservabilityStack(app, config, number)
+    app.synth()
+    require_deployable(tmp_path)
+    deployment = Deployment(config, tmp_path, dict(read_templates(tmp_path)))
     made = [each["AlarmName"] for each in deployment.properties(ALARM)]
     assert len(made) == len(set(made))
     assert 120 == sum("high-lane-waits" in each for each in made)
