@@ -14,13 +14,14 @@ import pytest
 
 from joblane.client import oauth
 from scripts.local.cloud import Cloud
+from scripts.local.emulator import NO_TLS
 from scripts.local.people import Person, add_person
 from tests.support.browser import log_in
 
 
 def get(address: str, headers: dict[str, str] | None = None) -> httpx.Response:
     """Open an address; the first request of a function starts it."""
-    return httpx.get(address, headers=headers, timeout=30)
+    return httpx.get(address, headers=headers, timeout=30, verify=NO_TLS)
 
 
 @pytest.fixture(name="person", scope="session")

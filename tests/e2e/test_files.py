@@ -24,6 +24,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from scripts.local.cloud import TENANT, Cloud
+from scripts.local.emulator import NO_TLS
 from tests.e2e.conftest import Http
 
 CONTENT = os.urandom(100_000)
@@ -44,7 +45,7 @@ def prepare(http: Http, *contents: bytes) -> list[dict[str, Any]]:
 
 def put(upload: Mapping[str, Any], content: bytes) -> int:
     headers = {**upload["headers"], "Content-Length": str(len(content))}
-    return httpx.put(upload["url"], content=content, headers=headers).status_code
+    return httpx.put(upload["url"], content=content, headers=headers, verify=NO_TLS).status_code
 
 
 def uploaded(http: Http, content: bytes) -> str:
@@ -172,7 +173,7 @@ def test_output_files_are_listed_and_downloaded_whatever_their_names_are(
         encoded = quote(quote(path)) if "?" in path else quote(path)
         answer = http("GET", f"/v1/jobs/{finished}/outputs/{encoded}")
         assert 302 == answer.status_code, path
-        file = httpx.get(answer.headers["Location"])
+        file = httpx.get(answer.headers["Location"], verify=NO_TLS)
         assert (200, path.encode()) == (file.status_code, file.content)
         assert "attachment" == file.headers["Content-Disposition"]
         assert "application/octet-stream" == file.headers["Content-Type"]

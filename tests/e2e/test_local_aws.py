@@ -3,6 +3,7 @@
 import json
 import subprocess
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from scripts.local.cloud import Cloud
-from scripts.local.emulator import REGION, RootKey
+from scripts.local.emulator import NO_TLS, REGION, RootKey
 from scripts.local.keeping import shell_environment
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda.type_defs import FunctionConfigurationTypeDef
+
+request = partial(httpx.request, verify=NO_TLS)
 
 FORGED = {
     "X-Amz-Target": "DynamoDB_20120810.ListTables",
@@ -38,12 +41,12 @@ def test_the_keys_that_everybody_knows_open_nothing(cloud: Cloud, key: str):
     assert functions_of(cloud, cloud.ministack.key)
     with pytest.raises(ClientError, match="security token"):
         functions_of(cloud, RootKey(key, "test"))
-    assert not httpx.post(cloud.endpoint, headers=FORGED, content="{}").is_success
+    assert not request("POST", cloud.endpoint, headers=FORGED, content="{}").is_success
 
 
 def test_a_request_without_a_key_opens_nothing(cloud: Cloud):
     unsigned = {name: value for name, value in FORGED.items() if name != "Authorization"}
-    assert not httpx.post(cloud.endpoint, headers=unsigned, content="{}").is_success
+    assert not request("POST", cloud.endpoint, headers=unsigned, content="{}").is_success
 
 
 def test_the_root_key_without_its_secret_opens_nothing(cloud: Cloud):
@@ -70,14 +73,14 @@ def test_the_keys_of_a_function_do_not_follow_from_its_name(cloud: Cloud):
         aws_secret_access_key=secret,
         aws_session_token=token,
     )
-    assert httpx.get(f"{cloud.url}/v1/health").is_success  # it runs, hence it has keys
+    assert request("GET", f"{cloud.url}/v1/health").is_success  # it runs, hence it has keys
     with pytest.raises(ClientError, match="security token"):
         sts.get_caller_identity()
 
 
 def test_functions_load_the_bytecode_of_their_layer(cloud: Cloud):
     """What a worker compiles itself, it writes there too, without the flag of PEP 552."""
-    assert httpx.get(f"{cloud.url}/v1/health").is_success
+    assert request("GET", f"{cloud.url}/v1/health").is_success
     folder = cloud.ministack.calls.with_name("ministack") / "tmp"
     (layer,) = folder.glob("ministack-layers-*/*/python")
     flags = {file: file.read_bytes()[4:8] for file in layer.rglob("*.pyc")}
@@ -102,14 +105,14 @@ def test_a_web_page_is_refused_before_the_emulator_reads_its_request(
 ):
     for path in ("/", "/_ministack/health", f"{urlsplit(cloud.url).path}/v1/health"):
         for method in ("GET", "POST", "OPTIONS"):
-            refused = httpx.request(method, f"{cloud.endpoint}{path}", headers=headers)
+            refused = request(method, f"{cloud.endpoint}{path}", headers=headers)
             assert 403 == refused.status_code
             assert "refused" in refused.text or "must be 127.0.0.1" in refused.text
 
 
 def test_no_answer_may_be_read_by_another_origin(cloud: Cloud):
     for method, path in (("OPTIONS", "/"), ("GET", "/_ministack/health"), ("POST", "/")):
-        answer = httpx.request(method, f"{cloud.endpoint}{path}")
+        answer = request(method, f"{cloud.endpoint}{path}")
         assert [] == [name for name in answer.headers if name.startswith("access-control-")]
 
 
@@ -117,9 +120,9 @@ def test_no_answer_may_be_read_by_another_origin(cloud: Cloud):
 def test_the_emulators_own_paths_need_its_key(cloud: Cloud, path: str):
     url = f"{cloud.endpoint}/_ministack/{path}"
     for method in ("GET", "POST"):
-        assert 403 == httpx.request(method, url, json={}).status_code
+        assert 403 == request(method, url, json={}).status_code
         wrong = {"X-MiniStack-Key": "test"}
-        assert 403 == httpx.request(method, url, json={}, headers=wrong).status_code
+        assert 403 == request(method, url, json={}, headers=wrong).status_code
 
 
 def test_it_listens_on_one_port_of_loopback_only(cloud: Cloud):

@@ -9,17 +9,16 @@ import re
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
 from ulid import ULID
 
-from joblane.contract.access import ALL_ROLES, API_AUDIENCE, LOGIN_CALLBACKS, ROLES, AnyRole
+from joblane.contract.access import ALL_ROLES, API_AUDIENCE, LOGIN_CALLBACKS, AnyRole
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
-from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
 from scripts.local.people import Person, add_people, add_person
 from scripts.smokes.access import allowed, ask
@@ -67,15 +66,6 @@ def _people(cloud: Cloud) -> dict[AnyRole, str]:
     return {person.role: person_token(cloud, person) for person in add_people(cloud)}
 
 
-@pytest.fixture(name="machines", scope="session")
-def _machines(cloud: Cloud) -> dict[AnyRole, str]:
-    """A token of a machine in each role."""
-    return {
-        **{role: cloud.token(machine=role) for role in ROLES},
-        "platform": cloud.token(PLATFORM),
-    }
-
-
 def with_token(cloud: Cloud, token: str) -> dict[str, int]:
     """What each route answers to the bearer of a token."""
     http = Http(cloud.url, token)
@@ -84,25 +74,16 @@ def with_token(cloud: Cloud, token: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["people", "machines"])
 @pytest.mark.parametrize("role", ALL_ROLES)
 def test_a_role_opens_its_routes_and_no_others(
-    cloud: Cloud,
-    people: dict[AnyRole, str],
-    machines: dict[AnyRole, str],
-    kind: Literal["people", "machines"],
-    role: AnyRole,
+    cloud: Cloud, people: dict[AnyRole, str], role: AnyRole
 ):
-    found = with_token(cloud, {"people": people, "machines": machines}[kind][role])
+    """Of a person; the smoke test's step `roles` (test_smoke.py) has machines, and nobody."""
+    found = with_token(cloud, people[role])
     may = allowed(role)
     assert {key for key, status in found.items() if status not in (401, 403)} == may
     assert {status for key, status in found.items() if key not in may} <= {403}
     assert all(status < 500 for status in found.values()), found
-
-
-@pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.key)
-def test_nobody_gets_in_without_a_token(as_nobody: Http, route: Route):
-    assert 401 == ask(as_nobody, route).status_code
 
 
 def parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
