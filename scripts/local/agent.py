@@ -40,12 +40,14 @@ def environment(ministack: MiniStack, run_dir: Path) -> dict[str, str]:
 def role_environment(ministack: MiniStack, role: str, profile: Path) -> dict[str, str]:
     """Return the user's variables, and MiniStack's in a role that root may assume.
 
-    A profile rather than keys: the SDK then renews the role's session, which lasts an hour.
+    A profile rather than keys: the SDK then renews the role's session, which lasts an hour. The
+    file is replaced as a whole, since another agent may be reading it.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     env = ministack.environment()
-    profile.touch(mode=0o600)  # it holds the root key
-    profile.write_text(
+    written = profile.with_suffix(".written")
+    written.touch(mode=0o600)  # it holds the root key
+    written.write_text(
         "[profile role]\n"
         f"role_arn = arn:aws:iam::{ACCOUNT}:role/{role}\n"
         f"role_session_name = {profile.stem}\n"
@@ -55,6 +57,7 @@ def role_environment(ministack: MiniStack, role: str, profile: Path) -> dict[str
         f"aws_secret_access_key = {env.pop('AWS_SECRET_ACCESS_KEY')}\n",
         encoding="utf-8",
     )
+    written.replace(profile)
     return {**kept, **env, "AWS_CONFIG_FILE": str(profile), "AWS_PROFILE": "role"}
 
 
