@@ -1,9 +1,8 @@
-"""The test deployment: its names, and its resources in an AWS in this process (moto)."""
+"""The test deployment: its names, and what its resources are reached by."""
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import botocore.session
 from botocore.config import Config
 from botocore.loaders import Loader, create_loader
-from moto import mock_aws
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import QUICK, Clients
@@ -22,7 +20,6 @@ from joblane.deployment.names import (
     LANES,
     alternate_name,
     bucket_name,
-    descriptor_name,
     notify_name,
     table_name,
     topic_name,
@@ -30,21 +27,11 @@ from joblane.deployment.names import (
     traces_name,
 )
 from joblane.job.retention import Retention
-from tests.support.moto_state import Snapshot, reset
+from tests.support import schemas
 
-NAME = "joblane"
+NAME = schemas.NAME
 PREFIX = "https://sqs.us-east-1.amazonaws.com/123456789012/"
 QUEUES = ("default", "bulk")
-
-INDEXES = {
-    "by_tenant": ("tenant", "job_id"),
-    "attention": ("attention", "job_id"),
-    "wake": ("wake", "wake_at"),
-}
-"""Indexes of the jobs table."""
-
-KEY_INDEXES = {"by_type": ("type", "key")}
-"""Indexes of the keys table."""
 
 KEYS_TABLE = table_name(NAME, "keys")
 
@@ -133,31 +120,32 @@ FUNCTION_ENVIRONMENT = {
 
 @dataclass
 class Cloud:
-    """The deployment in moto."""
+    """The deployment."""
 
     clients: Clients
     jobs: JobStore
     agents: AgentStore
     output: OutputStore
+    session: Callable[[], botocore.session.Session]
+    """Makes another session, for a test's hooks: its clients reach the same deployment."""
 
     def emitter(self) -> Any:
-        """Give this cloud clients of a session of its own; returns that session's event emitter.
-
-        For a test's hooks: the other clients are shared by all tests of this process.
-        """
-        session = new_session()
+        """Give this cloud clients of a session of its own; returns that session's event emitter."""
+        session = self.session()
         self.clients = OneEach(session)
         return session.get_component("event_emitter")
 
 
-def cloud_of(clients: Clients) -> Cloud:
-    """The deployment by these clients."""
+def cloud_of(session: Callable[[], botocore.session.Session]) -> Cloud:
+    """The deployment by clients of such sessions."""
+    clients = OneEach(session())
     dynamodb = clients.make("dynamodb")
     return Cloud(
         clients=clients,
         jobs=JobStore(dynamodb, DESCRIPTOR.jobs_table),
         agents=AgentStore(dynamodb, DESCRIPTOR.agents_table),
         output=output_store(clients),
+        session=session,
     )
 
 
@@ -171,30 +159,6 @@ def output_store(clients: Clients, clock: Callable[[], float] = time.time) -> Ou
         days=DESCRIPTOR.retention.logs_days,
         clock=clock,
     )
-
-
-@contextmanager
-def cloud() -> Iterator[Cloud]:
-    """The stacks' resources in moto, as they were made.
-
-    They are made once a process and restored for each cloud: making them takes 30 ms.
-    """
-    mock = mock_aws()
-    mock.start(reset=False)
-    try:
-        _resources().restore()
-        _make_rest(shared_clients())
-        yield cloud_of(shared_clients())
-    finally:
-        mock.stop(remove_data=False)
-
-
-@cache
-def _resources() -> Snapshot:
-    """What takes long to make."""
-    reset()
-    _make(shared_clients())
-    return Snapshot("dynamodb", "sqs", "s3")
 
 
 def new_session() -> botocore.session.Session:
@@ -228,120 +192,9 @@ class OneEach(Clients):
         return self._made[service]
 
 
-@cache
-def shared_clients() -> Clients:
-    """The clients that all tests of this process share; hooks belong on a session of their own."""
-    return OneEach(new_session())
-
-
 def queue_urls() -> list[str]:
     """All queues that the stacks make."""
     urls = [DESCRIPTOR.lane_url(queue, lane) for queue in QUEUES for lane in LANES]
     urls += [DESCRIPTOR.dead_letter_url(queue, lane) for queue in QUEUES for lane in LANES]
     names = (alternate_name, notify_name, traces_name, traces_dead_name)
     return [*urls, *(PREFIX + name(NAME) for name in names)]
-
-
-def _make(clients: Clients) -> None:
-    dynamodb = clients.make("dynamodb")
-    dynamodb.create_table(
-        TableName=DESCRIPTOR.jobs_table,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=_schema("job_id", "sk"),
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "N" if name == "wake_at" else "S"}
-            for name in ("job_id", "sk", "tenant", "attention", "wake", "wake_at")
-        ],
-        GlobalSecondaryIndexes=_keys_only(INDEXES),
-    )
-    dynamodb.create_table(
-        TableName=DESCRIPTOR.agents_table,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=_schema("shard", "agent"),
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("shard", "agent")
-        ],
-    )
-    dynamodb.create_table(
-        TableName=table_name(NAME, "settings"),
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "queue", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "queue", "AttributeType": "S"}],
-    )
-    dynamodb.create_table(
-        TableName=table_name(NAME, "counters"),
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=_schema("series", "at_minute"),
-        AttributeDefinitions=[
-            {"AttributeName": "series", "AttributeType": "S"},
-            {"AttributeName": "at_minute", "AttributeType": "N"},
-        ],
-    )
-    dynamodb.create_table(
-        TableName=KEYS_TABLE,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("key", "type")
-        ],
-        GlobalSecondaryIndexes=_keys_only(KEY_INDEXES),
-    )
-    dynamodb.create_table(
-        TableName=AUDIT_TABLE,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=_schema("tenant", "id"),
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("tenant", "id", "job")
-        ],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "by_job",
-                "KeySchema": _schema("job", "id"),
-                "Projection": {"ProjectionType": "ALL"},
-            }
-        ],
-    )
-    dynamodb.create_table(
-        TableName=DESCRIPTOR.output_table,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=_schema("stream", "seq"),
-        AttributeDefinitions=[
-            {"AttributeName": "stream", "AttributeType": "S"},
-            {"AttributeName": "seq", "AttributeType": "N"},
-        ],
-    )
-    dynamodb.create_table(
-        TableName=DESCRIPTOR.types_table,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "type", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "type", "AttributeType": "S"}],
-    )
-    sqs = clients.make("sqs")
-    for url in queue_urls():
-        sqs.create_queue(QueueName=url.removeprefix(PREFIX))
-    clients.make("s3").create_bucket(Bucket=DESCRIPTOR.bucket)
-
-
-def _make_rest(clients: Clients) -> None:
-    clients.make("sns").create_topic(Name=topic_name(NAME))
-    clients.make("ssm").put_parameter(
-        Name=descriptor_name(NAME), Value=DESCRIPTOR.model_dump_json(), Type="String"
-    )
-
-
-def _keys_only(indexes: Mapping[str, tuple[str, str]]) -> Any:
-    return [
-        {
-            "IndexName": index,
-            "KeySchema": _schema(*keys),
-            "Projection": {"ProjectionType": "KEYS_ONLY"},
-        }
-        for index, keys in indexes.items()
-    ]
-
-
-def _schema(partition: str, sort: str) -> Any:
-    return [
-        {"AttributeName": partition, "KeyType": "HASH"},
-        {"AttributeName": sort, "KeyType": "RANGE"},
-    ]

@@ -1,224 +1,178 @@
 """DynamoDB in memory, as far as the product uses it: a hundred times as fast as moto.
 
-The model-based test makes hundreds of thousands of calls. `tests/unit/test_model.py` lets one
-small world make each of its calls here and to moto too, and compares the answers.
+It refuses what DynamoDB refuses. What the unit tests asked it is asked of another implementation
+afterwards: see `tests/support/asked.py`.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from joblane.deployment.names import table_name
-from tests.support.aws import (
-    AUDIT_TABLE,
-    DESCRIPTOR,
-    INDEXES,
-    KEY_INDEXES,
-    NAME,
+from tests.support.asked import noted
+from tests.support.expressions import (
+    Action,
+    Item,
+    Names,
+    Operand,
+    Parser,
+    Placeholders,
+    Test,
+    order,
+    refusal,
+    updated,
 )
-
-Item = dict[str, Any]
-
-KEYS: dict[str, tuple[str, ...]] = {
-    DESCRIPTOR.jobs_table: ("job_id", "sk"),
-    DESCRIPTOR.agents_table: ("shard", "agent"),
-    table_name(NAME, "conditions"): ("condition", "sk"),
-    table_name(NAME, "settings"): ("queue",),
-    table_name(NAME, "counters"): ("series", "at_minute"),
-    table_name(NAME, "keys"): ("key",),
-    AUDIT_TABLE: ("tenant", "id"),
-    DESCRIPTOR.output_table: ("stream", "seq"),
-    DESCRIPTOR.types_table: ("type",),
-}
-
-ALL_INDEXES = {**INDEXES, **KEY_INDEXES}
+from tests.support.item_rules import (
+    LARGEST_PAGE,
+    Key,
+    batch_gets,
+    batch_writes,
+    check_index_keys,
+    check_item,
+    check_not_key,
+    check_size,
+    check_value,
+    empty_key,
+    key_of,
+    place,
+    schema_of,
+    transaction_parts,
+)
+from tests.support.schemas import SCHEMAS, Index
 
 READS = frozenset({"get_item", "batch_get_item", "query"})
 
 _RETURNS = "ReturnValuesOnConditionCheckFailure"
-
-_TOKEN = re.compile(r"\s*(#\w+(?:\.#\w+)+|[#:]?\w+|<>|<=|>=|[=<>(),])")
+_EXPRESSIONS = ("Update", "Condition", "KeyCondition", "Filter", "Projection")
+_RETURNED = {
+    "put_item": {"NONE", "ALL_OLD"},
+    "delete_item": {"NONE", "ALL_OLD"},
+    "update_item": {"NONE", "ALL_OLD", "ALL_NEW"},
+}
+"""The values of ReturnValues that are known here."""
+_OPERATIONS = {
+    "Put": "put_item",
+    "Update": "update_item",
+    "Delete": "delete_item",
+    "ConditionCheck": "condition_check",
+}
 
 
 @dataclass
-class Names:
-    """What the placeholders of one request stand for, and the item that it is about."""
+class Plan:
+    """The expressions of a request, parsed."""
 
-    item: Item
-    names: Mapping[str, str]
-    values: Mapping[str, Any]
+    update: list[Action] = field(default_factory=list)
+    condition: Test | None = None
+    partition: Operand | None = None
+    keys: Test | None = None
+    filter: Test | None = None
+    projection: list[Names] = field(default_factory=list)
 
-    def __call__(self, token: str) -> Any:
-        """The value of an operand; None for an attribute that is not there."""
-        if token.startswith(":"):
-            return self.values[token]
-        first, *path = token.split(".")
-        found = self.item.get(self.name(first))
-        for part in path:
-            found = None if found is None else found.get("M", {}).get(self.name(part))
-        return found
-
-    def name(self, token: str) -> str:
-        """The attribute of an operand."""
-        return self.names[token] if token.startswith("#") else token
-
-
-Test = Callable[[Names], bool]
-
-
-def _values(keys: Item, table: str) -> tuple[str, ...]:
-    """The values of a table's keys, strings or numbers."""
-    return tuple(next(iter(keys[name].values())) for name in KEYS[table])
-
-
-class _Parser:
-    """Parses a condition: comparisons, IN, BETWEEN, functions, NOT, AND, OR, parentheses."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = _TOKEN.findall(text)
-        assert "".join(self._tokens) == re.sub(r"\s", "", text), text
-
-    def parse(self) -> Test:
-        found = self._any()
-        assert not self._tokens, self._tokens
-        return found
-
-    def _take(self, *wanted: str) -> str:
-        token: str = self._tokens.pop(0)
-        assert not wanted or token in wanted, (token, wanted)
-        return token
-
-    def _next_is(self, *words: str) -> bool:
-        return bool(self._tokens) and self._tokens[0] in words
-
-    def _any(self) -> Test:
-        parts = [self._all()]
-        while self._next_is("OR"):
-            self._take()
-            parts.append(self._all())
-        return lambda names: any(part(names) for part in parts)
-
-    def _all(self) -> Test:
-        parts = [self._one()]
-        while self._next_is("AND"):
-            self._take()
-            parts.append(self._one())
-        return lambda names: all(part(names) for part in parts)
-
-    def _one(self) -> Test:
-        if self._next_is("("):
-            self._take()
-            found = self._any()
-            self._take(")")
-            return found
-        first = self._take()
-        if first == "size":
-            (name,) = self._arguments()
-            self._take("=")
-            wanted = self._take()
-            return lambda names: len(names(name)["L"]) == int(names(wanted)["N"])
-        if self._next_is("("):
-            return self._function(first)
-        match self._take("=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN"):
-            case "IN":
-                choices = self._arguments()
-                return lambda names: any(_compare("=", names(first), names(c)) for c in choices)
-            case "BETWEEN":
-                low, _, high = self._take(), self._take("AND"), self._take()
-                return lambda names: (
-                    _compare(">=", names(first), names(low))
-                    and _compare("<=", names(first), names(high))
+    @staticmethod
+    def of(request: Item) -> "Plan":
+        """The plan of a request. Raises ClientError."""
+        texts = [
+            (kind, request[name])
+            for kind in _EXPRESSIONS
+            if (name := f"{kind}Expression") in request
+        ]
+        for what in ("Names", "Values"):
+            given = request.get(f"ExpressionAttribute{what}")
+            if given is not None and not (given and texts):
+                raise refusal(
+                    f"ExpressionAttribute{what} can only be specified when using expressions"
+                    if given
+                    else f"ExpressionAttribute{what} must not be empty"
                 )
-            case sign:
-                second = self._take()
-                return lambda names: _compare(sign, names(first), names(second))
-
-    def _function(self, name: str) -> Test:
-        arguments = self._arguments()
-        match name:
-            case "attribute_exists":
-                return lambda names: names(arguments[0]) is not None
-            case "attribute_not_exists":
-                return lambda names: names(arguments[0]) is None
-            case "begins_with":
-                return lambda names: names(arguments[0])["S"].startswith(names(arguments[1])["S"])
-        raise AssertionError(f"no function {name} here")
-
-    def _arguments(self) -> list[str]:
-        self._take("(")
-        found = [self._take()]
-        while self._take(",", ")") == ",":
-            found.append(self._take())
-        return found
+        values = request.get("ExpressionAttributeValues", {})
+        for value in values.values():
+            check_value(value)
+        return _plan(
+            request["TableName"],
+            request.get("IndexName"),
+            tuple(texts),
+            tuple(request.get("ExpressionAttributeNames", {}).items()),
+            tuple((name, next(iter(value))) for name, value in values.items()),
+        )
 
 
-@lru_cache(1000)
-def _condition(text: str) -> Test:
-    return _Parser(text).parse()
+@lru_cache(10_000)
+def _plan(
+    table: str,
+    index: str | None,
+    texts: tuple[tuple[str, str], ...],
+    names: tuple[tuple[str, str], ...],
+    kinds: tuple[tuple[str, str], ...],
+) -> Plan:
+    placeholders, plan = Placeholders(dict(names), dict(kinds)), Plan()
+    keys = _keys(table, index)
+    for kind, text in texts:
+        parser = Parser(f"{kind}Expression", text, placeholders)
+        match kind:
+            case "Update":
+                plan.update = parser.update()
+                for action in plan.update:
+                    check_not_key(table, action.names[0])
+            case "Condition":
+                plan.condition = parser.condition()
+            case "KeyCondition":
+                plan.partition, plan.keys = parser.key_condition(keys)
+            case "Filter":
+                plan.filter = parser.condition()
+                if wrong := {path[0] for path in parser.paths} & keys.keys():
+                    raise refusal(
+                        "Filter Expression can only contain non-primary key attributes:"
+                        f" Primary key attribute: {min(wrong)}"
+                    )
+            case _:
+                plan.projection = parser.projection()
+    placeholders.check_used()
+    return plan
 
 
-def _compare(sign: str, a: Any, b: Any) -> bool:
-    if a is None or b is None:
-        return sign == "<>"
-    if sign in {"=", "<>"}:
-        return (a == b) is (sign == "=")
-    x, y = _order(a), _order(b)
-    found: bool = {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y}[sign]
-    return found
+def _keys(table: str, index: str | None) -> Mapping[str, str]:
+    """The keys of a table, or of one of its indexes."""
+    return _index(table, index).keys if index is not None else schema_of(table).keys
 
 
-def _order(value: Mapping[str, str]) -> Any:
-    return Decimal(value["N"]) if "N" in value else value["S"]
+def _index(table: str, index: str) -> Index:
+    indexes = schema_of(table).indexes
+    if index not in indexes:
+        raise refusal(f"The table does not have the specified index: {index}")
+    return indexes[index]
 
 
-_CLAUSE = re.compile(r"\b(SET|REMOVE|ADD)\b")
+@dataclass(frozen=True)
+class Change:
+    """What a write does to one item."""
 
+    table: str
+    key: Key
+    old: Item | None
+    new: Item | None
+    size: int = 0
+    holds: bool = True
+    """Whether its condition does."""
 
-def _update(names: Names, text: str) -> Item:
-    """The item after an update expression; every operand is what it was before it."""
-    after = dict(names.item)
-    parts = _CLAUSE.split(text)[1:]
-    for clause, body in zip(parts[::2], parts[1::2], strict=True):
-        for action in re.split(r",(?![^(]*\))", body):
-            to, *value = re.split(r"[\s=]+", action.strip(), maxsplit=1)
-            name = names.name(to)
-            match clause:
-                case "SET":
-                    after[name] = _value(names, value[0])
-                case "REMOVE":
-                    after.pop(name, None)
-                case "ADD":
-                    after[name] = _sum(names(to), names(value[0]))
-    return after
-
-
-def _value(names: Names, text: str) -> Any:
-    if not text.startswith("list_append("):
-        return names(text)
-    old, new = text.removeprefix("list_append(").removesuffix(")").split(", ")
-    return {"L": [*names(old)["L"], *names(new)["L"]]}
-
-
-def _sum(old: Any, new: Item) -> Item:
-    if "SS" in new:
-        return {"SS": sorted({*(old["SS"] if old else ()), *new["SS"]})}
-    return {"N": str(Decimal(old["N"] if old else 0) + Decimal(new["N"]))}
+    def refused(self, request: Item, code: str) -> Item:
+        """What its client is told if it does not."""
+        found: Item = {"Code": code, "Message": "The conditional request failed"}
+        return found | ({"Item": dict(self.old)} if self.old and _RETURNS in request else {})
 
 
 @dataclass
 class Tables:
     """What all tables hold. An item is never changed, only replaced."""
 
-    rows: dict[str, dict[tuple[str, ...], Item]] = field(
-        default_factory=lambda: {table: {} for table in KEYS}
+    rows: dict[str, dict[Key, Item]] = field(
+        default_factory=lambda: {table: {} for table in SCHEMAS}
     )
-    _before: dict[str, dict[tuple[str, ...], Item | None]] = field(
-        default_factory=lambda: {table: {} for table in KEYS}
+    _before: dict[str, dict[Key, Item | None]] = field(
+        default_factory=lambda: {table: {} for table in SCHEMAS}
     )
     """Each row as it was before its last change."""
     listener: Callable[[str, Item | None, Item | None], None] | None = None
@@ -229,151 +183,210 @@ class Tables:
 
         `stale`: a read that is not consistent finds what there was before the last change.
         """
-        answer: Item = getattr(self, f"_{operation}")(request, stale=stale)
-        return answer
+
+        def make() -> Item:
+            tables = (
+                (request["TableName"],)
+                if "TableName" in request
+                else request.get("RequestItems", ())
+            )
+            if not all(table in self.rows for table in tables):
+                raise refusal("Requested resource not found", "ResourceNotFoundException")
+            answer: Item = getattr(self, f"_{operation}")(request, stale=stale)
+            return answer
+
+        return make() if stale else noted(operation, request, self.rows, make)
 
     def _put_item(self, request: Item, **_: Any) -> Item:
-        return self._write(request, request["Item"], lambda _names: dict(request["Item"]))
+        return self._write("put_item", request)
 
     def _update_item(self, request: Item, **_: Any) -> Item:
-        text = request["UpdateExpression"]
-        return self._write(request, request["Key"], lambda names: _update(names, text))
+        return self._write("update_item", request)
 
     def _delete_item(self, request: Item, **_: Any) -> Item:
-        return self._write(request, request["Key"], lambda _names: None)
+        return self._write("delete_item", request)
+
+    def _write(self, operation: str, request: Item) -> Item:
+        returned = request.get("ReturnValues", "NONE")
+        if returned not in _RETURNED[operation]:
+            raise refusal(f"ReturnValues can not be {returned}")
+        change = self._change(operation, request)
+        if not change.holds:
+            told = change.refused(request, "ConditionalCheckFailedException")
+            response: Any = {
+                "Error": told,
+                **({"Item": told.pop("Item")} if "Item" in told else {}),
+            }
+            raise ClientError(response, operation)
+        self._make(change)
+        wanted = {"ALL_NEW": change.new, "ALL_OLD": change.old}.get(returned)
+        return {} if wanted is None else {"Attributes": dict(wanted)}
 
     def _batch_write_item(self, request: Item, **_: Any) -> Item:
-        for table, changes in request["RequestItems"].items():
-            for change in changes:
-                key = {"TableName": table, "Key": change["DeleteRequest"]["Key"]}
-                self._write(key, key["Key"], lambda _names: None)
+        for table, change in batch_writes(request):
+            ((kind, part),) = change.items()
+            operation = {"PutRequest": "put_item", "DeleteRequest": "delete_item"}[kind]
+            self._make(self._change(operation, {"TableName": table, **part}))
         return {"UnprocessedItems": {}}
 
     def _transact_write_items(self, request: Item, **_: Any) -> Item:
-        parts = [next(iter(part.items())) for part in request["TransactItems"]]
-        reasons = [self._refusal(part) for _, part in parts]
-        if any(reason["Code"] != "None" for reason in reasons):
-            refusal: Item = {"Error": {"Code": "TransactionCanceledException"}}
-            refusal["CancellationReasons"] = reasons
-            raise ClientError(refusal, "TransactWriteItems")  # type: ignore[arg-type] # see above
-        for kind, part in parts:
-            getattr(self, f"_{kind.lower()}_item")(part, stale=False)
+        parts = transaction_parts(request)
+        changes = [self._change(_OPERATIONS[kind], part) for kind, part in parts]
+        if not all(change.holds for change in changes):
+            reasons = [
+                {"Code": "None"} if change.holds else change.refused(part, "ConditionalCheckFailed")
+                for (_, part), change in zip(parts, changes, strict=True)
+            ]
+            codes = ", ".join(reason["Code"] for reason in reasons)
+            refused: Any = refusal(
+                "Transaction cancelled, please refer cancellation reasons for specific reasons"
+                f" [{codes}]",
+                "TransactionCanceledException",
+            )
+            refused.response["CancellationReasons"] = reasons
+            raise refused
+        for change in changes:
+            self._make(change)
         return {}
 
-    def _refusal(self, part: Item) -> Item:
-        """Why a part of a transaction is refused."""
-        table = part["TableName"]
-        old = self.rows[table].get(_values(part["Item"] if "Item" in part else part["Key"], table))
-        if _condition(part["ConditionExpression"])(_names(part, old or {})):
-            return {"Code": "None"}
-        found = {"Item": dict(old)} if old is not None and _RETURNS in part else {}
-        return {"Code": "ConditionalCheckFailed", **found}
-
-    def _write(self, request: Item, keys: Item, change: Callable[[Names], Item | None]) -> Item:
-        table = request["TableName"]
-        key = _values(keys, table)
+    def _change(self, operation: str, request: Item) -> Change:
+        """What a request would do. Raises ClientError: it is not valid."""
+        table, plan = request["TableName"], Plan.of(request)
+        key, values = place(table, request), request.get("ExpressionAttributeValues", {})
+        size = 0
+        if operation == "put_item":
+            check_index_keys(table, request["Item"])
+            check_size(size := check_item(request["Item"]), updated=False)
         old = self.rows[table].get(key)
-        names = _names(request, old or {})
-        if (text := request.get("ConditionExpression")) and not _condition(text)(names):
-            refusal: Item = {"Error": {"Code": "ConditionalCheckFailedException"}}
-            if old is not None and _RETURNS in request:
-                refusal["Item"] = dict(old)
-            raise ClientError(refusal, "Write")  # type: ignore[arg-type] # a refusal has the item
-        if old is None and "Key" in request:
-            names.item = dict(keys)
-        new = change(names)
-        self._before[table][key] = old
-        self.rows[table].pop(key, None)
-        if new is not None:
-            self.rows[table][key] = new
-        if self.listener is not None and old != new:
-            self.listener(table, old, new)
-        match request.get("ReturnValues"):
-            case "ALL_NEW" if new is not None:
-                return {"Attributes": dict(new)}
-            case "ALL_OLD" if old is not None:
-                return {"Attributes": dict(old)}
-        return {}
+        if plan.condition is not None and not plan.condition(old or {}, values):
+            return Change(table, key, old, old, holds=False)
+        match operation:
+            case "put_item":
+                return Change(table, key, old, dict(request["Item"]), size)
+            case "delete_item":
+                return Change(table, key, old, None)
+            case "update_item":
+                new = updated(old or dict(request["Key"]), plan.update, values)
+                check_index_keys(table, new)
+                check_size(size := check_item(new), updated=True)
+                return Change(table, key, old, new, size)
+        return Change(table, key, old, old)  # it only checks a condition
+
+    def _make(self, change: Change) -> None:
+        rows = self.rows[change.table]
+        self._before[change.table][change.key] = change.old
+        rows.pop(change.key, None)
+        if change.new is not None:
+            rows[change.key] = change.new
+        if self.listener is not None and change.old != change.new:
+            self.listener(change.table, change.old, change.new)
 
     def _get_item(self, request: Item, *, stale: bool) -> Item:
         item = self._read(request["TableName"], request["Key"], request, stale=stale)
         return {} if item is None else {"Item": item}
 
     def _batch_get_item(self, request: Item, *, stale: bool) -> Item:
-        found = {
-            table: [
-                item
-                for key in wanted["Keys"]
-                if (item := self._read(table, key, wanted, stale=stale)) is not None
-            ]
-            for table, wanted in request["RequestItems"].items()
-        }
+        found: dict[str, list[Item]] = {table: [] for table in request["RequestItems"]}
+        for table, key, options in batch_gets(request):
+            item = self._read(table, key, {"TableName": table, **options}, stale=stale)
+            if item is not None:
+                found[table].append(item)
         return {"Responses": found, "UnprocessedKeys": {}}
 
     def _read(self, table: str, keys: Item, request: Item, *, stale: bool) -> Item | None:
-        key = _values(keys, table)
+        key, shown = key_of(table, keys), _shown(Plan.of(request))
         item = self.rows[table].get(key)
         if stale and not request.get("ConsistentRead"):
             item = self._before[table].get(key, item)
-        return None if item is None else dict(item)
+        return None if item is None else _cut(item, shown)
 
     def _query(self, request: Item, *, stale: bool) -> Item:
         table, index = request["TableName"], request.get("IndexName")
-        keys = KEYS[table]
-        sort = ALL_INDEXES[index][1] if index in ALL_INDEXES else keys[-1]
-        matches = _condition(request["KeyConditionExpression"])
-        stale = stale and not request.get("ConsistentRead")
+        keys, consistent = _keys(table, index), request.get("ConsistentRead", False)
+        plan, values = Plan.of(request), request.get("ExpressionAttributeValues", {})
+        if consistent and index is not None:
+            raise refusal("Consistent reads are not supported on global secondary indexes")
+        if request.get("Limit", 1) < 1:
+            raise refusal("1 validation error detected: Value at 'limit' failed to satisfy")
+        if plan.partition is None or plan.keys is None:
+            raise refusal("Either the KeyConditions or KeyConditionExpression parameter must be")
+        (partition, *_), unique = keys, {**keys, **SCHEMAS[table].keys}
+        wanted = plan.partition.read({}, values)
+        if "" in wanted.values():
+            raise empty_key(f"Key: {partition}")
         found = [
             item
-            for item in self._seen(table, stale=stale)
-            if _has(item, ALL_INDEXES.get(index or "", ())) and matches(_names(request, item))
+            for item in self._seen(table, stale=stale and not consistent)
+            if item.get(partition) == wanted
+            and keys.keys() <= item.keys()
+            and plan.keys(item, values)
         ]
         backwards = not request.get("ScanIndexForward", True)
-        found.sort(key=lambda item: (_order(item[sort]), _id(item, keys)), reverse=backwards)
-        if "ExclusiveStartKey" in request:
-            start = request["ExclusiveStartKey"]
-            after = (_order(start[sort]), _id(start, keys))
-            found = [i for i in found if ((_order(i[sort]), _id(i, keys)) > after) != backwards]
-        if text := request.get("FilterExpression"):
-            assert "Limit" not in request, "DynamoDB filters after it has cut the page"
-            found = [item for item in found if _condition(text)(_names(request, item))]
-        limit = request.get("Limit", len(found) + 1)
-        shown = {*keys, *ALL_INDEXES[index]} if index else None  # indexes are KEYS_ONLY
-        if text := request.get("ProjectionExpression"):
-            shown = {request["ExpressionAttributeNames"][name] for name in text.split(", ")}
-        page = [
-            {name: value for name, value in item.items() if shown is None or name in shown}
-            for item in found[:limit]
-        ]
-        if len(found) <= limit:
-            return {"Items": page}
-        last = {name: page[-1][name] for name in (*keys, *ALL_INDEXES.get(index or "", ()))}
-        return {"Items": page, "LastEvaluatedKey": last}
 
-    def _seen(self, table: str, *, stale: bool) -> Iterator[Item]:
+        def place_of(item: Item) -> list[Any]:
+            return [order(item[name]) for name in unique]
+
+        found.sort(key=place_of, reverse=backwards)
+        if (start := request.get("ExclusiveStartKey")) is not None:
+            if start.keys() != unique.keys():
+                raise refusal("The provided starting key is invalid")
+            after = place_of(start)
+            found = [
+                i for i in found if (place_of(i) < after if backwards else place_of(i) > after)
+            ]
+        page = _page(found, request.get("Limit"))
+        shown = _shown(plan)
+        if index is not None and not _index(table, index).whole:
+            shown = unique.keys() if shown is None else shown & unique.keys()
+        answer: Item = {
+            "Items": [
+                _cut(item, shown)
+                for item in page
+                if plan.filter is None or plan.filter(item, values)
+            ]
+        }
+        if len(page) < len(found) or len(page) == request.get("Limit"):
+            answer["LastEvaluatedKey"] = {name: page[-1][name] for name in unique}
+        return answer
+
+    def _scan(self, request: Item, **_: Any) -> Item:
+        assert request.keys() == {"TableName"}, "only tests scan"
+        items = list(self.rows[request["TableName"]].values())
+        return {"Items": items, "Count": len(items)}
+
+    def _delete_table(self, request: Item, **_: Any) -> Item:
+        del self.rows[request["TableName"]]
+        return {}
+
+    def _seen(self, table: str, *, stale: bool) -> Iterable[Item]:
+        rows = self.rows[table]
         if not stale:
-            yield from self.rows[table].values()
-            return
-        for key in {**self.rows[table], **self._before[table]}:
-            item = self._before[table].get(key, self.rows[table].get(key))
-            if item is not None:
-                yield item
+            return rows.values()
+        items = {**rows, **self._before[table]}.values()
+        return [item for item in items if item is not None]
 
 
-def _names(request: Item, item: Item) -> Names:
-    return Names(
-        item,
-        request.get("ExpressionAttributeNames", {}),
-        request.get("ExpressionAttributeValues", {}),
-    )
+def _page(found: list[Item], limit: int | None) -> list[Item]:
+    """The items that one answer may have."""
+    found = found[:limit]
+    size = 0
+    for number, item in enumerate(found):
+        size += check_item(item)
+        if size > LARGEST_PAGE:
+            return found[:number]
+    return found
 
 
-def _has(item: Item, keys: tuple[str, ...]) -> bool:
-    return all(name in item for name in keys)
+def _shown(plan: Plan) -> AbstractSet[str] | None:
+    """The attributes that are wanted; None for all of them."""
+    assert all(len(path) == 1 for path in plan.projection), "only whole attributes here"
+    return {path[0] for path in plan.projection} or None
 
 
-def _id(item: Item, keys: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(next(iter(item[name].values())) for name in keys)
+def _cut(item: Item, shown: AbstractSet[str] | None) -> Item:
+    if shown is None:
+        return dict(item)
+    return {name: value for name, value in item.items() if name in shown}
 
 
 class Dynamo:

@@ -9,7 +9,8 @@ from typing import Any
 
 import botocore.session
 
-from tests.support.aws import INDEXES, KEY_INDEXES, KEYS_TABLE
+from tests.support.aws import KEYS_TABLE
+from tests.support.schemas import SCHEMAS
 
 
 @dataclass
@@ -130,9 +131,10 @@ def _units(size: int) -> int:
 def _entries(item: dict[str, Any]) -> set[tuple[str, str]]:
     """The index entries of an item: one of under a kilobyte wherever it has the index's keys."""
     return {
-        (index, str([item[name] for name in keys]))
-        for index, keys in [*INDEXES.items(), *KEY_INDEXES.items(), ("by_job", ("job", "id"))]
-        if all(name in item for name in keys)
+        (name, str([item[key] for key in index.keys]))
+        for schema in SCHEMAS.values()
+        for name, index in schema.indexes.items()
+        if index.keys.keys() <= item.keys()
     }
 
 

@@ -9,7 +9,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from joblane.job.message import Message, NotOurs
 from tests.support.aws import DESCRIPTOR
-from tests.support.dynamodb import Item
+from tests.support.expressions import Item
 from tests.support.jobs import check_index
 from tests.support.network import LATE_S
 from tests.support.world import SKEW_S, World, told

@@ -26,7 +26,6 @@ from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.machine import Clock, Machine
 from tests.support.memory import Memory
-from tests.support.mirror import Mirror
 
 TABLE = table_name(NAME, "conditions")
 MACHINE_ARN = f"arn:aws:states:us-east-1:123456789012:stateMachine:{NAME}-recovery"
@@ -45,27 +44,6 @@ ENVIRONMENT = {
     "JOBLANE_RETENTION": "{}",
     "JOBLANE_LIMITS": "{}",
 }
-
-
-def make(aws: Cloud) -> None:
-    """Add the recovery stack to a deployment in moto."""
-    aws.clients.make("dynamodb").create_table(
-        TableName=TABLE,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[
-            {"AttributeName": "condition", "KeyType": "HASH"},
-            {"AttributeName": "sk", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "condition", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-        ],
-    )
-    aws.clients.make("stepfunctions").create_state_machine(
-        name=f"{NAME}-recovery",
-        definition='{"StartAt": "Begin", "States": {"Begin": {"Type": "Succeed"}}}',
-        roleArn="arn:aws:iam::123456789012:role/recovery",
-    )
 
 
 def store(clients: Clients) -> ConditionStore:
@@ -219,11 +197,4 @@ class World:
 def in_memory() -> World:
     """A world whose calls are answered in this process, in a tenth of the time that moto takes."""
     aws = Memory().cloud()
-    return World(aws, aws.clients)
-
-
-def compared() -> World:
-    """A world in moto, each of whose calls is made to the memory too, with the same answer."""
-    aws = Mirror().cloud()
-    make(aws)
     return World(aws, aws.clients)

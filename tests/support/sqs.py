@@ -1,6 +1,7 @@
 """SQS as it promises to be and no better: late, twice, out of order, on a simulated clock."""
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_RECEIPT = re.compile(r"\d+/\d+")
+
+VISIBILITY_S = 30
+"""How long SQS hides a message if nobody says."""
+
 LATE_S = 1.0
 """A message is visible within this time after it was sent."""
 
@@ -30,31 +36,59 @@ class Entry:
     attributes: dict[str, Any]
     receives: int = 0
     receipt: str = ""
+    group: str | None = None
+
+    def shown(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the answer to a request has of it."""
+        system = {
+            "ApproximateReceiveCount": str(self.receives),
+            "SentTimestamp": str(int(self.sent * 1000)),
+        }
+        if self.group is not None:
+            system["MessageGroupId"] = self.group
+        found: dict[str, Any] = {"Body": self.body, "ReceiptHandle": self.receipt}
+        for name, having, wanted in (
+            ("Attributes", system, request.get("MessageSystemAttributeNames", ())),
+            ("MessageAttributes", self.attributes, request.get("MessageAttributeNames", ())),
+        ):
+            if chosen := {n: v for n, v in having.items() if n in wanted or "All" in wanted}:
+                found[name] = chosen
+        return found
 
 
 class Queues:
     """What all queues hold, by URL. A queue is there once somebody has made it."""
 
     def __init__(
-        self, dice: random.Random, clock: Callable[[], float], late_s: float = LATE_S
+        self,
+        dice: random.Random,
+        clock: Callable[[], float],
+        late_s: float = LATE_S,
+        *,
+        in_order: bool = False,
     ) -> None:
         self.dice = dice
         self.late_s = late_s
+        self.in_order = in_order
         self.clock = clock
         self.entries: dict[str, dict[int, Entry]] = {}
+        self.attributes: dict[str, dict[str, str]] = {}
         self.last: tuple[str, int] | None = None
         """Where the message is that was sent or handed out last, and its key."""
         self._ids = count()
 
-    def make(self, url: str) -> None:
-        """Make a queue, or find it."""
+    def make(self, url: str, attributes: dict[str, str] | None = None) -> None:
+        """Make a queue, or find it. Raises ClientError: it has other attributes."""
         self.entries.setdefault(url, {})
+        kept, given = self.attributes.setdefault(url, attributes or {}), attributes or {}
+        if kept | given != kept:
+            raise ClientError({"Error": {"Code": "QueueAlreadyExists"}}, "CreateQueue")
 
     def unmake(self, url: str) -> None:
         """Delete a queue with its messages. Raises ClientError: there is no such queue."""
         if url not in self.entries:
             raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "DeleteQueue")
-        del self.entries[url]
+        del self.entries[url], self.attributes[url]
         if self.last is not None and self.last[0] == url:
             self.last = None
 
@@ -64,14 +98,21 @@ class Queues:
             raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "ReceiveMessage")
         return self.entries[url]
 
-    def send(self, url: str, body: str, delay_s: float, attributes: dict[str, Any]) -> None:
+    def send(
+        self,
+        url: str,
+        body: str,
+        delay_s: float,
+        attributes: dict[str, Any],
+        group: str | None = None,
+    ) -> None:
         """Take a message in. Raises ClientError: there is no such queue."""
         if url not in self.entries:
             raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "SendMessage")
         now = self.clock()
         shows = now + delay_s + self.dice.choice([0, self.dice.uniform(0, self.late_s)])
         key = next(self._ids)
-        self.entries[url][key] = Entry(body, now, shows, attributes)
+        self.entries[url][key] = Entry(body, now, shows, attributes, group=group)
         if shows <= now:
             self.last = (url, key)
 
@@ -96,6 +137,13 @@ class Queues:
                 yield entry.body
 
 
+def _key(receipt: str) -> int:
+    """The message of a receipt. Raises ClientError: it is none."""
+    if not _RECEIPT.fullmatch(receipt):
+        raise ClientError({"Error": {"Code": "ReceiptHandleIsInvalid"}}, "DeleteMessage")
+    return int(receipt.partition("/")[0])
+
+
 class Way(Protocol):
     """The way of one host or function to AWS."""
 
@@ -115,9 +163,9 @@ class Sqs:
         """Send one message."""
         url, body = request["QueueUrl"], request["MessageBody"]
         delay_s, attributes = request.get("DelaySeconds", 0), request.get("MessageAttributes", {})
+        group = request.get("MessageGroupId")
         self._network.call(
-            lambda: self._queues.send(url, body, delay_s, attributes),
-            writes=True,
+            lambda: self._queues.send(url, body, delay_s, attributes, group), writes=True
         )
 
     def send_message_batch(self, **request: Any) -> Any:
@@ -131,8 +179,8 @@ class Sqs:
                 failed.append({"Id": entry["Id"]})
                 continue
             body, delay_s = entry["MessageBody"], entry.get("DelaySeconds", 0)
-            attributes = entry.get("MessageAttributes", {})
-            self._queues.send(request["QueueUrl"], body, delay_s, attributes)
+            attributes, group = entry.get("MessageAttributes", {}), entry.get("MessageGroupId")
+            self._queues.send(request["QueueUrl"], body, delay_s, attributes, group)
         return {"Failed": failed}
 
     def receive_message(self, **request: Any) -> Any:
@@ -141,27 +189,15 @@ class Sqs:
 
     def _receive(self, **request: Any) -> Any:
         url, queues, faults = request["QueueUrl"], self._queues, self._faults
-        hidden_until = queues.clock() + request["VisibilityTimeout"]
+        hidden_until = queues.clock() + request.get("VisibilityTimeout", VISIBILITY_S)
         keys = queues.visible(url)
-        faults.dice.shuffle(keys)
+        if not queues.in_order:
+            faults.dice.shuffle(keys)
         found = [
             queues.hand_out(url, key, queues.clock() if faults.hit() else hidden_until)
-            for key in keys[: request["MaxNumberOfMessages"]]
+            for key in keys[: request.get("MaxNumberOfMessages", 1)]
         ]
-        return {
-            "Messages": [
-                {
-                    "Body": entry.body,
-                    "ReceiptHandle": entry.receipt,
-                    "MessageAttributes": entry.attributes,
-                    "Attributes": {
-                        "ApproximateReceiveCount": str(entry.receives),
-                        "SentTimestamp": str(int(entry.sent * 1000)),
-                    },
-                }
-                for entry in found
-            ]
-        }
+        return {"Messages": [entry.shown(request) for entry in found]}
 
     def delete_message(self, **request: Any) -> None:
         """Delete by the latest receipt; an older one may do it or not."""
@@ -169,9 +205,13 @@ class Sqs:
 
     def _delete(self, **request: Any) -> None:
         receipt, entries = request["ReceiptHandle"], self._queues.of(request["QueueUrl"])
-        key = int(receipt.partition("/")[0])
+        key = _key(receipt)
         if key in entries and (entries[key].receipt == receipt or self._faults.hit(10.0)):
             del entries[key]
+
+    def delete_message_batch(self, **request: Any) -> Any:
+        """Delete many; now and then one is refused by itself."""
+        return self._network.call(lambda: self._each(request, self._delete), writes=True)
 
     def change_message_visibility(self, **request: Any) -> None:
         """Change visibility; an old receipt changes nothing."""
@@ -179,28 +219,45 @@ class Sqs:
 
     def change_message_visibility_batch(self, **request: Any) -> Any:
         """Change the visibility of many; now and then one is refused by itself."""
-        return self._network.call(lambda: self._hide_all(**request), writes=True)
+        return self._network.call(lambda: self._each(request, self._hide), writes=True)
 
-    def _hide_all(self, **request: Any) -> Any:
+    def _each(self, request: dict[str, Any], make: Callable[..., None]) -> Any:
         failed = []
         for entry in request["Entries"]:
             if self._faults.hit():
                 failed.append({"Id": entry["Id"]})
-            else:
-                self._hide(QueueUrl=request["QueueUrl"], **entry)
+                continue
+            try:
+                make(QueueUrl=request["QueueUrl"], **entry)
+            except ClientError as error:
+                failed.append({"Id": entry["Id"], **error.response["Error"]})
         return {"Failed": failed}
 
     def _hide(self, **request: Any) -> None:
         receipt = request["ReceiptHandle"]
-        entry = self._queues.of(request["QueueUrl"]).get(int(receipt.partition("/")[0]))
+        entry = self._queues.of(request["QueueUrl"]).get(_key(receipt))
         if entry is not None and entry.receipt == receipt:
             entry.visible_at = self._queues.clock() + request["VisibilityTimeout"]
 
     def create_queue(self, **request: Any) -> dict[str, str]:
         """Make a queue, or find it."""
-        url = PREFIX + request["QueueName"]
-        self._network.call(lambda: self._queues.make(url), writes=True)
+        url, attributes = PREFIX + request["QueueName"], request.get("Attributes")
+        self._network.call(lambda: self._queues.make(url, attributes), writes=True)
         return {"QueueUrl": url}
+
+    def get_queue_url(self, **request: Any) -> dict[str, str]:
+        """Find a queue."""
+        url = PREFIX + request["QueueName"]
+        self._network.call(lambda: self._queues.of(url), writes=False)
+        return {"QueueUrl": url}
+
+    def list_queues(self, **request: Any) -> dict[str, Any]:
+        """A page of the queues whose names begin so."""
+        after, most = request.get("NextToken", ""), request.get("MaxResults", 1000)
+        prefix = PREFIX + request.get("QueueNamePrefix", "")
+        urls = sorted(u for u in self._queues.entries if u.startswith(prefix) and u > after)
+        answer: dict[str, Any] = {"QueueUrls": found} if (found := urls[:most]) else {}
+        return answer | ({"NextToken": found[-1]} if len(urls) > most else {})
 
     def delete_queue(self, **request: Any) -> None:
         """Delete a queue."""
@@ -208,14 +265,20 @@ class Sqs:
 
     def purge_queue(self, **request: Any) -> None:
         """Delete all messages of a queue."""
-        self._network.call(self._queues.entries[request["QueueUrl"]].clear, writes=True)
+        self._network.call(self._queues.of(request["QueueUrl"]).clear, writes=True)
+
+    def set_queue_attributes(self, **request: Any) -> None:
+        """Change attributes."""
+        self._queues.of(request["QueueUrl"])
+        self._queues.attributes[request["QueueUrl"]] |= request["Attributes"]
 
     def get_queue_attributes(self, **request: Any) -> Any:
-        """Count messages, as exactly as SQS does not."""
-        return self._network.call(lambda: self._count(request["QueueUrl"]), writes=False)
+        """Count messages, as exactly as SQS does not, and read attributes."""
+        return self._network.call(lambda: self._read(**request), writes=False)
 
-    def _count(self, url: str) -> Any:
-        now, entries = self._queues.clock(), self._queues.entries[url].values()
+    def _read(self, **request: Any) -> Any:
+        url = request["QueueUrl"]
+        now, entries = self._queues.clock(), self._queues.of(url).values()
         hidden = [entry for entry in entries if entry.visible_at > now]
         delayed = sum(entry.receives == 0 for entry in hidden)
         counts = {
@@ -223,4 +286,12 @@ class Sqs:
             "ApproximateNumberOfMessagesNotVisible": len(hidden) - delayed,
             "ApproximateNumberOfMessagesDelayed": delayed,
         }
-        return {"Attributes": {name: str(count) for name, count in counts.items()}}
+        all_of_them = {
+            "MessageRetentionPeriod": "345600",
+            "QueueArn": f"arn:aws:sqs:us-east-1:123456789012:{url.removeprefix(PREFIX)}",
+            **{name: str(count) for name, count in counts.items()},
+            **self._queues.attributes[url],
+        }
+        wanted = request.get("AttributeNames", ())
+        shown = {n: v for n, v in all_of_them.items() if n in wanted or "All" in wanted}
+        return {"Attributes": shown}

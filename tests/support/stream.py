@@ -3,7 +3,8 @@
 from typing import Any
 
 from tests.support.aws import DESCRIPTOR
-from tests.support.dynamodb import Item, Tables
+from tests.support.dynamodb import Tables
+from tests.support.expressions import Item
 
 Record = dict[str, Any]
 

@@ -1,14 +1,38 @@
 """Fixtures of the unit tests."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.aws import Cloud, cloud
+from tests.support.asked import write_notes
+from tests.support.aws import Cloud
+from tests.support.memory import Memory
 
 
 @pytest.fixture(name="aws")
-def _aws() -> Iterator[Cloud]:
-    """The deployment, in moto."""
-    with cloud() as made:
-        yield made
+def _aws() -> Cloud:
+    """The deployment, in memory."""
+    return Memory(time.time, polite=True).cloud()
+
+
+@pytest.fixture(name="aws_in_moto")
+def _aws_in_moto(moto: None) -> Cloud:  # noqa: ARG001 - answers
+    """The deployment in moto, for what the memory does not do."""
+    from tests.support.moto_aws import moto_cloud  # noqa: PLC0415 - see `moto`
+
+    return moto_cloud()
+
+
+@pytest.fixture(name="moto")
+def _moto() -> Iterator[None]:
+    """Let moto answer for what the memory does not have."""
+    from tests.support.moto_aws import answering  # noqa: PLC0415 - it takes 2 s
+
+    with answering():
+        yield
+
+
+def pytest_sessionfinish() -> None:
+    """Write down what the tables in memory were asked."""
+    write_notes()

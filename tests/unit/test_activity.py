@@ -27,7 +27,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.queue.activity import Series, Tally, fold
 from joblane.service.count import Counting
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.jobs import submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -235,7 +235,7 @@ def busy(jobs: int, dice: random.Random) -> Iterator[list[dict[str, Any]]]:
 
 
 def test_a_busy_queue_costs_three_thousandths_of_a_write_unit_a_change(aws: Cloud):
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     projector = build(Settings.model_validate(FUNCTION_ENVIRONMENT), Clients(session), time.time)
     for batch in busy(2000, random.Random(1)):
@@ -261,7 +261,7 @@ def test_ages_are_asked_for_all_lanes_at_once_and_once_a_minute(aws: Cloud):
         "Value": 72.0,
     }
     cloudwatch.put_metric_data(Namespace="AWS/SQS", MetricData=[metric])  # type: ignore[list-item]
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     clients = Clients(session)
     oldest = MessageAges(lambda: clients.make("cloudwatch"), ["a", "b"], lambda: now[0])

@@ -15,7 +15,7 @@ from joblane.job.head import submitted
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.message import Command, Message
 from joblane.target.facts import Facts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -160,7 +160,7 @@ def test_facts_of_a_page_of_agents_are_one_read(aws: Cloud):
     for number in range(20):
         beat(aws, f"i-{number}")
         publish(aws, f"i-{number}")
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     platform = Api(build(settings, Clients(session), time.time), "client-platform")

@@ -16,7 +16,7 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
-@pytest.mark.usefixtures("_credentials", "aws")
+@pytest.mark.usefixtures("_credentials", "aws_in_moto")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -52,7 +52,7 @@ def test_a_wrong_label_is_wrong_usage(
     assert f"argument --label: {said}" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_credentials", "aws")
+@pytest.mark.usefixtures("_credentials", "aws_in_moto")
 def test_labels_of_file_and_command_line_together_are_too_many(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -63,7 +63,7 @@ def test_labels_of_file_and_command_line_together_are_too_many(
     assert "an agent has at most 5 labels; these are 6" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_credentials", "aws")
+@pytest.mark.usefixtures("_credentials", "aws_in_moto")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -87,9 +87,9 @@ def test_a_cgroup_that_cannot_be_had_is_said_in_one_line(
 
 @pytest.mark.usefixtures("_credentials")
 def test_a_descriptor_of_another_version_says_what_to_do(
-    aws: Cloud, capsys: pytest.CaptureFixture[str]
+    aws_in_moto: Cloud, capsys: pytest.CaptureFixture[str]
 ):
-    aws.clients.make("ssm").put_parameter(
+    aws_in_moto.clients.make("ssm").put_parameter(
         Name="/joblane/descriptor", Value="{}", Type="String", Overwrite=True
     )
     assert EX_UNAVAILABLE == main(["run"])

@@ -219,7 +219,6 @@ def test_bytes_that_are_not_utf8_survive(aws: Cloud, launcher: Launcher):
 
 def say(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> tuple[Head, str]:
     """Run a script where blocked jobs can wait; give the job and its output."""
-    recovery.make(aws)
     conditions = recovery.supervisor(aws.clients)
     command = ["/bin/sh", "-c", script]
     _, attempt = begin(aws, launcher, conditions, command=command, **fields)

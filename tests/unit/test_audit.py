@@ -15,7 +15,6 @@ from joblane.contract.audit import ACTION_REASON_CHARS
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from joblane.job.lease import Heartbeat
-from tests.support import recovery
 from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
@@ -238,7 +237,6 @@ BY_PLATFORM = [
 def test_what_the_role_platform_does_is_in_the_trail_of_each_tenant_that_it_affects(
     aws: Cloud, make: Make, call: tuple[str, str, object], status: int, tenants: list[str]
 ):
-    recovery.make(aws)
     now_ms = int(time.time() * 1000)
     for queue in ("default", "bulk"):
         aws.agents.beat(Heartbeat(f"of-{queue}", 0, now_ms, 4, 0, (queue,), "full", "0"))
@@ -266,10 +264,10 @@ def test_an_agent_that_runs_a_tenants_job_affects_the_tenant_whatever_it_serves(
 
 def test_without_the_trail_of_each_tenant_the_role_platform_does_nothing(aws: Cloud, make: Make):
     def fail(params: Mapping[str, Any], **_: object) -> None:
-        if b'"tenant": {"S": "other"}' in params["body"]:
+        if {"S": "other"} == params["Item"]["tenant"]:
             raise ClientError({"Error": {"Code": "InternalServerError"}}, "PutItem")
 
-    aws.emitter().register("before-call.dynamodb.PutItem", fail)
+    aws.emitter().register("provide-client-params.dynamodb.PutItem", fail)
     api = make("admin", "client-platform")
     path = "/v1/queues/default/settings"
     assert 503 == api.raw("PUT", path, SHARED, headers={"if-match": "*"})["statusCode"]

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from ec2_agent.aws_calls import direct
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import QueueCalls
-from joblane.aws.jobs import Refused
+from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.aws.table import Table
 from joblane.job.head import Head, submitted
@@ -25,7 +25,7 @@ from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from tests.support.answering import Asked, Part, Script, Server, answer, serving
-from tests.support.aws import DESCRIPTOR, Cloud, cloud_of
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.wire import FAULTS, Fate, Wire, calls_to
 
@@ -41,6 +41,12 @@ def _impatient(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     """Where no answer comes, none is waited for."""
     if str(Fate.LATE) in request.node.name:
         monkeypatch.setattr(direct, "TIMEOUT_S", 0.01)
+
+
+@pytest.fixture(name="aws")
+def _aws(aws_in_moto: Cloud) -> Cloud:
+    """Moto, which reads requests and writes answers by itself."""
+    return aws_in_moto
 
 
 def put(aws: Cloud, job_id: str = JOB, **fields: object) -> Head:
@@ -295,7 +301,7 @@ def of(server: Server) -> list[tuple[str, Any]]:
 def test_requests_for_a_job_are_those_of_botocore(aws: Cloud, env: dict[str, str]):
     put(aws, env=env)
     sent = captured(aws)
-    jobs = cloud_of(aws.clients).jobs
+    jobs = JobStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
 
     async def both() -> list[tuple[str, Any]]:
         async with serving(lambda _: [answer({}, "500 Internal Server Error")]) as server:

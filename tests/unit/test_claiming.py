@@ -18,7 +18,7 @@ from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.machine import Clock
 from tests.support.meter import Meter
@@ -356,7 +356,7 @@ def test_a_stranger_claim_is_not_answered_by_guessing(aws: Cloud):
 
 def test_messages_in_flight_are_extended_in_batches(aws: Cloud):
     meter = Meter()
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     parts = Parts(Clients(session))
     for _ in range(12):

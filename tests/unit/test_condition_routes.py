@@ -13,7 +13,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB, submission
-from tests.support.recovery import World, make
+from tests.support.recovery import World
 from tests.support.requests import Api
 
 URL = "http:https://api.example.com/health"
@@ -21,7 +21,6 @@ URL = "http:https://api.example.com/health"
 
 @pytest.fixture(name="world")
 def _world(aws: Cloud) -> World:
-    make(aws)
     return World(aws, aws.clients)
 
 

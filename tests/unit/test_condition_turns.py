@@ -5,7 +5,7 @@ import pytest
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
 from tests.support.aws import Cloud
-from tests.support.recovery import TABLE, World, make
+from tests.support.recovery import TABLE, World
 
 URL = "http:https://api.example.com/health"
 HOUR = 3600
@@ -13,7 +13,6 @@ HOUR = 3600
 
 @pytest.fixture(name="world")
 def _world(aws: Cloud) -> World:
-    make(aws)
     return World(aws, aws.clients)
 
 

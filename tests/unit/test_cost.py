@@ -24,7 +24,7 @@ from scripts.costs.output import output
 from scripts.costs.prices import dollars_per_million
 from scripts.costs.usage import JOB as USED
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter, item_size
 from tests.support.requests import Api
@@ -41,7 +41,7 @@ def _meter() -> Meter:
 @pytest.fixture(name="metered")
 def _metered(aws: Cloud, meter: Meter) -> Clients:
     """Clients whose every call is counted."""
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     return Clients(session)
 

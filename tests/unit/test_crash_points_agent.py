@@ -40,7 +40,6 @@ from tests.support.crash_points import NEVER, Call, Killed, Process
 from tests.support.depth import DEEP
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Memory
-from tests.support.mirror import Mirror
 
 
 class CountingLauncher(Launcher):
@@ -295,14 +294,3 @@ def test_an_agent_that_comes_back_delivers_what_it_had_stored_and_runs_nothing_a
         again = 1
         while again < 5 and killed_at(point, again):
             again += 1
-
-
-@pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize("name", SPECS)
-def test_the_memory_answers_each_call_as_moto_does(launcher: CountingLauncher, name: str):
-    mirror = Mirror(time.time)
-    aws = mirror.cloud()
-    submit(aws, SPECS[name])
-    live(Parts(aws.clients, launcher))
-    print(dict(mirror.compared))
-    assert {"put_item", "update_item", "receive_message"} <= set(mirror.compared)

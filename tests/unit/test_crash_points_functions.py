@@ -31,7 +31,6 @@ from tests.support.crash_points import Killed, Process
 from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Memory
-from tests.support.mirror import Mirror
 from tests.support.requests import Api
 
 NOW = 1_800_000_000.0
@@ -292,15 +291,3 @@ def check_told(found: list[Head], sent: list[str]) -> None:
 def test_killed_after_any_call_no_job_is_lost(name: str):
     deployment = Deployment()
     deployment.process.visit(lambda point: killed_at(point, CASES[name], deployment))
-
-
-@pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize("name", CASES)
-def test_the_memory_answers_each_call_as_moto_does(name: str):
-    mirror, case = Mirror(), CASES[name]
-    aws = mirror.cloud()
-    case.before(aws)
-    case.ask(aws.clients, NOW)
-    tick(aws.clients, NOW + 60)
-    print(dict(mirror.compared))
-    assert sum(mirror.compared.values()) > 5

@@ -21,7 +21,6 @@ from joblane.service import delete as delete_module
 from joblane.service.delete import OUTPUT_CALLS
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB, submission
-from tests.support.mirror import Mirror
 from tests.support.requests import Api
 
 NOW = int(time.time() * 1000)
@@ -168,15 +167,3 @@ def test_attempts_that_had_no_output_are_not_looked_at(aws: Cloud):
     ran(aws, JOB, 0, 0, 1)
     assert 204 == delete(api_of(aws))
     assert 1 == calls["Query"]
-
-
-@pytest.mark.usefixtures("aws")
-def test_the_memory_deletes_output_as_moto_does():
-    mirror = Mirror(time.time)
-    cloud = mirror.cloud()
-    stream = stream_name("acme", JOB, 1)
-    for seq in (1, 2):
-        cloud.output.write(stream, Chunk.of([Record(seq, "stdout", NOW, b"line\n")]))
-    assert cloud.output.delete(stream)
-    assert [] == cloud.output.read(stream, 0, 1, 10, 1000).entries
-    assert 2 == mirror.compared["query"]

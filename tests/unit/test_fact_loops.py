@@ -23,7 +23,7 @@ from joblane.target.facts import BUILT_IN, LEFT_OUT, MAX_FACTS_BYTES, Facts, enc
 from scripts.costs.prices import HOURS, WRITE_UNIT
 from scripts.costs.usage import Agent
 from tests.support import inline_calls
-from tests.support.aws import DESCRIPTOR, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.meter import Meter, item_size
 
 HOUR_S = 3600
@@ -79,7 +79,7 @@ def published(
 
 
 def test_an_hour_of_facts_costs_less_than_70_dollars_a_month_for_10_000_agents(aws: Cloud):
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     store = FactStore(Clients(session).make("dynamodb"), DESCRIPTOR.agents_table)
     published(HOUR_S, {0: FULL}, KnownFacts(), store)

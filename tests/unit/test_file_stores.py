@@ -17,7 +17,7 @@ from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import submission
 
 CONTENT = b"a,b\n1,2\n"
@@ -72,9 +72,8 @@ def test_an_object_with_another_content_counts_as_absent(aws: Cloud, files: File
     assert files.find("acme", DIGEST) is None
 
 
-@pytest.mark.usefixtures("aws")
-def test_an_upload_is_signed_with_length_and_digest_and_may_renew_a_file():
-    files = FileStore(lambda: Clients(new_session()).make("s3", SIGNING), DESCRIPTOR.bucket)
+def test_an_upload_is_signed_with_length_and_digest_and_may_renew_a_file(aws: Cloud):
+    files = FileStore(lambda: Clients(aws.session()).make("s3", SIGNING), DESCRIPTOR.bucket)
     upload = files.upload("acme", DIGEST, len(CONTENT))
     signed = parse_qs(urlsplit(upload.url).query)["X-Amz-SignedHeaders"][0].split(";")
     assert {name.lower() for name in upload.headers} <= {*signed}

@@ -13,8 +13,10 @@ from joblane.aws.clients import Clients
 from joblane.aws.fleet_records import FleetRecords
 from joblane.deployment.names import FLEET_RECORD, table_name
 from joblane.fleet.record import FleetRecord
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
 from tests.support.requests import Api
+
+pytestmark = pytest.mark.usefixtures("moto")  # its groups
 
 NOW = 1_800_014_400
 FLEET = {
@@ -81,8 +83,8 @@ def _autoscaling(clients: Clients) -> Iterator[Stubber]:
 
 
 @pytest.fixture(name="clients")
-def _clients(aws: Cloud) -> Clients:  # noqa: ARG001 - moto answers for DynamoDB
-    return OneEach(new_session())
+def _clients(aws: Cloud) -> Clients:
+    return OneEach(aws.session())
 
 
 def sizes(stubber: Stubber) -> None:

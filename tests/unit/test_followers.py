@@ -29,9 +29,10 @@ from joblane.service.follow import AGAIN_S, FollowSender
 from joblane.service.output import JobOutput
 from joblane.service.read import JobReader
 from tests.support.aws import DESCRIPTOR
-from tests.support.dynamodb import KEYS, Dynamo, Tables
+from tests.support.dynamodb import Dynamo, Tables
 from tests.support.jobs import JOB, submission
 from tests.support.meter import item_size
+from tests.support.schemas import SCHEMAS
 
 FOLLOWERS = 200
 ENVIRONMENTS = 60
@@ -69,7 +70,7 @@ class Counted:
     def _count(self, request: dict[str, Any], answer: dict[str, Any]) -> None:
         table, second = request["TableName"], int(self._clock() - NOW)
         key = (
-            request.get("Key", {}).get(KEYS[table][0])
+            request.get("Key", {}).get(next(iter(SCHEMAS[table].keys)))
             or request["ExpressionAttributeValues"][":stream"]
         )
         items = answer.get("Items", [answer.get("Item", {})])

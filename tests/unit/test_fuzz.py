@@ -16,7 +16,6 @@ from functions.submission import handler as submission
 from joblane.contract.problems import field_problems
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
-from tests.support import recovery
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.depth import budget
 from tests.support.requests import Api
@@ -59,7 +58,6 @@ def test_nothing_but_a_problem_comes_of_a_model(model: type[BaseModel], data: st
 
 @pytest.fixture(name="apis")
 def _apis(aws: Cloud) -> dict[str, Api]:
-    recovery.make(aws)
     clients = aws.clients
     made = {
         "admin": admin.build(

@@ -19,6 +19,8 @@ from joblane.aws.groups import Groups, ScalingActivity, Size
 from joblane.fleet.capacity import GroupState
 from tests.support.aws import NAME, Cloud, OneEach, new_session
 
+pytestmark = pytest.mark.usefixtures("moto")
+
 GROUP = "joblane-main"
 
 

@@ -105,12 +105,12 @@ def test_one_that_cannot_be_deleted_does_not_keep_others(aws: Cloud):
     refused = inbox_name(NAME, "gone-1")
 
     def refuse(params: dict[str, Any], **_: Any) -> None:
-        if refused in str(params.get("body")):
+        if params["QueueUrl"].endswith(refused):
             raise aws.clients.make("sqs").exceptions.RequestThrottled(
                 {"Error": {"Code": "RequestThrottled"}}, "DeleteQueue"
             )
 
-    aws.emitter().register("before-call.sqs.DeleteQueue", refuse)
+    aws.emitter().register("provide-client-params.sqs.DeleteQueue", refuse)
     assert {"Deleted": 2, "Failed": 1} == sweep(aws)
     assert {"gone-1"} == left(aws)
 

@@ -15,7 +15,7 @@ from joblane.job.head import submitted
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.jobs import JOB, submission
 
 DEAD = "i-dead"
@@ -112,7 +112,7 @@ def test_killed_after_any_call_and_tried_again_it_still_frees_the_job(aws: Cloud
     for point in range(1, 100):
         lose_again(aws)
         aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, DEAD))
-        session = new_session()
+        session = aws.session()
         calls = iter(range(1, 1000))
 
         def killed(calls: Any = calls, point: int = point, **_: Any) -> None:

@@ -235,6 +235,7 @@ def test_rests_double_up_to_six_hours():
     assert [0, 10, 20, 40, 80, 160, 320, 360, 360, 360] == minutes
 
 
+@pytest.mark.usefixtures("moto")
 def test_groups_are_those_of_the_deployment_and_their_instances_in_service(aws: Cloud):
     autoscaling = aws.clients.make("autoscaling")
     autoscaling.create_launch_configuration(

@@ -126,14 +126,15 @@ def test_problems_are_sentences_without_values(
 _PLAIN = """
 import sys, time
 from functions.submission.handler import Settings, build
-from tests.support.aws import FUNCTION_ENVIRONMENT, cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT
+from tests.support.memory import Memory
 from tests.support.requests import Api
-with cloud() as aws:
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
-    for name in ("jsonschema_rs", "joblane.service.typed", "joblane.aws.types"):
-        sys.modules.pop(name, None)  # the test support may have imported it
-    status, _ = api("POST", "/v1/jobs", {body})
-    print(status, "jsonschema_rs" in sys.modules)
+settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+api = Api(build(settings, Memory().cloud().clients, time.time))
+for name in ("jsonschema_rs", "joblane.service.typed", "joblane.aws.types"):
+    sys.modules.pop(name, None)  # the test support may have imported it
+status, _ = api("POST", "/v1/jobs", {body})
+print(status, "jsonschema_rs" in sys.modules)
 """
 
 

@@ -18,7 +18,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from joblane.service import key_admission
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.keys import START_MS, job, keys_of, put_keyed, stored
 from tests.support.requests import Api
 
@@ -30,9 +30,9 @@ def api(clients: Clients) -> Api:
     return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, lambda: NOW))
 
 
-def before_write(act: Callable[[int], object], times: int = 1) -> Api:
+def before_write(aws: Cloud, act: Callable[[int], object], times: int = 1) -> Api:
     """The submission function, in which `act` happens before each of its first transactions."""
-    session, count = new_session(), 0
+    session, count = aws.session(), 0
 
     def once(**_: Any) -> None:
         nonlocal count
@@ -72,7 +72,9 @@ def free(aws: Cloud, end: End) -> None:
 def test_of_two_submissions_at_once_one_gets_the_slot(aws: Cloud):
     other = api(aws.clients)
     first: list[Any] = []
-    slow = before_write(lambda _: first.append(other("POST", "/v1/jobs", body(max_queued=1))[1]))
+    slow = before_write(
+        aws, lambda _: first.append(other("POST", "/v1/jobs", body(max_queued=1))[1])
+    )
     status, second = slow("POST", "/v1/jobs", body(max_queued=1))
     assert (202, "pending", "waiting") == (status, first[0]["state"], second["state"])
     key = stored(aws).state
@@ -86,7 +88,7 @@ def test_of_two_submissions_at_once_one_gets_the_slot(aws: Cloud):
 
 def test_of_two_submissions_at_once_to_a_key_without_a_queue_one_is_refused(aws: Cloud):
     other = api(aws.clients)
-    slow = before_write(lambda _: other("POST", "/v1/jobs", body()))
+    slow = before_write(aws, lambda _: other("POST", "/v1/jobs", body()))
     status, problem = slow("POST", "/v1/jobs", body())
     assert (409, 1, 0) == (status, problem["active"], problem["queued"])
     assert 1 == len(stored(aws).state.active)
@@ -94,7 +96,7 @@ def test_of_two_submissions_at_once_to_a_key_without_a_queue_one_is_refused(aws:
 
 def test_a_slot_that_is_freed_before_a_job_waits_goes_to_it(aws: Cloud):
     slot = put_keyed(aws, active="A")["A"].slot
-    slow = before_write(lambda _: free(aws, End(job("A"), slot)))
+    slow = before_write(aws, lambda _: free(aws, End(job("A"), slot)))
     status, found = slow("POST", "/v1/jobs", body(max_queued=1))
     assert (202, "pending", 1) == (status, found["state"], messages(aws))
     assert {found["id"]: found["slot"]} == stored(aws).state.active
@@ -119,7 +121,7 @@ def test_a_key_whose_holder_has_ended_is_not_refused_before_its_slot_is_freed(aw
         if reads == 1:
             free(aws, End(job("A"), slot))
 
-    session = new_session()
+    session = aws.session()
     # After the key was read: the holders are read.
     session.get_component("event_emitter").register("before-call.dynamodb.BatchGetItem", read)
     status, found = api(Clients(session))("POST", "/v1/jobs", body())
@@ -139,7 +141,7 @@ def test_a_key_whose_ended_holder_stays_is_refused_after_some_tries(
 
 def test_a_job_that_starts_is_not_replaced(aws: Cloud):
     put_keyed(aws, active="A")
-    slow = before_write(lambda _: aws.jobs.claim(job("A"), "agent-1", START_MS))
+    slow = before_write(aws, lambda _: aws.jobs.claim(job("A"), "agent-1", START_MS))
     status, problem = slow("POST", "/v1/jobs", body(when_full="replace-oldest"))
     assert (409, "active-limit") == (status, problem["reason"])
     head = aws.jobs.get(job("A"))
@@ -150,7 +152,7 @@ def test_a_job_that_starts_is_not_replaced(aws: Cloud):
 
 def test_a_job_that_waited_and_was_granted_a_slot_is_not_replaced(aws: Cloud):
     slot = put_keyed(aws, active="A", queued="B")["A"].slot
-    slow = before_write(lambda _: free(aws, End(job("A"), slot)))
+    slow = before_write(aws, lambda _: free(aws, End(job("A"), slot)))
     status, found = slow("POST", "/v1/jobs", body(when_full="replace-oldest", max_queued=1))
     assert (202, "waiting", None) == (status, found["state"], found["replaced"])
     assert [job("B")] == list(stored(aws).state.active)
@@ -164,7 +166,7 @@ def test_of_two_retries_at_once_one_gets_the_slot(aws: Cloud):
         fail(aws, found["id"])
         free(aws, End(found["id"], found["slot"]))
         ids.append(found["id"])
-    slow = before_write(lambda _: other("POST", f"/v1/jobs/{ids[1]}/retry"))
+    slow = before_write(aws, lambda _: other("POST", f"/v1/jobs/{ids[1]}/retry"))
     status, problem = slow("POST", f"/v1/jobs/{ids[0]}/retry")
     assert (409, [ids[1]]) == (status, list(stored(aws).state.active))
     assert "is full: 1 of 1 jobs active" in problem["detail"]
@@ -180,16 +182,16 @@ def test_a_key_that_changes_before_every_write_is_answered_503(
         seen = stored(aws)
         store.write(seen, seen.state, START_MS)
 
-    status, problem = before_write(disturb, times=99)("POST", "/v1/jobs", body())
+    status, problem = before_write(aws, disturb, times=99)("POST", "/v1/jobs", body())
     assert (503, True) == (status, "try again in a moment" in problem["detail"])
     assert not stored(aws).state.active
-    answer = before_write(disturb, times=99).raw("POST", "/v1/jobs", body())
+    answer = before_write(aws, disturb, times=99).raw("POST", "/v1/jobs", body())
     assert "1" == answer["headers"]["Retry-After"]
 
 
 def test_two_requests_at_once_with_one_idempotency_key_make_one_job(aws: Cloud):
     headers = {"idempotency-key": "once"}
-    other, session = api(aws.clients), new_session()
+    other, session = api(aws.clients), aws.session()
     made: list[Any] = []
 
     def overtake(**_: Any) -> None:
@@ -208,7 +210,7 @@ def test_two_requests_at_once_with_one_idempotency_key_make_one_job(aws: Cloud):
 
 def test_a_transaction_whose_answer_was_lost_is_found_again(aws: Cloud):
     """The SDK has given up on it, and the client repeats the request under its key."""
-    session = new_session()
+    session = aws.session()
     lost: list[object] = []
 
     def lose(**_: Any) -> None:

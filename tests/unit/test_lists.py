@@ -17,7 +17,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.search import EXAMINED_MAX
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -41,7 +41,7 @@ def _clock() -> Iterator[float]:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter, clock: Iterator[float]) -> Api:
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, Clients(session), lambda: next(clock)))

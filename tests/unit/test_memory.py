@@ -22,7 +22,7 @@ from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.service.wake_up import wake_up_message
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 
@@ -36,7 +36,7 @@ class Agent:
 
     def __init__(self, aws: Cloud, directory: Path, total_mb: int) -> None:
         self.aws = aws
-        session = new_session()
+        session = aws.session()
         self.meter = Meter()
         self.meter.attach(session, aws.clients.make("dynamodb"))
         metered = Clients(session)

@@ -23,18 +23,13 @@ its time to reply, and one that was blocked and whose agent died before it was i
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Iterator
 
 import pytest
-from botocore.exceptions import ClientError
 
 from joblane.job.lifecycle import State
 from joblane.service import key_admission, key_release
-from tests.support import recovery
-from tests.support.aws import Cloud
 from tests.support.depth import budget
-from tests.support.dynamodb import Item, Tables
 from tests.support.life import live
 
 UNREACHED = {
@@ -72,39 +67,3 @@ def test_whatever_happens_every_job_ends_and_none_runs_twice_at_once(seeds: rang
         passed.update(s.state for h in life.promises.seen.values() for s in h.timeline)
     print({state.value: count for state, count in passed.items()})
     assert set(State) - UNREACHED <= set(passed)
-
-
-class Mirrored(Tables):
-    """Makes each call in memory and to moto too."""
-
-    def __init__(self, client: Any) -> None:
-        super().__init__()
-        self.client = client
-        self.compared: Counter[str] = Counter()
-
-    def call(self, operation: str, request: Item, *, stale: bool = False) -> Item:  # noqa: ARG002
-        """Make a call; both must answer the same, a refusal included."""
-        ours = self._answer(lambda: super(Mirrored, self).call(operation, request))
-        theirs = self._answer(lambda: getattr(self.client, operation)(**request))
-        assert ours == theirs, (operation, request)
-        self.compared[operation] += 1
-        if "Error" in ours:
-            raise ClientError(cast("Any", ours), operation)
-        return ours
-
-    def _answer(self, make: Callable[[], Item]) -> Item:
-        try:
-            answer = make()
-        except ClientError as error:
-            answer = {**error.response, "Error": {"Code": error.response["Error"]["Code"]}}
-        wanted = ("Error", "Item", "Items", "Attributes", "Responses", "LastEvaluatedKey")
-        return {name: answer[name] for name in wanted if name in answer}
-
-
-def test_the_tables_in_memory_answer_as_moto_does(aws: Cloud):
-    recovery.make(aws)
-    tables = Mirrored(aws.clients.make("dynamodb"))
-    live(1, steps=25, tables=tables)
-    print(dict(tables.compared))
-    single = {"put_item", "get_item", "update_item", "delete_item"}
-    assert {*single, "query", "batch_get_item", "transact_write_items"} == set(tables.compared)

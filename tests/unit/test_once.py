@@ -14,7 +14,7 @@ from joblane.job.idempotency import WINDOW_S
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -47,7 +47,7 @@ def _meter() -> Meter:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, clock: Clock, meter: Meter) -> Api:
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), Clients(session), clock))
 

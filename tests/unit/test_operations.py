@@ -17,7 +17,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.spec import MAX_BATCH
 from joblane.job.timeline import Step
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -357,7 +357,7 @@ def test_a_job_is_deleted_unless_it_runs(aws: Cloud, api: Api):
 
 
 def test_a_batch_costs_two_write_units_a_job_and_a_tenth_of_a_message(aws: Cloud):
-    session, meter = new_session(), Meter()
+    session, meter = aws.session(), Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
     clients = type(aws.clients)(session)
     api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time))

@@ -30,7 +30,6 @@ from joblane.job.output import SEQ_MAX, Record, Stream
 from scripts.costs import prices
 from tests.support.aws import DESCRIPTOR, Cloud, output_store
 from tests.support.jobs import JOB
-from tests.support.mirror import Mirror
 
 STREAM = f"acme/{JOB}/1"
 DAY_S = 86_400
@@ -329,15 +328,3 @@ def test_a_write_that_failed_at_any_moment_is_repeated_without_harm(
         write(store, lines(1, 3, 20_000))
     assert 3 == write(store, lines(1, 3, 20_000))
     assert lines(1, 3, 20_000) == Reader(store).all()
-
-
-@pytest.mark.usefixtures("aws")
-def test_the_memory_stores_output_as_moto_does():
-    mirror = Mirror(time.time)
-    store = mirror.cloud().output
-    write(store, lines(1, 3))
-    write(store, lines(4, 5, 20_000))
-    write(store, lines(4, 6))
-    assert [*lines(1, 3), *lines(4, 5, 20_000)] == Reader(store, limit=2).all()
-    assert (3, 1) == (mirror.compared["put_item"], mirror.compared["put_object"])
-    assert mirror.compared["query"] >= 3

@@ -23,7 +23,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import LISTED_CHARS, MAX_BODY_BYTES, MAX_EXEC_BYTES, exec_bytes
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -41,7 +41,7 @@ def _meter() -> Meter:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, Clients(session), time.time))
@@ -252,9 +252,9 @@ def test_a_lost_submission_fails_the_job_for_good_and_says_what_to_do(
     assert f"s3://{DESCRIPTOR.bucket}/payloads/acme/{head.job_id}" in reason
 
 
-def failing(code: str, times: int) -> Clients:
+def failing(aws: Cloud, code: str, times: int) -> Clients:
     """Clients to which S3 answers so often with an error."""
-    session = new_session()
+    session = aws.session()
     left = times
 
     def fail(**_: Any) -> None:
@@ -270,13 +270,13 @@ def failing(code: str, times: int) -> Clients:
 def test_an_object_that_s3_does_not_show_is_as_lost_as_one_that_is_gone(
     aws: Cloud, launcher: Launcher, api: Api
 ):
-    head = after(aws, claimed(aws, launcher, api, failing("AccessDenied", 1)))
+    head = after(aws, claimed(aws, launcher, api, failing(aws, "AccessDenied", 1)))
     assert State.FAILED is head.state
     assert "s3:GetObject" in head.timeline[-1].reason
 
 
 def test_trouble_of_s3_is_waited_out(aws: Cloud, launcher: Launcher, api: Api):
-    head = after(aws, claimed(aws, launcher, api, failing("SlowDown", 2)))
+    head = after(aws, claimed(aws, launcher, api, failing(aws, "SlowDown", 2)))
     assert (State.COMPLETED, 1) == (head.state, head.attempt)
 
 
@@ -287,7 +287,7 @@ def test_trouble_of_s3_is_waited_out(aws: Cloud, launcher: Launcher, api: Api):
 def test_who_waits_for_s3_can_be_asked_to_end(
     aws: Cloud, launcher: Launcher, api: Api, stop: StopReason, end: tuple[State, int]
 ):
-    attempt = claimed(aws, launcher, api, failing("SlowDown", 10**9))
+    attempt = claimed(aws, launcher, api, failing(aws, "SlowDown", 10**9))
     attempt.request_stop(stop)
     head = after(aws, attempt)
     assert end == (head.state, head.attempt)

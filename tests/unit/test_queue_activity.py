@@ -27,23 +27,12 @@ from joblane.queue.rollup import (
 )
 from joblane.queue.usage import OPEN_MINUTES
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
-from tests.support.memory import Memory
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
 NOW = 1_800_014_430
 MINUTE = NOW // 60
 COUNTERS = table_name(NAME, "counters")
-
-
-@pytest.fixture(name="memory")
-def _memory() -> Memory:
-    return Memory()
-
-
-@pytest.fixture(name="aws")
-def _aws(memory: Memory) -> Cloud:
-    return memory.cloud()
 
 
 @pytest.fixture(name="now")
@@ -62,8 +51,8 @@ def _meter() -> Meter:
 
 
 @pytest.fixture(name="api")
-def _api(memory: Memory, aws: Cloud, now: list[int], meter: Meter) -> Api:
-    session = memory.session()
+def _api(aws: Cloud, now: list[int], meter: Meter) -> Api:
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, Clients(session), lambda: now[0]))

@@ -24,7 +24,7 @@ from joblane.queue.access import may_change, owner
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import SETTLE_S, share_out
 from tests.support.agents import settings as agent_settings
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -207,7 +207,7 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
     aws: Cloud, store: SettingsStore
 ):
     meter = Meter()
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     wanted = RequeueSettings.model_validate(FUNCTION_ENVIRONMENT)
 
@@ -270,7 +270,7 @@ def test_an_agent_sees_a_change_and_tells_those_who_wait(
 
 def test_reading_all_queues_is_one_request(aws: Cloud):
     meter = Meter()
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     store = SettingsStore(Clients(session).make("dynamodb"), TABLE)
     assert dict.fromkeys(("default", "bulk"), UNSET) == store.get_all(["default", "bulk"])
@@ -293,7 +293,7 @@ def test_a_job_that_waits_in_a_paused_queue_says_so(aws: Cloud, store: SettingsS
 
 def test_a_job_that_does_not_wait_costs_no_read_of_settings(aws: Cloud):
     meter = Meter()
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     wanted = SubmissionSettings.model_validate(FUNCTION_ENVIRONMENT)
     jobs = Api(build_submission(wanted, Clients(session), time.time))

@@ -9,31 +9,16 @@ from joblane.condition.state import RELAPSE_S, Phase
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
-from tests.support.recovery import TABLE, World, compared, in_memory
+from tests.support.recovery import TABLE, World, in_memory
 
 URL = "http:https://api.example.com/health"
 OTHER = "tcp:db.example.com:5432"
 HOUR = 3600
 
 
-COMPARED = {
-    "test_a_condition_that_was_well_for_long_starts_over",
-    "test_an_application_declared_down_holds_its_jobs",
-    "test_an_unknown_quota_or_capacity_fails_the_job_and_names_no_other",
-    "test_nothing_is_tested_for_jobs_that_were_cancelled_or_deleted",
-    "test_nothing_logs_the_parameters_of_a_condition",
-    "test_slots_let_as_many_go_as_are_free",
-}
-"""With those of `test_recovery_executions` they make every kind of request; theirs are made to
-moto, and compared."""
-
-
 @pytest.fixture(name="world")
-def _world(request: pytest.FixtureRequest) -> World:
-    if request.node.originalname not in COMPARED:
-        return in_memory()
-    request.getfixturevalue("aws")
-    return compared()
+def _world() -> World:
+    return in_memory()
 
 
 def test_a_blocked_job_waits_and_goes_back_to_its_own_lane(world: World):

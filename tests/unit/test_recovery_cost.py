@@ -4,10 +4,10 @@ from joblane.aws.job_items import to_item
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, Cloud, OneEach, new_session
+from tests.support.aws import DESCRIPTOR, Cloud, OneEach
 from tests.support.jobs import JOB
 from tests.support.meter import Meter
-from tests.support.recovery import TABLE, World, make
+from tests.support.recovery import TABLE, World
 
 CONDITION = "http:https://api.example.com/health"
 USAGE = '{"wall_s":0.012,"user_s":0.001,"system_s":0.002,"max_rss_mb":9.1}'
@@ -21,7 +21,7 @@ class TableMeter(Meter):
         self._table = table
         self._counts = True
         self._kept = 0
-        session = new_session()
+        session = aws.session()
         emitter = session.get_component("event_emitter")
         for operation in ("PutItem", "UpdateItem", "DeleteItem"):
             emitter.register_first(f"provide-client-params.dynamodb.{operation}", self._looks)
@@ -58,7 +58,6 @@ def run(world: World, number: int, *, blocked: int) -> None:
 
 def test_blocked_and_resubmitted_costs_the_jobs_table_what_was_promised(aws: Cloud):
     jobs = DESCRIPTOR.jobs_table
-    make(aws)
     meter = TableMeter(aws, jobs)
     world = World(aws, meter.clients)
     run(world, 1, blocked=0)
@@ -72,7 +71,6 @@ def test_blocked_and_resubmitted_costs_the_jobs_table_what_was_promised(aws: Clo
 
 
 def test_waiting_costs_the_conditions_table_by_the_round_and_not_by_the_job(aws: Cloud):
-    make(aws)
     meter = TableMeter(aws, TABLE)
     world = World(aws, meter.clients)
     world.submit_and_block(CONDITION, 25)
@@ -86,7 +84,6 @@ def test_waiting_costs_the_conditions_table_by_the_round_and_not_by_the_job(aws:
 
 
 def test_a_job_that_blocks_again_and_again_does_not_grow(aws: Cloud):
-    make(aws)
     world = World(aws, aws.clients)
     run(world, 1, blocked=6)
     (head,) = world.jobs.heads([f"{JOB[:22]}0001"])

@@ -18,8 +18,7 @@ from tests.support.aws import OneEach
 from tests.support.crash_points import Call, gaps, kills, tell
 from tests.support.machine import Fatal
 from tests.support.memory import Memory
-from tests.support.mirror import Mirror
-from tests.support.recovery import World, make, store
+from tests.support.recovery import World, store
 
 URL = "http:https://api.example.com/health"
 
@@ -217,20 +216,6 @@ def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_be
         with undisturbed(world):
             world.machine.run()
         assert [State.PENDING] * 2 == world.states(jobs)
-
-
-@pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize(
-    "scenario", [becomes_well, one_is_cancelled, time_is_up, is_untestable, is_handed_over]
-)
-def test_the_memory_answers_each_call_as_moto_does(scenario: Scenario):
-    mirror = Mirror()
-    aws = mirror.cloud()
-    make(aws)
-    world = World(aws, aws.clients)
-    nothing_lost(world, scenario(world))
-    print(dict(mirror.compared))
-    assert {"put_item", "update_item", "start_execution", "send_message"} <= set(mirror.compared)
 
 
 class Late:

@@ -11,7 +11,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.recovery import World, compared, in_memory
+from tests.support.recovery import World, in_memory
 
 
 def test_an_execution_that_fails_is_followed_by_another(world: World):
@@ -30,21 +30,10 @@ def test_an_execution_that_fails_is_followed_by_another(world: World):
 URL = "http:https://api.example.com/health"
 OTHER = "tcp:db.example.com:5432"
 
-COMPARED = {
-    "test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first",
-    "test_an_execution_that_vanished_is_noticed_by_the_next_job",
-    "test_of_two_who_would_open_a_condition_one_does",
-    "test_who_died_while_closing_finds_the_job_that_joined_meanwhile",
-}
-"""Tests whose requests are made to moto, and compared."""
-
 
 @pytest.fixture(name="world")
-def _world(request: pytest.FixtureRequest) -> World:
-    if request.node.originalname not in COMPARED:
-        return in_memory()
-    request.getfixturevalue("aws")
-    return compared()
+def _world() -> World:
+    return in_memory()
 
 
 def _broken(parameter: str) -> Any:

@@ -6,7 +6,7 @@ from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from tests.support.crash_points import gaps, kills
-from tests.support.recovery import World, compared, in_memory
+from tests.support.recovery import World, in_memory
 from tests.unit.test_recovery_crashes import Killed, KilledForGood, Late, points, undisturbed
 
 SITES = [f"http:https://{name}.example.com/" for name in "abcdefgh"]
@@ -20,16 +20,9 @@ def limited(world: World, limit: int, **tenants: int) -> World:
     return world
 
 
-COMPARED = "test_a_condition_whose_jobs_were_cancelled_before_its_turn_is_not_tested"
-"""It makes every kind of request; its are made to moto, and compared."""
-
-
 @pytest.fixture(name="world")
-def _world(request: pytest.FixtureRequest) -> World:
-    if request.node.originalname != COMPARED:
-        return limited(in_memory(), 3)
-    request.getfixturevalue("aws")
-    return limited(compared(), 3)
+def _world() -> World:
+    return limited(in_memory(), 3)
 
 
 def under_test(world: World) -> set[str]:

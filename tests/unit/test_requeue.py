@@ -17,7 +17,7 @@ from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.service.requeue import PAGE
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 
@@ -155,7 +155,7 @@ def many(aws: Cloud, count: int) -> list[str]:
 def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud):
     ids = many(aws, 2 * PAGE)
     put(aws, run_at=rfc3339(NOW_MS + 1))
-    session, meter = new_session(), Meter()
+    session, meter = aws.session(), Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
     assert {"Woken": 2 * PAGE} == run(aws, clients=Clients(session))
     assert WAKE_SHARDS + AGENT_SHARDS == meter.calls["dynamodb.Query"]
@@ -165,7 +165,7 @@ def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud):
 
 
 def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud):
-    session, meter = new_session(), Meter()
+    session, meter = aws.session(), Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
     assert {} == run(aws, clients=Clients(session))
     settings = {"dynamodb.BatchGetItem": 1}
@@ -185,7 +185,7 @@ def test_a_job_that_cannot_be_moved_does_not_stop_the_rest(
     aws: Cloud, monkeypatch: pytest.MonkeyPatch
 ):
     ids = many(aws, 5)
-    session = new_session()
+    session = aws.session()
 
     def fail(params: dict[str, object], **_: object) -> None:
         if ids[2] in str(params.get("MessageBody")):

@@ -27,7 +27,7 @@ from joblane.job.result import MAX_RESULT_BYTES
 from joblane.job.retention import Retention
 from joblane.job.timeline import Step
 from tests.support.attempts import begin, run, wait_for_output
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.jobs import JOB
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -44,7 +44,7 @@ def _meter() -> Meter:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, Clients(session), time.time))

@@ -19,7 +19,7 @@ from joblane.job.lifecycle import NOT_RUNNING, State
 from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.count import Counting
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.job_stream import NOON, Stream
 from tests.support.meter import Meter
 
@@ -301,7 +301,7 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
 
 def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[float]):
     """A shard delivers twelve batches a minute: each writes two counters and the accounts."""
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     projector, stream = build(settings, Clients(session), lambda: now[0]), Stream(10**25)

@@ -9,7 +9,7 @@ from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import Cloud, new_session
+from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 
@@ -114,7 +114,7 @@ def test_a_page_costs_two_requests_however_many_jobs_there_are(aws: Cloud):
     ids = [f"{JOB[:24]}{alphabet[n // 32]}{alphabet[n % 32]}" for n in range(150)]
     for job_id in ids:
         aws.jobs.put_new(submitted(job_id, "acme", submission(), 1_000))
-    session = new_session()
+    session = aws.session()
     meter = Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
     metered = type(aws.jobs)(type(aws.clients)(session).make("dynamodb"), "joblane-jobs")

@@ -21,7 +21,7 @@ from joblane.http.request_jobs import RequestJobs
 from joblane.job.lease import Heartbeat
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from joblane.service.summary import PER_SHARD
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -144,7 +144,7 @@ def test_a_sample_has_the_first_agents_of_each_partition_and_says_if_there_are_m
 
 
 def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud):
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     for n in range(SHARDS * PER_SHARD * 2):
         aws.agents.beat(agent(f"agent-{n}"))

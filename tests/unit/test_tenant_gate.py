@@ -22,7 +22,7 @@ from joblane.contract.job import job_view
 from joblane.job.head import submitted
 from joblane.job.message import Message
 from joblane.queue.tenant_shares import Allowance
-from tests.support.aws import DESCRIPTOR, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 from tests.support.virtual_time import run
@@ -41,7 +41,7 @@ class Agent:
 
     def __init__(self, aws: Cloud) -> None:
         self.aws = aws
-        session = new_session()
+        session = aws.session()
         self.meter = Meter()
         self.meter.attach(session, aws.clients.make("dynamodb"))
         sqs = aws.clients.make("sqs")

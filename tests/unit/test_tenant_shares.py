@@ -21,7 +21,7 @@ from joblane.queue.tenant_shares import (
     share_out_tenants,
 )
 from tests.support.agents import settings as agent_settings
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.meter import Meter
 
 NOW_MS = 1_800_000_000_000
@@ -103,7 +103,7 @@ def allowed(store: SettingsStore, name: str, tenant: str = "acme", limit: int = 
 
 
 def test_requeue_shares_limits_out_anew_where_agents_have_come_or_gone(aws: Cloud, meter: Meter):
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     limits = '{"tenants":{"acme":{"jobs_running":5}}}'
     environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_LIMITS": limits}
@@ -140,7 +140,7 @@ def test_a_slow_requeue_does_not_undo_a_later_one(aws: Cloud):
 
 
 def test_an_agent_reads_its_shares_in_the_request_that_it_makes_anyway(aws: Cloud, meter: Meter):
-    session = new_session()
+    session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     store = SettingsStore(Clients(session).make("dynamodb"), table_name(NAME, "settings"))
     settings, shares = store.get_for_agent(["default", "bulk"])

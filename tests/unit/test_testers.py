@@ -313,7 +313,6 @@ def test_no_agent_is_no_capacity(aws: Cloud):
 
 
 def test_an_application_is_held_back_while_declared_down(aws: Cloud):
-    recovery.make(aws)
     apps = AppStore(aws.clients.make("dynamodb"), recovery.TABLE)
     now = [1000.0]
     tester = AppTester(apps, lambda: now[0])

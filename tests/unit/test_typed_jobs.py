@@ -9,7 +9,7 @@ import pytest
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.job.fields import MAX_PARAMS_BYTES
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.meter import Meter
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type, type_store
@@ -241,7 +241,7 @@ def test_a_job_that_the_current_version_does_not_take_is_not_resubmitted(aws: Cl
 
 def test_a_batch_reads_the_number_of_a_type_once(aws: Cloud):
     store_type(aws)
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     api = Api(build(settings, Clients(session), time.time))

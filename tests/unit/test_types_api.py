@@ -20,7 +20,7 @@ from joblane.job.type_changes import changes, names_other_keys
 from joblane.job.type_definition import MAX_BUNDLE_BYTES, TypeVersion
 from joblane.key.state import KeyState
 from joblane.service.types import MAX_TYPES, TRIES
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, new_session
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud
 from tests.support.requests import Api
 from tests.support.type_pushes import DIGEST, KEY, ZIP, body, hold_a_key, push, put_bundle, refused
 from tests.support.types import PARAMS, WHO, definition, described, store_type, type_store
@@ -305,7 +305,7 @@ def test_a_removed_type_takes_no_jobs_and_is_not_there(aws: Cloud, api: Api):
 
 def test_a_bundle_is_uploaded_by_a_signed_request(aws: Cloud):
     """Its length, its digest and that it is absent are signed."""
-    clients = Clients(new_session())
+    clients = Clients(aws.session())
     api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time))
     wanted = {"sha256": DIGEST, "size": len(ZIP), "architecture": "arm64"}
     status, answer = api("POST", "/v1/bundles", wanted)

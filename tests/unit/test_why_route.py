@@ -29,10 +29,10 @@ from joblane.queue.shares import share_out
 from joblane.service import why as service
 from joblane.target.group import Group, begin_page, placed
 from joblane.target.member import member_job
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, new_session
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
-from tests.support.recovery import World, make
+from tests.support.recovery import World
 from tests.support.requests import Api
 
 
@@ -219,7 +219,6 @@ def test_a_job_that_waits_for_its_key_names_the_holder(aws: Cloud, api: Api):
 
 
 def test_a_blocked_job_shows_its_condition_and_the_next_test(aws: Cloud):
-    make(aws)
     world = World(aws, aws.clients)
     (job_id,) = world.submit_and_block("http:https://api.example.com/health", 1)
     world.machine.run(15)
@@ -295,7 +294,7 @@ def test_a_job_of_another_tenant_does_not_exist(aws: Cloud, api: Api):
 
 @pytest.fixture(name="meter")
 def _meter(aws: Cloud) -> tuple[Meter, Api]:
-    meter, session = Meter(), new_session()
+    meter, session = Meter(), aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     return meter, status(Clients(session))
 
@@ -323,7 +322,7 @@ def test_what_the_scaler_wrote_is_said_and_costs_one_read(
     aws: Cloud, api: Api, meter: tuple[Meter, Api]
 ):
     counts, _ = meter
-    session = new_session()
+    session = aws.session()
     counts.attach(session, aws.clients.make("dynamodb"))
     fleets = [
         {

@@ -193,6 +193,8 @@ class JobMoves(JobTable):
         """
         after = rearmed(head, now_ms) if at_ms is None else replace(head, wake_at_ms=at_ms)
         sets, removes = change(head, after)
+        if not sets and not removes:  # DynamoDB refuses an update without a change
+            return
         condition = Condition("#wake_at = :seen", {"seen": head.wake_at_ms or 0})
         try:
             self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)

@@ -1,0 +1,154 @@
+"""Notes what the tables in memory were asked and answered, for a second opinion on DynamoDB.
+
+With JOBLANE_REQUESTS, a directory, each process of the unit tests writes a file into it: of each
+kind of request one, with the items that it met. `tests/unit/test_second_opinion.py` asks another
+implementation of DynamoDB all of them. So a request that is new in the product is asked without
+anybody's doing.
+"""
+
+import base64
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tests.support.schemas import SCHEMAS
+
+Item = dict[str, Any]
+Rows = Mapping[str, Mapping[tuple[str, ...], Item]]
+Place = tuple[str, Item]
+"""A table and an item in it."""
+
+FEW = 12
+"""A request that met more items is noted again when it meets fewer."""
+
+_BY_NAMES = {"Item", "Key", "ExclusiveStartKey", "ExpressionAttributeValues"}
+_KINDS = {"RequestItems", "TransactItems", "Keys"}
+
+
+_OF_TESTS = {"scan", "delete_table"}
+"""Operations that only tests use."""
+
+
+class _Notes:
+    """The requests of one process."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / f"{os.getpid()}.jsonl"
+        self._found: dict[Any, tuple[int, str]] = {}
+
+    def note(
+        self, operation: str, request: Item, met: list[Place], answer: Item, rows: Rows
+    ) -> None:
+        """Note a request if it is the first of its kind, or met fewer items than that one."""
+        kind = (operation, answer.get("Error", {}).get("Code"), _shape(request))
+        count, _ = self._found.get(kind, (sys.maxsize, ""))
+        if count <= FEW:
+            return
+        items = met or _partition(request, rows)
+        if len(items) < count:
+            made = [operation, request, items, answer, [*_met(request, rows)]]
+            self._found[kind] = len(items), json.dumps(made, default=_encoded)
+
+    def write(self) -> None:
+        """Write them all down."""
+        if not self._found:
+            return
+        lines = [
+            json.dumps([_spelled(kind), count, text]) for kind, (count, text) in self._found.items()
+        ]
+        self._path.write_text("\n".join(lines), "utf-8")
+
+
+_NOTES = _Notes(Path(os.environ["JOBLANE_REQUESTS"])) if "JOBLANE_REQUESTS" in os.environ else None
+
+
+def write_notes() -> None:
+    """Write down what this process has noted; at its end."""
+    if _NOTES is not None:
+        _NOTES.write()
+
+
+def noted(operation: str, request: Item, rows: Rows, make: Callable[[], Item]) -> Item:
+    """Make a request, and note it."""
+    tables = request.get("RequestItems", [request.get("TableName", "")])
+    if _NOTES is None or operation in _OF_TESTS or (tables and not {*tables} <= {"", *rows}):
+        return make()
+    met = [*_met(request, rows)]
+    try:
+        answer = make()
+    except ClientError as error:
+        _NOTES.note(operation, request, met, {**error.response}, rows)
+        raise
+    _NOTES.note(operation, request, met, answer, rows)
+    return answer
+
+
+def _met(request: Item, rows: Rows) -> Iterator[Place]:
+    """The items that a request names."""
+    if "TransactItems" in request:
+        for part in request["TransactItems"]:
+            yield from _met(next(iter(part.values())), rows)
+    elif "RequestItems" in request:
+        for table, wanted in request["RequestItems"].items():
+            named = (
+                [next(iter(change.values())) for change in wanted]
+                if isinstance(wanted, list)
+                else [{"Key": key} for key in wanted["Keys"]]
+            )
+            for each in named:
+                yield from _met({"TableName": table, **each}, rows)
+    elif request.get("TableName") in rows:
+        table = request["TableName"]
+        given = request.get("Item") or request.get("Key") or {}
+        key = tuple(next(iter(given.get(name, {"": ""}).values())) for name in SCHEMAS[table].keys)
+        if key in rows[table]:
+            yield table, rows[table][key]
+
+
+def _partition(request: Item, rows: Rows) -> list[Place]:
+    """The items that a query may find: those with a value of the query in the partition's key."""
+    if "KeyConditionExpression" not in request:
+        return []
+    table = request["TableName"]
+    indexes = SCHEMAS[table].indexes
+    keys = getattr(indexes.get(request.get("IndexName", "")), "keys", SCHEMAS[table].keys)
+    partition = next(iter(keys))
+    values = [*request.get("ExpressionAttributeValues", {}).values()]
+    found = rows.get(table, {}).values()
+    return [(table, item) for item in found if item.get(partition) in values]
+
+
+def _shape(value: Any, name: str = "") -> Any:
+    """What requests of one kind have in common."""
+    if isinstance(value, dict):
+        if name in _BY_NAMES:
+            return frozenset((member, next(iter(v), "")) for member, v in value.items())
+        return frozenset((member, _shape(v, member)) for member, v in value.items())
+    if isinstance(value, list):
+        return frozenset(_shape(member, name) for member in value)
+    if name.endswith("Expression"):
+        return _without_numbers(value)
+    return None if name in {"Limit", "ClientRequestToken"} else value
+
+
+def _spelled(kind: Any) -> str:
+    """A kind as text that is the same in all processes."""
+    if isinstance(kind, frozenset):
+        return f"{{{', '.join(sorted(map(_spelled, kind)))}}}"
+    return f"({', '.join(map(_spelled, kind))})" if isinstance(kind, tuple) else repr(kind)
+
+
+@lru_cache(10_000)
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\d+", "0", text)
+
+
+def _encoded(value: Any) -> str:
+    return base64.b64encode(value).decode()

@@ -1,0 +1,70 @@
+"""The test deployment in moto, for tests of what it does better than the memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from moto import mock_aws
+from moto.core.base_backend import BackendDict
+from moto.core.model_instances import reset_model_data
+
+from joblane.aws.clients import Clients
+from joblane.deployment.names import descriptor_name, topic_name
+from tests.support.aws import (
+    DESCRIPTOR,
+    NAME,
+    PREFIX,
+    Cloud,
+    OneEach,
+    cloud_of,
+    new_session,
+    queue_urls,
+)
+from tests.support.schemas import SCHEMAS
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Let moto answer from empty backends.
+
+    Not by moto's own reset, which reads all of IAM's managed policies again.
+    """
+    mock = mock_aws()
+    mock.start(reset=False)
+    # moto has no other list of them, and does not declare this one as a class variable
+    services: list[Any] = BackendDict._instances  # type: ignore[misc] # noqa: SLF001
+    for service in services:
+        if service.service_name != "iam":
+            for account in service.values():
+                account.reset()
+            service.clear()
+    reset_model_data()
+    try:
+        yield
+    finally:
+        mock.stop(remove_data=False)
+
+
+def moto_cloud() -> Cloud:
+    """Make the stacks' resources in moto, which is active."""
+    _make(OneEach(new_session()))
+    return cloud_of(new_session)
+
+
+def _make(clients: Clients) -> None:
+    dynamodb = clients.make("dynamodb")
+    for name, schema in SCHEMAS.items():
+        dynamodb.create_table(TableName=name, **schema.definition())
+    sqs = clients.make("sqs")
+    for url in queue_urls():
+        sqs.create_queue(QueueName=url.removeprefix(PREFIX))
+    clients.make("s3").create_bucket(Bucket=DESCRIPTOR.bucket)
+    clients.make("sns").create_topic(Name=topic_name(NAME))
+    clients.make("ssm").put_parameter(
+        Name=descriptor_name(NAME), Value=DESCRIPTOR.model_dump_json(), Type="String"
+    )
+    clients.make("stepfunctions").create_state_machine(
+        name=f"{NAME}-recovery",
+        definition='{"StartAt": "Begin", "States": {"Begin": {"Type": "Succeed"}}}',
+        roleArn="arn:aws:iam::123456789012:role/recovery",
+    )
