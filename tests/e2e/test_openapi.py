@@ -6,11 +6,12 @@ import subprocess
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.deployment.names import LANES, PLATFORM, lane_name
+from joblane.deployment.names import PLATFORM
 from scripts.docs.openapi import FILE
-from scripts.local.cloud import DEPLOYMENT, Cloud
+from scripts.local.cloud import Cloud
 from scripts.local.deploy import BIN
 from tests.e2e.conftest import Http
+from tests.support.deployed import empty_lanes
 from tests.support.depth import DEEP, budget
 
 CHECKS = (
@@ -51,10 +52,7 @@ def _quiet(cloud: Cloud, clients: Clients, platform: Http) -> object:
         path = f"/v1/queues/{queue}/settings"
         answer = platform("PUT", path, json=default, headers={"If-Match": "*"})
         assert 200 == answer.status_code
-        for lane in LANES:
-            sqs = clients.make("sqs")
-            url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, queue, lane))["QueueUrl"]
-            sqs.purge_queue(QueueUrl=url)
+    empty_lanes(clients)
 
 
 def test_anyone_reads_the_contract(as_nobody: Http):

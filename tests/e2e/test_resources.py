@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from joblane.aws.clients import Clients
 from scripts.benches.agent import parts
 from scripts.local.cloud import DEPLOYMENT, Cloud
-from scripts.local.processes import STATE, Process
+from scripts.local.processes import STATE, Process, spawn
 from scripts.local.weight import Weight, below
 from tests.e2e.conftest import Http
 from tests.support.deployed import (
     assert_once,
+    empty_lanes,
     output,
     submit,
     wait_for,
@@ -39,9 +41,11 @@ WAKE_UPS_A_POLL, WAKE_UPS_A_SECOND = 8, 6
 
 
 def test_an_idle_agent_is_small_and_one_without_descriptors_keeps_what_runs(
-    quiet: Cloud, http: Http
+    quiet: Cloud, http: Http, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ):
     """One agent for both: to start and to end one takes longer than either."""
+    monkeypatch.setattr(quiet, "spawn", spawn)  # what it takes itself, not what it was forked from
+    empty_lanes(clients)  # it would look at each message
     with proxy(quiet.endpoint, seed=1) as road:
         agent = quiet.start_agent("poor", endpoint=road.url)
         _is_small_when_idle(http, agent, road, quiet.ministack.longest_poll_s)

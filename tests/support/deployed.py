@@ -90,6 +90,13 @@ def send_again(clients: Clients, job_ids: Iterable[str], queue: str = "default")
         LaneQueue(sqs, url).send(Message(job_id=job_id, tenant=TENANT))
 
 
+def empty_lanes(clients: Clients) -> None:
+    """Delete the messages of all lanes, hidden ones too: tests leave those of ended jobs."""
+    sqs = clients.make("sqs")
+    for url in sqs.list_queues(QueueNamePrefix=f"{DEPLOYMENT}-lane-")["QueueUrls"]:
+        sqs.purge_queue(QueueUrl=url)
+
+
 def unfinished(clients: Clients) -> dict[str, list[str]]:
     """Ids of the jobs that have not ended, by tenant; members of groups have it as `of`."""
     pages = clients.make("dynamodb").get_paginator("scan")
