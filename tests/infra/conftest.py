@@ -1,6 +1,6 @@
 """What the infrastructure tests share: the templates of two configurations, synthesized once.
 
-cdk-nag checks both as it would for `cdk deploy`: a violation fails the synthesis.
+cdk-nag and the CDK check both as they would for `cdk deploy`: a violation fails the synthesis.
 """
 
 import os
@@ -22,11 +22,13 @@ from tests.infra.synthesis import ROOT, Deployment, synthesize
 def production(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """The repository's own joblane.toml: data is kept, one fleet."""
     config = load_config(ROOT / "joblane.toml")
-    return synthesize(config, tmp_path_factory.mktemp("production"), [AwsSolutionsChecks()])
+    folder = tmp_path_factory.mktemp("production")
+    return synthesize(config, folder, [AwsSolutionsChecks()], validated=True)
 
 
 @pytest.fixture(scope="session")
 def laptop(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """The local deployment: nothing is kept, one fleet, two queues, two tenants."""
     config = load_config(ROOT / "scripts/local/joblane.toml")
-    return synthesize(config, tmp_path_factory.mktemp("laptop"), [AwsSolutionsChecks()])
+    folder = tmp_path_factory.mktemp("laptop")
+    return synthesize(config, folder, [AwsSolutionsChecks()], validated=True)

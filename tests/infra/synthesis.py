@@ -82,10 +82,21 @@ class Deployment:
         return found[0]
 
 
-def new_app(folder: Path, **context: str) -> App:
-    """An app with the feature flags of cdk.json, as `cdk deploy` gives them to it."""
+def new_app(folder: Path, *, validated: bool = False, **context: str) -> App:
+    """An app with the feature flags of cdk.json, as `cdk deploy` gives them to it.
+
+    `validated` by the CDK's own plugin, whose findings are in the report. It takes two thirds of a
+    synthesis.
+    """
     flags = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    return App(context={**flags, **context}, outdir=str(folder), analytics_reporting=False)
+    return App(
+        context={**flags, **context},
+        outdir=str(folder),
+        analytics_reporting=False,
+        builtin_cloud_formation_validation=validated,
+        stack_traces=False,
+        tree_metadata=False,
+    )
 
 
 def empty_assets(folder: Path) -> Assets:
@@ -110,13 +121,17 @@ def empty_assets(folder: Path) -> Assets:
 
 
 def synthesize(
-    config: Config, folder: Path, plugins: Sequence[aws_cdk.IPolicyValidationPlugin] = ()
+    config: Config,
+    folder: Path,
+    plugins: Sequence[aws_cdk.IPolicyValidationPlugin] = (),
+    *,
+    validated: bool = False,
 ) -> Deployment:
-    """Synthesize `config` into `cdk.out` of an empty folder.
+    """Synthesize `config` into `cdk.out` of an empty folder, as `new_app` says.
 
     A violated rule of a plugin raises RuntimeError, and stands in the report there.
     """
-    app = new_app(folder / "cdk.out")
+    app = new_app(folder / "cdk.out", validated=validated)
     compose(app, config, empty_assets(folder / "assets"))
     if plugins:
         aws_cdk.Validations.of(app).add_plugins(*plugins)

@@ -55,13 +55,13 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="arm", scope="module")
 def _arm() -> Path:
-    """The layer of the repository's own joblane.toml, for another machine and Python.
+    """A layer for another machine and Python, as the repository's own joblane.toml has it.
 
     Built as within the CDK's command line, which wants colours.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FORCE_COLOR", "1")
-        return build_assets(ROOT, load_config(ROOT / "joblane.toml")).layer
+        return layer(ROOT)
 
 
 @pytest.fixture(name="here", scope="module")
