@@ -153,30 +153,34 @@ class _Emitter:
 
     def __init__(self, session: MemorySession, own: Any) -> None:
         self._session = session
+        self._hooks: EventAliaser | None = None
         self._own = own
 
     def emit(self, event_name: str, **arguments: Any) -> list[tuple[Any, Any]]:
         """Tell everybody."""
         if event_name.startswith("provide-client-params"):
             arguments["context"]["parameters"] = arguments["params"]
-        hooks = self._session.hooks
-        told = [] if hooks is None else hooks.emit(event_name, **arguments)
-        return [*told, *self._own.emit(event_name, **arguments)]
+        told = [emitter.emit(event_name, **arguments) for emitter in self._all()]
+        return [each for those in told for each in those]
 
     def emit_until_response(self, event_name: str, **arguments: Any) -> Any:
         """Tell everybody until somebody answers."""
-        for emitter in (self._session.hooks, self._own):
-            if emitter is not None:
-                found = emitter.emit_until_response(event_name, **arguments)
-                if found[1] is not None:
-                    return found
+        for emitter in self._all():
+            found = emitter.emit_until_response(event_name, **arguments)
+            if found[1] is not None:
+                return found
         if event_name.startswith("before-call"):
             return self, self._answer(arguments["model"], arguments["context"])
         return None, None
 
     def __getattr__(self, name: str) -> Any:
-        """Register hooks."""
-        return getattr(self._session.get_component("event_emitter"), name)
+        """Register hooks of this client alone."""
+        self._hooks = self._hooks or EventAliaser(HierarchicalEmitter())
+        return getattr(self._hooks, name)
+
+    def _all(self) -> list[Any]:
+        emitters = (self._session.hooks, self._hooks, self._own)
+        return [emitter for emitter in emitters if emitter is not None]
 
     def _answer(self, model: Any, context: Parameters) -> tuple[Any, Parameters] | None:
         """Answer in place of the service: see `before-call` in botocore/client.py."""

@@ -157,6 +157,14 @@ def test_a_replayed_job_starts_anew_and_is_due_until_its_message_is_sent(aws: Cl
     assert [0, 1, 1, 0, 1] == [step.attempt for step in again.timeline]
 
 
+def test_a_job_that_is_due_when_it_was_already_is_left_as_it_is(aws: Cloud):
+    aws.jobs.put_new(submitted(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
+    before = item(aws)
+    aws.jobs.rearm(stored(aws), 2_000)  # its deadline is still what comes next
+    assert before == item(aws)
+    assert "wake_at" in before
+
+
 def test_dismissed_is_off_the_list_for_good(aws: Cloud):
     head = dead(aws)
     aws.jobs.move(head, Event.DISMISS, plan(head, Event.DISMISS, 5_000, "seen"), expires_at=9)
