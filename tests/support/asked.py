@@ -47,7 +47,7 @@ class _Notes:
         self, operation: str, request: Item, met: list[Place], answer: Item, rows: Rows
     ) -> None:
         """Note a request if it is the first of its kind, or met fewer items than that one."""
-        kind = (operation, answer.get("Error", {}).get("Code"), _shape(request))
+        kind = (operation, _outcome(request, answer), _shape(request))
         count, _ = self._found.get(kind, (sys.maxsize, ""))
         if count <= FEW:
             return
@@ -123,6 +123,14 @@ def _partition(request: Item, rows: Rows) -> list[Place]:
     values = [*request.get("ExpressionAttributeValues", {}).values()]
     found = rows.get(table, {}).values()
     return [(table, item) for item in found if item.get(partition) in values]
+
+
+def _outcome(request: Item, answer: Item) -> tuple[Any, ...]:
+    """What came of a request: an error, what the answer has, whether it is a full page."""
+    if "Error" in answer:
+        return (answer["Error"]["Code"],)
+    found = frozenset(name for name, value in answer.items() if value)
+    return found, len(answer.get("Items", ())) == request.get("Limit")
 
 
 def _shape(value: Any, name: str = "") -> Any:

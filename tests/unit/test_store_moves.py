@@ -6,6 +6,7 @@ import pytest
 
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.jobs import Refused
+from joblane.aws.table import Table, TransactionRefused
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, Outcome, State
@@ -163,6 +164,32 @@ def test_a_job_that_is_due_when_it_was_already_is_left_as_it_is(aws: Cloud):
     aws.jobs.rearm(stored(aws), 2_000)  # its deadline is still what comes next
     assert before == item(aws)
     assert "wake_at" in before
+
+
+def test_who_handled_an_earlier_moment_leaves_the_next_one(aws: Cloud):
+    aws.jobs.put_new(submitted(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
+    head = stored(aws)
+    aws.jobs.rearm(head, 2_000, at_ms=5_000)
+    aws.jobs.rearm(head, 2_000, at_ms=4_000)
+    assert 5_000 == stored(aws).wake_at_ms
+
+
+def test_hiding_a_hidden_job_changes_nothing(aws: Cloud):
+    hidden = aws.jobs.set_hidden(dead(aws), hidden=True)
+    assert hidden == aws.jobs.set_hidden(hidden, hidden=True) == stored(aws)
+
+
+def test_a_decision_on_an_earlier_attempt_is_refused(aws: Cloud):
+    seen = new(aws)
+    block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
+    again = aws.jobs.unblock(JOB, CONDITION, Step(State.PENDING, 4_000, 0, "it holds"))
+    assert (seen.state, seen.epoch + 1) == (again.state, again.epoch)
+    with pytest.raises(Refused):
+        aws.jobs.move(seen, Event.CANCEL, plan(seen, Event.CANCEL, 5_000, "because"))
+    skip = aws.jobs.as_skip(JOB, Step(State.SKIPPED, 5_000, 0, "newer"), 9)
+    with pytest.raises(TransactionRefused):
+        Table(aws.clients.make("dynamodb"), "joblane-jobs").transact([skip])
+    assert again == stored(aws)
 
 
 def test_dismissed_is_off_the_list_for_good(aws: Cloud):
