@@ -7,10 +7,11 @@ import pty
 import signal
 import termios
 import threading
+from pathlib import Path
 
 import pytest
 
-from tests.support.client.command import Joblane, Spawn
+from tests.support.client.command import Joblane, Spawn, wait_until
 from tests.support.client.fake_api import CUT, FakeApi, Fault, gateway, problem
 
 
@@ -60,10 +61,20 @@ def test_ctrl_c_on_a_terminal_asks_once_whether_to_cancel(
     until(ours, b"hello")
     os.write(ours, b"\x03")
     until(ours, b"cancel job 01J0? [y/N] ")
+    wait_until(lambda: reads_its_input(process.pid))
     os.write(ours, typed)
     assert until(ours, None).strip().endswith(last)
     assert process.wait(10) == 130
     assert api.count("POST", path) == cancelled
+
+
+def reads_its_input(process: int) -> bool:
+    """Whether a process waits in read(2) for its standard input.
+
+    Before that, Python would notice Ctrl-C only after a further key.
+    """
+    number, *arguments = Path(f"/proc/{process}/syscall").read_text().split()
+    return number in {"0", "63"} and arguments[0] == "0x0"  # of x86_64 and arm64
 
 
 def until(terminal: int, word: bytes | None) -> bytes:
