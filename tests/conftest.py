@@ -3,6 +3,7 @@
 `--hypothesis-profile=wander` looks for other examples than the last run did.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -41,3 +42,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item.get_closest_marker("deep") is None]
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at all modules and tests again and again."""
+    gc.collect()
+    gc.freeze()

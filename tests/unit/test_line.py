@@ -272,11 +272,11 @@ def test_who_does_not_read_its_params_is_not_heard_and_keeps_one_answer_waiting(
     waiting = len(ends.line._unsent)  # noqa: SLF001 - that it does not grow
     assert 0 < waiting <= len(PARAMS) + 16
     assert select.POLLOUT == ends.line.events
-    data = b""
+    parts = []
     for now in range(1000, 3000):
-        data += ends.received()
+        parts.append(ends.received())
         ends.line.pump(float(now))
-    answers = [json.loads(line) for line in data.splitlines()]
+    answers = [json.loads(line) for line in b"".join(parts).splitlines()]
     assert 201 == len(answers)
     assert [OK] == answers[200:]
     assert "app:after" == ends.said.condition
