@@ -28,9 +28,8 @@ Place = tuple[str, Item]
 FEW = 12
 """A request that met more items is noted again when it meets fewer."""
 
-_BY_NAMES = {"Item", "Key", "ExclusiveStartKey", "ExpressionAttributeValues"}
-_KINDS = {"RequestItems", "TransactItems", "Keys"}
-
+_BY_NAMES = {"Item", "Key", "Keys", "ExclusiveStartKey", "ExpressionAttributeValues"}
+"""Parts of a request of which the names and types of attributes count, and not the values."""
 
 _OF_TESTS = {"scan", "delete_table"}
 """Operations that only tests use."""
@@ -138,6 +137,8 @@ def _shape(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         if name in _BY_NAMES:
             return frozenset((member, next(iter(v), "")) for member, v in value.items())
+        if name == "ExpressionAttributeNames":
+            return frozenset(_without_numbers(f"{m} {v}") for m, v in value.items())
         return frozenset((member, _shape(v, member)) for member, v in value.items())
     if isinstance(value, list):
         return frozenset(_shape(member, name) for member in value)

@@ -3,7 +3,9 @@
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,15 @@ from joblane.client.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 
-TRACKED = frozenset(
-    subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-)
+
+def git(*arguments: str) -> str:
+    """What a command of git prints."""
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+TRACKED = frozenset(git("ls-files", "--cached", "--others", "--exclude-standard").splitlines())
 
 PAGES = sorted(name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists())
 
@@ -100,9 +102,15 @@ def test_commands_exist():
     assert seen > 60
 
 
+@cache
+def joblane() -> Any:
+    """The command line."""
+    return typer.main.get_command(app)
+
+
 def known(words: list[str]) -> bool:
     """Whether the command line has this command and these options."""
-    command = typer.main.get_command(app)
+    command = joblane()
     options = options_of(command)
     for word in words:
         if word == "--" or command.name in {"agent", "doctor"}:  # the agent's own options follow
@@ -131,3 +139,18 @@ def test_scripts_exist():
 
 def test_the_readme_is_short():
     assert len(prose("README.md").splitlines()) < 120
+
+
+def test_budgets_of_stages_are_those_of_the_runner():
+    shown = re.findall(r"^\| ([\w+]+) \| (\d+) \|$", prose("CONTRIBUTING.md"), flags=re.MULTILINE)
+    (declared,) = re.findall(r"^declare -rA BUDGETS=\((.*)\)$", prose("scripts/test"), re.MULTILINE)
+    assert dict(re.findall(r"\[([\w+]+)\]=(\d+)", declared)) == dict(shown)
+    assert f"readonly MOST={sum(int(seconds) for _, seconds in shown)}" in prose("scripts/test")
+
+
+def test_the_last_deep_run_was_of_a_commit_of_this_branch():
+    note = tomllib.loads(prose("tests/deep.toml"))
+    if git("rev-parse", "--is-shallow-repository") == "true":
+        pytest.skip("this clone has no history")
+    assert note["commit"] == git("merge-base", note["commit"], "HEAD")
+    assert git("log", "-1", "--format=%cs", note["commit"]) <= note["date"].isoformat()
