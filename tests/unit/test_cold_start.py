@@ -7,7 +7,6 @@ Counted in calls of Python and C functions, which are the same on every host and
 import pytest
 
 from scripts.benches.imports import FUNCTIONS, count, count_boto3
-from tests.support.depth import spread
 
 BOUNDS = {"submission": 2.15, "admin": 2.15, "status": 1.95}
 """Those that load the models of the API, each its own: 2.11, 2.10 and 1.91 as of 2026-11."""
@@ -27,7 +26,7 @@ UNWANTED = {
 }
 
 
-@pytest.mark.parametrize("function", [*BOUNDS, *spread(sorted({*FUNCTIONS} - {*BOUNDS}), 3)])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_cold_start_calls_little_more_than_boto3_with_the_same_clients(function: str):
     baseline, start = count_boto3(*FUNCTIONS[function]), count(function)
     ratio = start.calls / baseline.calls
