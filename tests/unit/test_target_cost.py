@@ -193,7 +193,7 @@ MEMBERS = 10_000
 class World:
     """Tables and inboxes in memory, and a clock that their calls advance."""
 
-    def __init__(self, members: int = MEMBERS) -> None:
+    def __init__(self, agents_there: int = MEMBERS) -> None:
         self.now_ms = float(NOW_MS)
         self.calls: Counter[str] = Counter()
         self.tables = Tables()
@@ -203,7 +203,7 @@ class World:
         retention = DESCRIPTOR.retention
         self.jobs = GroupStore(dynamodb, DESCRIPTOR.jobs_table)
         agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
-        for number in range(members):
+        for number in range(agents_there):
             agents.beat(heartbeat(instance(number), NOW_MS))
             self.queues.make(inbox(instance(number)))
         lanes = Lanes(sqs, DESCRIPTOR.queue_url_prefix, NAME)
