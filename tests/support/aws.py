@@ -179,17 +179,18 @@ def _loader() -> Loader:
 
 
 class OneEach(Clients):
-    """Makes each client once: making one takes longer than most calls."""
+    """Makes a client once of each configuration: making one takes longer than most calls."""
 
     def __init__(self, session: botocore.session.Session) -> None:
         super().__init__(session)
-        self._made: dict[str, Any] = {}
+        self._made: dict[tuple[str, Config], Any] = {}
 
     def make(self, service: Any, config: Config = QUICK) -> Any:
         """Make a client, or return the one that was made."""
-        if service not in self._made:
-            self._made[service] = super().make(service, config)
-        return self._made[service]
+        made = self._made.get((service, config))
+        if made is None:
+            made = self._made[service, config] = super().make(service, config)
+        return made
 
 
 def queue_urls() -> list[str]:

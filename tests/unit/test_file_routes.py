@@ -70,10 +70,10 @@ def test_what_is_not_there_gets_an_upload_in_the_order_of_the_request(aws: Cloud
     put_file(aws)
     other, there, again = asked(uploads(aws), (ABSENT, 7), (DIGEST, len(CONTENT)), (ABSENT, 7))
     assert {"sha256": DIGEST, "exists": True, "upload": None} == there
-    assert not other["exists"]
-    assert other == again
-    assert f"/files/acme/{ABSENT}" in other["upload"]["url"]
-    assert "7" == other["upload"]["headers"]["Content-Length"]
+    for each in (other, again):  # which may have been signed in two seconds
+        assert not each["exists"]
+        assert f"/files/acme/{ABSENT}?" in each["upload"]["url"]
+        assert "7" == each["upload"]["headers"]["Content-Length"]
 
 
 def test_a_file_of_another_tenant_does_not_exist(aws: Cloud):
