@@ -1,6 +1,7 @@
 """`GET /v1/jobs/{id}/why`: what it reads for each state, whose names it shows, what it costs."""
 
 import json
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -87,7 +88,7 @@ def test_a_job_without_agents_says_so(aws: Cloud, api: Api):
     job_id = submit(api)
     found = why(aws, job_id)
     assert ("pending", "no_agents") == (found["state"], first(found)["code"])
-    assert found["summary"].startswith("pending for 0 s, since ")
+    assert re.match(r"pending for \d+ s, since ", found["summary"])
     aws.agents.beat(agent("web-1", queues=("bulk",)))
     assert 1 == first(why(aws, job_id))["facts"]["others_alive"]
     aws.agents.beat(agent("web-2"))
