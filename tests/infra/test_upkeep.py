@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from functions.instance_end.handler import SWEEP
 from infra.notify import RESERVED as NOTIFIER
-from infra.upkeep import SWEEP_INBOXES
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
@@ -37,7 +37,7 @@ def test_inboxes_without_an_agent_are_looked_for_once_a_day(production: Deployme
     rule = rules(production)["Joblane: delete the inboxes of agents that are gone"]
     assert "rate(1 day)" == rule["ScheduleExpression"]
     (target,) = rule["Targets"]
-    assert SWEEP_INBOXES == json.loads(target["Input"])
+    assert SWEEP == json.loads(target["Input"])
     assert target["Arn"]["Fn::GetAtt"][0].startswith("Instanceend")
 
 

@@ -1,14 +1,12 @@
 """The daily sweep deletes inboxes without an agent, and nothing else."""
 
-import json
 import time
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from functions.instance_end.handler import SWEEP, Settings, build, sweep_of
-from infra.upkeep import SWEEP_INBOXES
+from functions.instance_end.handler import Settings, build, sweep_of
 from joblane.aws import inboxes
 from joblane.aws.inboxes import EARLIER_KEPT_S, KEPT_S
 from joblane.deployment.names import inbox_name
@@ -113,7 +111,3 @@ def test_one_that_cannot_be_deleted_does_not_keep_others(aws: Cloud):
     aws.emitter().register("provide-client-params.sqs.DeleteQueue", refuse)
     assert {"Deleted": 2, "Failed": 1} == sweep(aws)
     assert {"gone-1"} == left(aws)
-
-
-def test_the_rule_sends_what_the_function_understands():
-    assert SWEEP == SWEEP_INBOXES == json.loads(json.dumps(SWEEP))
