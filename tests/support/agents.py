@@ -163,8 +163,9 @@ class Parts:
         report = Report(calls, self.conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)
         journal, jobs = self.journal, JobCounts(taken=0, started=0)
+        # Its clock stands still: a pause after a failed start lasts.
         self.capacity = Capacity(
-            Path("/"), 4, lambda: journal.room, lambda: jobs, time.monotonic, _nobody
+            Path("/"), 4, lambda: journal.room, lambda: jobs, lambda: 0.0, _nobody
         )
         self.claimer = Claimer(
             settings(self.name),
