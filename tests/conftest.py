@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.depth import DEEP, budget
 
+pytest_plugins = ["tests.support.forked"]
+
 ROOT = Path(__file__).parents[1]
 # As scripts/test sets it, for a pytest that is started by itself: uv is in .local/tools, and
 # Debian leaves sbin out of a person's PATH.

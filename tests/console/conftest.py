@@ -43,10 +43,10 @@ class Shared:
 
 
 @pytest.fixture(name="shared", scope="session")
-def _shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Shared]:
+def _shared(tmp_path_factory: pytest.TempPathFactory, process: int | None) -> Iterator[Shared]:
     """One deployment for all processes: the first makes it, and ends it when no other uses it."""
     folder = tmp_path_factory.getbasetemp()
-    if worker_id != "master":
+    if process is not None:
         folder = folder.parent
     with (folder / "making").open("w") as making, (folder / "using").open("w") as using:
         fcntl.flock(making, fcntl.LOCK_EX)

@@ -1,14 +1,12 @@
 """An agent's parts over an AWS in this process, with a real sandbox."""
 
 import asyncio
-import atexit
 import functools
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from ec2_agent.attempt.outputs import OutputFiles
@@ -60,6 +58,7 @@ from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
 from joblane.service.condition_supervisor import ConditionSupervisor
 from tests.support.aws import DESCRIPTOR, output_store
+from tests.support.temporary import temporary_folder
 
 
 def settings(name: str = "agent-1") -> Settings:
@@ -128,7 +127,7 @@ def _nobody() -> None:
 def shims() -> Shims:
     """Shims that the tests of this process share."""
     made = Shims()
-    atexit.register(made.close)
+    Finalize(None, made.close, exitpriority=0)
     return made
 
 
@@ -196,13 +195,13 @@ class Parts:
 
     def _types(self, directory: Path) -> JobTypes:
         downloads = BundleDownloads(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
-        beside = directory.with_name(f"{directory.name}-bundles")
+        beside = directory.with_name("bundles")
         bundles = self.bundles or BundleCache(beside, downloads.download)
         types = TypeStore(self.clients.make("dynamodb"), DESCRIPTOR.types_table)
         return JobTypes(types, bundles)
 
     def _inputs(self, directory: Path) -> InputFiles:
-        self.files_dir = directory.with_name(f"{directory.name}-files")
+        self.files_dir = directory.with_name("files")
         cache = FileCache(self.files_dir / "cache", self.files.download)
         return InputFiles(cache, Stages(self.files_dir / "stage"), Transfers())
 
@@ -224,8 +223,8 @@ class Parts:
         if self.launcher is None:
             raise ValueError("these parts have no launcher")
         if self.jobs_dir is None:
-            self.jobs_dir = Path(tempfile.mkdtemp(prefix="joblane-jobs-"))
-            atexit.register(shutil.rmtree, self.jobs_dir, ignore_errors=True)
+            self.jobs_dir = temporary_folder("jobs") / "jobs"
+            self.jobs_dir.mkdir(0o700)
         make, recovery = self.clients.make, self.conditions is not None
         parts = AttemptParts(
             Preparation(

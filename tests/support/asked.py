@@ -39,7 +39,7 @@ class _Notes:
     """The requests of one process."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / f"{os.getpid()}.jsonl"
+        self._directory = directory
         self._found: dict[Any, tuple[int, str]] = {}
 
     def note(
@@ -62,7 +62,8 @@ class _Notes:
         lines = [
             json.dumps([_spelled(kind), count, text]) for kind, (count, text) in self._found.items()
         ]
-        self._path.write_text("\n".join(lines), "utf-8")
+        file = self._directory / f"{os.getpid()}.jsonl"  # of a process that was forked since
+        file.write_text("\n".join(lines), "utf-8")
 
 
 _NOTES = _Notes(Path(os.environ["JOBLANE_REQUESTS"])) if "JOBLANE_REQUESTS" in os.environ else None

@@ -6,11 +6,11 @@ from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import mkdtemp
 
 from joblane.client.bundles.archive import compile_modules, write_archive
 from joblane.client.bundles.build import MAIN
 from joblane.handler import runner
+from tests.support.temporary import temporary_folder
 
 DEPENDENCIES = (
     "annotated_types",
@@ -27,7 +27,7 @@ _NOT_IN_JOBS = shutil.ignore_patterns("__pycache__", "aws", "cli", "config", "ht
 @cache
 def _base() -> Path:
     """A folder with the runner and what it needs."""
-    folder = Path(mkdtemp(prefix="joblane-bundle-")) / "base"
+    folder = temporary_folder("bundle") / "base"
     add_dependencies(folder)
     joblane = Path(runner.__file__).parents[1]
     shutil.copytree(joblane, folder / "joblane", ignore=_NOT_IN_JOBS)
