@@ -8,6 +8,7 @@ A process takes the next piece when it has ended one. Why not pytest-xdist: docs
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, groupby, islice, pairwise
@@ -38,6 +39,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     option = session.config.option
     if option.processes == 1 or option.collectonly or session.testsfailed:
         return None
+    if others := threading.enumerate()[1:]:
+        raise session.Interrupted(f"a fork leaves these threads out: {others}")
     pieces = tuple(_pieces(session.items, None if option.whole_files else PIECE))
     context = multiprocessing.get_context("fork")
     taken = context.Value("i", 0)
