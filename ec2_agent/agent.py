@@ -147,6 +147,7 @@ class Agent:
 
     def _start_draining(self) -> None:
         self._parts.gates.drain()
+        self._parts.inbox.drain()
         self._draining.set()
 
     async def _drain(self) -> None:
@@ -165,8 +166,9 @@ class Agent:
         await work
         # An open poll may still bring a message, which would stay hidden for two minutes if this
         # process ended before giving it back; SQS answers within LONG_POLL_S.
-        await asyncio.wait({hurry, polls}, return_when=asyncio.FIRST_COMPLETED)
-        polls.cancel()
+        ended = asyncio.gather(polls, self._parts.inbox.stop())
+        await asyncio.wait((hurry, ended), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
         await self._parts.ahead.give_back()
         await self._work_done()  # messages of the last polls are being given back
         hurry.cancel()

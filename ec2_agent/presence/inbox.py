@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 POLL_S = 20
+LAST_POLLS_S = 1
+"""While the agent drains: it waits for the poll that is open when its last job has ended."""
+
 MOST = 10
 PAUSE_S = 5.0
 """After a poll that failed."""
@@ -46,6 +49,11 @@ class Inbox:
     clock: Callable[[], float]
     """Unix seconds."""
     pause_s: float = PAUSE_S
+
+    def __post_init__(self) -> None:
+        self._wait_s = POLL_S
+        self._stopped = False
+        self._polling = asyncio.Lock()
 
     async def open(self) -> LaneQueue:
         """Create the queue, or find it; waits while SQS refuses the name of a deleted queue.
@@ -83,7 +91,7 @@ class Inbox:
         on_command: Callable[[Command], None],
         on_job: Callable[[Received], None],
     ) -> None:
-        """Pass on what comes, until cancelled; SQS may deliver a message more than once.
+        """Pass on what comes, until `stop`; SQS may deliver a message more than once.
 
         A command is deleted after it was passed on; the message of a job is `on_job`'s to settle.
         """
@@ -94,8 +102,14 @@ class Inbox:
                 if gone:
                     await self.open()
                     gone = False
-                received = await in_thread(lambda: queue.receive(MOST, POLL_S), "poll inbox")
-                for message in self._pass_on(received, on_command, on_job):
+                async with self._polling:
+                    if self._stopped:
+                        return
+                    received = await in_thread(
+                        partial(queue.receive, MOST, self._wait_s), "poll inbox"
+                    )
+                    done = self._pass_on(received, on_command, on_job)
+                for message in done:
                     # Beside the next poll: a targeted job must not wait for it.
                     deletion = asyncio.create_task(_delete(queue, message))
                     deletions.add(deletion)
@@ -107,6 +121,20 @@ class Inbox:
                     and error.response["Error"]["Code"] == NO_SUCH_QUEUE
                 )
                 await asyncio.sleep(self.pause_s)
+
+    def drain(self) -> None:
+        """Make polls short from the next one on: the agent is to end."""
+        self._wait_s = LAST_POLLS_S
+
+    async def stop(self) -> None:
+        """Open no poll any more, and wait for the open one.
+
+        What that brings would be hidden from the next process for as long as SQS waits for this
+        one's answer.
+        """
+        self._stopped = True
+        async with self._polling:
+            pass
 
     def _pass_on(
         self,

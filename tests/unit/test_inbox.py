@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2_agent.presence.inbox import Inbox
+from ec2_agent.presence.inbox import LAST_POLLS_S, POLL_S, Inbox
 from joblane.aws.inboxes import EARLIER_KEPT_S, KEPT_S
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.job.message import Command, Message
@@ -80,6 +80,39 @@ def test_the_message_of_a_job_is_passed_on_with_its_queue_and_stays(aws: Cloud):
     assert Message(job_id=JOB, tenant="acme") == Message.decode(received.body)
     lengths = queue.lengths()
     assert (0, 1) == (lengths.visible, lengths.in_flight)
+
+
+def test_an_agent_that_ends_waits_for_its_open_poll_which_is_short_by_then(aws: Cloud):
+    """Else the job that it brings would be hidden from the next process for two minutes."""
+    emitter = aws.emitter()
+    sqs = aws.clients.make("sqs")
+    waits_s: list[int] = []
+
+    async def end() -> tuple[list[str], bool]:
+        loop, opened, jobs = asyncio.get_running_loop(), asyncio.Queue[int](), list[Received]()
+
+        def note(params: dict[str, Any], **_: Any) -> None:
+            waits_s.append(params["WaitTimeSeconds"])
+            loop.call_soon_threadsafe(opened.put_nowait, 1)
+
+        emitter.register("provide-client-params.sqs.ReceiveMessage", note)
+        inbox = Inbox(sqs, "joblane-inbox-agent-1", time.time)
+        queue = await inbox.open()
+        reading = asyncio.create_task(inbox.run(queue, lambda _: None, jobs.append))
+        await asyncio.wait_for(opened.get(), 10)
+        inbox.drain()
+        queue.send(Message(job_id=JOB, tenant="acme", queue="bulk"))
+        await asyncio.wait_for(opened.get(), 10)
+        stopping = asyncio.create_task(inbox.stop())
+        await asyncio.sleep(0)
+        waited = not stopping.done()
+        queue.send(Message(job_id=JOB, tenant="acme", queue="default"))
+        await asyncio.wait_for(stopping, 10)
+        await asyncio.wait_for(reading, 10)
+        return [str(job.job_queue) for job in jobs], waited
+
+    assert (["bulk", "default"], True) == asyncio.run(end())
+    assert [POLL_S, LAST_POLLS_S] == waits_s
 
 
 def test_a_command_of_yesterday_is_dropped_and_one_of_now_is_not(aws: Cloud):
