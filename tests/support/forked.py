@@ -13,17 +13,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, groupby, islice, pairwise
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from multiprocessing.sharedctypes import Synchronized
 
 PIECE = 20
 """Tests that a process takes at once, at most; all of one file."""
 
-Pieces = Sequence[Sequence[pytest.Item]]
+_STOPPED = 1 << 30
+"""In place of the number of pieces that were taken: no test is to begin any more."""
+
+_FORK = multiprocessing.get_context("fork")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,21 +41,19 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     if others := threading.enumerate()[1:]:
         raise session.Interrupted(f"a fork leaves these threads out: {others}")
-    pieces = tuple(_pieces(session.items, None if option.whole_files else PIECE))
-    context = multiprocessing.get_context("fork")
-    taken = context.Value("i", 0)
+    tests = _Tests(session.items, None if option.whole_files else PIECE)
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined] # noqa: SLF001 - made once
     processes: dict[Any, Any] = {}
     for number in range(option.processes):
-        reader, writer = context.Pipe(duplex=False)
-        arguments = (session, number, pieces, taken, writer)
-        processes[reader] = context.Process(target=_work, args=arguments)
+        reader, writer = _FORK.Pipe(duplex=False)
+        arguments = (session, number, tests, writer, (*processes, reader))
+        processes[reader] = _FORK.Process(target=_work, args=arguments)
         processes[reader].start()
         writer.close()
     try:
         _report(session, list(processes))
     finally:
-        taken.value = len(pieces)  # there is nothing to do any more
+        tests.stop()
         for reader, process in processes.items():
             reader.close()
             process.join()
@@ -72,10 +70,32 @@ def process(request: pytest.FixtureRequest) -> int | None:
     return getattr(request.config, "process", None)
 
 
-def _pieces(items: Sequence[pytest.Item], most: int | None) -> Iterator[Sequence[pytest.Item]]:
-    for _, group in groupby(items, lambda item: item.path):
-        while piece := tuple(islice(group, most)):
-            yield piece
+class _Tests:
+    """What is left to run, for all processes."""
+
+    def __init__(self, items: Sequence[pytest.Item], most: int | None) -> None:
+        self._pieces: list[Sequence[pytest.Item]] = []
+        for _, group in groupby(items, lambda item: item.path):
+            while piece := tuple(islice(group, most)):
+                self._pieces.append(piece)
+        self._taken = _FORK.Value("i", 0)
+
+    def __iter__(self) -> Iterator[pytest.Item]:
+        while (number := self._take()) < len(self._pieces):
+            for item in self._pieces[number]:
+                if self._taken.value >= _STOPPED:
+                    return
+                yield item
+
+    def _take(self) -> int:
+        with self._taken.get_lock():
+            number: int = self._taken.value
+            self._taken.value = number + 1
+        return number
+
+    def stop(self) -> None:
+        """Begin none any more."""
+        self._taken.value = _STOPPED
 
 
 def _report(session: pytest.Session, readers: list[Any]) -> None:
@@ -107,10 +127,12 @@ class _Reporter:
 def _work(
     session: pytest.Session,
     number: int,
-    pieces: Pieces,
-    taken: "Synchronized[int]",
+    tests: _Tests,
     writer: "Connection[Any, Any]",
+    readers: Sequence["Connection[Any, Any]"],
 ) -> None:
+    for reader in readers:  # or nobody would notice when the first process reads no more
+        reader.close()
     config: Any = session.config
     config.process = number
     config.workerinput = {}  # other plugins know by it that what is for the whole run is not theirs
@@ -125,19 +147,9 @@ def _work(
         config.get_terminal_writer()._file = nowhere  # noqa: SLF001 - the first process prints
         config.pluginmanager.register(_Reporter(config, writer))
         try:
-            for item, following in pairwise(chain(_items(pieces, taken), (None,))):
+            for item, following in pairwise(chain(tests, (None,))):
                 config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         except KeyboardInterrupt:  # the first process says so
             pass
         finally:
             config.hook.pytest_sessionfinish(session=session, exitstatus=0)
-
-
-def _items(pieces: Pieces, taken: "Synchronized[int]") -> Iterator[pytest.Item]:
-    while True:
-        with taken.get_lock():
-            number = taken.value
-            taken.value += 1
-        if number >= len(pieces):
-            return
-        yield from pieces[number]
