@@ -18,7 +18,7 @@ from itertools import combinations
 from typing import Literal
 
 from joblane.job.lifecycle import ENDED, State
-from joblane.key.decide import Admission, End, Granted, Queued, Released, Replaced
+from joblane.key.decide import Admission, End, Granted, Queued, Replaced
 from joblane.key.state import Grant
 from tests.support.key_world import (
     IDS,
@@ -35,6 +35,7 @@ from tests.support.key_world import (
     key_of,
     key_state,
     outdated,
+    put,
     with_end,
     with_event,
     with_handler,
@@ -53,7 +54,7 @@ class Model:
     case: Case
     rules: Rules = field(default_factory=Rules)
     _admissions: dict[tuple[object, ...], Admission] = field(default_factory=dict)
-    _releases: dict[tuple[Key, tuple[End, ...]], Released] = field(default_factory=dict)
+    _releases: dict[tuple[Key, tuple[End, ...]], Handler] = field(default_factory=dict)
 
     def first(self) -> World:
         """The state in which everything begins."""
@@ -104,11 +105,10 @@ class Model:
     # --- admission
 
     def _request(self, world: World, n: int, request: Request) -> Iterator[tuple[str, World]]:
+        if request.phase == "over":
+            return
         kind, name = request.kind, f"{request.kind} {IDS[n]}"
-        over = with_request(world, n, Request(kind, "over"))
         match request.phase:
-            case "over":
-                return
             case "read":
                 yield f"{name} reads again", self._decide(world, n, kind)
             case "send":
@@ -120,9 +120,12 @@ class Model:
             case "write":
                 yield f"{name} writes", self._write(world, n, request)
             case "send after":
+                over = with_request(world, n, Request(kind, "over"))
                 yield f"{name} sends", without_wake(with_message(over, n), n)
         if world.crashes:
-            crashed, row = over._replace(crashes=world.crashes - 1), world.rows[n]
+            requests = put(world.requests, n, Request(kind, "over"))
+            crashed = world._replace(requests=requests, crashes=world.crashes - 1)
+            row = world.rows[n]
             # The client may or may not repeat its call; the requeue function runs again.
             if kind != "wake" or row is None or row.state is not State.SCHEDULED:
                 yield f"! {name} crashes", crashed
@@ -168,13 +171,6 @@ class Model:
             holders = {job: has for (job, _), has in zip(key.active, started, strict=True)}
             self._admissions[asked] = rule(key_state(key, limits), IDS[n], limits[n], holders)
         return self._admissions[asked]
-
-    def _released(self, key: Key, ends: tuple[End, ...]) -> Released:
-        """What follows ends; each is decided once."""
-        if (key, ends) not in self._releases:
-            released = self.rules.release(key_state(key, self.case.limits), ends)
-            self._releases[key, ends] = released
-        return self._releases[key, ends]
 
     def _write(self, world: World, n: int, request: Request) -> World:
         """Write key and job, and skip who is replaced; or write nothing."""
@@ -279,11 +275,14 @@ class Model:
                 yield from self._after(left, n, handler, f"! {name} too")
 
     def _release(self, world: World, ends: tuple[End, ...]) -> Handler:
-        """Read the key and decide."""
-        released = self._released(world.key, ends)
-        key = None if released.state is None else key_of(released.state, world.key.limits)
-        phase: Literal["grant", "write"] = "grant" if key in (None, world.key) else "write"
-        return Handler(ends, phase, key, released.granted)
+        """Read the key and decide what follows ends; each is decided once."""
+        before = world.key
+        if (before, ends) not in self._releases:
+            released = self.rules.release(key_state(before, self.case.limits), ends)
+            key = None if released.state is None else key_of(released.state, before.limits)
+            phase: Literal["grant", "write"] = "grant" if key in (None, before) else "write"
+            self._releases[before, ends] = Handler(ends, phase, key, released.granted)
+        return self._releases[before, ends]
 
     def _after(
         self, world: World, n: int, handler: Handler, name: str

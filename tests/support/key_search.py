@@ -64,23 +64,24 @@ def wrong(case: Case, world: World) -> str | None:
     """What is wrong with a state; None if nothing is."""
     slots, queued = dict(world.key.active), world.key.queued
     listed = {*slots, *queued}
-    jobs = [(job, row) for job, row in zip(IDS, world.rows, strict=False) if row is not None]
+    running = no_slot = unknown = 0
+    for job, row in zip(IDS, world.rows, strict=False):
+        if row is not None:
+            running += row.state is State.ACTIVE
+            no_slot += row.state in HELD and slots.get(job) != row.slot
+            unknown += row.state is State.WAITING and job not in listed
+    if len(listed) < len(slots) + len(queued):
+        return "listed twice"
     most = max(limits.max_active for limits in case.limits)
-    accepted = max(limits.max_active + limits.max_queued for limits in case.limits)
-    problems = {
-        "listed twice": len(listed) < len(slots) + len(queued),
-        "too many run": sum(row.state is State.ACTIVE for _, row in jobs) > most,
-        "too many slots": len(slots) > most,
-        "too many accepted": len(listed) > accepted,
-        "runs without a slot": any(
-            row.state in HELD and slots.get(job) != row.slot for job, row in jobs
-        ),
-        "waits unknown to its key": any(
-            row.state is State.WAITING and job not in listed for job, row in jobs
-        ),
-        world.problem: world.problem != "",
-    }
-    return next((problem for problem, there in problems.items() if there), None)
+    if running > most:
+        return "too many run"
+    if len(slots) > most:
+        return "too many slots"
+    if len(listed) > max(limits.max_active + limits.max_queued for limits in case.limits):
+        return "too many accepted"
+    if no_slot:
+        return "runs without a slot"
+    return "waits unknown to its key" if unknown else world.problem or None
 
 
 def wrong_end(world: World) -> str | None:
