@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
@@ -37,6 +38,12 @@ FIRST = "01ARZ3NDEKTSV4RRFFQ69G5000"
 FAILED = (State.FAILED, State.DEAD)
 
 
+@cache
+def _id(index: int) -> str:
+    """The id of a member's job."""
+    return Group(0, FIRST).id_of(index)
+
+
 class GroupWorld:
     """One group, and everything that follows from its members."""
 
@@ -49,6 +56,9 @@ class GroupWorld:
         self.meddle: Callable[[], object] = lambda: None
         """What others do between two calls of the process."""
         tables = Tables()
+        self._jobs = tables.rows[DESCRIPTOR.jobs_table]
+        self._seen: tuple[object, Head | None] = None, None
+        """The group's row, and the job that was read of it."""
         self.stream = JobsStream(tables)
         calm: Any = Dynamo(tables, lambda _operation, make: make(False))
         self.rows = GroupStore(calm, DESCRIPTOR.jobs_table)
@@ -157,7 +167,10 @@ class GroupWorld:
     @property
     def head(self) -> Head:
         """The group's job."""
-        head = self.rows.get(JOB)
+        row, (seen, head) = self._jobs[JOB, "JOB"], self._seen
+        if row is not seen:
+            head = self.rows.get(JOB)
+            self._seen = row, head
         assert head is not None
         return head
 
@@ -184,7 +197,8 @@ class GroupWorld:
 
     def states(self) -> dict[int, State]:
         """The members that have rows."""
-        return self.rows.states(self.group, range(self.group.begun))
+        rows = {index: self._jobs.get((_id(index), "JOB")) for index in range(self.group.begun)}
+        return {index: State(row["state"]["S"]) for index, row in rows.items() if row is not None}
 
     def open(self) -> list[int]:
         """Members that have rows and have not ended."""
