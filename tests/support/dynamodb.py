@@ -282,23 +282,25 @@ class Tables:
             self.listener(change.table, change.old, change.new)
 
     def _get_item(self, request: Item, *, stale: bool) -> Item:
-        item = self._read(request["TableName"], request["Key"], request, stale=stale)
-        return {} if item is None else {"Item": item}
+        table = request["TableName"]
+        items = self._read(table, [key_of(table, request["Key"])], request, stale=stale)
+        return {"Item": items[0]} if items else {}
 
     def _batch_get_item(self, request: Item, *, stale: bool) -> Item:
-        found: dict[str, list[Item]] = {table: [] for table in request["RequestItems"]}
-        for table, key, options in batch_gets(request):
-            item = self._read(table, key, {"TableName": table, **options}, stale=stale)
-            if item is not None:
-                found[table].append(item)
+        found = {
+            table: self._read(table, keys, {"TableName": table, **options}, stale=stale)
+            for table, keys, options in batch_gets(request)
+        }
         return {"Responses": found, "UnprocessedKeys": {}}
 
-    def _read(self, table: str, keys: Item, request: Item, *, stale: bool) -> Item | None:
-        key, shown = key_of(table, keys), _shown(Plan.of(request))
-        item = self.rows[table].get(key)
+    def _read(self, table: str, keys: list[Key], request: Item, *, stale: bool) -> list[Item]:
+        shown, rows = _shown(Plan.of(request)), self.rows[table]
         if stale and not request.get("ConsistentRead"):
-            item = self._before[table].get(key, item)
-        return None if item is None else _cut(item, shown)
+            before = self._before[table]
+            items = [before.get(key, rows.get(key)) for key in keys]
+        else:
+            items = [rows.get(key) for key in keys]
+        return [_cut(item, shown) for item in items if item is not None]
 
     def _query(self, request: Item, *, stale: bool) -> Item:
         table, index = request["TableName"], request.get("IndexName")

@@ -1,6 +1,5 @@
 """What DynamoDB refuses of items, keys and requests for many of them."""
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -33,12 +32,14 @@ def key_of(table: str, key: Item) -> Key:
         raise refusal("The provided key element does not match the schema")
     found = []
     for name, kind in schema.keys.items():
-        if kind not in key[name]:
+        value = key[name].get(kind)
+        if value is None:
             raise refusal("The provided key element does not match the schema")
-        if key[name][kind] == "":
+        if value == "":
             raise empty_key(f"Key: {name}")
-        check_value(key[name])
-        found.append(key[name][kind])
+        if kind == "N":
+            _number(value)
+        found.append(value)
     return tuple(found)
 
 
@@ -91,12 +92,16 @@ def check_size(size: int, *, updated: bool) -> None:
 
 def check_item(item: Mapping[str, Item]) -> int:
     """Check all values of an item. Returns its size in bytes."""
-    return sum(len(name) + check_value(value) for name, value in item.items())
+    size = 0
+    for name, value in item.items():
+        size += len(name) + check_value(value)
+    return size
 
 
 def check_value(value: Item) -> int:
     """Check a value. Returns its size in bytes, as the developer guide counts them."""
-    ((kind, content),) = value.items()
+    (kind,) = value
+    content = value[kind]
     match kind:
         case "S":
             return len(content) if content.isascii() else len(content.encode())
@@ -133,17 +138,18 @@ def _number(text: str) -> int:
         digits = f"{found[1]}{found[2] or ''}".strip("0")
         if len(digits) > _MOST_DIGITS:
             raise refusal("Attempting to store more than 38 significant digits in a Number")
-    return math.ceil(len(text.lstrip("-")) / 2) + 1
+    return (len(text.lstrip("-")) + 3) // 2
 
 
-def batch_gets(request: Item) -> Iterator[tuple[str, Item, Item]]:
-    """Table, key and options of all that BatchGetItem is to read."""
+def batch_gets(request: Item) -> Iterator[tuple[str, list[Key], Item]]:
+    """Tables, keys and options of all that BatchGetItem is to read."""
     wanted = request["RequestItems"]
     if sum(len(options["Keys"]) for options in wanted.values()) > 100:
         raise refusal("Too many items requested for the BatchGetItem call")
     for table, options in wanted.items():
-        _check_different([(table, key_of(table, key)) for key in options["Keys"]])
-        yield from ((table, key, options) for key in options["Keys"])
+        keys = [key_of(table, key) for key in options["Keys"]]
+        _check_different(keys)
+        yield table, keys, options
 
 
 def batch_writes(request: Item) -> list[tuple[str, Item]]:

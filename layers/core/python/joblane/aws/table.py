@@ -269,6 +269,8 @@ def decoded(item: Mapping[str, Any]) -> Row:
 def _decode(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - what the attribute holds
     ((kind, content),) = value.items()
     match kind:
+        case "S":  # most are
+            return content
         case "N":
             return int(content)
         case "SS":
