@@ -136,9 +136,8 @@ class Cloud:
         return session.get_component("event_emitter")
 
 
-def cloud_of(session: Callable[[], botocore.session.Session]) -> Cloud:
-    """The deployment by clients of such sessions."""
-    clients = OneEach(session())
+def cloud_of(session: Callable[[], botocore.session.Session], clients: Clients) -> Cloud:
+    """The deployment by these clients, and by those of such sessions."""
     dynamodb = clients.make("dynamodb")
     return Cloud(
         clients=clients,

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.support.aws import Cloud, cloud_of, new_session
+from tests.support.aws import Cloud, OneEach, cloud_of, new_session
 from tests.support.memory import Memory, operation_of
 from tests.support.services import Body
 
@@ -45,7 +45,7 @@ class Mirror:
         emitter = session.get_component("event_emitter")
         emitter.register("provide-client-params", _keep_parameters)
         emitter.register("after-call", self._compare)
-        return cloud_of(lambda: session)
+        return cloud_of(lambda: session, OneEach(session))
 
     def _compare(self, model: Any, context: Answer, parsed: Answer, **_: Any) -> None:
         service, operation = operation_of(model)

@@ -1,7 +1,8 @@
 """The test deployment in moto, for tests of what it does better than the memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from moto import mock_aws
@@ -45,18 +46,25 @@ def answering() -> Iterator[None]:
         mock.stop(remove_data=False)
 
 
-def moto_cloud() -> Cloud:
-    """Make the stacks' resources in moto, which is active."""
-    _make(OneEach(new_session()))
-    return cloud_of(new_session)
+def moto_cloud(tables: Iterable[str] = SCHEMAS, queues: Iterable[str] | None = None) -> Cloud:
+    """Make the stacks' resources in moto, which is active; of tables and queues, some or all."""
+    clients = _clients()
+    _make(clients, tables, queue_urls() if queues is None else queues)
+    return cloud_of(new_session, clients)
 
 
-def _make(clients: Clients) -> None:
+@cache
+def _clients() -> Clients:
+    """The same clients for all tests: making them takes longer than most tests."""
+    return OneEach(new_session())
+
+
+def _make(clients: Clients, tables: Iterable[str], queues: Iterable[str]) -> None:
     dynamodb = clients.make("dynamodb")
-    for name, schema in SCHEMAS.items():
-        dynamodb.create_table(TableName=name, **schema.definition())
+    for name in tables:
+        dynamodb.create_table(TableName=name, **SCHEMAS[name].definition())
     sqs = clients.make("sqs")
-    for url in queue_urls():
+    for url in queues:
         sqs.create_queue(QueueName=url.removeprefix(PREFIX))
     clients.make("s3").create_bucket(Bucket=DESCRIPTOR.bucket)
     clients.make("sns").create_topic(Name=topic_name(NAME))

@@ -33,6 +33,8 @@ NOW_MS = 1_800_000_000_000
 NOT_DONE = (Fate.NOT_MADE, Fate.FAILED, Fate.THROTTLED)
 """Fates in which AWS does nothing."""
 
+LANE = DESCRIPTOR.lane_url("default", "default")
+
 T = TypeVar("T")
 
 
@@ -44,9 +46,11 @@ def _impatient(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
 
 
 @pytest.fixture(name="aws")
-def _aws(aws_in_moto: Cloud) -> Cloud:
+def _aws(moto: None) -> Cloud:  # noqa: ARG001 - answers
     """Moto, which reads requests and writes answers by itself."""
-    return aws_in_moto
+    from tests.support.moto_aws import moto_cloud  # noqa: PLC0415 - it takes 2 s
+
+    return moto_cloud([DESCRIPTOR.jobs_table], [LANE])
 
 
 def put(aws: Cloud, job_id: str = JOB, **fields: object) -> Head:
@@ -84,7 +88,7 @@ def with_queue(aws: Cloud, script: Script, work: Callable[[QueueCalls], Awaitabl
 
 
 def lane(aws: Cloud) -> LaneQueue:
-    return LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
+    return LaneQueue(aws.clients.make("sqs"), LANE)
 
 
 def jobs_wire(aws: Cloud, *fates: Fate) -> Wire:
