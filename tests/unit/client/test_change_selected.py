@@ -138,12 +138,12 @@ def test_without_a_terminal_it_must_be_confirmed_by_an_option(
 
 @pytest.mark.parametrize(("answer", "done"), [("y", True), ("n", False), ("", False)])
 def test_a_person_is_asked_with_the_number(
-    api: FakeApi, spawn: Spawn, answer: str, *, done: bool
+    api: FakeApi, fork: Spawn, answer: str, *, done: bool
 ) -> None:
     fill(api, 1200)
     sent = sweep(api, "cancel", "cancelled")
     main, side = pty.openpty()
-    process = spawn(*CANCEL, stdin=side, stdout=side, stderr=side, start_new_session=True)
+    process = fork(*CANCEL, stdin=side, stdout=side, stderr=side, start_new_session=True)
     os.close(side)
     seen = b""
     while b"[y/N]" not in seen:

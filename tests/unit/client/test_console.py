@@ -25,13 +25,13 @@ def test_a_host_without_a_screen_prints_it(
     assert (0, f"{api.url}/console\n".encode()) == (ran.code, ran.stdout)
 
 
-def test_it_opens_the_browser_without_a_token(api: FakeApi, spawn: Spawn, tmp_path: Path):
+def test_it_opens_the_browser_without_a_token(api: FakeApi, fork: Spawn, tmp_path: Path):
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$@" >{opened}\n', encoding="utf-8")
     browser.chmod(0o755)
     env = {name: value for name, value in os.environ.items() if name not in SCREENS}
     env |= {"JOBLANE_URL": api.url, "JOBLANE_TOKEN": "secret", "BROWSER": str(browser)}
-    process = spawn("console", env=env)
+    process = fork("console", env=env)
     out, said = process.communicate(timeout=30)
     assert (0, b"") == (process.returncode, out)
     assert f"joblane: opened {api.url}/console\n" == said.decode()

@@ -17,11 +17,11 @@ CLEAR = b"\x1b[2J"
 RED, RESET = b"\x1b[31m", b"\x1b[0m"
 
 
-def on_a_terminal(spawn: Spawn, *args: str) -> bytes:
+def on_a_terminal(fork: Spawn, *args: str) -> bytes:
     """What a terminal receives from a command that writes all its output there."""
     ours, theirs = pty.openpty()
     tty.setraw(theirs)  # else it would make CR LF of LF
-    process = spawn(*args, stdout=theirs, stderr=theirs)
+    process = fork(*args, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""
     while True:
@@ -36,7 +36,7 @@ def on_a_terminal(spawn: Spawn, *args: str) -> bytes:
 
 @pytest.mark.parametrize("command", [("logs", "01J"), ("logs", "-f", "01J")])
 def test_logs_on_a_terminal_show_control_characters_and_keep_colours(
-    api: FakeApi, spawn: Spawn, command: tuple[str, ...]
+    api: FakeApi, fork: Spawn, command: tuple[str, ...]
 ) -> None:
     job = api.add()
     job.say(b"a" + CLEAR + b"\x1b]52;c;cm0gLXJm\x07\x08\x9b31m\n", "stderr")
@@ -44,17 +44,17 @@ def test_logs_on_a_terminal_show_control_characters_and_keep_colours(
     job.end()
     shown = b"a\\x1b[2J\\x1b]52;c;cm0gLXJm\\x07\\x08\\x9b31m\n"
     shown += RED + b"red" + RESET + b"\ttab\r\n\\u202e\\x9b\n"
-    assert shown == on_a_terminal(spawn, *command)
-    assert CLEAR in on_a_terminal(spawn, *command, "--raw")
+    assert shown == on_a_terminal(fork, *command)
+    assert CLEAR in on_a_terminal(fork, *command, "--raw")
 
 
-def test_run_on_a_terminal_shows_control_characters_of_the_job(api: FakeApi, spawn: Spawn) -> None:
+def test_run_on_a_terminal_shows_control_characters_of_the_job(api: FakeApi, fork: Spawn) -> None:
     def work(job: FakeJob) -> None:
         job.say(CLEAR + b"\n")
         job.end("failed", reason=f"exit code 3 {CLEAR.decode()}", exit_code=3)
 
     api.on_submit = work
-    shown = on_a_terminal(spawn, "run", "--", "cmd")
+    shown = on_a_terminal(fork, "run", "--", "cmd")
     assert 2 == shown.count(rb"\x1b[2J")
     assert b"\x1b" not in shown
 

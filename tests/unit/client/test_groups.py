@@ -131,11 +131,11 @@ def test_ten_thousand_hosts_are_a_hundred_requests(api: FakeApi, joblane: Joblan
     assert 101 == len(api.requests)
 
 
-def test_members_are_shown_while_others_run(api: FakeApi, spawn: Spawn) -> None:
+def test_members_are_shown_while_others_run(api: FakeApi, fork: Spawn) -> None:
     group = FakeGroup(api, ["web-1", "web-2"])
     group.take_submissions()
     group.end(1, text="b\n")
-    process = spawn(*RUN)
+    process = fork(*RUN)
     assert process.stdout
     assert b"web-2 | b\n" == process.stdout.readline()
     group.end(0, text="a\n")

@@ -152,34 +152,34 @@ def test_mistakes_are_said_before_anything_is_sent(  # noqa: PLR0913, PLR0917 - 
     assert not api.requests
 
 
-def run_with(spawn: Spawn, content: bytes | int, *args: str) -> subprocess.CompletedProcess[bytes]:
+def run_with(fork: Spawn, content: bytes | int, *args: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command line with this standard input."""
     given = subprocess.PIPE if isinstance(content, bytes) else content
-    process = spawn(*args, stdin=given)
+    process = fork(*args, stdin=given)
     out, err = process.communicate(content if isinstance(content, bytes) else None, timeout=30)
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_a_heredoc_is_the_jobs_standard_input(api: FakeApi, spawn: Spawn, command: str) -> None:
+def test_a_heredoc_is_the_jobs_standard_input(api: FakeApi, fork: Spawn, command: str) -> None:
     script = "echo é\nexit 3\n"
-    done = run_with(spawn, script.encode(), command, "--", "bash", "-s")
+    done = run_with(fork, script.encode(), command, "--", "bash", "-s")
     assert (0, b"") == (done.returncode, done.stderr)
     assert script == submitted(api)["stdin"]
 
 
-def test_a_file_is_the_jobs_standard_input(api: FakeApi, spawn: Spawn, here: Path) -> None:
+def test_a_file_is_the_jobs_standard_input(api: FakeApi, fork: Spawn, here: Path) -> None:
     (here / "my.sh").write_text("echo\n")
     with (here / "my.sh").open("rb") as script:
-        done = run_with(spawn, script.fileno(), "run", "--", "bash", "-s")
+        done = run_with(fork, script.fileno(), "run", "--", "bash", "-s")
     assert (0, b"") == (done.returncode, done.stderr)
     assert "echo\n" == submitted(api)["stdin"]
 
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("content", [b"\xff\0", b"x" * 262_145])
-def test_binary_and_large_input_is_a_file(api: FakeApi, spawn: Spawn, content: bytes) -> None:
-    done = run_with(spawn, content, "run", "--", "cat")
+def test_binary_and_large_input_is_a_file(api: FakeApi, fork: Spawn, content: bytes) -> None:
+    done = run_with(fork, content, "run", "--", "cat")
     assert (0, b"") == (done.returncode, done.stderr)
     assert digest(content) == submitted(api)["stdin_file"]
     assert "stdin" not in submitted(api)
@@ -187,34 +187,34 @@ def test_binary_and_large_input_is_a_file(api: FakeApi, spawn: Spawn, content: b
 
 @pytest.mark.parametrize("options", [["--no-stdin"], ["--type", "t"]])
 def test_input_that_is_not_the_jobs_is_not_read(
-    api: FakeApi, spawn: Spawn, options: list[str]
+    api: FakeApi, fork: Spawn, options: list[str]
 ) -> None:
     """The pipe stays open: who reads it waits for ever."""
     command = ["--", "cat"] if options == ["--no-stdin"] else []
-    process = spawn("submit", *options, *command, stdin=subprocess.PIPE)
+    process = fork("submit", *options, *command, stdin=subprocess.PIPE)
     assert 0 == process.wait(30)
     assert "stdin" not in submitted(api)
 
 
-def test_params_from_standard_input_are_not_the_jobs(api: FakeApi, spawn: Spawn) -> None:
-    done = run_with(spawn, b'{"a": 1}', "submit", "--type", "t", "--params", "-")
+def test_params_from_standard_input_are_not_the_jobs(api: FakeApi, fork: Spawn) -> None:
+    done = run_with(fork, b'{"a": 1}', "submit", "--type", "t", "--params", "-")
     assert (0, b"") == (done.returncode, done.stderr)
     assert {"a": 1} == submitted(api)["params"]
     assert "stdin" not in submitted(api)
 
 
-def test_a_type_gets_standard_input_when_asked(api: FakeApi, spawn: Spawn) -> None:
-    done = run_with(spawn, b"text", "submit", "--type", "t", "--stdin")
+def test_a_type_gets_standard_input_when_asked(api: FakeApi, fork: Spawn) -> None:
+    done = run_with(fork, b"text", "submit", "--type", "t", "--stdin")
     assert (0, b"") == (done.returncode, done.stderr)
     assert "text" == submitted(api)["stdin"]
 
 
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY])
-def test_no_input_is_no_field(api: FakeApi, spawn: Spawn, flags: int) -> None:
+def test_no_input_is_no_field(api: FakeApi, fork: Spawn, flags: int) -> None:
     """/dev/null, also as nohup opens it, for writing."""
     null = os.open(os.devnull, flags)
     try:
-        done = run_with(spawn, null, "submit", "--", "cat")
+        done = run_with(fork, null, "submit", "--", "cat")
     finally:
         os.close(null)
     assert (0, b"") == (done.returncode, done.stderr)
@@ -228,14 +228,14 @@ def test_empty_input_and_closed_input_are_no_field(api: FakeApi, spawn: Spawn) -
     assert [{"command"}, {"command"}] == [set(each.body) for each in api.requests]
 
 
-def test_a_terminal_is_read_only_when_asked(api: FakeApi, spawn: Spawn) -> None:
+def test_a_terminal_is_read_only_when_asked(api: FakeApi, fork: Spawn) -> None:
     ours, theirs = pty.openpty()
     try:
-        done = run_with(spawn, theirs, "submit", "--", "cat")
+        done = run_with(fork, theirs, "submit", "--", "cat")
         assert (0, b"") == (done.returncode, done.stderr)
         assert "stdin" not in submitted(api)
         os.write(ours, b"typed\n\x04")
-        done = run_with(spawn, theirs, "submit", "--stdin", "--", "cat")
+        done = run_with(fork, theirs, "submit", "--stdin", "--", "cat")
         assert b"joblane: reading standard input; end it with Ctrl-D\n" == done.stderr
         assert "typed\n" == api.requests[-1].body["stdin"]
     finally:
@@ -243,13 +243,13 @@ def test_a_terminal_is_read_only_when_asked(api: FakeApi, spawn: Spawn) -> None:
         os.close(theirs)
 
 
-def test_a_pipe_that_does_not_block_is_read_to_its_end(api: FakeApi, spawn: Spawn) -> None:
+def test_a_pipe_that_does_not_block_is_read_to_its_end(api: FakeApi, fork: Spawn) -> None:
     """Another process may have set that; nothing to read is not the end."""
     ours, theirs = os.pipe()
     reader = os.dup(ours)
     flags = fcntl.fcntl(ours, fcntl.F_GETFL)
     fcntl.fcntl(ours, fcntl.F_SETFL, flags | os.O_NONBLOCK)
-    process = spawn("submit", "--", "cat", stdin=ours)
+    process = fork("submit", "--", "cat", stdin=ours)
     os.close(ours)
     os.write(theirs, b"one ")
     wait_until(lambda: not _readable(reader))
@@ -350,10 +350,10 @@ def test_names_of_a_job_are_escaped(files: FakeFiles, joblane: Joblane) -> None:
     assert b"\x1b" not in ran.stdout + ran.stderr
 
 
-def test_a_terminal_sees_progress(api: FakeApi, files: FakeFiles, here: Path, spawn: Spawn) -> None:
+def test_a_terminal_sees_progress(api: FakeApi, files: FakeFiles, here: Path, fork: Spawn) -> None:
     (here / "a").write_bytes(b"a" * 3_000_000)
     ours, theirs = pty.openpty()
-    process = spawn("files", "a", stdin=subprocess.DEVNULL, stderr=theirs)
+    process = fork("files", "a", stdin=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     assert 0 == process.wait(30)
     said = os.read(ours, 100_000).decode()

@@ -34,14 +34,14 @@ def _ports() -> Iterator[None]:
 
 
 @pytest.fixture(name="begin")
-def _begin(api: FakeApi, ports: None, spawn: Spawn) -> Callable[..., Begun]:  # noqa: ARG001
+def _begin(api: FakeApi, ports: None, fork: Spawn) -> Callable[..., Begun]:  # noqa: ARG001
     """Start a login as its own process; returns it with the page's address."""
 
     def start(*args: str) -> Begun:
         screen = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
         env = {name: value for name, value in os.environ.items() if name not in screen}
         env["JOBLANE_URL"] = api.url
-        process = spawn(*args, env=env, stdin=subprocess.PIPE)
+        process = fork(*args, env=env, stdin=subprocess.PIPE)
         assert process.stderr is not None
         while line := process.stderr.readline().decode():
             if found := re.fullmatch(r"joblane: (http://127\S+/authorize\?\S+)\n", line):
@@ -94,9 +94,9 @@ def test_a_host_without_a_browser_takes_the_address_that_another_ended_on(
 
 @pytest.mark.usefixtures("ports", "issuer")
 @pytest.mark.parametrize("end", ["/dev/null", "pipe"])
-def test_a_login_that_nobody_can_complete_ends_at_once(api: FakeApi, spawn: Spawn, end: str):
+def test_a_login_that_nobody_can_complete_ends_at_once(api: FakeApi, fork: Spawn, end: str):
     with open(end if end != "pipe" else os.devnull, "rb") as null:  # noqa: PTH123 - a device
-        process = spawn(
+        process = fork(
             "--url",
             api.url,
             "login",

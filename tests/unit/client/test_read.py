@@ -144,12 +144,12 @@ def test_a_column_takes_what_its_neighbour_does_not_need() -> None:
     assert sum(widths(300, 300)) == 90
 
 
-def test_a_terminal_gets_colours_unless_it_asks_for_none(api: FakeApi, spawn: Spawn) -> None:
+def test_a_terminal_gets_colours_unless_it_asks_for_none(api: FakeApi, fork: Spawn) -> None:
     api.add(state="completed")
     for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
         ours, theirs = pty.openpty()
         environment = {**os.environ, "JOBLANE_URL": api.url, "TERM": "xterm", "COLUMNS": "80"}
-        process = spawn("ls", stdout=theirs, env={**environment, **more})
+        process = fork("ls", stdout=theirs, env={**environment, **more})
         os.close(theirs)
         shown = b""
         while b"true" not in shown:

@@ -258,10 +258,10 @@ def test_when_to_look_at_what_a_job_waits_for() -> None:
     assert not waiting.should_ask("retry", output=False, now=41)
 
 
-def test_each_line_is_seen_while_the_job_runs(api: FakeApi, spawn: Spawn) -> None:
+def test_each_line_is_seen_while_the_job_runs(api: FakeApi, fork: Spawn) -> None:
     """Not when a buffer is full; how soon is proven in test_follow."""
     job = api.add()
-    process = spawn("logs", "-f", "01J")
+    process = fork("logs", "-f", "01J")
     assert process.stdout
     for number in range(3):
         silent = api.count("GET", "/v1/jobs/01J/logs")

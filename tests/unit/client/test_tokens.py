@@ -50,9 +50,9 @@ def test_a_refused_token_is_refreshed_once_and_the_submission_sent_again(
     assert 4 == len(bearers(api))
 
 
-def test_two_processes_refresh_once(api: FakeApi, issuer: FakeIssuer, spawn: Spawn) -> None:
+def test_two_processes_refresh_once(api: FakeApi, issuer: FakeIssuer, fork: Spawn) -> None:
     keep(api, expires_at=0, token_url=f"{issuer.url}/token")
-    started = [spawn("--profile", "default", "ls") for _ in range(3)]
+    started = [fork("--profile", "default", "ls") for _ in range(3)]
     assert [0, 0, 0] == [ended(process)[0] for process in started]
     assert 1 == len(issuer.asked)
     assert {"access-1"} == set(bearers(api))

@@ -125,12 +125,12 @@ def test_a_wait_has_a_timeout_in_words(api: FakeApi, joblane: Joblane) -> None:
     assert (2, b"") == (ran.code, ran.stdout)
 
 
-def test_a_terminal_has_a_progress_bar(api: FakeApi, spawn: Spawn) -> None:
+def test_a_terminal_has_a_progress_bar(api: FakeApi, fork: Spawn) -> None:
     ids = fill(api, 4)
     api.jobs[ids[0]].end()
     api.jobs[ids[1]].end("dead", exit_code=None)
     main, side = pty.openpty()
-    process = spawn("wait", *ids, stderr=side, start_new_session=True)
+    process = fork("wait", *ids, stderr=side, start_new_session=True)
     os.close(side)
     seen = b""
     while b"[############............] 2 of 4 ended: 1 completed, 1 dead, 2 pending" not in seen:
