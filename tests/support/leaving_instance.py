@@ -201,17 +201,17 @@ class Lane:
             if self._instance.lanes_down:
                 await asyncio.sleep(1)
                 raise ConnectTimeoutError(endpoint_url=self.url)
-            if found := self._visible(most):
+            if self._serves and (found := self._visible(most)):
                 return found
             if Instance.now() >= until:
                 return []
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5 if self._serves else 5)  # nothing comes to other lanes
 
     def _visible(self, most: int) -> list[Received]:
         now, messages = Instance.now(), self._instance.messages
         found: list[Received] = []
         for job_id, message in messages.items():
-            visible = self._serves and message.visible_at <= now and len(found) < most
+            visible = message.visible_at <= now and len(found) < most
             if visible and self._instance.gets():
                 self._instance.call()
                 message.visible_at = now + VISIBILITY_S
