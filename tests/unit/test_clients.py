@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import botocore.session
 import pytest
 from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import EndpointConnectionError, UnknownServiceError
 from botocore.loaders import Loader
 from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
-from moto import mock_aws
+from botocore.session import Session
 
 from joblane.aws.clients import Clients
 from joblane.aws.models import Models, _model
@@ -39,13 +39,13 @@ def _region(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("service", [*SERVICES, *OF_CREDENTIALS])
 def test_every_service_that_we_name_is_one(service: str):
     client = Clients().make(service)  # type: ignore[call-overload]
-    assert service in Loader().list_available_services("service-2")
+    assert service in _loader("botocore").list_available_services("service-2")
     assert client.meta.service_model.service_name == service
 
 
 @pytest.mark.parametrize("service", [*SERVICES, *OF_CREDENTIALS])
 def test_of_a_model_all_is_kept_that_its_operations_need(service: str):
-    whole = _cut(Loader().load_service_model(service, "service-2"))
+    whole = _cut(_loader("botocore").load_service_model(service, "service-2"))
     ours = Models().load_service_model(service, "service-2")
     operations = OPERATIONS.get(service, whole["operations"])
     assert ours["operations"] == {name: whole["operations"][name] for name in operations}
@@ -59,10 +59,8 @@ def test_of_a_model_all_is_kept_that_its_operations_need(service: str):
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_operations_of_a_service_are_those_that_the_code_names(service: str):
-    code = "".join(p.read_text() for place in CODE for p in (ROOT / place).rglob("*.py"))
-    named = set(re.findall(r"[.\"]([a-z0-9_]+)\b", code))
-    whole = ServiceModel(Loader().load_service_model(service, "service-2"))
-    called = {name for name in whole.operation_names if xform_name(name) in named}
+    whole = ServiceModel(_loader("botocore").load_service_model(service, "service-2"))
+    called = {name for name in whole.operation_names if xform_name(name) in _named()}
     assert set(OPERATIONS[service]) - OF_BOTOCORE == called - OTHER_NAMES.keys()
 
 
@@ -81,21 +79,18 @@ def test_a_file_without_spaces_and_one_with_many_are_read_alike():
 
 @pytest.mark.parametrize("service", [*SERVICES, *OF_CREDENTIALS])
 def test_calls_go_where_botocore_itself_would_send_them(service: str):
-    def where(loader: Loader) -> list[tuple[str, str, str]]:
-        session = botocore.session.get_session()
-        session.register_component("data_loader", loader)
-        metas = [session.create_client(service, region_name=region).meta for region in REGIONS]
+    def where(loader: str) -> list[tuple[str, str, str]]:
+        make = _session(loader).create_client
+        metas = [make(service, region_name=region).meta for region in REGIONS]
         return [(m.endpoint_url, m.partition, vars(m.config)["signature_version"]) for m in metas]
 
-    assert where(Models()) == where(Loader())
+    assert where("ours") == where("botocore")
 
 
 @pytest.mark.parametrize("service", [*SERVICES, *OF_CREDENTIALS])
 def test_a_call_gets_as_far_as_the_network(service: str):
     """Botocore reads parts of the model, such as S3's switches, at the first call."""
-    session = botocore.session.get_session()
-    session.register_component("data_loader", Models())
-    session.set_credentials("key", "secret")
+    session = _session("ours")
     quick = Config(connect_timeout=1, retries={"total_max_attempts": 1})
     client = session.create_client(service, endpoint_url="http://127.0.0.1:9", config=quick)
 
@@ -103,6 +98,27 @@ def test_a_call_gets_as_far_as_the_network(service: str):
     needed = client.meta.service_model.operation_model(operation).input_shape
     with pytest.raises(EndpointConnectionError):
         getattr(client, method)(**_some(needed))
+
+
+@cache
+def _loader(whose: str) -> Loader:
+    """The same for all tests: reading the files takes longer than they do."""
+    return Models() if whose == "ours" else Loader()
+
+
+@cache
+def _session(whose: str) -> Session:
+    session = Session()
+    session.register_component("data_loader", _loader(whose))
+    session.set_credentials("key", "secret")
+    return session
+
+
+@cache
+def _named() -> set[str]:
+    """What the code names in the way of methods."""
+    code = "".join(p.read_text() for place in CODE for p in (ROOT / place).rglob("*.py"))
+    return set(re.findall(r"[.\"]([a-z0-9_]+)\b", code))
 
 
 def _some(shape: Shape | None) -> Any:
@@ -151,7 +167,6 @@ def test_a_service_that_we_do_not_use_is_not_found_by_its_name():
         Clients().make("ec2")  # type: ignore[call-overload]
 
 
-@mock_aws(config={"core": {"mock_credentials": False}})
 def test_credentials_may_come_from_a_role_that_a_profile_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -164,4 +179,7 @@ def test_credentials_may_come_from_a_role_that_a_profile_names(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     monkeypatch.setenv("AWS_PROFILE", "agent")
-    assert "QueueUrls" not in Clients().make("sqs").list_queues()
+    from moto import mock_aws  # noqa: PLC0415 - it takes 2 s
+
+    with mock_aws(config={"core": {"mock_credentials": False}}):
+        assert "QueueUrls" not in Clients().make("sqs").list_queues()
