@@ -8,6 +8,7 @@ tests that ask for it.
 
 import base64
 import copy
+import io
 import json
 import random
 import sys
@@ -160,7 +161,7 @@ class MemorySession:
 
 
 class _Emitter:
-    """Tells hooks, then botocore's own handlers of a call; answers it from the memory."""
+    """Tells hooks, then botocore's own handlers; answers calls from the memory."""
 
     def __init__(self, session: MemorySession, own: Any) -> None:
         self._session = session
@@ -169,8 +170,6 @@ class _Emitter:
 
     def emit(self, event_name: str, **arguments: Any) -> list[tuple[Any, Any]]:
         """Tell everybody."""
-        if event_name.startswith("provide-client-params"):
-            arguments["context"]["parameters"] = arguments["params"]
         told = [emitter.emit(event_name, **arguments) for emitter in self._all()]
         return [each for those in told for each in those]
 
@@ -181,7 +180,10 @@ class _Emitter:
             if found[1] is not None:
                 return found
         if event_name.startswith("before-call"):
-            return self, self.answer(arguments["model"], arguments["context"])
+            service, _ = operation_of(arguments["model"])
+            moto = sys.modules.get("moto.core.models")
+            assert moto is not None, f"{service} is not in memory, and nobody asked for moto"
+            assert moto.botocore_stubber.enabled, f"{service} is not in memory"
         return None, None
 
     def __getattr__(self, name: str) -> Any:
@@ -202,11 +204,6 @@ class _Emitter:
         """Answer in place of the service: see `before-call` in botocore/client.py."""
         service, operation = operation_of(model)
         memory, answer = self._session.memory, Parameters()
-        if service not in IN_MEMORY:
-            moto = sys.modules.get("moto.core.models")
-            assert moto is not None, f"{service} is not in memory, and nobody asked for moto"
-            assert moto.botocore_stubber.enabled, f"{service} is not in memory"
-            return None
         status = 200
         try:
             answer |= memory.call(service, operation, context["parameters"])
@@ -228,8 +225,6 @@ def _client(service: str, config: Config | None) -> Any:
     if service not in IN_MEMORY:
         return new_session().create_client(service, config=config)  # moto knows the new ones
     client: Any = _session().create_client(service, config=config)
-    if service == "s3":
-        return client  # many of its handlers change what is asked
     made: Any = object.__new__(type(service, (type(client),), _methods(client)))
     vars(made).update(vars(client))
     return made
@@ -241,6 +236,8 @@ def _methods(client: Any) -> dict[str, Callable[..., Parameters]]:
     def method(operation: str) -> Callable[..., Parameters]:
         def make(self: Any, **parameters: Any) -> Parameters:
             events = self.meta.events
+            if isinstance(parameters.get("Body"), bytes):
+                parameters["Body"] = io.BytesIO(parameters["Body"])
             return call(self, events.hooks(), operation, parameters, events.answer)
 
         return make

@@ -6,6 +6,7 @@ for requests that are sent: their form, signature, destination, retries.
 
 from collections.abc import Callable
 from functools import cache
+from io import BytesIO
 from typing import Any
 
 from botocore.exceptions import ParamValidationError
@@ -144,7 +145,7 @@ def _boolean(_shape: Any, _known: dict[str, Check]) -> Check:
 
 
 def _blob(_shape: Any, _known: dict[str, Check]) -> Check:
-    return lambda value: type(value) is bytes
+    return lambda value: isinstance(value, (bytes, BytesIO))
 
 
 _kinds: dict[str, Callable[[Any, dict[str, Check]], Check]] = {
