@@ -159,11 +159,11 @@ WRONG = {
 def test_nothing_is_sent_if_one_line_is_wrong(
     api: FakeApi, joblane: Joblane, file: Path, command: str, line: str
 ) -> None:
-    file.write_text("echo 1\n" * 500 + line + "\n" + "echo 2\n" * 499)
+    file.write_text("echo 1\n" * 150 + line + "\n" + "echo 2\n" * 49)  # in the second batch
     ran = joblane(command, "--each", str(file))
     assert (64, b"", []) == (ran.code, ran.stdout, api.requests)
     (said,) = ran.said.splitlines()
-    assert said.startswith(f"joblane: {file} line 501: ")
+    assert said.startswith(f"joblane: {file} line 151: ")
     assert WRONG[line] in said
     assert said.endswith("; nothing was submitted")
 
