@@ -1,8 +1,8 @@
 """Runs Step Functions executions in this process: the real definition, a clock that jumps.
 
 As much of the Amazon States Language as our state machine uses: Task with Retry, Choice on a
-string, Wait with SecondsPath, Succeed, Fail. moto keeps the executions (and refuses names that
-are taken); it does not run them. History events are counted as Step Functions writes them.
+string, Wait with SecondsPath, Succeed, Fail. The memory keeps the executions (and refuses names
+that are taken); it does not run them. History events are counted as Step Functions writes them.
 """
 
 import json
@@ -46,7 +46,7 @@ class Execution:
 
 
 class Machine:
-    """Runs the executions that moto holds, each against one function."""
+    """Runs the executions that the memory holds, each against one function."""
 
     def __init__(
         self,
@@ -83,18 +83,15 @@ class Machine:
             self._clock.now = end
 
     def _find_new(self) -> None:
-        pages = self._stepfunctions.get_paginator("list_executions")
-        for page in pages.paginate(stateMachineArn=self._arn):
-            for listed in page["executions"]:
-                name = listed["name"]
-                if name not in self.executions:
-                    described = self._stepfunctions.describe_execution(
-                        executionArn=listed["executionArn"]
-                    )
-                    data = json.loads(described["input"])
-                    self.executions[name] = Execution(
-                        name, data, self._definition["StartAt"], data, self._clock.now
-                    )
+        found = self._stepfunctions.list_executions(stateMachineArn=self._arn)
+        for listed in found["executions"]:
+            name, arn = listed["name"], listed["executionArn"]
+            if name not in self.executions:
+                described = self._stepfunctions.describe_execution(executionArn=arn)
+                data = json.loads(described["input"])
+                self.executions[name] = Execution(
+                    name, data, self._definition["StartAt"], data, self._clock.now
+                )
 
     def step(self, execution: Execution) -> None:
         """Do what is next in one execution."""

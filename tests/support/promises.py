@@ -40,7 +40,9 @@ class Promises:
             for job_id, head in self.seen.items()
             if items.get(job_id) is self._items[job_id] and "spec" in self._items[job_id]
         }
-        new = self.world.jobs.heads(sorted(items.keys() - known.keys()), consistent=True)
+        names = sorted(items.keys() - known.keys())
+        check_index(items[name] for name in names)
+        new = self.world.jobs.heads(names, consistent=True)
         known |= {head.job_id: head for head in new}
         self._items = items
         return dict(sorted(known.items()))
@@ -66,7 +68,6 @@ class Promises:
                     assert head.condition in waits_for, f"{head.job_id} is in no list"
         self._running(heads)
         self._slots(heads)
-        check_index(self.world.tables.rows[DESCRIPTOR.jobs_table].values())
         self.seen = heads
         self.looked += 1
 
