@@ -80,10 +80,18 @@ FILES = {
 }
 
 
-def test_all_files_are_within_the_budget(tmp_path: Path):
-    about = bundle(CONSOLE, tmp_path)["files"]
+@pytest.fixture(name="console", scope="module")
+def _console(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of the console."""
+    folder = tmp_path_factory.mktemp("console")
+    write_console(CONSOLE, folder)
+    return folder
+
+
+def test_all_files_are_within_the_budget(console: Path):
+    about = told(console)["files"]
     places = {
-        name: tmp_path / "files" / (f"{name}.br" if "br" in each["encodings"] else name)
+        name: console / "files" / (f"{name}.br" if "br" in each["encodings"] else name)
         for name, each in about.items()
     }
     sizes = {name: place.stat().st_size for name, place in places.items()}
@@ -153,12 +161,17 @@ def test_a_folder_without_index_is_refused(tmp_path: Path):
 
 def bundle(source: Path, into: Path) -> dict[str, Any]:
     write_console(source, into)
-    about: dict[str, Any] = json.loads((into / "console.json").read_text())
+    return told(into)
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """What a bundle says of its files."""
+    about: dict[str, Any] = json.loads((folder / "console.json").read_text())
     return about
 
 
-def test_types_and_other_files_of_developers_are_not_deployed(tmp_path: Path):
-    names = set(bundle(CONSOLE, tmp_path)["files"])
+def test_types_and_other_files_of_developers_are_not_deployed(console: Path):
+    names = set(told(console)["files"])
     assert {"index.html", "app.js", "vendor/preact.js", "vendor/README.md"} <= names
     assert {".css", ".html", ".js", ".md", ".svg"} == {Path(name).suffix for name in names}
     assert not [name for name in names if name.endswith(".d.ts")]
@@ -179,12 +192,12 @@ def test_a_change_of_any_file_changes_the_paths_of_all(tmp_path: Path):
     assert first["files"]["app.js"] == second["files"]["app.js"]
 
 
-def test_compressed_copies_have_the_same_content(tmp_path: Path):
-    about = bundle(CONSOLE, tmp_path)
+def test_compressed_copies_have_the_same_content(console: Path):
+    about = told(console)
     for encoding, decompress in DECOMPRESS.items():
         places = []
         for name, each in about["files"].items():
-            place = tmp_path / "files" / name
+            place = console / "files" / name
             copy = place.with_name(f"{place.name}.{encoding}")
             assert (encoding in each["encodings"]) == copy.exists()
             if copy.exists():

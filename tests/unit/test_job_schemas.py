@@ -133,19 +133,14 @@ settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
 api = Api(build(settings, Memory().cloud().clients, time.time))
 for name in ("jsonschema_rs", "joblane.service.typed", "joblane.aws.types"):
     sys.modules.pop(name, None)  # the test support may have imported it
-status, _ = api("POST", "/v1/jobs", {body})
-print(status, "jsonschema_rs" in sys.modules)
+for body in {"command": ["true"]}, {"type": "sleep", "params": {"ms": 1}}:
+    status, _ = api("POST", "/v1/jobs", body)
+    print(status, "jsonschema_rs" in sys.modules)
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "printed"),
-    [
-        ({"command": ["true"]}, "202 False"),
-        ({"type": "sleep", "params": {"ms": 1}}, "202 True"),
-    ],
-)
-def test_a_command_is_submitted_without_the_validator(body: dict[str, Any], printed: str):
-    program = [sys.executable, "-W", "ignore", "-c", _PLAIN.replace("{body}", repr(body))]
+def test_a_command_is_submitted_without_the_validator():
+    program = [sys.executable, "-W", "ignore", "-c", _PLAIN]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert printed == done.stdout.splitlines()[-1], done.stderr
+    printed = [line for line in done.stdout.splitlines() if line.startswith("202 ")]
+    assert ["202 False", "202 True"] == printed, done.stderr
