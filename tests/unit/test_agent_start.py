@@ -4,19 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from ec2_agent import start
 from ec2_agent.command_line import EX_UNAVAILABLE, main
 from tests.support.aws import Cloud
 
 
-@pytest.fixture(name="_credentials")
-def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+@pytest.fixture(name="_deployment")
+def _deployment(aws: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents start in the deployment in memory."""
+    monkeypatch.setattr(start, "LazyClients", lambda: aws.clients)
 
 
-@pytest.mark.usefixtures("_credentials", "aws_in_moto")
+@pytest.mark.usefixtures("_deployment")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -52,7 +51,7 @@ def test_a_wrong_label_is_wrong_usage(
     assert f"argument --label: {said}" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_credentials", "aws_in_moto")
+@pytest.mark.usefixtures("_deployment")
 def test_labels_of_file_and_command_line_together_are_too_many(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -63,7 +62,7 @@ def test_labels_of_file_and_command_line_together_are_too_many(
     assert "an agent has at most 5 labels; these are 6" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_credentials", "aws_in_moto")
+@pytest.mark.usefixtures("_deployment")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -85,11 +84,11 @@ def test_a_cgroup_that_cannot_be_had_is_said_in_one_line(
     assert said in line
 
 
-@pytest.mark.usefixtures("_credentials")
+@pytest.mark.usefixtures("_deployment")
 def test_a_descriptor_of_another_version_says_what_to_do(
-    aws_in_moto: Cloud, capsys: pytest.CaptureFixture[str]
+    aws: Cloud, capsys: pytest.CaptureFixture[str]
 ):
-    aws_in_moto.clients.make("ssm").put_parameter(
+    aws.clients.make("ssm").put_parameter(
         Name="/joblane/descriptor", Value="{}", Type="String", Overwrite=True
     )
     assert EX_UNAVAILABLE == main(["run"])
