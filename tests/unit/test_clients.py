@@ -165,21 +165,3 @@ def _cut(part: Any) -> Any:
 def test_a_service_that_we_do_not_use_is_not_found_by_its_name():
     with pytest.raises(UnknownServiceError, match=r"Unknown service: 'ec2'.*dynamodb"):
         Clients().make("ec2")  # type: ignore[call-overload]
-
-
-def test_credentials_may_come_from_a_role_that_a_profile_names(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    config = tmp_path / "config"
-    config.write_text(
-        "[profile agent]\nrole_arn = arn:aws:iam::123456789012:role/agent\nsource_profile = root\n"
-        "[profile root]\naws_access_key_id = x\naws_secret_access_key = x\n"
-    )
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
-    monkeypatch.setenv("AWS_PROFILE", "agent")
-    from moto import mock_aws  # noqa: PLC0415 - it takes 2 s
-
-    with mock_aws(config={"core": {"mock_credentials": False}}):
-        assert "QueueUrls" not in Clients().make("sqs").list_queues()

@@ -11,12 +11,12 @@ from botocore.exceptions import ClientError
 
 from functions.instance_watch.handler import Settings, build
 from joblane.aws.agents import AgentStore, Replacements
-from joblane.aws.groups import Group, Groups
+from joblane.aws.groups import Group
 from joblane.aws.table import ConditionFailed
 from joblane.fleet.absence import NO_AGENT
 from joblane.job.lease import Heartbeat
 from joblane.service.instance_watch import InstanceWatch, rest_ms
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 
 MINUTE = 60.0
 GROUP = "joblane-main"
@@ -233,30 +233,3 @@ def test_of_two_calls_at_once_only_one_replaces(scene: Scene, earlier: int, due:
 def test_rests_double_up_to_six_hours():
     minutes = [rest_ms(count) // 60_000 for count in range(10)]
     assert [0, 10, 20, 40, 80, 160, 320, 360, 360, 360] == minutes
-
-
-@pytest.mark.usefixtures("moto")
-def test_groups_are_those_of_the_deployment_and_their_instances_in_service(aws: Cloud):
-    autoscaling = aws.clients.make("autoscaling")
-    autoscaling.create_launch_configuration(
-        LaunchConfigurationName="any", ImageId="ami-12c6146b", InstanceType="t3.micro"
-    )
-    for name, deployment in ((GROUP, NAME), ("other-main", "other")):
-        autoscaling.create_auto_scaling_group(
-            AutoScalingGroupName=name,
-            LaunchConfigurationName="any",
-            MinSize=0,
-            MaxSize=4,
-            DesiredCapacity=2,
-            AvailabilityZones=["us-east-1a"],
-            Tags=[
-                {"Key": key, "Value": value, "PropagateAtLaunch": True}
-                for key, value in (("joblane:fleet", name), ("joblane:deployment", deployment))
-            ],
-        )
-    groups = Groups(autoscaling, NAME)
-    (group,) = groups.every()
-    assert (GROUP, 2) == (group.name, len(group.instances))
-    groups.replace(group.instances[0])
-    (after,) = groups.every()
-    assert group.instances[0] not in after.instances

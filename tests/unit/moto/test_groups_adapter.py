@@ -200,3 +200,29 @@ def test_a_throttled_request_is_repeated_by_the_client(aws: Cloud, status: int):
     groups, sent = answers(aws, status)
     assert 2 == groups.states([GROUP])[GROUP].desired
     assert 2 == len(sent)
+
+
+def test_groups_are_those_of_the_deployment_and_their_instances_in_service(aws: Cloud):
+    autoscaling = aws.clients.make("autoscaling")
+    autoscaling.create_launch_configuration(
+        LaunchConfigurationName="any", ImageId="ami-12c6146b", InstanceType="t3.micro"
+    )
+    for name, deployment in ((GROUP, NAME), ("other-main", "other")):
+        autoscaling.create_auto_scaling_group(
+            AutoScalingGroupName=name,
+            LaunchConfigurationName="any",
+            MinSize=0,
+            MaxSize=4,
+            DesiredCapacity=2,
+            AvailabilityZones=["us-east-1a"],
+            Tags=[
+                {"Key": key, "Value": value, "PropagateAtLaunch": True}
+                for key, value in (("joblane:fleet", name), ("joblane:deployment", deployment))
+            ],
+        )
+    groups = Groups(autoscaling, NAME)
+    (group,) = groups.every()
+    assert (GROUP, 2) == (group.name, len(group.instances))
+    groups.replace(group.instances[0])
+    (after,) = groups.every()
+    assert group.instances[0] not in after.instances
