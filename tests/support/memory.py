@@ -146,7 +146,9 @@ class MemorySession:
 
     def create_client(self, service: str, config: Config | None = None) -> Any:
         """Make a client."""
-        return _copied(_client(service, config), self)
+        # One that was made before moto was loaded does not know it.
+        knows = service in IN_MEMORY or "moto.core.models" in sys.modules
+        return _copied(_client(service, config, knows=knows), self)
 
     def get_component(self, name: str) -> Any:
         """The emitter that tells of the calls of all clients."""
@@ -221,9 +223,10 @@ def _session() -> Session:
 
 
 @cache
-def _client(service: str, config: Config | None) -> Any:
+def _client(service: str, config: Config | None, *, knows: bool) -> Any:
+    del knows
     if service not in IN_MEMORY:
-        return new_session().create_client(service, config=config)  # moto knows the new ones
+        return new_session().create_client(service, config=config)
     client: Any = _session().create_client(service, config=config)
     made: Any = object.__new__(type(service, (type(client),), _methods(client)))
     vars(made).update(vars(client))
