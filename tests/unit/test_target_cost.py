@@ -1,4 +1,4 @@
-"""Count what a thousand members cost, and how long ten thousand take; fails when that rises."""
+"""Count what members cost, and how long thousands take; fails when that rises."""
 
 import random
 from collections import Counter
@@ -173,7 +173,7 @@ def test_the_longest_submission_that_stays_in_the_row_costs_no_more(
     assert 130 < rooms[0] < 400
 
 
-# --- ten thousand members, on a clock that each call advances
+# --- thousands of members, on a clock that each call advances
 
 
 MS = {
@@ -187,7 +187,7 @@ MS = {
 }
 """Milliseconds of a call as a Lambda function in the same region sees them, rather slow ones."""
 
-MEMBERS = 10_000
+MEMBERS = budget(6_000, 10_000)
 
 
 class World:
@@ -288,7 +288,7 @@ class _SideBySide(Executor):
         return iter(done)
 
 
-def test_ten_thousand_members_are_placed_in_minutes_and_no_request_grows_with_them():
+def test_thousands_of_members_are_placed_in_minutes_and_no_request_grows_with_them():
     world = World()
     seconds, calls = world.submit(), Counter(world.calls)
     group = world.parent().group
@@ -314,7 +314,7 @@ def test_ten_thousand_members_are_placed_in_minutes_and_no_request_grows_with_th
         runs += 1
         print(f"run {runs} of requeue: {seconds:.1f} s, {group.placed} members")
         assert seconds < GROUP_S + 1.5
-    assert runs <= 2
+    assert runs <= 1 + MEMBERS // 10_000
     rows = world.tables.rows[DESCRIPTOR.jobs_table]
     assert MEMBERS == sum(sk == "JOB" for _, sk in rows) - 1
     sent = [entries for entries in world.queues.entries.values() if entries]
@@ -323,7 +323,7 @@ def test_ten_thousand_members_are_placed_in_minutes_and_no_request_grows_with_th
 
 
 def test_thousands_of_silent_agents_are_noticed_in_minutes():
-    members = budget(1_000, MEMBERS)
+    members = budget(1_000, 10_000)
     world = World(members)
     world.submit()
     world.calls.clear()
