@@ -84,21 +84,34 @@ def _check_of(shape: Any) -> Check:
 def _made(shape: Any, known: dict[str, Check]) -> Check:
     if shape.name in known:
         return known[shape.name]
-
-    def later(value: Any) -> bool:
-        return known[shape.name](value)
-
-    known[shape.name] = later  # for members that have members of this shape
-    found = known[shape.name] = _kinds.get(shape.type_name, _unknown)(shape, known)
-    return found
+    known[shape.name] = lambda value: made(value)  # noqa: PLW0108 - of members of its own kind
+    made = known[shape.name] = _new(shape, known)
+    return made
 
 
-def _never(_value: Any) -> bool:
-    return False
-
-
-def _unknown(_shape: Any, _known: dict[str, Check]) -> Check:
-    return _never
+def _new(shape: Any, known: dict[str, Check]) -> Check:
+    least = shape.metadata.get("min", 0)
+    scalars: dict[str, Check] = {
+        "string": lambda value: isinstance(value, str) and len(value) >= least,
+        "integer": lambda value: type(value) is int and value >= least,
+        "long": lambda value: type(value) is int and value >= least,
+        "boolean": lambda value: type(value) is bool,
+        "blob": lambda value: isinstance(value, (bytes, BytesIO)),
+    }
+    match shape.type_name:
+        case "structure":
+            return _structure(shape, known)
+        case "map":
+            key, member = _made(shape.key, known), _made(shape.value, known)
+            return lambda value: (
+                type(value) is dict and all(map(key, value)) and all(map(member, value.values()))
+            )
+        case "list":
+            member = _made(shape.member, known)
+            return lambda value: (
+                type(value) is list and len(value) >= least and all(map(member, value))
+            )
+    return scalars.get(shape.type_name, lambda _value: False)
 
 
 def _structure(shape: Any, known: dict[str, Check]) -> Check:
@@ -108,53 +121,6 @@ def _structure(shape: Any, known: dict[str, Check]) -> Check:
     def valid(value: Any) -> bool:
         if type(value) is not dict or not required <= value.keys() or (union and len(value) != 1):
             return False
-        for name, member in value.items():
-            if name not in members or not members[name](member):
-                return False
-        return True
+        return all(name in members and members[name](member) for name, member in value.items())
 
     return valid
-
-
-def _map(shape: Any, known: dict[str, Check]) -> Check:
-    key, member = _made(shape.key, known), _made(shape.value, known)
-
-    def valid(value: Any) -> bool:
-        return type(value) is dict and all(map(key, value)) and all(map(member, value.values()))
-
-    return valid
-
-
-def _list(shape: Any, known: dict[str, Check]) -> Check:
-    member, least = _made(shape.member, known), shape.metadata.get("min", 0)
-    return lambda value: type(value) is list and len(value) >= least and all(map(member, value))
-
-
-def _string(shape: Any, _known: dict[str, Check]) -> Check:
-    least = shape.metadata.get("min", 0)
-    return lambda value: isinstance(value, str) and len(value) >= least
-
-
-def _integer(shape: Any, _known: dict[str, Check]) -> Check:
-    least = shape.metadata.get("min", 0)
-    return lambda value: type(value) is int and value >= least
-
-
-def _boolean(_shape: Any, _known: dict[str, Check]) -> Check:
-    return lambda value: type(value) is bool
-
-
-def _blob(_shape: Any, _known: dict[str, Check]) -> Check:
-    return lambda value: isinstance(value, (bytes, BytesIO))
-
-
-_kinds: dict[str, Callable[[Any, dict[str, Check]], Check]] = {
-    "structure": _structure,
-    "map": _map,
-    "list": _list,
-    "string": _string,
-    "integer": _integer,
-    "long": _integer,
-    "boolean": _boolean,
-    "blob": _blob,
-}

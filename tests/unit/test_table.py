@@ -4,10 +4,10 @@ import time
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from joblane.aws.table import Table
-from tests.support.aws import DESCRIPTOR
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.memory import Memory
 
 KEY = {"job_id": "a", "sk": "JOB"}
@@ -43,3 +43,21 @@ def test_a_write_that_meets_transactions_all_the_time_fails(monkeypatch: pytest.
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with pytest.raises(ClientError, match="TransactionConflict"):
         busy(Memory(), 9).put({**KEY, "state": "pending"})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"Item": {"a": {"S": 1}}},
+        {"Item": {"a": {"X": "y"}}},
+        {"Item": {"a": {"L": [{"M": {"n": {"N": 1}}}]}}},
+        {"Item": {}, "Other": 1},
+        {"Item": {}, "TableName": ""},
+    ],
+)
+def test_parameters_that_botocore_refuses_do_not_come_to_a_table_in_memory(
+    aws: Cloud, wrong: dict[str, Any]
+):
+    with pytest.raises(ParamValidationError):
+        aws.clients.make("dynamodb").put_item(**{"TableName": "any", **wrong})
