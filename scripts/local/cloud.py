@@ -33,7 +33,7 @@ from scripts.local.agent import (
     environment,
     wait_until_listed,
 )
-from scripts.local.deploy import api_url, deploy
+from scripts.local.deploy import Deploy, api_url, deploy
 from scripts.local.emulator import LONGEST_POLL_S, NO_TLS, MiniStack, bind, start_ministack
 from scripts.local.errors import LocalError
 from scripts.local.processes import KILL_TIMEOUT_S, Process, Spawn, end_leftovers, spawn
@@ -233,6 +233,7 @@ def start_cloud(
     port: int | None = None,
     step: Step = quiet_step,
     longest_poll_s: int = LONGEST_POLL_S,
+    make: Deploy = deploy,
 ) -> Cloud:
     """Start MiniStack and deploy Joblane to it; without a port, any free one is taken.
 
@@ -247,7 +248,7 @@ def start_cloud(
         with _nothing_left_on_failure(run_dir), step("starting MiniStack"):
             ministack = start_ministack(run_dir, server, longest_poll_s)
     with _nothing_left_on_failure(run_dir):
-        outputs = deploy(ministack, run_dir, step)
+        outputs = make(ministack, run_dir, step)
     return Cloud(run_dir, ministack, outputs)
 
 
@@ -257,12 +258,13 @@ def running_cloud(
     port: int | None = None,
     step: Step = quiet_step,
     longest_poll_s: int = LONGEST_POLL_S,
+    make: Deploy = deploy,
 ) -> Iterator[Cloud]:
     """Run a cloud for the duration of a block, then remove every process and the folder.
 
     When the block fails the folder stays, for its logs.
     """
-    cloud = start_cloud(run_dir, port, step, longest_poll_s)
+    cloud = start_cloud(run_dir, port, step, longest_poll_s, make)
     with _nothing_left_on_failure(run_dir):
         try:
             yield cloud

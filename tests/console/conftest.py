@@ -20,6 +20,7 @@ from scripts.console.browser import WAIT_MS, Console, chromium
 from scripts.console.seeds import Seeds, seed
 from scripts.console.stores import Stores
 from scripts.local.cloud import Cloud, running_cloud
+from scripts.local.deploy import deploy_directly
 from scripts.local.people import Person, add_people, add_person
 from tests.support.watch import Watch
 
@@ -58,7 +59,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory, process: int | None) -> It
             yield shared
             _end_agents(shared.cloud)
             return
-        with running_cloud(folder / "run", longest_poll_s=1) as cloud:
+        with running_cloud(folder / "run", longest_poll_s=1, make=deploy_directly) as cloud:
             people = {person.name: person for person in add_people(cloud)}
             people["newcomer"] = add_person(cloud, "newcomer", "admin", "small")
             shared = Shared(cloud, seed(cloud), people)

@@ -16,7 +16,7 @@ from joblane.aws.clients import QUICK, Clients
 from joblane.deployment.names import PLATFORM
 from joblane.job.lifecycle import ENDED
 from scripts.local.cloud import TENANT, Cloud, running_cloud
-from scripts.local.deploy import BIN
+from scripts.local.deploy import BIN, deploy_directly
 from scripts.local.emulator import NO_TLS
 from scripts.local.processes import RUN_MARK
 from tests.support.deployed import unfinished, wait_for
@@ -62,7 +62,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Joblane, deployed; no agent yet."""
     with (
-        running_cloud(tmp_path_factory.mktemp("e2e") / "run", longest_poll_s=1) as cloud,
+        running_cloud(
+            tmp_path_factory.mktemp("e2e") / "run", longest_poll_s=1, make=deploy_directly
+        ) as cloud,
         pytest.MonkeyPatch.context() as patch,
     ):
         for name, value in cloud.ministack.environment().items():
