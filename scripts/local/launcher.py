@@ -13,7 +13,6 @@ changes that only save CPU time are in `shortcuts.py`.
 The root key and its secret are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment.
 """
 
-import hashlib
 import hmac
 import importlib
 import json
@@ -21,18 +20,15 @@ import os
 import re
 import secrets
 import sys
-import tempfile
-import threading
 import time
-import zipfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 # Last, so that nothing of MiniStack is looked for there.
 sys.path.append(str(Path(__file__).parents[2]))
 
+from scripts.local.lambda_workers import fork_workers, limit_worker_starts, share_layers
 from scripts.local.shortcuts import take_shortcuts
 
 Scope = dict[str, Any]
@@ -229,84 +225,6 @@ def randomize_role_keys() -> None:
         module.execution_credentials = salted
 
 
-def limit_worker_starts(most: int) -> None:
-    """Start few Lambda workers at once; other calls wait for a free worker or for their start.
-
-    MiniStack starts one for each call that finds none free. A start is CPU time only, so eight at
-    once all take as long as eight in turn, and no worker is free before the last one has started.
-    The limit does not cover a worker whose process has ended: its next call starts that again.
-    """
-    runtime, service = _module("core.lambda_runtime"), _module("services.lambda_svc")
-    acquire, release = runtime.acquire_worker, runtime.release_worker
-    spawn = runtime.ensure_spawned
-    changed = threading.Condition()
-    starting = 0
-
-    def acquire_in_turn(*function: object, **options: object) -> tuple[Any, str]:
-        nonlocal starting
-        with changed:
-            while starting >= most:
-                # A function may have less than no worker: this takes a free one and makes none.
-                worker, reason = acquire(*function, **{**options, "max_concurrency": -1})
-                if worker is not None:
-                    return worker, reason
-                changed.wait()
-            worker, reason = acquire(*function, **options)
-            if reason != "spawn":
-                return worker, reason
-            starting += 1
-        try:
-            spawn(worker)
-        except Exception:  # noqa: BLE001 - its call reports it, and starts it again before, as Lambda
-            worker.kill()
-        finally:
-            with changed:
-                starting -= 1
-                changed.notify_all()
-        return worker, reason
-
-    def release_and_notify(worker: object) -> None:
-        release(worker)
-        with changed:
-            changed.notify_all()
-
-    for module in (runtime, service):
-        for name, replacement in (
-            ("acquire_worker", acquire_in_turn),
-            ("release_worker", release_and_notify),
-        ):
-            getattr(module, name)  # AttributeError when it was removed
-            setattr(module, name, replacement)
-
-
-def share_layers() -> None:
-    """Extract a layer once: MiniStack does so for each worker, which takes longer than its imports.
-
-    No function writes to its layer, which AWS mounts read-only.
-    """
-    runtime = _module("core.lambda_runtime")
-    folder, lock = Path(tempfile.mkdtemp(prefix="ministack-layers-")), threading.Lock()
-
-    class SharedZip(zipfile.ZipFile):
-        def extractall(self, path: Any = None, *members: Any) -> None:  # noqa: ANN401 - as its base
-            target = Path(path)
-            if not target.name.startswith("layer_"):  # the function's own code
-                super().extractall(path, *members)
-                return
-            with Path(str(self.filename)).open("rb") as file:
-                shared = folder / hashlib.file_digest(file, "sha256").hexdigest()
-            with lock:
-                if not shared.exists():
-                    partial = shared.with_suffix(".partial")
-                    super().extractall(partial)
-                    partial.rename(shared)
-            target.rmdir()
-            target.symlink_to(shared)
-
-    runtime.zipfile.ZipFile  # noqa: B018 - AttributeError when it was removed
-    runtime.zipfile = SimpleNamespace(**{**vars(zipfile), "ZipFile": SharedZip})
-
-
 def guard(app: App, secret: str) -> App:
     """Refuse what a web page of another origin may send, before MiniStack sees it.
 
@@ -403,6 +321,7 @@ if __name__ == "__main__":
     randomize_role_keys()
     limit_worker_starts(WORKER_STARTS_AT_ONCE)
     share_layers()
+    fork_workers()
     watch_permissions(Path(sys.argv.pop()))
     application = _module("app")
     application.app = guard(application.app, os.environ["AWS_SECRET_ACCESS_KEY"])

@@ -1,4 +1,4 @@
-"""Lambda on the local AWS: how many workers start at once, and the layers that they share."""
+"""Lambda on the local AWS: how many workers start at once, the layers that they share, forks."""
 
 import io
 import json
@@ -42,6 +42,17 @@ def handler(event, context):
     return [os.getpid(), os.path.realpath(shared.__file__)]
 """
 
+WHERE = "import os\npid = os.getpid()"
+PRELOADED = """
+import os, time, joblane.where
+def handler(event, context):
+    if event == "end":
+        os._exit(3)
+    if event == "hang":
+        time.sleep(60)
+    return [os.getpid(), joblane.where.pid, context.function_name, os.environ["AWS_ACCESS_KEY_ID"]]
+"""
+
 Invoke = Callable[..., Any]
 Create = Callable[..., Invoke]
 
@@ -69,7 +80,7 @@ def _create(ministack: MiniStack) -> Create:
     client = boto3.client("lambda", config=patient, **ministack.root())
     iam = boto3.client("iam", **ministack.root())
 
-    def create(name: str, code: str, layer: str | None = None) -> Invoke:
+    def create(name: str, code: str, layer: str | None = None, timeout_s: int = 60) -> Invoke:
         trust = {"Version": "2012-10-17", "Statement": []}
         policy = {"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": "*"}
         role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
@@ -80,7 +91,7 @@ def _create(ministack: MiniStack) -> Create:
         )
         layers = []
         if layer is not None:
-            content = zipped({"python/shared.py": layer})
+            content = zipped({"python/shared.py": layer, "python/joblane/where.py": WHERE})
             published = client.publish_layer_version(LayerName=name, Content={"ZipFile": content})
             layers.append(published["LayerVersionArn"])
         client.create_function(
@@ -88,7 +99,7 @@ def _create(ministack: MiniStack) -> Create:
             Role=role["Role"]["Arn"],
             Runtime="python3.11",
             Handler="code.handler",
-            Timeout=60,
+            Timeout=timeout_s,
             Code={"ZipFile": zipped({"code.py": code})},
             Layers=layers,
         )
@@ -140,3 +151,23 @@ def test_workers_share_the_layers_and_have_the_newest(create: Create):
     ((path,),) = ({path for _, path in [*answers, again]},)
     assert "first = 1" == Path(path).read_text(encoding="utf-8")
     assert "other = 1" == Path(other[1]).read_text(encoding="utf-8")
+
+
+def test_workers_are_forked_from_what_has_imported_the_layer_and_have_an_environment_of_their_own(
+    create: Create,
+):
+    answers = [create(name, PRELOADED, "forked = 1")() for name in ("fork-one", "fork-two")]
+    pids, servers, names, keys = map(set, zip(*answers, strict=True))
+    assert ({"fork-one", "fork-two"}, 2) == (names, len(keys))
+    assert (2, 1) == (len(pids), len(servers))
+    assert not pids & servers
+
+
+def test_a_forked_worker_that_ends_or_hangs_is_followed_by_another(create: Create):
+    invoke = create("mortal", PRELOADED, "mortal = 1", timeout_s=2)
+    first = invoke()[0]
+    assert "died" in invoke("end")["errorMessage"]
+    second = invoke()[0]
+    assert "timed out" in invoke("hang")["errorMessage"]
+    assert not Path(f"/proc/{second}").exists()
+    assert invoke()[0] not in {first, second}
