@@ -12,7 +12,7 @@ from ec2_agent.agent import EX_TEMPFAIL
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, alive, go_on, marker
-from tests.support.deployed import output, starts, submit, wait_for, wait_until_started
+from tests.support.deployed import output, starts, submit, until, wait_for, wait_until_started
 from tests.support.paced import start_paced
 
 COUNT = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); echo line $i; echo err $i >&2; sleep 0.1; done"
@@ -127,8 +127,7 @@ def test_a_job_that_somebody_else_has_taken_over_is_killed_and_not_reported(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert "active" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
-    while platform("GET", "/v1/agents/phoenix").json()["jobs"]:
-        time.sleep(0.05)  # until a heartbeat has said that it does not run the job
+    until(lambda: not platform("GET", "/v1/agents/phoenix").json()["jobs"])  # says a heartbeat
     cloud.show_again([job_id])
     assert 2 == wait_for(http, job_id, "completed")["attempt"]
 

@@ -13,7 +13,7 @@ from joblane.aws.functions import CalledFunction
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, go_on, marker
-from tests.support.deployed import submit, wait_for, wait_until_started
+from tests.support.deployed import submit, until, wait_for, wait_until_started
 
 
 @pytest.fixture(name="alone", autouse=True)
@@ -51,10 +51,12 @@ def members(http: Http, group: str) -> dict[str, dict[str, Any]]:
 
 def wait_for_member(http: Http, group: str, agent: str, *states: str) -> dict[str, Any]:
     """Wait until a member is in one of these states."""
-    ends = time.monotonic() + 30
-    while (member := members(http, group)[agent])["state"] not in states:
-        assert time.monotonic() < ends, member
-        time.sleep(0.1)
+
+    def found() -> dict[str, Any] | None:
+        member = members(http, group)[agent]
+        return member if member["state"] in states else None
+
+    member: dict[str, Any] = until(found)
     return member
 
 

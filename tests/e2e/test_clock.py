@@ -63,7 +63,7 @@ def next_heartbeats(platform: Http) -> dict[str, dict[str, Any]]:
     """Both agents' rows, as soon as each has sent another heartbeat."""
     before = rows = agents(platform, "late", "early")
     while any(rows[name]["last_seen_at"] == before[name]["last_seen_at"] for name in before):
-        time.sleep(0.05)
+        time.sleep(0.2)
         rows = agents(platform, "late", "early")
     return rows
 

@@ -8,7 +8,7 @@ import pytest
 from ec2_agent.agent import EX_TEMPFAIL
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
-from tests.support.deployed import state_of, submit, wait_for, wait_until_started
+from tests.support.deployed import state_of, submit, until, wait_for, wait_until_started
 
 NAME = "fence"
 HEARTBEAT_S = 10
@@ -30,9 +30,7 @@ def change(platform: Http, command: str) -> None:
 def wait_for_state(platform: Http, *states: str) -> float:
     """Wait until the agent is shown in one of these states; returns the seconds that it took."""
     began = time.monotonic()
-    while (state := platform("GET", f"/v1/agents/{NAME}").json()["state"]) not in states:
-        assert time.monotonic() - began < 30, state
-        time.sleep(0.05)
+    until(lambda: platform("GET", f"/v1/agents/{NAME}").json()["state"] in states)
     return time.monotonic() - began
 
 

@@ -1,11 +1,10 @@
 """Memory is limited before anything runs: by the API, and by agents that claim what fits."""
 
-import time
 from typing import Any
 
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
-from tests.support.deployed import submit, wait_for
+from tests.support.deployed import starts, submit, wait_for, wait_for_job
 from tests.support.paced import start_paced
 
 
@@ -21,23 +20,14 @@ def test_memory_that_no_fleet_gives_is_refused_with_the_most_that_is_allowed(htt
 
 def wait_for_reason(http: Http, job_id: str) -> dict[str, Any]:
     """Wait until a job says that it waits for memory."""
-    deadline = time.monotonic() + 30
-    while "of memory" not in (job := http("GET", f"/v1/jobs/{job_id}").json())["reason"]:
-        assert time.monotonic() < deadline, job["reason"]
-        time.sleep(0.05)
+    job = wait_for_job(http, job_id, lambda job: "of memory" in job["reason"])
     assert ("pending", 0) == (job["state"], job["epoch"])
-    return dict(job)
+    return job
 
 
 def wait_until_claimed(http: Http, job_id: str) -> dict[str, Any]:
     """Wait until an agent has claimed a job."""
-    deadline = time.monotonic() + 30
-    while True:
-        job = http("GET", f"/v1/jobs/{job_id}").json()
-        if any(step["state"] == "active" for step in job["timeline"]):
-            return dict(job)
-        assert time.monotonic() < deadline, job["reason"]
-        time.sleep(0.05)
+    return wait_for_job(http, job_id, lambda job: bool(starts(job)))
 
 
 def started_at(job: dict[str, Any]) -> str:

@@ -2,8 +2,7 @@
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,11 +13,10 @@ from joblane.client.webhooks import verify
 from joblane.deployment.names import notify_dead_name, notify_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
-from tests.support.deployed import submit, wait_for
+from tests.support.deployed import submit, until, wait_for
 
 SECRET = "0123456789abcdef0123456789abcdef"
 TOPIC = "arn:aws:sns:us-east-1:000000000000:joblane-told"
-TIMEOUT_S = 30
 
 
 class Receiver:
@@ -49,15 +47,6 @@ class Receiver:
             for headers, body in list(self.requests)
         ]
         return [(headers, event) for headers, event in checked if event["job_id"] == job_id]
-
-
-def until(found: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
-    """Wait until something is found."""
-    end = time.monotonic() + timeout_s
-    while not (there := found()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return there
 
 
 @pytest.fixture(name="receiver")

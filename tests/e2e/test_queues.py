@@ -10,10 +10,11 @@ import pytest
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for
+from tests.support.paced import start_paced
 
 SETTINGS = "/v1/queues/bulk/settings"
-SEEN_S = 30
-"""An agent has seen a change by then."""
+READ_S, SEEN_S = 3, 10
+"""How often the agent reads settings here, not every 20 s; it has seen a change by then."""
 
 
 @pytest.fixture(name="unset")
@@ -100,7 +101,7 @@ def test_a_pause_holds_jobs_and_a_cap_lets_them_go_two_at_a_time(
 ):
     set_queue(unset, run_jobs=False)
     cloud.stop_agents()
-    cloud.start_agent("alone", threads=8)
+    start_paced(cloud, "alone", threads=8, settings_s=READ_S)
     ids = [submit(http, "sleep", "1", queue="bulk") for _ in range(6)]
     wait_for(http, submit(http, "true"), "completed")  # the other queue goes on
     for job_id in ids:

@@ -28,7 +28,7 @@ from joblane.service.condition_supervisor import ConditionSupervisor
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, go_on, marker
-from tests.support.deployed import submit, wait_for
+from tests.support.deployed import submit, until, wait_for
 
 SCALE = 0.05
 """Of the state machine's waits: the first 10 s take half a second."""
@@ -143,7 +143,7 @@ def test_blocked_jobs_go_on_when_the_service_is_back(
     jobs = [submit(http, "true") for _ in range(3)]
     by_hand = Blocking(clients)
     by_hand.block(service.condition, *jobs)
-    wait_until(lambda: service.asked >= 3)
+    until(lambda: service.asked >= 3)
     assert ["blocked"] * 3 == [http("GET", f"/v1/jobs/{job}").json()["state"] for job in jobs]
     listed = {c["name"]: c for c in http("GET", "/v1/conditions?limit=100").json()["entries"]}
     assert (3, False) == tuple(listed[service.condition][name] for name in ("waiting", "more"))
@@ -157,7 +157,7 @@ def test_blocked_jobs_go_on_when_the_service_is_back(
         job = wait_for(http, job_id, "pending")
         assert "released by its condition (answers 200)" in job["reason"]
         assert 0 == job["attempt"]
-    wait_until(lambda: phase(by_hand, service.condition) is Phase.CLOSED)
+    until(lambda: phase(by_hand, service.condition) is Phase.CLOSED)
     listed = {c["name"]: c for c in http("GET", "/v1/conditions?limit=100").json()["entries"]}
     assert service.condition not in listed
     cloud.start_agent("after-recovery", isolation="namespaces")
@@ -167,7 +167,7 @@ def test_blocked_jobs_go_on_when_the_service_is_back(
             step["state"] for step in job["timeline"]
         ]
     cloud.stop_agent("after-recovery")
-    wait_until(lambda: executions(clients, cloud)[0]["status"] == "SUCCEEDED")
+    until(lambda: executions(clients, cloud)[0]["status"] == "SUCCEEDED")
 
 
 @pytest.mark.usefixtures("hurry")
@@ -187,7 +187,7 @@ def test_an_execution_that_is_aborted_is_followed_by_another(
     job_id = submit(http, "true")
     by_hand = Blocking(clients)
     by_hand.block(service.condition, job_id)
-    wait_until(lambda: service.asked >= 1)
+    until(lambda: service.asked >= 1)
     running = [e for e in executions(clients, cloud) if e["status"] == "RUNNING"]
     assert 1 == len(running)
     clients.make("stepfunctions").stop_execution(executionArn=running[0]["executionArn"])
@@ -215,14 +215,6 @@ def phase(by_hand: Blocking, condition: str) -> Phase | None:
     """Whether a condition is taken care of."""
     row = by_hand.conditions.get(condition)
     return None if row is None else row.phase
-
-
-def wait_until(done: Any, timeout_s: float = 30) -> None:
-    """Wait for something to become true."""
-    end = time.monotonic() + timeout_s
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("target", [None, "host:requires"])
@@ -271,7 +263,7 @@ def test_an_application_that_is_declared_down_holds_a_real_job(cloud: Cloud, htt
         listed = http("GET", "/v1/conditions?limit=100").json()["entries"]
         return [entry["waiting"] for entry in listed if entry["name"] == "app:ledger"]
 
-    wait_until(lambda: waiting() == [1])  # a job is in the list a moment after it is blocked
+    until(lambda: waiting() == [1])  # a job is in the list a moment after it is blocked
     http("PUT", path, json={"state": "up"})
     wait_for(http, job_id, "completed")
 
@@ -291,7 +283,7 @@ def test_a_real_job_waits_for_the_condition_that_it_names(
     job = wait_for(http, job_id, "blocked")
     assert service.condition == job["condition"]
     assert f"the job named what it waits for: {service.condition}" in job["reason"]
-    wait_until(lambda: service.asked >= 2)
+    until(lambda: service.asked >= 2)
     assert "blocked" == http("GET", f"/v1/jobs/{job_id}").json()["state"]
     service.well = True
     go_on(mark)
@@ -317,9 +309,7 @@ def test_a_job_without_network_has_no_address_of_its_choice_fetched(
     job = wait_for(http, job_id, "blocked")
     assert ("app:default", "none") == (job["condition"], job["network"])
     # Its list is tested and lets it go, so whatever was to be fetched has been.
-    wait_until(
-        lambda: len(http("GET", f"/v1/jobs/{job_id}").json()["timeline"]) > len(job["timeline"])
-    )
+    until(lambda: len(http("GET", f"/v1/jobs/{job_id}").json()["timeline"]) > len(job["timeline"]))
     assert 0 == service.asked
     new = {execution["name"] for execution in executions(clients, cloud)} - before
     assert {"app"} == {name.partition("-")[0] for name in new}  # it may have blocked again

@@ -16,7 +16,7 @@ from joblane.job.lease import Heartbeat
 from joblane.service.running_shares import RunningShares
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
-from tests.support.deployed import submit, wait_for
+from tests.support.deployed import submit, wait_for, wait_for_job
 from tests.support.paced import start_paced
 
 TENANT = "limited"
@@ -57,11 +57,7 @@ def running(http: Http, ids: list[str]) -> list[str]:
 
 def wait_until_limited(http: Http, job_id: str) -> dict[str, Any]:
     """Wait until a job says that it waits for jobs of its tenant."""
-    deadline = time.monotonic() + 30
-    while "jobs_running" not in (job := http("GET", f"/v1/jobs/{job_id}").json())["reason"]:
-        assert time.monotonic() < deadline, job["reason"]
-        time.sleep(0.05)
-    return dict(job)
+    return wait_for_job(http, job_id, lambda job: "jobs_running" in job["reason"])
 
 
 def whole_output(http: Http, job_id: str) -> list[dict[str, Any]]:

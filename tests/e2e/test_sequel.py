@@ -16,7 +16,7 @@ from joblane.key.segments import KeyName
 from joblane.key.state import KeyState
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
 from tests.e2e.conftest import Http
-from tests.support.deployed import output, submit, wait_for
+from tests.support.deployed import output, submit, until, wait_for
 
 JOBS = 12
 STAMPS = 'date +%s.%N; echo "$JOBLANE_SLOT"; sleep 0.2; date +%s.%N'
@@ -35,10 +35,7 @@ def state(clients: Clients, name: str) -> KeyState:
 
 def wait_until_idle(clients: Clients, name: str, timeout_s: float = 10) -> KeyState:
     """Wait until no job has or waits for a slot."""
-    end = time.monotonic() + timeout_s
-    while not (found := state(clients, name)).idle:
-        assert time.monotonic() < end, found
-        time.sleep(0.05)
+    found: KeyState = until(lambda: (now := state(clients, name)).idle and now, timeout_s)
     return found
 
 

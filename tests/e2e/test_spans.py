@@ -1,8 +1,7 @@
 """Spans of real jobs: exported to an OTLP endpoint, again later, and put aside if it refuses."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,19 +11,9 @@ from joblane.deployment.names import traces_dead_name, traces_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.collector import Answer, Collector, collecting, values
-from tests.support.deployed import wait_for
+from tests.support.deployed import until, wait_for
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-TIMEOUT_S = 40
-
-
-def until(found: Callable[[], Any]) -> Any:
-    """Wait until something is found."""
-    end = time.monotonic() + TIMEOUT_S
-    while not (there := found()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return there
 
 
 def submit(http: Http, *command: str, sampled: int = 1, **fields: Any) -> str:

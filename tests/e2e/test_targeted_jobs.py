@@ -1,7 +1,6 @@
 """A job with a target runs on that agent: before the jobs of lanes, once, whatever dies."""
 
 import signal
-import time
 from itertools import count
 
 import pytest
@@ -14,7 +13,15 @@ from joblane.job.message import Message
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, go_on, marker
-from tests.support.deployed import output, starts, submit, wait_for, wait_until_started
+from tests.support.deployed import (
+    output,
+    starts,
+    submit,
+    until,
+    wait_for,
+    wait_for_job,
+    wait_until_started,
+)
 from tests.support.paced import start_paced
 
 names = count()
@@ -41,18 +48,13 @@ def inbox(clients: Clients, name: str) -> LaneQueue:
 
 def wait_until_empty(clients: Clients, name: str) -> None:
     """Wait until the inbox has no message, visible or not."""
-    deadline = time.monotonic() + 20
-    while (lengths := inbox(clients, name).lengths()).visible or lengths.in_flight:
-        assert time.monotonic() < deadline, lengths
-        time.sleep(0.1)
+    box = inbox(clients, name)
+    until(lambda: not ((lengths := box.lengths()).visible or lengths.in_flight))
 
 
 def wait_until_held(http: Http, name: str, job_id: str) -> None:
     """Wait until a job says that it waits for a slot of the agent."""
-    deadline = time.monotonic() + 20
-    while "waits for a slot" not in (job := http("GET", f"/v1/jobs/{job_id}").json())["reason"]:
-        assert time.monotonic() < deadline, job["reason"]
-        time.sleep(0.05)
+    job = wait_for_job(http, job_id, lambda job: "waits for a slot" in job["reason"])
     assert f"agent {name} runs 1 of 1 jobs" in job["reason"]
 
 
@@ -117,10 +119,7 @@ def test_one_that_runs_when_its_agent_is_killed_is_adopted_though_it_is_delivere
     # SQS delivers it again while it runs: the job stays one.
     inbox(clients, name).send(Message(job_id=job_id, tenant=TENANT, queue="default"))
     start_paced(cloud, name)
-    deadline = time.monotonic() + 20
-    while inbox(clients, name).lengths().visible:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not inbox(clients, name).lengths().visible)
     go_on(mark)
     job = wait_for(http, job_id, "completed")
     assert ([name], 1, ["done"]) == (starts(job), job["epoch"], output(http, job_id)["stdout"])
@@ -135,10 +134,7 @@ def test_the_message_of_one_that_ends_while_no_agent_is_there_is_deleted_by_the_
     wait_until_started(cloud.run_dir, [job_id])
     cloud.kill_agent(name)
     go_on(mark)
-    deadline = time.monotonic() + 10
-    while not list(cloud.run_dir.glob(f"state/*/{name}/jobs/*/exit")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: list(cloud.run_dir.glob(f"state/*/{name}/jobs/*/exit")))
     start_paced(cloud, name)
     assert 1 == wait_for(http, job_id, "completed")["epoch"]
     wait_until_empty(clients, name)

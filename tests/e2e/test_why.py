@@ -10,7 +10,8 @@ import pytest
 from joblane.formats.times import rfc3339
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
-from tests.support.deployed import submit, wait_for
+from tests.support.deployed import submit, until, wait_for
+from tests.support.paced import start_paced
 
 Ask = Callable[[str], list[dict[str, Any]]]
 """Takes a job's id; returns the reasons."""
@@ -101,28 +102,20 @@ def test_with_an_agent_the_reason_follows_the_job(http: Http, ask: Ask):
 def test_an_agent_without_a_free_slot_and_one_that_is_cordoned(
     quiet: Cloud, http: Http, platform: Http, ask: Ask
 ):
-    quiet.start_agent("single", threads=1, options=("--max-memory-mb", "600"))
+    start_paced(quiet, "single", threads=1, options=("--max-memory-mb", "600"))
     runs = submit(http, "sleep", "600")
     wait_for(http, runs, "active")
     waits = submit(http, "true")
-    eventually(lambda: "no_free_slot" == ask(waits)[0]["code"])
+    until(lambda: "no_free_slot" == ask(waits)[0]["code"])
     assert 202 == platform("POST", "/v1/agents/single/cordon").status_code
-    eventually(lambda: "agents_unavailable" == ask(waits)[0]["code"])
+    until(lambda: "agents_unavailable" == ask(waits)[0]["code"])
     assert ["joblane agents uncordon single"] == ask(waits)[0]["commands"]
     large = submit(http, "true", resources={"memory_mb": 700})
     assert 202 == platform("POST", "/v1/agents/single/uncordon").status_code
     http("POST", f"/v1/jobs/{runs}/cancel")
     wait_for(http, waits, "completed")
-    eventually(lambda: "agent_note" == ask(large)[0]["code"])
+    until(lambda: "agent_note" == ask(large)[0]["code"])
     assert (
         "waits for 700 MB of memory; agent single gives a job at most 600 MB"
         in ask(large)[0]["text"]
     )
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 20) -> None:
-    """Wait until something holds: heartbeats come every ten seconds."""
-    ends = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < ends
-        time.sleep(0.1)

@@ -18,18 +18,39 @@ Call = Callable[..., httpx.Response]
 """Sends a request to the API: method, path, options of httpx."""
 
 
-def wait_for(http: Call, job_id: str, *states: str, timeout_s: float = 30) -> dict[str, Any]:
-    """Read a job until it is in one of these states: less often, the longer that takes.
+def until(found: Callable[[], Any], timeout_s: float = 40) -> Any:
+    """Ask until something is found, less often the longer that takes; returns it.
 
-    A read takes as much CPU as the job's end, which is late by it.
+    A question takes as much CPU as what is waited for, which is late by it.
     """
     began = time.monotonic()
-    while (waited_s := time.monotonic() - began) < timeout_s:
-        job: dict[str, Any] = http("GET", f"/v1/jobs/{job_id}").json()
-        if job["state"] in states:
-            return job
+    while not (there := found()):
+        waited_s = time.monotonic() - began
+        assert waited_s < timeout_s, f"still {there!r}"
         time.sleep(min(0.3, 0.05 + waited_s / 10))
-    raise AssertionError(f"still {job['state']}: {job['reason']}")
+    return there
+
+
+def wait_for(http: Call, job_id: str, *states: str, timeout_s: float = 30) -> dict[str, Any]:
+    """Read a job until it is in one of these states."""
+    return wait_for_job(http, job_id, lambda job: job["state"] in states, timeout_s)
+
+
+def wait_for_job(
+    http: Call, job_id: str, holds: Callable[[dict[str, Any]], bool], timeout_s: float = 30
+) -> dict[str, Any]:
+    """Read a job until something holds of it."""
+    job: dict[str, Any] = {}
+
+    def it_holds() -> bool:
+        job.update(http("GET", f"/v1/jobs/{job_id}").json())
+        return holds(job)
+
+    try:
+        until(it_holds, timeout_s)
+    except AssertionError:
+        raise AssertionError(f"still {job['state']}: {job['reason']}") from None
+    return job
 
 
 def submit(http: Call, *command: str, **fields: Any) -> str:
@@ -50,10 +71,8 @@ def agents(http: Call, *names: str) -> dict[str, dict[str, Any]]:
 
 def output(http: Call, job_id: str) -> dict[str, list[str]]:
     """Lines of an ended job by stream, over all attempts."""
-    deadline = time.monotonic() + 15
-    while not (page := http("GET", f"/v1/jobs/{job_id}/logs?limit=1000").json())["complete"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    path = f"/v1/jobs/{job_id}/logs?limit=1000"
+    page = until(lambda: (read := http("GET", path).json())["complete"] and read, 15)
     lines: dict[str, list[str]] = {"stdout": [], "stderr": [], "joblane": []}
     for entry in page["entries"]:
         lines[entry["stream"]] += entry["text"].splitlines()
@@ -128,10 +147,9 @@ def assert_once(http: Call, job_id: str) -> dict[str, Any]:
 
 def wait_for_trouble(http: Call, name: str, words: str) -> None:
     """Wait until an agent's heartbeat gives this reason for taking no jobs; "" means none."""
-    ends = time.monotonic() + 25
-    while True:
+
+    def is_told() -> bool:
         trouble = agents(http, name)[name]["trouble"] or ""
-        if words in trouble and bool(words) == bool(trouble):
-            return
-        assert time.monotonic() < ends, f"{words!r} is not in {trouble!r}"
-        time.sleep(0.2)
+        return words in trouble and bool(words) == bool(trouble)
+
+    until(is_told, 25)

@@ -19,10 +19,12 @@ def start_paced(  # noqa: PLR0913 - all that tells one agent from another
     endpoint: str | None = None,
     journal_room: int | None = None,
     memory_mb: int | None = None,
+    settings_s: float | None = None,
     options: Sequence[str] = (),
 ) -> Process:
     """Start an agent and return when it is listed; `endpoint` None means MiniStack itself."""
     memory = () if memory_mb is None else ("--memory-mb", str(memory_mb))
+    read = () if settings_s is None else ("--settings-s", str(settings_s))
     room = () if journal_room is None else ("--journal-room", str(journal_room))
     return cloud.start_agent(
         name,
@@ -30,5 +32,5 @@ def start_paced(  # noqa: PLR0913 - all that tells one agent from another
         endpoint=endpoint,
         options=options,
         # -P: modules beside it, such as types.py, are not those of the standard library.
-        program=(sys.executable, "-P", paced_agent.__file__, *room, *memory, *PACE),
+        program=(sys.executable, "-P", paced_agent.__file__, *room, *memory, *read, *PACE),
     )

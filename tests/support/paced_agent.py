@@ -4,15 +4,18 @@ The three are seconds; more options are those of `joblane agent`, and so is ever
 test need not wait minutes for a lease to end, nor fill a journal with a thousand outcomes.
 `--journal-room` is for how many outcomes it has room, `--memory-mb` what its jobs may have
 together, as on a host that can limit memory. `--unread-s` is how long output that nobody follows
-waits after a job's first chunk. A job that waits says so after half a second.
+waits after a job's first chunk. `--settings-s` is how often settings of queues are read. A job that
+waits says so after half a second.
 """
 
 import argparse
 import sys
+from functools import partial
 
+from ec2_agent import compose
 from ec2_agent.attempt import shipping
 from ec2_agent.command_line import main
-from ec2_agent.lanes import memory, targeted, tenants
+from ec2_agent.lanes import memory, queue_limits, targeted, tenants
 from ec2_agent.outcomes import journal
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Pace
@@ -22,6 +25,7 @@ if __name__ == "__main__":
     parser.add_argument("--journal-room", type=int, default=journal.ROOM)
     parser.add_argument("--memory-mb", type=int)
     parser.add_argument("--unread-s", type=float)
+    parser.add_argument("--settings-s", type=float)
     parser.add_argument("heartbeat_s", type=float)
     parser.add_argument("lease_s", type=int)
     parser.add_argument("margin_s", type=float)
@@ -31,6 +35,9 @@ if __name__ == "__main__":
         setattr(waits, "NOTE_AFTER_S", 0.5)  # noqa: B010 - mypy knows an import
     if asked.memory_mb is not None:
         setattr(Launcher, "memory_mb", asked.memory_mb)  # noqa: B010 - mypy knows a property
+    if asked.settings_s is not None:
+        read_often = partial(queue_limits.QueueLimits, read_every_s=asked.settings_s)
+        setattr(compose, "QueueLimits", read_often)  # noqa: B010 - mypy knows a class
     if asked.unread_s is not None:
         shipping.NEXT_AFTER_S = (asked.unread_s, asked.unread_s, asked.unread_s)
         shipping.LATER_AFTER_S = asked.unread_s
