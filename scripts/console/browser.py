@@ -17,10 +17,13 @@ WAIT_MS = 30_000
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run Chromium without a window. Raises LocalError when it is not installed."""
-    program = shutil.which("chromium")
+    """Run Chromium without a window. Raises LocalError when it is not installed.
+
+    The program that has none takes two thirds of the CPU time of the one that shows none.
+    """
+    program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if program is None:
-        raise LocalError("chromium is not on PATH; scripts/browser-deps installs it")
+        raise LocalError("Chromium is not on PATH; scripts/browser-deps installs it")
     # Root has no user namespace of its own that Chromium's sandbox would need.
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     expect.set_options(timeout=WAIT_MS)
