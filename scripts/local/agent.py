@@ -16,6 +16,7 @@ from scripts.local.processes import STATE, Process, wait_until
 
 AGENT = (BIN / "joblane", "agent")
 START_TIMEOUT_S = 30.0
+READY = '"event": "agent_ready"'
 LISTED_POLL_S = 0.1
 """Seconds between checks: each runs a function, on the cores that the agent needs to start."""
 DRAIN_S = 5
@@ -78,7 +79,7 @@ def best_isolation() -> str:
 
 
 def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
-    """Return when the API lists a heartbeat of this process: its lease is then in the table.
+    """Return when the API shows a heartbeat of this process: its lease is then in the table.
 
     The row of an earlier process of that name does not count: a process that has sent no heartbeat
     has not set its signal handlers either. Raises LocalError when the agent dies or does not send
@@ -86,23 +87,35 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
     """
     headers = {"authorization": f"Bearer {token}"}
 
+    def is_of_this_process(time: str) -> bool:
+        # Times are truncated to milliseconds.
+        return datetime.fromisoformat(time).timestamp() + 0.001 > agent.not_before
+
+    def is_ready() -> bool:
+        """Whether it says so in its log, which costs less than to ask the API."""
+        if not agent.is_alive():
+            raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
+        lines = Path(agent.log).read_text(encoding="utf-8", errors="replace").splitlines()
+        return any(READY in line and is_of_this_process(json.loads(line)["time"]) for line in lines)
+
     def is_listed(http: httpx.Client) -> bool:
         if not agent.is_alive():
             raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
-        answer = http.get(f"{url}/v1/agents", params={"limit": 100})
+        answer = http.get(f"{url}/v1/agents/{name}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return False
         if answer.status_code != httpx.codes.OK:
             raise LocalError(
-                f"GET /v1/agents answered {answer.status_code}: {' '.join(answer.text.split())}"
+                f"GET /v1/agents/{name} answered {answer.status_code}: "
+                f"{' '.join(answer.text.split())}"
             )
-        return any(
-            # `rfc3339` truncates to milliseconds.
-            datetime.fromisoformat(entry["last_seen_at"]).timestamp() + 0.001 > agent.not_before
-            for entry in answer.json()["entries"]
-            if entry["name"] == name and entry["alive"]
-        )
+        row = answer.json()
+        return row["alive"] and is_of_this_process(row["last_seen_at"])
 
     with httpx.Client(headers=headers, timeout=30, verify=NO_TLS) as client:
-        listed = wait_until(lambda: is_listed(client), START_TIMEOUT_S, LISTED_POLL_S)
+        listed = wait_until(is_ready, START_TIMEOUT_S) and wait_until(
+            lambda: is_listed(client), START_TIMEOUT_S, LISTED_POLL_S
+        )
     if not listed:
         raise LocalError(
             f"the agent {name} did not report within {START_TIMEOUT_S:.0f} s: {agent.log}"

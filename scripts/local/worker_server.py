@@ -16,6 +16,7 @@ import runpy
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 LONGEST = 1 << 17
@@ -25,15 +26,19 @@ NOT_OF_FUNCTIONS = "joblane.client"
 
 
 def preload(layers: list[str]) -> None:
-    """Import what a layer has of ours, but for the command line."""
+    """Import what a layer has of ours, but for the command line.
+
+    What fails here fails again in the worker that needs it, which reports it.
+    """
     sys.path[:0] = [str(Path(layer, "python")) for layer in layers]
     try:
         package = importlib.import_module("joblane")
     except ImportError:  # it is somebody else's layer
         return
-    for module in pkgutil.walk_packages(package.__path__, "joblane."):
+    for module in pkgutil.walk_packages(package.__path__, "joblane.", onerror=lambda _: None):
         if not module.name.startswith(NOT_OF_FUNCTIONS):
-            importlib.import_module(module.name)
+            with suppress(Exception):
+                importlib.import_module(module.name)
 
 
 def next_worker(requests: socket.socket) -> tuple[dict[str, str], str, str, list[int]]:

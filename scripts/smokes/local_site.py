@@ -107,7 +107,8 @@ class LocalSite(Site):
         event = {"detail": {"instance-id": agent, "state": "terminated"}}
         # The call reads the answer: until then nobody closes its connection.
         CalledFunction(lambda: self.aws("lambda"), f"{DEPLOYMENT}-instance_end")(event)
-        self.cloud.start_agent(agent, threads=4, options=LABEL_OPTIONS)  # as the fleet does
+        # As the fleet does, whose new instance has a name of its own.
+        self.cloud.start_agent(f"{agent}-next", threads=4, options=LABEL_OPTIONS)
 
     def upgrade(self, agent: str) -> None:
         """Restart an agent as its unit does: it hands its jobs over to the next process."""

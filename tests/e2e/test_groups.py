@@ -85,7 +85,7 @@ def _requeued(clients: Clients) -> Callable[[], Any]:
         over = threading.Event()
 
         def work() -> None:
-            while not over.wait(0.5):
+            while not over.wait(1):
                 requeue({})
 
         thread = threading.Thread(target=work)
