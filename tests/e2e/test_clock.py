@@ -1,6 +1,6 @@
 """An agent whose host's clock jumps keeps to the time of AWS."""
 
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, go_on, marker
-from tests.support.deployed import agents, assert_once, send_again, submit, wait_for
+from tests.support.deployed import agents, assert_once, send_again, submit, until, wait_for
 from tests.support.paced import start_paced
 
 
@@ -47,8 +47,7 @@ def test_a_host_whose_clock_jumps_neither_loses_nor_doubles_a_job(
     for _ in range(2):  # the first may have begun before the jump
         rows = next_heartbeats(platform)
     send_again(clients, jobs)
-    while visible(http):  # until `early` has taken them: the other has no slot left
-        time.sleep(0.05)
+    until(lambda: not visible(http))  # `early` has taken them: the other has no slot left
     platform.close()
     assert {"late": True, "early": True} == {name: row["alive"] for name, row in rows.items()}
     for job_id, mark in zip(jobs, marks, strict=True):
@@ -61,11 +60,15 @@ def test_a_host_whose_clock_jumps_neither_loses_nor_doubles_a_job(
 
 def next_heartbeats(platform: Http) -> dict[str, dict[str, Any]]:
     """Both agents' rows, as soon as each has sent another heartbeat."""
-    before = rows = agents(platform, "late", "early")
-    while any(rows[name]["last_seen_at"] == before[name]["last_seen_at"] for name in before):
-        time.sleep(0.2)
-        rows = agents(platform, "late", "early")
-    return rows
+    before = agents(platform, "late", "early")
+
+    def is_new(name: str) -> bool:
+        row = platform("GET", f"/v1/agents/{name}").json()
+        return bool(row["last_seen_at"] != before[name]["last_seen_at"])
+
+    for name in before:
+        until(partial(is_new, name))
+    return agents(platform, *before)
 
 
 def visible(http: Http) -> int:

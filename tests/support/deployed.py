@@ -149,7 +149,7 @@ def wait_for_trouble(http: Call, name: str, words: str) -> None:
     """Wait until an agent's heartbeat gives this reason for taking no jobs; "" means none."""
 
     def is_told() -> bool:
-        trouble = agents(http, name)[name]["trouble"] or ""
+        trouble = http("GET", f"/v1/agents/{name}").json()["trouble"] or ""
         return words in trouble and bool(words) == bool(trouble)
 
     until(is_told, 25)

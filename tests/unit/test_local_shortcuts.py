@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import botocore.session
 import pytest
 
 from scripts.local.shortcuts import (
@@ -13,9 +15,11 @@ from scripts.local.shortcuts import (
     may_be_dead,
     may_have_expired,
     most_charge,
+    service_names,
 )
 
 DAY_S = 86_400
+MODELS = Path(botocore.__file__).parent / "data"
 
 
 def queue(*messages: dict[str, float], **attributes: object) -> dict[str, Any]:
@@ -100,3 +104,11 @@ def test_the_bound_of_an_updates_size_counts_a_value_at_each_use():
     assert most_charge([("NAME_REF", "#n")], ["é" * 500], []) >= 1000
     assert most_charge([("IDENT", "a" * 900)], [], []) >= 900
     assert most_charge([], [], []) >= 3
+
+
+def test_services_have_the_names_that_their_models_say():
+    session, names = botocore.session.get_session(), service_names(MODELS)
+    assert set(session.get_available_services()) <= names
+    for service in ("service-quotas", "cloudwatch", "sqs"):
+        said = session.get_service_model(service).metadata
+        assert {said["endpointPrefix"], said.get("signingName", service)} <= names
