@@ -1,11 +1,13 @@
 """Reads policies and joined values of synthesized templates, and runs cfn-lint over them."""
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cfnlint.api import lint_by_config
+from cfnlint.config import ConfigMixIn
+from cfnlint.runner import Runner
 
 from tests.infra.synthesis import Deployment
 
@@ -90,10 +92,16 @@ def process_environment(deployment: Deployment, function: str) -> dict[str, str]
     return {name: text(value) for name, value in deployment.environment(function).items()}
 
 
+@functools.cache
+def _linter() -> Runner:
+    return Runner(ConfigMixIn(templates=[]))
+
+
 def lint(files: list[Path]) -> list[dict[str, Any]]:
-    """Run cfn-lint with every rule, in this process: the resource schemas are loaded once."""
-    found = lint_by_config({"templates": [str(file) for file in files]})
+    """Run cfn-lint with every rule, in this process: rules are loaded once."""
+    linter = _linter()
+    linter.config = ConfigMixIn(templates=[str(file) for file in files])
     return [
         {"Filename": each.filename, "Rule": {"Id": each.rule.id}, "Message": each.message}
-        for each in found
+        for each in linter.run()
     ]
