@@ -5,15 +5,36 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from infra.agent_install import MAX_USER_DATA_BYTES
 from tests.infra.synthesis import Deployment, synthesize
 
 FLEET = "fleet-main"
 
 
-def template_data(deployment: Deployment) -> dict[str, Any]:
-    data: dict[str, Any] = deployment.one("AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+def template_data(deployment: Deployment, stack: str = FLEET) -> dict[str, Any]:
+    template = deployment.one("AWS::EC2::LaunchTemplate", stack)
+    data: dict[str, Any] = template["LaunchTemplateData"]
     return data
+
+
+@pytest.fixture(name="others", scope="module")
+def _others(production: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """Production's fleet three times, each with other settings."""
+    changes: dict[str, dict[str, Any]] = {
+        "disk": {"disk_gb": 200},
+        "spot": {
+            "instance_types": ("c7g.large", "c6g.large", "m7g.large"),
+            "spot_percent": 80,
+            "on_demand_base": 2,
+        },
+        "kept": {"idle_s": "never"},
+    }
+    main = production.config.fleets["main"]
+    fleets = {name: main.model_copy(update=update) for name, update in changes.items()}
+    config = production.config.model_copy(update={"fleets": fleets})
+    return synthesize(config, tmp_path_factory.mktemp("others"))
 
 
 def test_a_deployment_without_fleets_has_no_stack_for_one(
@@ -51,12 +72,9 @@ def test_volumes_are_encrypted_gp3(production: Deployment) -> None:
 
 
 def test_a_data_volume_has_the_declared_size_and_is_encrypted(
-    production: Deployment, tmp_path: Path
+    production: Deployment, others: Deployment
 ) -> None:
-    fleet = production.config.fleets["main"].model_copy(update={"disk_gb": 200})
-    config = production.config.model_copy(update={"fleets": {"main": fleet}})
-    deployment = synthesize(config, tmp_path)
-    root, data = template_data(deployment)["BlockDeviceMappings"]
+    root, data = template_data(others, "fleet-disk")["BlockDeviceMappings"]
     assert root == template_data(production)["BlockDeviceMappings"][0]
     assert data == {
         "DeviceName": "/dev/xvdb",
@@ -67,7 +85,7 @@ def test_a_data_volume_has_the_declared_size_and_is_encrypted(
             "VolumeType": "gp3",
         },
     }
-    (document,) = deployment.properties("AWS::SSM::Document")
+    document = others.one("AWS::SSM::Document", "fleet-disk")
     assert "volume_bytes=$((200 * 1073741824))" in json.dumps(document["Content"])
 
 
@@ -111,21 +129,17 @@ def test_the_parameters_of_the_network_name_its_vpc_and_its_subnets(
 
 
 def test_fleets_share_a_vpc_and_have_each_a_security_group_that_lets_nothing_in(
-    production: Deployment, tmp_path: Path
+    others: Deployment,
 ) -> None:
-    fleet = production.config.fleets["main"]
-    names = ("a", "b", "c")
-    config = production.config.model_copy(update={"fleets": dict.fromkeys(names, fleet)})
-    deployment = synthesize(config, tmp_path)
-    assert 1 == len(deployment.resources("AWS::EC2::VPC"))
-    assert not deployment.resources("AWS::EC2::SecurityGroupIngress")
-    manifest = json.loads((deployment.folder / "cdk.out/manifest.json").read_text(encoding="utf-8"))
-    for name in names:
-        group = deployment.one("AWS::EC2::SecurityGroup", f"fleet-{name}")
+    assert 1 == len(others.resources("AWS::EC2::VPC"))
+    assert not others.resources("AWS::EC2::SecurityGroupIngress")
+    manifest = json.loads((others.folder / "cdk.out/manifest.json").read_text(encoding="utf-8"))
+    for name in others.config.fleets:
+        group = others.one("AWS::EC2::SecurityGroup", f"fleet-{name}")
         assert "SecurityGroupIngress" not in group
-        parameters = deployment.templates[f"joblane-fleet-{name}"]["Parameters"]
+        parameters = others.templates[f"joblane-fleet-{name}"]["Parameters"]
         assert "/joblane/network-vpc" == parameters[group["VpcId"]["Ref"]]["Default"]
-        subnets = deployment.one("AWS::AutoScaling::AutoScalingGroup", f"fleet-{name}")
+        subnets = others.one("AWS::AutoScaling::AutoScalingGroup", f"fleet-{name}")
         assert ["/joblane/network-subnet1", "/joblane/network-subnet2"] == [
             parameters[subnet["Ref"]]["Default"] for subnet in subnets["VPCZoneIdentifier"]
         ]
@@ -171,17 +185,9 @@ def test_no_fleet_has_spot_instances_unless_it_says_so(production: Deployment) -
 
 
 def test_spot_instances_are_those_that_ec2_reclaims_least_and_are_replaced_ahead(
-    production: Deployment, tmp_path: Path
+    others: Deployment,
 ) -> None:
-    fleet = production.config.fleets["main"].model_copy(
-        update={
-            "instance_types": ("c7g.large", "c6g.large", "m7g.large"),
-            "spot_percent": 80,
-            "on_demand_base": 2,
-        }
-    )
-    config = production.config.model_copy(update={"fleets": {"main": fleet}})
-    group = synthesize(config, tmp_path).one("AWS::AutoScaling::AutoScalingGroup")
+    group = others.one("AWS::AutoScaling::AutoScalingGroup", "fleet-spot")
     assert {
         "OnDemandAllocationStrategy": "prioritized",
         "OnDemandBaseCapacity": 2,
@@ -192,7 +198,7 @@ def test_spot_instances_are_those_that_ec2_reclaims_least_and_are_replaced_ahead
 
 
 def test_agents_end_instances_and_the_group_ends_none(
-    production: Deployment, tmp_path: Path
+    production: Deployment, others: Deployment
 ) -> None:
     group = production.one("AWS::AutoScaling::AutoScalingGroup")
     assert group["NewInstancesProtectedFromScaleIn"] is True
@@ -200,9 +206,7 @@ def test_agents_end_instances_and_the_group_ends_none(
     assert group["MaxInstanceLifetime"] == 14 * 86_400
     document = json.dumps(production.one("AWS::SSM::Document")["Content"])
     assert " --idle-s 300 --max-instance-lifetime-days 14'" in document
-    fleet = production.config.fleets["main"].model_copy(update={"idle_s": "never"})
-    config = production.config.model_copy(update={"fleets": {"main": fleet}})
-    document = json.dumps(synthesize(config, tmp_path).one("AWS::SSM::Document")["Content"])
+    document = json.dumps(others.one("AWS::SSM::Document", "fleet-kept")["Content"])
     assert "--idle-s" not in document
     assert " --max-instance-lifetime-days 14'" in document
 

@@ -34,6 +34,12 @@ def exporting(**traces: Any) -> Config:
     )
 
 
+@pytest.fixture(name="open_", scope="module")
+def _open(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """The smallest deployment that exports, without headers."""
+    return synthesize(exporting(), tmp_path_factory.mktemp("open"))
+
+
 def allowed(deployment: Deployment) -> set[tuple[str, str]]:
     """Actions and resources of the function, but for its log."""
     found = {
@@ -92,10 +98,9 @@ def test_a_parameter_with_the_headers_is_granted_and_no_secret(tmp_path: Path):
     assert [parameter] == [resolved(arn) for arn in like["kms:EncryptionContext:PARAMETER_ARN"]]
 
 
-def test_without_headers_no_secret_is_granted(tmp_path: Path):
-    deployment = synthesize(exporting(), tmp_path)
-    assert READS == allowed(deployment)
-    assert {"JOBLANE_ENDPOINT": ENDPOINT} == deployment.declared("tracer")
+def test_without_headers_no_secret_is_granted(open_: Deployment):
+    assert READS == allowed(open_)
+    assert {"JOBLANE_ENDPOINT": ENDPOINT} == open_.declared("tracer")
 
 
 def test_the_projector_may_send_to_the_queue(production: Deployment, laptop: Deployment):
@@ -139,16 +144,15 @@ def test_the_functions_know_what_joblane_toml_says(laptop: Deployment):
     assert "0.0" == laptop.declared("projector")["JOBLANE_SAMPLE"]
 
 
-def test_scripts_cost_counts_it(tmp_path: Path):
+def test_scripts_cost_counts_it(open_: Deployment, tmp_path: Path):
     load = Load(1000, 1, 0)
-    config = exporting()
-    without = config.model_copy(update={"observability": Observability()})
+    without = open_.config.model_copy(update={"observability": Observability()})
 
-    def lines(of: Config, folder: Path) -> dict[str, float]:
-        resources = count(synthesize(of, folder).templates.values(), of.name)
-        return {line.what: line.count for line in Month(of, resources, load).lines()}
+    def lines(of: Deployment) -> dict[str, float]:
+        resources = count(of.templates.values(), of.config.name)
+        return {line.what: line.count for line in Month(of.config, resources, load).lines()}
 
-    found, before = lines(config, tmp_path / "with"), lines(without, tmp_path / "without")
+    found, before = lines(open_), lines(synthesize(without, tmp_path))
     # Every job is a message of its own at most: sent, received and deleted.
     assert 3 * load.jobs == found["SQS requests of traces"]
     assert load.jobs == found["calls of tracer"]
