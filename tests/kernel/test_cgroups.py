@@ -5,6 +5,7 @@ As test_limits.py, in the test machine where the host has no cgroup v2.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from ec2_agent.sandbox.__main__ import main as command_line
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import Limits, Spec
 from tests.kernel.test_limits import TOUCH
-from tests.sandbox.running import PYTHON, REPOSITORY, TidyLauncher, room, strongest
+from tests.sandbox.running import REPOSITORY, TidyLauncher, fork, room, strongest
 
 pytestmark = [
     pytest.mark.cgroup_v2,
@@ -45,13 +49,20 @@ def group() -> Iterator[Path]:
 
 def test_a_delegated_cgroup_is_vacated_and_used(group: Path) -> None:
     os.setxattr(group, "trusted.delegate", b"1")
-    run_ = (sys.executable, "-m", "ec2_agent.sandbox", "run", "--json", "--memory-mb", "32")
-    probe_ = "import subprocess, sys; print(open('/proc/self/cgroup').read()); "
-    probe_ += "sys.stdout.flush(); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
-    done = run_in(group, *PYTHON, probe_, *run_, "--", "true")
-    assert done.returncode == 0, done.stderr
-    before, _, told = done.stdout.strip().rpartition("\n")
-    assert before.strip() == "0::/some.service"
+
+    def bystander() -> None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        print(Path("/proc/self/cgroup").read_text(), flush=True)
+        with fork(sandbox) as (_, output):
+            sys.stdout.write(output.read().decode())
+
+    def sandbox() -> None:
+        sys.argv[1:] = ["run", "--json", "--memory-mb", "32", "--", "true"]
+        print(command_line())
+
+    with fork(bystander) as (_, output):
+        before, _, told, code, _ = output.read().decode().split("\n")
+    assert (before, code) == ("0::/some.service", "0")
     assert json.loads(told)["usage"]["peak_memory_bytes"] > 0
     assert [path.name for path in group.iterdir() if path.is_dir()] == ["others"]
 
@@ -67,19 +78,14 @@ def test_a_user_with_a_delegated_cgroup_has_limits(group: Path) -> None:
 
 
 def test_what_a_crashed_agent_left_is_swept() -> None:
-    script = (
-        "import os, signal\nfrom ec2_agent.sandbox.launcher import Launcher\n"
-        "from ec2_agent.sandbox.model import Limits, Spec\n"
-        "launcher = Launcher(isolation='full', slots=2)\n"
-        "spec = Spec(('sleep', '60'), {}, Limits())\n"
-        "print(launcher.start(spec, stdout=2, stderr=2).leaf, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    crashed = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    leaf = Path(crashed.stdout.strip())
+    def crash() -> None:
+        launcher = Launcher(isolation="full", slots=2)
+        spec = Spec(("sleep", "60"), {}, Limits())
+        print(launcher.start(spec, stdout=2, stderr=2).leaf, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with fork(crash) as (_, output):
+        leaf = Path(output.read().decode().strip())
     assert leaf.name.isdecimal()
     events = leaf.parent / "cgroup.events"
     while events.exists() and "populated 1" in events.read_text():

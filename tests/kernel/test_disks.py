@@ -7,9 +7,7 @@ its own, in a file that is mounted by a loop device.
 import ast
 import contextlib
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +27,7 @@ from tests.sandbox.running import (
     strongest,
 )
 from tests.sandbox.staged import Stage, content, kept
-from tests.sandbox.test_disks import FILL, KILLED, backing_files
+from tests.sandbox.test_disks import FILL, agent_with_a_job, backing_files
 
 pytestmark = [
     pytest.mark.cgroup_v2,
@@ -251,18 +249,11 @@ def start_agent(work_dir: Path) -> None:
 
 
 def test_a_disk_ends_with_its_agent_and_not_with_the_start_of_another(work_dir: Path) -> None:
-    """The agent is killed while its job runs and has written 50 MB."""
     before = free_mb(work_dir)
-    script = KILLED.format(isolation="full")
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(work_dir)], cwd=REPOSITORY, stdout=subprocess.PIPE
-    ) as agent:
-        assert agent.stdout is not None
-        assert agent.stdout.readline() == b"written\n"
+    with agent_with_a_job(work_dir):
         start_agent(work_dir)
         assert len(disks(work_dir)) == 1
         assert find(work_dir).sweep() in (0, 1)
-        agent.send_signal(signal.SIGKILL)
     wait_until_free(work_dir)
     while free_mb(work_dir) < before - 1:
         time.sleep(0.05)

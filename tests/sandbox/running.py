@@ -10,11 +10,13 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
@@ -126,6 +128,34 @@ def alive(marker: str) -> list[int]:
             if entry.name.isdigit() and marker.encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
     return found
+
+
+@contextlib.contextmanager
+def fork(run: Callable[[], object]) -> Iterator[tuple[int, BinaryIO]]:
+    """Run a function in a fork of this process, which has its imports.
+
+    Gives the process, which is killed at the end, and its standard output.
+    """
+    read, write = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            os.dup2(write, 1)
+            sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - a pipe, to the end
+            run()
+        except BaseException:  # noqa: BLE001 - nothing of pytest may run here
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+    os.close(write)
+    try:
+        with open(read, "rb") as output:  # noqa: PTH123 - a pipe
+            yield process, output
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
 
 
 class Ran(NamedTuple):

@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,8 +19,16 @@ from ec2_agent.disk.loop import LoopDisks, image_bytes
 from ec2_agent.disk.model import MIB, inodes_of
 from ec2_agent.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import HostShort, Limits, SandboxRefused
-from tests.sandbox.running import REPOSITORY, TidyLauncher, python, shell, started, strongest
+from ec2_agent.sandbox.model import HostShort, Limits, SandboxRefused, Spec
+from tests.sandbox.running import (
+    REPOSITORY,
+    TidyLauncher,
+    fork,
+    python,
+    shell,
+    started,
+    strongest,
+)
 from tests.sandbox.staged import Stage, content, kept, stdin_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -188,32 +195,27 @@ def test_space_is_reserved_and_refused_when_it_is_not_there(place: Path) -> None
     wait_until_free(place)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from ec2_agent.disk.work_disks import WorkDisks
-from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits, Spec
-launcher = Launcher(isolation={isolation!r}, slots=0, disks=WorkDisks(Path(sys.argv[1])))
-limits = Limits(disk_mb=64)
-argv = ("sh", "-c", "head -c 50000000 /dev/zero >x; echo written; exec sleep 600")
-null = os.open("/dev/null", os.O_WRONLY)
-spec = Spec(argv, {{}}, limits, keep_work=True)
-launcher.start(spec, stdout=1, stderr=null)
-signal.pause()
-"""
+@contextlib.contextmanager
+def agent_with_a_job(place: Path) -> Iterator[None]:
+    """An agent whose job has written 50 MB; it is killed while the job runs."""
+
+    def run() -> None:
+        launcher = Launcher(isolation=strongest(), slots=0, disks=WorkDisks(place))
+        argv = ("sh", "-c", "head -c 50000000 /dev/zero >x; echo written; exec sleep 600")
+        null = os.open(os.devnull, os.O_WRONLY)
+        spec = Spec(argv, {}, Limits(disk_mb=64), keep_work=True)
+        launcher.start(spec, stdout=1, stderr=null)
+        signal.pause()
+
+    with fork(run) as (_, output):
+        assert output.readline() == b"written\n"
+        yield
 
 
 def test_a_killed_agent_leaves_no_disk(place: Path) -> None:
-    """Killed while its job runs: the job ends with it, and the disk with the job."""
-    script = KILLED.format(isolation=strongest())
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(place)], cwd=REPOSITORY, stdout=subprocess.PIPE
-    ) as agent:
-        assert agent.stdout is not None
-        assert agent.stdout.readline() == b"written\n"
+    """The job ends with its agent, and the disk with the job."""
+    with agent_with_a_job(place):
         assert len(backing_files(place)) == 1
-        agent.send_signal(signal.SIGKILL)
     wait_until_free(place)
 
 
