@@ -6,7 +6,6 @@ As test_limits.py, in the test machine where the host has no cgroup v2.
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -18,21 +17,12 @@ from ec2_agent.sandbox.__main__ import main as command_line
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, Spec
 from tests.kernel.test_limits import TOUCH
-from tests.sandbox.running import REPOSITORY, TidyLauncher, fork, room, strongest
+from tests.sandbox.running import TidyLauncher, fork, room, strongest
 
 pytestmark = [
     pytest.mark.cgroup_v2,
     pytest.mark.skipif(strongest() != "full", reason="needs cgroup v2; test_machine.py brings one"),
 ]
-
-
-def run_in(group: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command line of the sandbox in a cgroup."""
-    script = f'echo $$ >{group}/cgroup.procs && exec "$@"'
-    return subprocess.run(
-        ["sh", "-c", script, "sh", *argv],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=60,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -70,11 +60,19 @@ def test_a_delegated_cgroup_is_vacated_and_used(group: Path) -> None:
 def test_a_user_with_a_delegated_cgroup_has_limits(group: Path) -> None:
     for path in (group, *(group / f"cgroup.{name}" for name in ("procs", "subtree_control"))):
         os.chown(path, 12345, 12345)
-    user = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/usr/bin/python3", "-B")
-    run_ = (*user, "-m", "ec2_agent.sandbox", "run", "--json", "--memory-mb", "64", "--")
-    done = run_in(group, *run_, "/usr/bin/python3", "-c", TOUCH.format(mb=300))
-    assert done.stdout, done.stderr
-    assert json.loads(done.stdout)["oom_killed"], done.stdout
+    touch = ("/usr/bin/python3", "-c", TOUCH.format(mb=300))
+
+    def user() -> None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        os.setgroups([])
+        os.setresgid(12345, 12345, 12345)
+        os.setresuid(12345, 12345, 12345)
+        sys.executable = "/usr/bin/python3"
+        sys.argv[1:] = ["run", "--json", "--memory-mb", "64", "--", *touch]
+        command_line()
+
+    with fork(user) as (_, output):
+        assert json.loads(output.read())["oom_killed"]
 
 
 def test_what_a_crashed_agent_left_is_swept() -> None:
