@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,10 +17,10 @@ from tests.support.deployed import until, wait_for
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
-def submit(http: Http, *command: str, sampled: int = 1, **fields: Any) -> str:
+def submit(http: Http, *command: str, trace: str = TRACE, sampled: int = 1, **fields: Any) -> str:
     """Submit a job from within a trace."""
     body = {"command": list(command), **fields}
-    headers = {"traceparent": f"00-{TRACE}-{CALLER}-{sampled:02}", "tracestate": "rojo=1"}
+    headers = {"traceparent": f"00-{trace}-{CALLER}-{sampled:02}", "tracestate": "rojo=1"}
     answer = http("POST", "/v1/jobs", json=body, headers=headers)
     assert 202 == answer.status_code, answer.text
     return str(answer.json()["id"])
@@ -92,8 +93,8 @@ def test_what_the_caller_did_not_sample_is_not_sent(http: Http, collector: Colle
 
 @pytest.mark.usefixtures("agent")
 def test_an_endpoint_that_is_down_gets_the_spans_later(http: Http, collector: Collector):
-    collector.answers = [Answer(503, {"Retry-After": "1"})]
-    job_id = submit(http, "true")
+    collector.answers, collector.trace = [Answer(503, {"Retry-After": "1"})], uuid4().hex
+    job_id = submit(http, "true", trace=collector.trace)
     wait_for(http, job_id, "completed")
     until(lambda: len(collector.received) > 1 and all_of(collector, job_id))
     first, *_ = collector.received
@@ -104,8 +105,8 @@ def test_an_endpoint_that_is_down_gets_the_spans_later(http: Http, collector: Co
 def test_what_is_refused_is_a_dead_letter_that_can_be_sent_again(
     http: Http, collector: Collector, clients: Clients
 ):
-    collector.answers = [Answer(400)]
-    job_id = submit(http, "true")
+    collector.answers, collector.trace = [Answer(400)], uuid4().hex
+    job_id = submit(http, "true", trace=collector.trace)
     wait_for(http, job_id, "completed")
     sqs = clients.make("sqs")
     dead, queue = (

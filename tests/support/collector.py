@@ -61,10 +61,15 @@ def values(attributes: Any) -> dict[str, Any]:
 
 
 class Collector:
-    """It answers with the next of `answers`, then 200."""
+    """It answers with the next of `answers`, then 200.
+
+    `trace` is the only one whose requests get these answers and are kept, if it is set: spans of
+    other tests may come, as late as the product tries them again.
+    """
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
+        self.trace: str | None = None
         self.received: list[Received] = []
         collector = self
 
@@ -74,8 +79,7 @@ class Collector:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                collector.received.append(Received(self.path, headers, body))
-                answer = collector.answers.pop(0) if collector.answers else Answer()
+                answer = collector.answer(Received(self.path, headers, body))
                 if answer.waits is not None:
                     answer.waits.wait(10)
                 self.send_response(answer.status)
@@ -89,6 +93,13 @@ class Collector:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1/traces"
+
+    def answer(self, request: Received) -> Answer:
+        """What a request is answered."""
+        if self.trace not in (None, *(span.trace_id.hex() for span in request.spans)):
+            return Answer()
+        self.received.append(request)
+        return self.answers.pop(0) if self.answers else Answer()
 
     def spans(self, job_id: str) -> list[Span]:
         """All spans of a job that have come, the earliest first."""

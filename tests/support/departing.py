@@ -25,6 +25,7 @@ from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.presence.departure import Departure
 from ec2_agent.presence.gates import Gates
+from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.notices import Kind, Notice
 from ec2_agent.presence.standing import Standing
@@ -208,6 +209,7 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
         lacking=LackingHost(flight),
         slots=slots,
         lease=lease,
+        inbox=Inbox(clients.make("sqs"), instance.name, now),
         limits=limits,
         tenants=tenants,
         standing=standing,

@@ -19,6 +19,7 @@ from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.presence.gates import Gates
+from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.standing import Standing
 from ec2_agent.slots import FreeSlots, Slots
@@ -89,7 +90,7 @@ class Recording(Agent):
 
     def job(self, received: Received) -> None:
         """Take a message from the inbox."""
-        self._on_job(self.parts.inbox.url, received)
+        self._on_job(self.parts.inbox_queue.url, received)
 
     def lane(self, received: Received) -> bool:
         """Take a message of the lane `default`."""
@@ -168,7 +169,8 @@ class World:
             free_slots=FreeSlots(
                 DESCRIPTOR.queues, slots, capacity, limits, lease, supervisor, standing
             ),
-            inbox=self.inbox,
+            inbox=Inbox(self.aws.clients.make("sqs"), inbox_name(NAME, "agent-1"), time.time),
+            inbox_queue=self.inbox,
             lane=self.lane,
             journal=base.journal,
             attempts=SimpleNamespace(
