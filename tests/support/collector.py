@@ -49,6 +49,11 @@ class Received:
             for span in scope.spans
         ]
 
+    @property
+    def traces(self) -> set[str]:
+        """The ids of the traces."""
+        return {span.trace_id.hex() for span in self.spans}
+
 
 def values(attributes: Any) -> dict[str, Any]:
     """Attributes as Python has them."""
@@ -96,7 +101,7 @@ class Collector:
 
     def answer(self, request: Received) -> Answer:
         """What a request is answered."""
-        if self.trace not in (None, *(span.trace_id.hex() for span in request.spans)):
+        if self.trace is not None and self.trace not in request.traces:
             return Answer()
         self.received.append(request)
         return self.answers.pop(0) if self.answers else Answer()
