@@ -98,6 +98,7 @@ def test_both_are_what_aws_takes(large: Deployment, small: Deployment) -> None:
         require_deployable(deployment.folder / "cdk.out")
 
 
+@pytest.mark.deep
 def test_cfn_lint_finds_nothing_in_the_large_one(large: Deployment) -> None:
     ignored = {"W3005", "W6001"}  # as in test_checks
     names = ("lanes", "fleet-all")  # the others differ from those of test_checks in length only

@@ -119,17 +119,18 @@ def empty_lanes(clients: Clients) -> None:
 def unfinished(clients: Clients) -> dict[str, list[str]]:
     """Ids of the jobs that have not ended, by tenant; members of groups have it as `of`."""
     pages = clients.make("dynamodb").get_paginator("scan")
+    ended = {f":{state}": {"S": str(state)} for state in ENDED}
     rows = pages.paginate(
         TableName=table_name(DEPLOYMENT, "jobs"),
-        ProjectionExpression="job_id, tenant, #of, #state",
-        FilterExpression="attribute_exists(#state)",
+        ProjectionExpression="job_id, tenant, #of",
+        FilterExpression=f"attribute_exists(#state) AND NOT #state IN ({', '.join(ended)})",
         ExpressionAttributeNames={"#state": "state", "#of": "of"},
+        ExpressionAttributeValues=ended,
     ).search("Items[]")
     found: dict[str, list[str]] = {}
     for row in rows:
-        if row["state"]["S"] not in ENDED:
-            tenant = row["tenant"] if "tenant" in row else row["of"]
-            found.setdefault(tenant["S"], []).append(row["job_id"]["S"])
+        tenant = row["tenant"] if "tenant" in row else row["of"]
+        found.setdefault(tenant["S"], []).append(row["job_id"]["S"])
     return found
 
 
