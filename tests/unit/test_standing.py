@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,31 @@ def test_a_change_is_in_a_heartbeat_at_once(
     row = aws.agents.get("agent-1")
     assert row is not None
     assert "cordoned" == row.mode
+
+
+def test_after_a_long_stop_jobs_are_given_up_although_the_next_heartbeat_succeeds(
+    aws: Cloud, standing: Standing
+):
+    """Other agents may have taken them over, which a heartbeat does not undo."""
+
+    async def work() -> list[str]:
+        told, now = asyncio.Queue[str](), 0.0
+        own = lease(aws, standing)
+        own = replace(
+            own,
+            monotonic=lambda: now,
+            on_lost=lambda: told.put_nowait("lost"),
+            on_renewed=lambda _: told.put_nowait("renewed"),
+        )
+        await own.begin()
+        now += own.settings.pace.holds_s + 1  # the host slept
+        keeping = asyncio.create_task(own.keep())
+        own.beat_soon()
+        found = [await asyncio.wait_for(told.get(), 5) for _ in range(3)]
+        keeping.cancel()
+        return found
+
+    assert ["renewed", "lost", "renewed"] == asyncio.run(work())
 
 
 def test_no_heartbeat_comes_after_the_goodbye(
