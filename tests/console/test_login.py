@@ -90,13 +90,27 @@ def test_who_logs_out_is_out(as_role: Open):
     assert all("/v1/" not in path for path in tab.watch.paths(asked))
 
 
-@pytest.mark.parametrize("query", ["code=stolen&state=another", "error=access_denied&state=x"])
-def test_an_answer_that_the_tab_did_not_ask_for_is_refused(open_tab: Open, query: str):
+@pytest.mark.parametrize(
+    ("begun", "query"),
+    [
+        (False, "code=stolen&state=another"),
+        (False, "error=access_denied&state=x"),
+        (True, "code=stolen&state=another"),
+    ],
+)
+def test_an_answer_that_the_tab_did_not_ask_for_is_refused(
+    open_tab: Open, query: str, *, begun: bool
+):
     tab = open_tab()
+    if begun:
+        tab.page.goto(tab.url)
+        tab.page.get_by_role("button", name="Log in").click()
+        expect(tab.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    asked = len(tab.watch.requests)
     tab.page.goto(f"{tab.url}?{query}")
     expect(tab.page.get_by_role("alert")).to_contain_text("belongs to no login of this tab")
     assert tab.url == tab.page.url
-    assert all("oauth2" not in path for path in tab.watch.paths())
+    assert all("oauth2" not in path for path in tab.watch.paths(asked))
 
 
 def test_who_cannot_log_in_is_told_by_the_issuer(open_tab: Open, people: dict[str, Person]):

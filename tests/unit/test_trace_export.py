@@ -1,7 +1,8 @@
-"""The projector sends what spans are made of, and counts whatever becomes of that."""
+"""The projector calls the scaler, sends what spans are made of, and counts in any case."""
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,6 +51,21 @@ def test_a_batch_is_one_message_of_what_has_ended():
     (ended,) = batch.ended
     assert (job("A"), "acme", State.COMPLETED) == (ended.job_id, ended.tenant, ended.after)
     assert 3 == len(spans(ended))
+
+
+@pytest.mark.parametrize("metrics", ["true", "false"])
+@pytest.mark.parametrize("kicks", ["true", "false"])
+def test_the_scaler_of_a_deployment_with_fleets_is_called_when_jobs_wait(kicks: str, metrics: str):
+    scene, called = Scene(), list[str]()
+
+    def invoke(model: Any, **_: Any) -> Any:
+        called.append(model.name)
+        return SimpleNamespace(status_code=202), {"StatusCode": 202}
+
+    scene.at.aws.emitter().register("before-call.lambda.Invoke", invoke)
+    scene.put()
+    projector(scene, JOBLANE_KICKS=kicks, JOBLANE_METRICS=metrics).handle(scene.at.stream.take())
+    assert (["Invoke"] if kicks == "true" else []) == called
 
 
 def test_a_deployment_without_an_endpoint_sends_nothing():
