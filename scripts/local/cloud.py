@@ -172,8 +172,11 @@ class Cloud:
     def wait_for_agent(self, name: str) -> None:
         """Return when the API lists an agent as alive, and the polls of killed agents are over."""
         wait_until_listed(self.agents[name], name, self.url, self.token(PLATFORM))
-        over_at = max(self.polls_over_at, self._inbox_polls_over_at.get(name, 0.0))
-        time.sleep(max(0.0, over_at - time.monotonic()))
+        self.wait_for_polls(self._inbox_polls_over_at.get(name, 0.0))
+
+    def wait_for_polls(self, over_at: float = 0.0) -> None:
+        """Return when the polls of killed agents are over, and at `over_at` on that clock."""
+        time.sleep(max(0.0, max(self.polls_over_at, over_at) - time.monotonic()))
 
     def stop_agent(self, name: str = "local") -> None:
         """Drain the agent, and wait for its end.
