@@ -104,7 +104,7 @@ class LocalSite(Site):
         """Kill an agent with its jobs, and report the end of its instance as EC2 does."""
         self.cloud.kill_agent(agent, with_group=True)
         end_shims(self.cloud.run_dir, agent)
-        # EC2 tells of it later than that, and a poll of the dead would take the message that follows.
+        # EC2 tells of it later. A poll of the dead would take the message that follows.
         self.cloud.wait_for_polls()
         event = {"detail": {"instance-id": agent, "state": "terminated"}}
         # The call reads the answer: until then nobody closes its connection.
