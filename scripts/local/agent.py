@@ -91,16 +91,18 @@ def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:
         # Times are truncated to milliseconds.
         return datetime.fromisoformat(time).timestamp() + 0.001 > agent.not_before
 
-    def is_ready() -> bool:
-        """Whether it says so in its log, which costs less than to ask the API."""
+    def require_alive() -> None:
         if not agent.is_alive():
             raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
+
+    def is_ready() -> bool:
+        """Whether it says so in its log, which costs less than to ask the API."""
+        require_alive()
         lines = Path(agent.log).read_text(encoding="utf-8", errors="replace").splitlines()
         return any(READY in line and is_of_this_process(json.loads(line)["time"]) for line in lines)
 
     def is_listed(http: httpx.Client) -> bool:
-        if not agent.is_alive():
-            raise LocalError(f"the agent {name} has ended: {agent.last_words()} (see {agent.log})")
+        require_alive()
         answer = http.get(f"{url}/v1/agents/{name}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return False

@@ -60,8 +60,6 @@ class Cloud:
     """When the polls of killed agents are over, on the monotonic clock."""
     spawn: Spawn = spawn
     """Starts agents."""
-    _inbox_polls_over_at: dict[str, float] = field(default_factory=dict, repr=False)
-    """When the poll of its inbox is over that an agent left open when it had drained, by name."""
     _credentials: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict, repr=False)
 
     @property
@@ -172,19 +170,15 @@ class Cloud:
     def wait_for_agent(self, name: str) -> None:
         """Return when the API lists an agent as alive, and the polls of killed agents are over."""
         wait_until_listed(self.agents[name], name, self.url, self.token(PLATFORM))
-        self.wait_for_polls(self._inbox_polls_over_at.get(name, 0.0))
+        self.wait_for_polls()
 
-    def wait_for_polls(self, over_at: float = 0.0) -> None:
-        """Return when the polls of killed agents are over, and at `over_at` on that clock."""
-        time.sleep(max(0.0, max(self.polls_over_at, over_at) - time.monotonic()))
+    def wait_for_polls(self) -> None:
+        """Return when the polls of killed agents are over."""
+        time.sleep(max(0.0, self.polls_over_at - time.monotonic()))
 
     def stop_agent(self, name: str = "local") -> None:
-        """Drain the agent, and wait for its end.
-
-        It leaves the poll of its inbox open: see `kill_agent`. The next one of that name waits.
-        """
+        """Drain the agent, and wait for its end."""
         self.agents.pop(name).stop(STOP_GRACE_S)
-        self._inbox_polls_over_at[name] = self._polls_over_at()
 
     def kill_agent(
         self, name: str, number: int = signal.SIGKILL, *, with_group: bool = False
@@ -197,12 +191,8 @@ class Cloud:
         agent = self.agents.pop(name)
         (os.killpg if with_group else os.kill)(agent.pid, number)
         code = agent.wait(KILL_TIMEOUT_S)
-        self.polls_over_at = self._polls_over_at()
+        self.polls_over_at = time.monotonic() + self.ministack.longest_poll_s + ANSWER_S
         return code
-
-    def _polls_over_at(self) -> float:
-        """When the polls are over that are open now."""
-        return time.monotonic() + self.ministack.longest_poll_s + ANSWER_S
 
     def stop_agents(self) -> None:
         """Drain all agents, and wait for their end."""

@@ -74,7 +74,7 @@ def deploy(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
 
 
 def deploy_directly(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
-    """Do what `deploy` does without the CDK's command line, which takes ten times as long."""
+    """Do what `deploy` does without the CDK's command line, which takes several times as long."""
     with step("synthesizing the stacks"):
         assembly = synthesized(run_dir)
     with step("creating the stacks"):

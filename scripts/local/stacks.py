@@ -1,4 +1,4 @@
-"""Creates the synthesized stacks without the CDK's command line: in 2 s rather than 20.
+"""Creates the synthesized stacks without the CDK's command line, which takes several times as long.
 
 For tests, which deploy several times; tests/e2e/test_deploy.py compares the two.
 """

@@ -4,6 +4,7 @@ The agent's decisions, gates, polls, heartbeats and drain are the real ones; the
 """
 
 import asyncio
+import random
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.notices import Kind, Notice
 from ec2_agent.presence.standing import Standing
+from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.slots import FreeSlots, Slots, jobs_left
 from joblane.aws.agents import AgentStore
 from joblane.aws.settings import SettingsStore
@@ -154,7 +156,8 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
         settings(instance.name), directory=directory, fleet=fleet, leaving=policy, drain_s=60.0
     )
     lanes: dict[str, Any] = {}
-    flight = Flight(now, lambda url: lanes.setdefault(url, Lane(instance, url)))
+    backoff = partial(Backoff, AWS_RETRY, dice=random.Random(1).random)
+    flight = Flight(now, lambda url: lanes.setdefault(url, Lane(instance, url)), backoff)
     changed, memory = asyncio.Event(), Memory(None)
     slots = Slots(
         base.claimer, base.journal, Adoption(directory / "jobs", base.jobs), changed, memory

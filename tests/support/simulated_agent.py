@@ -185,7 +185,7 @@ class SimAgent:
         agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         conditions = supervisor(clients)
         own = replace(settings(name), since_ms=self.now_ms(), threads=THREADS)
-        self.flight = Flight(self.clock, Queues(self._sqs).at)
+        self.flight = Flight(self.clock, Queues(self._sqs).at, self._backoff)
         keys = KeyStore(dynamodb, table_name(NAME, "keys"))
         self._claimer = Claimer(
             own, JobCalls(jobs), agents, keys, conditions, self.flight, self.clock, world.dice

@@ -6,10 +6,9 @@ import pytest
 
 from functions.dead_letter import handler as dead_letter
 from functions.notifier import handler as notifier
-from functions.tracer import handler as tracer
 
 
-@pytest.mark.parametrize("module", [dead_letter, notifier, tracer], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("module", [dead_letter, notifier], ids=lambda each: each.__name__)
 def test_messages_that_could_not_be_handled_come_again(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ):

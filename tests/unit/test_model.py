@@ -59,6 +59,12 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+def test_a_seed_is_one_world():
+    """Or what a run shows could not be looked at again."""
+    first, second = (live(10).world.faults for _ in range(2))
+    assert (first.made, first.failed, first.killed) == (second.made, second.failed, second.killed)
+
+
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_whatever_happens_every_job_ends_and_none_runs_twice_at_once(seeds: range):
     passed: Counter[State] = Counter()
