@@ -82,7 +82,7 @@ def main() -> int:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="joblane-broadcast-") as where,
-        running_cloud(Path(where) / "run", longest_poll_s=1) as cloud,
+        running_cloud(Path(where) / "run") as cloud,
     ):
         os.environ.update(cloud.environment())
         runs = asyncio.run(measure(cloud.url, cloud.token(), options.agents, options.times))

@@ -27,6 +27,7 @@ from typing import Any
 import httpx
 
 from scripts.local.cloud import Cloud, running_cloud
+from scripts.local.processes import wait_until
 from scripts.local.witness import Run, Witness, witness
 
 AGENTS = ("keys-1", "keys-2", "keys-3")
@@ -117,19 +118,17 @@ class KeyedJobs:
         self.cloud.start_agent(name, threads=THREADS, options=("--allow-host-network",))
 
     def run(self, jobs: int, kills: int, *, quiet: bool) -> Figures:
-        """Submit all jobs, kill agents on the way, wait for the rest, and judge."""
+        """Submit jobs in parts, kill an agent in each but the last, wait, and judge."""
         for name in AGENTS:
             self.start(name)
-        due = [jobs * n // (kills + 1) for n in range(1, kills + 1)]
-        while len(self.jobs) < jobs:
-            self.submit(min(BATCH, jobs - len(self.jobs)))
-            while due and len(self.jobs) >= due[0] and self._told() >= due[0] // 2:
-                due.pop(0)
+        part = jobs // (kills + 1)
+        for number in range(1, kills + 2):
+            last = number > kills
+            while (missing := (jobs if last else part * number) - len(self.jobs)) > 0:
+                self.submit(min(BATCH, missing))
+            if not last:
+                self._wait_until_begun(part * number - part // 2)
                 self._say(self.kill(), quiet=quiet)
-        while due and self._in_use():
-            due.pop(0)
-            self._say(self.kill(), quiet=quiet)
-            time.sleep(self.dice.uniform(*AWAY_S))
         self._settle()
         return self.judge()
 
@@ -137,6 +136,10 @@ class KeyedJobs:
         if not quiet:
             said = f"{len(self.jobs)} submitted, {self._told()} begun, killed {what}"
             print(said, file=sys.stderr)
+
+    def _wait_until_begun(self, jobs: int) -> None:
+        if not wait_until(lambda: self._told() >= jobs, PATIENCE_S):
+            raise RuntimeError(f"{self._told()} of {len(self.jobs)} jobs have begun")
 
     def _told(self) -> int:
         return sum(bool(self.witness.runs(job_id)) for job_id in list(self.jobs))
@@ -259,7 +262,7 @@ def main() -> int:
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="joblane-keys-") as where,
-        running_cloud(Path(where) / "run", longest_poll_s=1) as cloud,
+        running_cloud(Path(where) / "run") as cloud,
         witness() as heard,
         httpx.Client(
             base_url=cloud.url,

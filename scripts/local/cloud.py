@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 DEPLOYMENT = "joblane"
 TENANT = "demo"
 ANSWER_S = 0.2
-"""MiniStack looks for messages every 0.1 s while a poll is open."""
+"""MiniStack has answered all polls by then when it is told to."""
 
 
 @dataclass
@@ -178,20 +178,21 @@ class Cloud:
 
     def stop_agent(self, name: str = "local") -> None:
         """Drain the agent, and wait for its end."""
-        self.agents.pop(name).stop(STOP_GRACE_S)
+        self.agents.pop(name).stop(STOP_GRACE_S, self.ministack.end_polls)
 
     def kill_agent(
         self, name: str, number: int = signal.SIGKILL, *, with_group: bool = False
     ) -> int:
         """End an agent that gets no time to leave; returns its exit code.
 
-        MiniStack still answers its open polls, and a message in such an answer stays hidden for
-        two minutes: `wait_for_agent` returns when they are over.
+        MiniStack answers its open polls then. `wait_for_agent` returns when that is over: a message
+        in such an answer would stay hidden for two minutes.
         """
         agent = self.agents.pop(name)
         (os.killpg if with_group else os.kill)(agent.pid, number)
         code = agent.wait(KILL_TIMEOUT_S)
-        self.polls_over_at = time.monotonic() + self.ministack.longest_poll_s + ANSWER_S
+        self.ministack.end_polls()
+        self.polls_over_at = time.monotonic() + ANSWER_S
         return code
 
     def stop_agents(self) -> None:
@@ -216,7 +217,7 @@ class Cloud:
     def stop(self) -> None:
         """End the agents after a short grace period, then MiniStack."""
         for agent in self.agents.values():
-            agent.stop(END_GRACE_S)
+            agent.stop(END_GRACE_S, self.ministack.end_polls)
         self.agents.clear()
         self.ministack.stop()
 

@@ -1,7 +1,9 @@
 """The local AWS: MiniStack on a loopback port, with its own process and folder."""
 
+import contextlib
 import os
 import secrets
+import signal
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -26,8 +28,7 @@ NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For HTTP clients: without it each reads the certificates of all authorities, in 30 ms of CPU."""
 
 LONGEST_POLL_S = 4
-"""Longest duration of a long poll: a draining agent waits for its open polls. Shorter polls make
-agents drain sooner, and some jobs start half a second later (`scripts/bench latency`)."""
+"""Longest duration of a long poll: an agent that is ended by hand waits for its open polls."""
 
 
 class Root(TypedDict):
@@ -107,6 +108,11 @@ class MiniStack:
             raise LocalError(
                 f"MiniStack died: {self.process.last_words()} (all of it: {self.process.log})"
             )
+
+    def end_polls(self) -> None:
+        """Have it answer the long polls that are open: call it when an agent is being ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGUSR1)
 
     def stop(self) -> None:
         """End it and the Lambda workers it started.

@@ -13,12 +13,14 @@ changes that only save CPU time are in `shortcuts.py`.
 The root key and its secret are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment.
 """
 
+import asyncio
 import hmac
 import importlib
 import json
 import os
 import re
 import secrets
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -34,6 +36,7 @@ from scripts.local.shortcuts import take_shortcuts
 Scope = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
+Receive = Callable[[dict[str, Any], str], Awaitable[object]]
 
 _OWN_HOST = re.compile(rb"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
 _OPEN_PATHS = ("/_ministack/health", "/_ministack/cfn-response/")
@@ -44,6 +47,9 @@ LONGEST_WINDOW_S = 1.0
 
 LOOK_EVERY_S = 0.05
 """For work of event source mappings, at most."""
+
+HEARD_S = 1.0
+"""An agent hears of its end by then, at the latest."""
 
 WORKER_STARTS_AT_ONCE = 2
 """Of Lambda workers of all functions: as many as the machine of the tests has cores."""
@@ -70,17 +76,59 @@ def tune() -> None:
         setattr(_module(module), constant, 1)  # seconds; 10 by default
 
 
+class Polls:
+    """Long polls: ended after a few seconds, as SQS may, and at once when an agent is ended.
+
+    An agent that drains waits for its open polls. SQS has none open of an agent that was killed:
+    here a message in such an answer would be hidden for two minutes.
+    """
+
+    def __init__(self, receive: Receive, longest_s: int) -> None:
+        self._receive = receive
+        self._longest_s = longest_s
+        self._open: set[asyncio.Future[object]] = set()
+        self._short_until = 0.0
+
+    async def receive(self, data: dict[str, Any], url: str, wait_s: int) -> object:
+        """Answer a request that would wait for `wait_s`."""
+        if time.monotonic() < self._short_until:
+            wait_s = 0
+        data = {**data, "WaitTimeSeconds": min(wait_s, self._longest_s)}
+        poll = asyncio.ensure_future(self._receive(data, url))
+        self._open.add(poll)
+        try:
+            return await poll
+        except asyncio.CancelledError:
+            if poll.cancelled() and poll not in self._open:
+                return {}
+            raise
+        finally:
+            self._open.discard(poll)
+
+    def end(self) -> None:
+        """Answer those that are open. What an agent asks before it hears of its end is short."""
+        self._short_until = time.monotonic() + HEARD_S
+        while self._open:
+            self._open.pop().cancel()
+
+
 def shorten_polls(longest_s: int) -> None:
-    """Answer a long poll after a few seconds, as SQS may: a draining agent waits for its polls."""
+    """End long polls after `longest_s`, and those that are open at SIGUSR1."""
     sqs = _module("services.sqs")
-    receive = sqs._HANDLERS["ReceiveMessage"]  # noqa: SLF001 - there is no setting for it
+    polls = Polls(sqs._HANDLERS["ReceiveMessage"], longest_s)  # noqa: SLF001 - there is no setting for it
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    listening = False
 
     async def receive_sooner(data: dict[str, Any], url: str) -> object:
+        nonlocal listening
+        if not listening:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, polls.end)
+            listening = True
         wait_s = data.get("WaitTimeSeconds")
         if wait_s is None:
             queue = sqs._get_q(data.get("QueueUrl", url), "sqs:ReceiveMessage")  # noqa: SLF001
             wait_s = queue["attributes"].get("ReceiveMessageWaitTimeSeconds", "0")
-        return await receive({**data, "WaitTimeSeconds": min(int(wait_s), longest_s)}, url)
+        return await polls.receive(data, url, int(wait_s))
 
     sqs._HANDLERS["ReceiveMessage"] = receive_sooner  # noqa: SLF001
 

@@ -140,12 +140,17 @@ class Process:
                 f"{self.what} did not end within {timeout_s:.0f} s; see {self.log}"
             ) from None
 
-    def stop(self, grace_s: float) -> None:
-        """End it and its process group: SIGTERM, then SIGKILL after `grace_s` (0: at once)."""
+    def stop(self, grace_s: float, asked: Callable[[], None] | None = None) -> None:
+        """End it and its process group: SIGTERM, then SIGKILL after `grace_s` (0: at once).
+
+        `asked` is called after SIGTERM.
+        """
         with contextlib.suppress(ProcessLookupError):
             if grace_s > 0 and self.is_alive():
                 # SIGTERM to the leader alone, which ends its children.
                 os.kill(self.pid, signal.SIGTERM)
+                if asked is not None:
+                    asked()
                 wait_until(lambda: not self.is_alive(), grace_s)
             if self.is_alive():
                 os.killpg(self.pid, signal.SIGKILL)

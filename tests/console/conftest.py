@@ -59,7 +59,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory, process: int | None) -> It
             yield shared
             _end_agents(shared.cloud)
             return
-        with running_cloud(folder / "run", longest_poll_s=1, make=deploy_directly) as cloud:
+        with running_cloud(folder / "run", make=deploy_directly) as cloud:
             people = {person.name: person for person in add_people(cloud)}
             people["newcomer"] = add_person(cloud, "newcomer", "admin", "small")
             shared = Shared(cloud, seed(cloud), people)

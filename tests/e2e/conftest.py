@@ -64,9 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Joblane, deployed; no agent yet."""
     with (
-        running_cloud(
-            tmp_path_factory.mktemp("e2e") / "run", longest_poll_s=1, make=deploy_directly
-        ) as cloud,
+        running_cloud(tmp_path_factory.mktemp("e2e") / "run", make=deploy_directly) as cloud,
         pytest.MonkeyPatch.context() as patch,
     ):
         for name, value in cloud.ministack.environment().items():

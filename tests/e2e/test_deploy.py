@@ -30,7 +30,7 @@ def stacks(cloud: Cloud) -> Stacks:
 
 
 def test_a_deployment_by_the_command_line_has_the_same_and_takes_jobs(cloud: Cloud, tmp_path: Path):
-    with running_cloud(tmp_path / "run", longest_poll_s=1) as other:
+    with running_cloud(tmp_path / "run") as other:
         deployed = stacks(other)
         assert deployed.pop(TOOLKIT)
         assert stacks(cloud) == deployed
