@@ -31,17 +31,19 @@ RESTED_S = 200
 
 
 def settle(cloud: Cloud, http: Http, jobs: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Wait for every job's end."""
+    """Wait for every job's end, one after the other."""
     ended: dict[str, dict[str, Any]] = {}
-    left, began = set(jobs), time.monotonic()
+    left, began = list(jobs), time.monotonic()
     show_at, ends = began, began + RESTED_S
     while left:
-        assert time.monotonic() < ends, f"not ended: {[read(http, job_id) for job_id in left]}"
+        job = read(http, left[-1])
+        if job["state"] in ("completed", "failed"):
+            ended[left.pop()] = job
+            continue
+        assert time.monotonic() < ends, f"not ended: {job}, and {len(left) - 1} more"
         if LONG is None and time.monotonic() >= show_at:
             cloud.show_again(left)
             show_at = began + 2 * (time.monotonic() - began) + SHOWN_AGAIN_S
-        ended |= {job_id: read(http, job_id) for job_id in left}
-        left = {job_id for job_id in left if ended[job_id]["state"] not in ("completed", "failed")}
         time.sleep(0.2)
     return ended
 
