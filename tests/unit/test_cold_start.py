@@ -5,6 +5,7 @@ Counted in calls of Python and C functions, which are the same on every host and
 """
 
 from scripts.benches.imports import FUNCTIONS, count, count_boto3
+from tests.support.depth import DEEP
 
 BOUNDS = {"submission": 2.15, "admin": 2.15, "status": 1.95}
 """Those that load the models of the API, each its own: 2.07, 2.09 and 1.84 as of 2026-11."""
@@ -24,10 +25,14 @@ UNWANTED = {
 }
 
 
+REPRESENTATIVES = (*BOUNDS, "recovery", "notifier")
+"""Those that load models, and of the others those with the most and the fewest clients."""
+
+
 def test_a_cold_start_calls_little_more_than_boto3_with_the_same_clients():
     """All in one test, because what they all load is loaded once."""
     baselines, too_many = count_boto3(), {}
-    for function, start in count().items():
+    for function, start in count(tuple(FUNCTIONS) if DEEP else REPRESENTATIVES).items():
         ratio = start.calls / baselines[FUNCTIONS[function]].calls
         modules = len(start.modules)
         print(f"{function}: {start.calls} calls, {ratio:.3f} of boto3's; {modules} modules")

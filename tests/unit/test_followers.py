@@ -29,6 +29,7 @@ from joblane.service.follow import AGAIN_S, FollowSender
 from joblane.service.output import JobOutput
 from joblane.service.read import JobReader
 from tests.support.aws import DESCRIPTOR
+from tests.support.depth import spread
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.jobs import JOB, submission
 from tests.support.meter import item_size
@@ -163,7 +164,7 @@ def follow(service: Service) -> Counter[int]:
     return requests
 
 
-@pytest.mark.parametrize("line_bytes", [100, 3800])
+@pytest.mark.parametrize("line_bytes", spread([3800, 100], 1))
 def test_two_hundred_followers_of_a_busy_job_stay_below_every_limit(line_bytes: int):
     """Lines as of a chatty job, and chunks as large as the table takes."""
     service = Service(line_bytes)

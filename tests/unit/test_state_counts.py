@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.logging import Logger
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.projector.handler import Settings, build
@@ -20,6 +20,7 @@ from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.count import Counting
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.depth import budget
 from tests.support.job_stream import NOON, Stream
 from tests.support.meter import Meter
 
@@ -258,6 +259,7 @@ def _refuse(what: object) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
+@settings(max_examples=budget(12, 100))
 def test_however_batches_come_and_calls_die_every_job_counts_once(seed: int):
     scene = Scene(seed)
     scene.run()
