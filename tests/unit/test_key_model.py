@@ -99,6 +99,7 @@ def test_in_every_order_of_writes_and_troubles_a_key_holds(case: Case):
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", LARGE.values(), ids=LARGE)
 def test_in_every_order_of_more_troubles_a_key_holds(case: Case):
     print(search(case))
