@@ -1,4 +1,4 @@
-"""What the infrastructure tests share: the templates of two configurations, synthesized once.
+"""What the infrastructure tests share: the templates of three configurations, synthesized once.
 
 cdk-nag checks both as it would for `cdk deploy`: a violation fails the synthesis.
 """
@@ -15,6 +15,7 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
 from cdk_nag import AwsSolutionsChecks
 
 from infra.config import load_config
+from joblane.config import Config
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 
 
@@ -35,3 +36,37 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     config = load_config(ROOT / "scripts/local/joblane.toml")
     folder = tmp_path_factory.mktemp("laptop")
     return synthesize(config, folder, [AwsSolutionsChecks()])
+
+
+@pytest.fixture(scope="session")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """A deployment with what the other two do not have, and that does without anything else."""
+    config = Config.model_validate(
+        {
+            "tenants": {
+                "main": {
+                    "notify": {
+                        "secret": "secretsmanager:joblane/main/notify",
+                        "topics": ["arn:aws:sns:eu-west-1:111122223333:jobs"],
+                    }
+                },
+                "other": {},
+            },
+            "queues": {"default": {}, "big": {"filter": "cpus > 2.0", "filter_order": 1}},
+            "functions": {"reserved_concurrency": False},
+            "observability": {
+                "traces": {
+                    "endpoint": "https://otlp.example.com/v1/traces",
+                    "headers": "ssm:/tracing/otlp",
+                }
+            },
+            "access": {
+                "issuer": "https://id.example.com/realms/main",
+                "audience": ["joblane"],
+                "tenant_claim": "tenant",
+                "client_id": "console",
+                "token_origins": ["https://id.example.com", "https://token.example.com:8443"],
+            },
+        }
+    )
+    return synthesize(config, tmp_path_factory.mktemp("varied"))

@@ -1,14 +1,11 @@
 """The console in the API stack: a function that may do nothing, open routes, where to log in."""
 
 import json
-from pathlib import Path
 
 from infra.assets import build_assets
 from infra.config import load_config
 from infra.console_files import read_console
-from joblane.config import Config, Tenant
-from joblane.config.access import Issuer
-from tests.infra.synthesis import ROOT, Deployment, synthesize
+from tests.infra.synthesis import ROOT, Deployment
 
 
 def test_its_function_is_small_and_may_do_nothing(production: Deployment, laptop: Deployment):
@@ -45,22 +42,10 @@ def test_its_page_connects_to_the_pool_and_its_login_page(production: Deployment
     assert ".amazoncognito.com" in text
 
 
-def test_its_page_connects_to_another_issuer_and_its_token_endpoint(tmp_path: Path):
-    config = Config(
-        tenants={"main": Tenant()},
-        queues={"default": {}},
-        access=Issuer(
-            issuer="https://id.example.com/realms/main",
-            audience=("joblane",),
-            tenant_claim="tenant",
-            client_id="console",
-            token_origins=("https://id.example.com", "https://token.example.com:8443"),
-        ),
-    )
-    deployment = synthesize(config, tmp_path)
+def test_its_page_connects_to_another_issuer_and_its_token_endpoint(varied: Deployment):
     assert (
         "https://id.example.com https://token.example.com:8443"
-        == (deployment.environment("console")["JOBLANE_CONNECT"])
+        == (varied.environment("console")["JOBLANE_CONNECT"])
     )
 
 

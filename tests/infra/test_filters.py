@@ -13,7 +13,7 @@ from infra.errors import ConfigError
 from infra.toml_strings import find_string
 from joblane.config import Config
 from joblane.queue.routing import VARIABLES, QueueFilter
-from tests.infra.synthesis import synthesize
+from tests.infra.synthesis import Deployment
 
 KNOWN = ", ".join(VARIABLES)
 
@@ -190,12 +190,9 @@ def test_a_filter_has_an_order_of_its_own_and_a_runtime(
     assert [expected] == lines_for(tmp_path, HEAD + queues)
 
 
-def test_the_submission_function_gets_the_filters_and_no_other_does(tmp_path: Path) -> None:
-    filters = "[queues.big]\nfilter = 'cpus > 2.0'\nfilter_order = 1\n"
-    deployment = synthesize(load(tmp_path, HEAD + filters), tmp_path / "out")
-    declared = deployment.declared("submission")
-    assert [["big", 1, "cpus > 2.0"]] == declared["JOBLANE_FILTERS"]
-    assert "JOBLANE_FILTERS" not in deployment.declared("admin")
+def test_the_submission_function_gets_the_filters_and_no_other_does(varied: Deployment) -> None:
+    assert [["big", 1, "cpus > 2.0"]] == varied.declared("submission")["JOBLANE_FILTERS"]
+    assert "JOBLANE_FILTERS" not in varied.declared("admin")
 
 
 TEXTS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs", "Cc"]), max_size=20)

@@ -8,9 +8,8 @@ import pytest
 from infra.config import load_config
 from infra.errors import ConfigError
 from infra.notify import RESERVED
-from joblane.config import Config
 from joblane.notify.rules import RETRY_S
-from tests.infra.synthesis import ROOT, Deployment, synthesize
+from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.templates import as_list, resolved, statements
 
 SQS = "arn:aws:sqs:eu-west-1:111122223333"
@@ -128,12 +127,10 @@ def notifying(**tables: Any) -> dict[str, Any]:
     }
 
 
-def test_only_what_tenants_may_ask_for_is_granted(tmp_path: Any) -> None:
-    config = Config.model_validate(notifying())
-    deployment = synthesize(config, tmp_path)
+def test_only_what_tenants_may_ask_for_is_granted(varied: Deployment) -> None:
     actions = {
         action
-        for statement in statements(deployment, "Notifier")
+        for statement in statements(varied, "Notifier")
         for action in as_list(statement["Action"])
     }
     assert {"secretsmanager:GetSecretValue", "sns:Publish"} <= actions

@@ -88,11 +88,10 @@ def test_its_function_may_do_exactly_this(laptop: Deployment):
     assert [secret] == [resolved(arn) for arn in like["kms:EncryptionContext:SecretARN"]]
 
 
-def test_a_parameter_with_the_headers_is_granted_and_no_secret(tmp_path: Path):
-    deployment = synthesize(exporting(headers="ssm:/tracing/otlp"), tmp_path)
+def test_a_parameter_with_the_headers_is_granted_and_no_secret(varied: Deployment):
     parameter = "arn:aws:ssm:eu-west-1:111122223333:parameter/tracing/otlp"
-    assert READS | {("ssm:GetParameter", parameter), KEYS} == allowed(deployment)
-    (decrypt,) = (s for s in statements(deployment, "Tracer") if s["Action"] == "kms:Decrypt")
+    assert READS | {("ssm:GetParameter", parameter), KEYS} == allowed(varied)
+    (decrypt,) = (s for s in statements(varied, "Tracer") if s["Action"] == "kms:Decrypt")
     exact, like = (decrypt["Condition"][kind] for kind in ("StringEquals", "StringLike"))
     assert "ssm.eu-west-1.amazonaws.com" == resolved(exact["kms:ViaService"])
     assert [parameter] == [resolved(arn) for arn in like["kms:EncryptionContext:PARAMETER_ARN"]]

@@ -2,12 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from functions.instance_end.handler import SWEEP
 from infra.notify import RESERVED as NOTIFIER
-from tests.infra.synthesis import ROOT, Deployment, synthesize
+from tests.infra.synthesis import ROOT, Deployment
 
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
 
@@ -207,9 +206,5 @@ def test_requests_that_use_up_the_accounts_concurrency_do_not_stop_what_must_run
     assert figures == [int(figure) for figure in re.findall(r"\d+", said)]
 
 
-def test_a_new_account_can_reserve_nothing_and_deploys(
-    production: Deployment, tmp_path: Path
-) -> None:
-    functions = production.config.functions.model_copy(update={"reserved_concurrency": False})
-    config = production.config.model_copy(update={"functions": functions, "fleets": {}})
-    assert {} == reserved(synthesize(config, tmp_path))
+def test_a_new_account_can_reserve_nothing_and_deploys(varied: Deployment) -> None:
+    assert {} == reserved(varied)
