@@ -3,7 +3,9 @@
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -146,3 +148,14 @@ def test_budgets_of_stages_are_those_of_the_runner():
     (declared,) = re.findall(r"^declare -rA BUDGETS=\((.*?)\)$", runner, re.MULTILINE | re.DOTALL)
     assert dict(re.findall(r"\[([\w-]+)\]=(\d+)", declared)) == dict(shown)
     assert f"readonly MOST={sum(int(seconds) for _, seconds in shown) // 2}\n" in runner
+
+
+def test_the_last_deep_run_was_of_a_commit_before_this_one():
+    """`scripts/test deep` writes the file when it has passed."""
+    last = tomllib.loads(prose("tests/deep.toml"))
+    assert {"commit", "date", "seconds"} == set(last)
+    if git("rev-parse", "--is-shallow-repository").strip() == "true":
+        pytest.skip("a shallow clone does not have the commit")
+    git("merge-base", "--is-ancestor", last["commit"], "HEAD")  # raises if it is none
+    made_s = int(git("show", "--no-patch", "--format=%ct", last["commit"]))
+    assert datetime.fromtimestamp(made_s, UTC).date() <= last["date"]
