@@ -10,6 +10,7 @@ changes that only save CPU time are in `shortcuts.py`.
         FD       the bound socket to serve on, whose port GATEWAY_PORT names
         SECONDS  longest duration of a long poll
 
+At SIGUSR1 it answers the long polls that are open.
 The root key and its secret are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment.
 """
 
@@ -79,8 +80,8 @@ def tune() -> None:
 class Polls:
     """Long polls: ended after a few seconds, as SQS may, and at once when an agent is ended.
 
-    An agent that drains waits for its open polls. SQS has none open of an agent that was killed:
-    here a message in such an answer would be hidden for two minutes.
+    An agent that drains waits for its open polls. One that was killed reads no answer: a message in
+    it would be hidden for two minutes.
     """
 
     def __init__(self, receive: Receive, longest_s: int) -> None:

@@ -118,15 +118,6 @@ def test_events_link_to_the_api(laptop: Deployment) -> None:
     assert "joblaneapiurl" in str(laptop.environment("sequel")["JOBLANE_API_URL"])
 
 
-def notifying(**tables: Any) -> dict[str, Any]:
-    """A configuration with two tenants, of which one may notify."""
-    own = {"secret": "secretsmanager:joblane/main/notify", "topics": [TOPIC]}
-    return {
-        "tenants": {"main": {"notify": own}, "other": {}},
-        "queues": {"default": {}, **tables},
-    }
-
-
 def test_only_what_tenants_may_ask_for_is_granted(varied: Deployment) -> None:
     actions = {
         action
