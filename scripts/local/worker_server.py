@@ -39,6 +39,17 @@ def preload(layers: list[str]) -> None:
         if not module.name.startswith(NOT_OF_FUNCTIONS):
             with suppress(Exception):
                 importlib.import_module(module.name)
+    read_models()
+
+
+def read_models() -> None:
+    """Read the models of all services in use, which a process keeps."""
+    loader = importlib.import_module("joblane.aws.models").Models()
+    for service in importlib.import_module("joblane.deployment.services").SERVICES:
+        for kind in ("service-2", "endpoint-rule-set-1"):
+            loader.load_service_model(service, kind)
+    for name in ("endpoints", "partitions", "sdk-default-configuration"):
+        loader.load_data(name)
 
 
 def next_worker(requests: socket.socket) -> tuple[dict[str, str], str, str, list[int]]:

@@ -23,8 +23,8 @@ from tests.support.depth import budget
 
 BUCKET = bucket_name(DEPLOYMENT, ACCOUNT, REGION)
 
-FILES = budget(150, 999)
-SENT = budget(300, 600)
+FILES = budget(110, 999)
+SENT = budget(210, 600)
 """Files of an upload that is killed."""
 LARGE_MB = 128
 

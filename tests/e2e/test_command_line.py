@@ -13,7 +13,7 @@ from tests.e2e.conftest import Http, Run
 from tests.support.deployed import wait_for
 from tests.support.depth import budget
 
-MANY = budget(250, 1000)
+MANY = budget(210, 1000)
 """Commands of a file: several requests of 100 jobs, and as many pages of a list."""
 SEEN = "at least 1,000" if MANY >= 1000 else f"{MANY}"
 

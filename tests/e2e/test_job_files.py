@@ -21,7 +21,7 @@ from tests.support.depth import budget
 from tests.support.proxy import Proxy, proxy
 
 BUCKET = bucket_name(DEPLOYMENT, ACCOUNT, REGION)
-FILES, MODES = budget(150, 1000), ("0644", "0755", "0400", "0600", "0777", "0440")
+FILES, MODES = budget(70, 1000), ("0644", "0755", "0400", "0600", "0777", "0440")
 LARGE_BYTES = 128 << 20
 MB = 1 << 20
 PEAK_MB = 100

@@ -23,7 +23,7 @@ CHECKS = (
     "ignored_auth",
 )
 
-EXAMPLES = budget(2, 30)
+EXAMPLES = budget(1, 30)
 """Of each operation, beside those of the document."""
 
 COVERED = (

@@ -46,7 +46,7 @@ PROGRAM: tuple[str | Path, ...] = (
 )
 
 TICK_S = 0.02
-SHOWN_S = 0.7
+SHOWN_S = 1.5
 """How often the other agent is shown the message of each job."""
 LATE_S = 0.5
 """How late a host may be with a kill, besides what its timers show: far less than the margin."""

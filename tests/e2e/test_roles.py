@@ -27,8 +27,8 @@ from tests.support.browser import log_in
 from tests.support.depth import DEEP
 
 REPRESENTATIVES = list({route.scopes: route for route in ROUTES}.values())
-"""A route of each set of scopes, by which alone routes differ here. The smoke test's step `roles`
-(test_smoke.py) has all routes, with machines and with no token."""
+"""A route of each set of scopes, by which alone routes differ at the door:
+tests/infra/test_api.py has the scopes of all."""
 
 ASKED = ROUTES if DEEP else REPRESENTATIVES
 GUARDED = [route for route in ASKED if route.scopes]

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis.strategies import text
 
 from tests.support.asked import write_notes
 from tests.support.aws import Cloud
@@ -31,6 +32,12 @@ def _moto() -> Iterator[None]:
 
     with answering():
         yield
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Before processes are forked, make what each of them would take 2 s for."""
+    if session.config.option.processes > 1:
+        text().validate()  # the characters that text may have
 
 
 def pytest_sessionfinish() -> None:

@@ -26,6 +26,7 @@ from joblane.service import group_expansion, group_members, group_settlement
 from joblane.target import group
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.crash_points import Killed
+from tests.support.depth import spread
 from tests.support.fleet import beat, inbox
 from tests.support.jobs import check_index
 from tests.support.requests import Api
@@ -216,8 +217,11 @@ def killed_at(point: int, case: Case, deployment: Deployment, *, again: bool) ->
     return died
 
 
-@pytest.mark.parametrize("again", [True, False], ids=["asked again", "left to requeue"])
-@pytest.mark.parametrize("name", CASES)
+WAYS = [(name, again) for name in CASES for again in (True, False)]
+"""Each case, asked again after the death or left to requeue."""
+
+
+@pytest.mark.parametrize(("name", "again"), spread(WAYS, 14))
 def test_killed_after_any_call_each_member_is_there_once(name: str, *, again: bool):
     deployment = Deployment()
     deployment.process.visit(lambda point: killed_at(point, CASES[name], deployment, again=again))

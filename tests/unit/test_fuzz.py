@@ -33,7 +33,7 @@ MODELS = sorted({r.body for r in ROUTES if r.body is not None}, key=lambda m: m.
 FUZZ = settings(
     suppress_health_check=list(HealthCheck),
     deadline=None,
-    max_examples=budget(12, 60),
+    max_examples=budget(6, 60),
     derandomize=True,
 )
 

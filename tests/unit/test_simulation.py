@@ -17,7 +17,7 @@ from scripts.simulation.scenarios import SCENARIOS
 SCALES = {
     "steady": 0.05,
     "burst": 0.02,
-    "day": 0.02,
+    "day": 0.01,
     "spot": 0.05,
     "blind": 0.02,
     "million": 0.001,

@@ -29,13 +29,16 @@ def _joblane() -> Callable[[], object]:
 
 
 def _aws() -> Callable[[], object]:
-    return importlib.import_module("awscli.clidriver").main  # type: ignore[no-any-return]
+    driver = importlib.import_module("awscli.clidriver")
+    driver.create_clidriver()  # which imports what each command needs
+    return driver.main  # type: ignore[no-any-return]
 
 
 def _agent() -> Callable[[], object]:
     """`python -m ec2_agent`, or a file that calls the same."""
     importlib.import_module("ec2_agent.undocumented").leave_out_documentation()
     agent = importlib.import_module("ec2_agent.command_line")
+    importlib.import_module("scripts.local.worker_server").read_models()
 
     def run() -> object:
         if sys.argv[1].endswith(".py"):

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from botocore.loaders import JSONFileLoader, Loader
@@ -43,21 +44,26 @@ class Models(Loader):
 
 
 class _Files(JSONFileLoader):
-    """Reads one file."""
+    """Reads a file once in a process, for all sessions: botocore keeps what it reads as well."""
 
     def load_file(self, file_path: str) -> Any:  # noqa: ANN401 - botocore's
-        for ending, opened in ((".json", open), (".json.gz", gzip.open)):
-            try:
-                with opened(file_path + ending, "rb") as file:
-                    text = file.read().decode()
-            except FileNotFoundError:
-                continue
-            _, *folders, name = file_path.split("/")
-            if name == "endpoints":
-                return _endpoints(text)
-            operations = OPERATIONS.get(folders[-2]) if name == "service-2" else None
-            return _value(text, 0)[0] if operations is None else _model(text, operations)
-        return None
+        return _read(file_path)
+
+
+@cache
+def _read(file_path: str) -> Any:  # noqa: ANN401 - see above
+    for ending, opened in ((".json", open), (".json.gz", gzip.open)):
+        try:
+            with opened(file_path + ending, "rb") as file:
+                text = file.read().decode()
+        except FileNotFoundError:
+            continue
+        _, *folders, name = file_path.split("/")
+        if name == "endpoints":
+            return _endpoints(text)
+        operations = OPERATIONS.get(folders[-2]) if name == "service-2" else None
+        return _value(text, 0)[0] if operations is None else _model(text, operations)
+    return None
 
 
 Read = Callable[[str, int], tuple[Any, int]]
