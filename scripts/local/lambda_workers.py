@@ -77,8 +77,21 @@ def limit_worker_starts(most: int) -> None:
             setattr(module, name, replacement)
 
 
+def reference(folder: Path) -> bytes:
+    """Return an archive without files, whose comment is the folder of a layer's version."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as empty:
+        empty.comment = os.fsencode(folder)
+    return made.getvalue()
+
+
+def _is_reference(content: bytes) -> bool:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return bool(archive.comment) and not archive.namelist()
+
+
 class Layers:
-    """Layers, each extracted once into a folder that all workers share.
+    """Layers, each extracted once into a folder that all workers share, unless they are references.
 
     MiniStack writes, checks and extracts 65 MB for each worker. No function writes to its layer,
     which AWS mounts read-only.
@@ -90,10 +103,11 @@ class Layers:
         self._kept: dict[str, bytes] = {}
 
     def reference(self, layer: str, content: bytes) -> bytes:
-        """Return an empty archive whose comment is the folder of a layer's version."""
+        """Return a reference to a layer's version."""
         with self._lock:
             if layer not in self._kept:
-                self._kept[layer] = self._extracted(content)
+                known = _is_reference(content)
+                self._kept[layer] = content if known else self._extracted(content)
             return self._kept[layer]
 
     def _extracted(self, content: bytes) -> bytes:
@@ -101,10 +115,7 @@ class Layers:
         if not shared.exists():
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 archive.extractall(shared)
-        made = io.BytesIO()
-        with zipfile.ZipFile(made, "w") as empty:
-            empty.comment = os.fsencode(shared)
-        return made.getvalue()
+        return reference(shared)
 
 
 def share_layers() -> None:

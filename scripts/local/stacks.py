@@ -14,6 +14,7 @@ import boto3
 
 from scripts.local.emulator import ACCOUNT, REGION, MiniStack
 from scripts.local.errors import LocalError
+from scripts.local.lambda_workers import reference
 from scripts.local.processes import wait_until
 
 ASSETS = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
@@ -67,7 +68,12 @@ def _publish(ministack: MiniStack, assembly: Path) -> None:
             files[place["objectKey"]] = asset["source"]
     for key, source in files.items():
         path = assembly / source["path"]
-        body = _zipped(path) if source["packaging"] == "zip" else path.read_bytes()
+        if source["packaging"] == "file":
+            body = path.read_bytes()
+        elif (path / "python").is_dir():  # 65 MB, which all functions share
+            body = reference(path.resolve())
+        else:
+            body = _zipped(path)
         s3.put_object(Bucket=ASSETS, Key=key, Body=body)
 
 
