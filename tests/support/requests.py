@@ -76,5 +76,5 @@ class Api:
 def _wait_for_the_next_millisecond() -> None:
     """As any network makes a caller wait: what is done in one millisecond has no order."""
     answered_ms = time.time_ns() // 1_000_000
-    while time.time_ns() // 1_000_000 == answered_ms:
-        time.sleep(0.0002)
+    while (now_ns := time.time_ns()) // 1_000_000 == answered_ms:
+        time.sleep((1_000_000 - now_ns % 1_000_000) / 1e9)
