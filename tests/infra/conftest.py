@@ -1,6 +1,8 @@
-"""What the infrastructure tests share: the templates of three configurations, synthesized once.
+"""What the infrastructure tests share: the templates of some configurations, synthesized once.
 
-cdk-nag checks both as it would for `cdk deploy`: a violation fails the synthesis.
+A synthesis takes a CPU second or more. Put a setting that a test needs into one of these, where it
+changes nothing that other tests read. cdk-nag checks each as it would for `cdk deploy`: a violation
+fails the synthesis.
 """
 
 import os
@@ -15,8 +17,18 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
 from cdk_nag import AwsSolutionsChecks
 
 from infra.config import load_config
-from joblane.config import Config
+from joblane.config import Config, Platform, Tenant
+from joblane.config.access import Domain, Issuer
+from joblane.config.observability import Observability
+from joblane.contract.access import ROLES
 from tests.infra.synthesis import ROOT, Deployment, synthesize
+
+ISSUER = {
+    "issuer": "https://id.acme.example/realms/acme",
+    "audience": ["joblane-prod"],
+    "tenant_claim": "team",
+    "client_id": "joblane-cli",
+}
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +52,7 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
 
 @pytest.fixture(scope="session")
 def varied(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """A deployment with what the other two do not have, and that does without anything else."""
+    """What a deployment may have beside: all alarms, and an issuer that gives scopes."""
     config = Config.model_validate(
         {
             "tenants": {
@@ -53,20 +65,81 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
                 "other": {},
             },
             "queues": {"default": {}, "big": {"filter": "cpus > 2.0", "filter_order": 1}},
+            "fleets": {"main": {"queues": ["default"]}},
             "functions": {"reserved_concurrency": False},
             "observability": {
+                "level": "full",
                 "traces": {
                     "endpoint": "https://otlp.example.com/v1/traces",
                     "headers": "ssm:/tracing/otlp",
-                }
+                },
             },
             "access": {
-                "issuer": "https://id.example.com/realms/main",
-                "audience": ["joblane"],
-                "tenant_claim": "tenant",
-                "client_id": "console",
-                "token_origins": ["https://id.example.com", "https://token.example.com:8443"],
+                **ISSUER,
+                "token_origins": ["https://id.acme.example", "https://token.acme.example:8443"],
             },
         }
     )
-    return synthesize(config, tmp_path_factory.mktemp("varied"))
+    return synthesize(config, tmp_path_factory.mktemp("varied"), [AwsSolutionsChecks()])
+
+
+@pytest.fixture(scope="session")
+def others(production: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """Production's fleet three times, each with other settings, and an issuer that gives roles."""
+    changes: dict[str, dict[str, object]] = {
+        "disk": {"disk_gb": 200},
+        "spot": {
+            "instance_types": ("c7g.large", "c6g.large", "m7g.large"),
+            "spot_percent": 80,
+            "on_demand_base": 2,
+        },
+        "kept": {"idle_s": "never"},
+    }
+    main = production.config.fleets["main"]
+    fleets = {name: main.model_copy(update=update) for name, update in changes.items()}
+    access = Issuer.model_validate({**ISSUER, "role_claim": "joblane_role"})
+    config = production.config.model_copy(update={"fleets": fleets, "access": access})
+    return synthesize(config, tmp_path_factory.mktemp("others"), [AwsSolutionsChecks()])
+
+
+TRUSTSTORE = "s3://acme-pki/joblane/authorities.pem"
+CERTIFICATE = "arn:aws:acm:eu-west-1:123456789012:certificate/11111111-2222-3333-4444-555555555555"
+
+
+@pytest.fixture(scope="session")
+def two_tenants(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """A machine of each role in one tenant; none in the other, which has a fleet of its own.
+
+    Behind mutual TLS, and without alarms.
+    """
+    config = Config.model_validate(
+        {
+            "tenants": {
+                "team-2": Tenant(machines={role: role for role in ROLES}),
+                "acme": Tenant(machines={}),
+            },
+            "platform": Platform(machines=("ops",)),
+            "queues": {
+                "default": {},
+                "acme": {"tenants": ["acme"]},
+                "acme-night": {"tenants": ["acme"]},
+            },
+            "fleets": {"main": {"queues": ["default"]}, "acme": {"queues": ["acme", "acme-night"]}},
+            "domain": Domain(
+                name="jobs.acme.example",
+                certificate_arn=CERTIFICATE,
+                truststore=TRUSTSTORE,
+                truststore_version="3",
+            ),
+            "observability": Observability(level="off"),
+        }
+    )
+    return synthesize(config, tmp_path_factory.mktemp("two_tenants"), [AwsSolutionsChecks()])
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """The smallest deployment: one tenant without machines, one queue, no fleet."""
+    least = {"tenants": {"main": {"machines": {}}}, "queues": {"default": {}}}
+    config = Config.model_validate(least)
+    return synthesize(config, tmp_path_factory.mktemp("small"), [AwsSolutionsChecks()])

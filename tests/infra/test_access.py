@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from cdk_nag import AwsSolutionsChecks
 from pydantic import Json
 
 from joblane.aws.lambda_startup import Environment
-from joblane.config import Config, Platform, Tenant
-from joblane.config.access import Domain, Issuer
+from joblane.config import Tenant
 from joblane.contract.access import ALL_ROLES, LOGIN_CALLBACKS, ROLES, SCOPES, AnyRole, Role
 from joblane.contract.principal import (
     Access,
@@ -22,58 +19,9 @@ from joblane.contract.principal import (
     PoolAccess,
 )
 from joblane.contract.routes import ROUTES
-from tests.infra.synthesis import Deployment, synthesize
+from tests.infra.conftest import CERTIFICATE, TRUSTSTORE
+from tests.infra.synthesis import Deployment
 from tests.infra.templates import process_environment
-
-TRUSTSTORE = "s3://acme-pki/joblane/authorities.pem"
-CERTIFICATE = "arn:aws:acm:eu-west-1:123456789012:certificate/11111111-2222-3333-4444-555555555555"
-
-
-def deployed(folder: Path, **changes: Any) -> Deployment:
-    base: dict[str, Any] = {"tenants": {"main": {}}, "queues": {"default": {}}}
-    config = Config.model_validate({**base, **changes})
-    return synthesize(config, folder, [AwsSolutionsChecks()])
-
-
-@pytest.fixture(name="machines", scope="module")
-def _machines(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """A machine of each role in one tenant, none in the other, behind mutual TLS."""
-    return deployed(
-        tmp_path_factory.mktemp("machines"),
-        tenants={
-            "team-2": Tenant(machines={role: role for role in ROLES}),
-            "quiet": Tenant(machines={}),
-        },
-        platform=Platform(machines=("ops",)),
-        domain=Domain(
-            name="jobs.acme.example",
-            certificate_arn=CERTIFICATE,
-            truststore=TRUSTSTORE,
-            truststore_version="3",
-        ),
-    )
-
-
-def issuer(**changes: Any) -> Issuer:
-    base = {
-        "issuer": "https://id.acme.example/realms/acme",
-        "audience": ("joblane-prod",),
-        "tenant_claim": "team",
-        "client_id": "joblane-cli",
-    }
-    return Issuer.model_validate({**base, **changes})
-
-
-@pytest.fixture(name="foreign", scope="module")
-def _foreign(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """Another issuer, which gives roles."""
-    return deployed(tmp_path_factory.mktemp("foreign"), access=issuer(role_claim="joblane_role"))
-
-
-@pytest.fixture(name="scoped", scope="module")
-def _scoped(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """Another issuer, which gives scopes."""
-    return deployed(tmp_path_factory.mktemp("scoped"), access=issuer())
 
 
 def clients(deployment: Deployment) -> dict[str, dict[str, Any]]:
@@ -108,9 +56,9 @@ def scopes(role: AnyRole) -> list[str]:
     return [f"joblane/{scope}" for scope in SCOPES if scope in ALL_ROLES[role]]
 
 
-def test_tokens_come_from_our_pool_for_our_clients_people_among_them(machines: Deployment):
-    authorizer = machines.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
-    known = machines.resources("AWS::Cognito::UserPoolClient")
+def test_tokens_come_from_our_pool_for_our_clients_people_among_them(two_tenants: Deployment):
+    authorizer = two_tenants.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
+    known = two_tenants.resources("AWS::Cognito::UserPoolClient")
 
     assert len(ALL_ROLES) + 1 == len(known)
     assert sorted(known) == sorted(audience["Ref"] for audience in authorizer["Audience"])
@@ -120,16 +68,18 @@ def test_tokens_come_from_our_pool_for_our_clients_people_among_them(machines: D
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_machine_gets_the_scopes_of_its_role_and_no_other_flow(machines: Deployment, role: Role):
-    client = clients(machines)[f"joblane-team-2-{role}"]
+def test_a_machine_gets_the_scopes_of_its_role_and_no_other_flow(
+    two_tenants: Deployment, role: Role
+):
+    client = clients(two_tenants)[f"joblane-team-2-{role}"]
     assert client["GenerateSecret"] is True
     assert client["AllowedOAuthFlows"] == ["client_credentials"]
     assert client["AccessTokenValidity"] == 60
     assert scopes(role) == client["AllowedOAuthScopes"]
 
 
-def test_machines_of_the_role_platform_get_its_scopes_and_no_others(machines: Deployment):
-    client = clients(machines)["joblane-platform-ops"]
+def test_machines_of_the_role_platform_get_its_scopes_and_no_others(two_tenants: Deployment):
+    client = clients(two_tenants)["joblane-platform-ops"]
     assert ["joblane/platform.read", "joblane/platform.mutate"] == client["AllowedOAuthScopes"]
 
 
@@ -140,9 +90,9 @@ def test_a_tenant_has_one_machine_unless_it_says_otherwise(laptop: Deployment):
 
 
 def test_people_log_in_by_code_without_a_secret_and_come_back_to_their_own_machine(
-    machines: Deployment,
+    two_tenants: Deployment,
 ):
-    client = clients(machines)["joblane-people"]
+    client = clients(two_tenants)["joblane-people"]
     assert client["GenerateSecret"] is False
     assert client["AllowedOAuthFlows"] == ["code"]
     console = "https://jobs.acme.example/console"
@@ -164,10 +114,10 @@ def test_people_are_invited_and_have_a_second_factor(production: Deployment):
     assert "UsernameAttributes" not in pool
 
 
-def test_there_is_a_group_for_each_role_of_each_tenant(machines: Deployment):
-    groups = {f"{tenant}:{role}" for tenant in ("team-2", "quiet") for role in ROLES}
+def test_there_is_a_group_for_each_role_of_each_tenant(two_tenants: Deployment):
+    groups = {f"{tenant}:{role}" for tenant in ("team-2", "acme") for role in ROLES}
     assert groups | {"platform"} == {
-        group["GroupName"] for group in machines.properties("AWS::Cognito::UserPoolGroup")
+        group["GroupName"] for group in two_tenants.properties("AWS::Cognito::UserPoolGroup")
     }
 
 
@@ -178,10 +128,10 @@ def test_the_resource_server_declares_every_scope(production: Deployment):
 
 
 @pytest.mark.parametrize("function", ["submission", "admin", "status"])
-def test_functions_know_the_bearers_of_tokens(machines: Deployment, function: str):
-    known = access(machines, function)
+def test_functions_know_the_bearers_of_tokens(two_tenants: Deployment, function: str):
+    known = access(two_tenants, function)
     assert isinstance(known, PoolAccess)
-    assert {"team-2", "quiet"} == known.tenants
+    assert {"team-2", "acme"} == known.tenants
     assert known.people == "joblane-people"
     assert {
         **{f"joblane-team-2-{role}": Machine("team-2", role, role) for role in ROLES},
@@ -189,11 +139,11 @@ def test_functions_know_the_bearers_of_tokens(machines: Deployment, function: st
     } == known.machines
 
 
-def test_a_client_whose_id_is_not_there_yet_is_nobodys(machines: Deployment):
+def test_a_client_whose_id_is_not_there_yet_is_nobodys(two_tenants: Deployment):
     """Lambda replaces a function's code and environment one after the other."""
-    older = process_environment(machines, "admin")
+    older = process_environment(two_tenants, "admin")
     ids = [each for each in older["JOBLANE_IDS"].split() if "platform-ops" not in each]
-    known = access(machines, "admin", {**older, "JOBLANE_IDS": " ".join(ids)})
+    known = access(two_tenants, "admin", {**older, "JOBLANE_IDS": " ".join(ids)})
     assert isinstance(known, PoolAccess)
     others = {client: machine for client, machine in known.machines.items() if "<" not in client}
     assert {f"joblane-team-2-{role}": Machine("team-2", role, role) for role in ROLES} == others
@@ -202,8 +152,8 @@ def test_a_client_whose_id_is_not_there_yet_is_nobodys(machines: Deployment):
         known.principal({"client_id": "joblane-platform-ops", "sub": "joblane-platform-ops"})
 
 
-def test_where_to_log_in_is_known(machines: Deployment, foreign: Deployment):
-    login = json.loads(process_environment(machines, "admin")["JOBLANE_LOGIN"])
+def test_where_to_log_in_is_known(two_tenants: Deployment, others: Deployment):
+    login = json.loads(process_environment(two_tenants, "admin")["JOBLANE_LOGIN"])
     assert login["openid_configuration"].endswith("/.well-known/openid-configuration")
     assert login["client_id"] == "joblane-people"
     assert ["openid", *EVERY] == login["scopes"]
@@ -214,19 +164,19 @@ def test_where_to_log_in_is_known(machines: Deployment, foreign: Deployment):
         "client_id": "joblane-cli",
         "scopes": ["openid", "offline_access"],
         "audience": "joblane-prod",
-    } == json.loads(process_environment(foreign, "admin")["JOBLANE_LOGIN"])
+    } == json.loads(process_environment(others, "admin")["JOBLANE_LOGIN"])
 
 
-def test_outputs_name_each_machine(machines: Deployment):
-    outputs = machines.templates["joblane-api"]["Outputs"]
+def test_outputs_name_each_machine(two_tenants: Deployment):
+    outputs = two_tenants.templates["joblane-api"]["Outputs"]
     named = {f"ClientIdTeamDash2Machine{role.capitalize()}" for role in ROLES}
     assert named | {"ClientIdPlatformMachineOps"} == {
         name for name in outputs if name.startswith("ClientId")
     }
 
 
-def test_another_issuer_needs_no_cognito(foreign: Deployment, scoped: Deployment):
-    for deployment in (foreign, scoped):
+def test_another_issuer_needs_no_cognito(others: Deployment, varied: Deployment):
+    for deployment in (others, varied):
         assert "joblane-identity" not in deployment.templates
         assert "Cognito" not in json.dumps(deployment.templates)
         assert {
@@ -236,7 +186,7 @@ def test_another_issuer_needs_no_cognito(foreign: Deployment, scoped: Deployment
 
 
 def test_scopes_of_another_issuer_are_checked_at_the_door_where_it_gives_any(
-    foreign: Deployment, scoped: Deployment
+    others: Deployment, varied: Deployment
 ):
     found = [
         {
@@ -244,7 +194,7 @@ def test_scopes_of_another_issuer_are_checked_at_the_door_where_it_gives_any(
             for route in deployment.properties("AWS::ApiGatewayV2::Route")
             if route["AuthorizationType"] == "JWT"
         }
-        for deployment in (foreign, scoped)
+        for deployment in (others, varied)
     ]
     guarded = {
         route.key: list(SCOPES) if route.changes else list(route.scopes)
@@ -252,15 +202,15 @@ def test_scopes_of_another_issuer_are_checked_at_the_door_where_it_gives_any(
         if route.scopes
     }
     assert [dict.fromkeys(guarded), guarded] == found
-    known = [access(deployment, "admin") for deployment in (foreign, scoped)]
+    known = [access(deployment, "admin") for deployment in (others, varied)]
     claims = [each.role_claim for each in known if isinstance(each, IssuerAccess)]
     assert ["joblane_role", None] == claims
 
 
 def test_a_domain_asks_for_certificates_and_is_the_only_way_in(
-    machines: Deployment, production: Deployment
+    two_tenants: Deployment, production: Deployment
 ):
-    domain = machines.one("AWS::ApiGatewayV2::DomainName")
+    domain = two_tenants.one("AWS::ApiGatewayV2::DomainName")
     assert {"TruststoreUri": TRUSTSTORE, "TruststoreVersion": "3"} == (
         domain["MutualTlsAuthentication"]
     )
@@ -269,10 +219,10 @@ def test_a_domain_asks_for_certificates_and_is_the_only_way_in(
         configuration["SecurityPolicy"],
         configuration["CertificateArn"],
     )
-    assert machines.one("AWS::ApiGatewayV2::Api")["DisableExecuteApiEndpoint"] is True
-    mapping = machines.one("AWS::ApiGatewayV2::ApiMapping")
-    assert {"Ref": next(iter(machines.resources("AWS::ApiGatewayV2::Api")))} == mapping["ApiId"]
-    outputs = machines.templates["joblane-api"]["Outputs"]
+    assert two_tenants.one("AWS::ApiGatewayV2::Api")["DisableExecuteApiEndpoint"] is True
+    mapping = two_tenants.one("AWS::ApiGatewayV2::ApiMapping")
+    assert {"Ref": next(iter(two_tenants.resources("AWS::ApiGatewayV2::Api")))} == mapping["ApiId"]
+    outputs = two_tenants.templates["joblane-api"]["Outputs"]
     assert outputs["ApiUrl"]["Value"] == "https://jobs.acme.example/"
     assert "DomainTarget" in outputs
 

@@ -13,7 +13,7 @@ import pytest
 
 from infra.alarms import ALARMS, BURNS, IDS, Burn
 from tests.infra.synthesis import Deployment
-from tests.infra.test_observability import ALARM, COMPOSITE, at
+from tests.infra.test_observability import ALARM, COMPOSITE
 from tests.support.alarm_states import Samples, State, composite_state, state
 
 DAY = 24 * 60
@@ -163,12 +163,6 @@ CASES = [case for case in ALL if case.alarm in IDS]
 """Those of alarms that are there; that of the function scaler comes with it."""
 
 
-@pytest.fixture(name="made", scope="module")
-def _made(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """The local deployment at the level full: a tenant may notify, and spans are exported."""
-    return at("full", tmp_path_factory.mktemp("made"), "scripts/local/joblane.toml")
-
-
 def of(deployment: Deployment, kind: str, alarm: str) -> list[dict[str, Any]]:
     """The alarms with this id."""
     found = deployment.properties(kind)
@@ -176,8 +170,8 @@ def of(deployment: Deployment, kind: str, alarm: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alarm}: {case.what}")
-def test_an_alarm_is_in_this_state(made: Deployment, case: Case):
-    alarms = of(made, ALARM, case.alarm)
+def test_an_alarm_is_in_this_state(varied: Deployment, case: Case):
+    alarms = of(varied, ALARM, case.alarm)
     assert alarms
     assert {case.state} == {state(alarm, case.data) for alarm in alarms}
 
@@ -188,14 +182,14 @@ def test_each_alarm_is_shown_in_alarm_and_silent():
 
 
 @pytest.mark.parametrize("burn", BURNS, ids=lambda burn: burn.id)
-def test_a_burn_needs_both_windows(made: Deployment, burn: Burn):
+def test_a_burn_needs_both_windows(varied: Deployment, burn: Burn):
     arns = {
         logical_id: resource["Properties"]["AlarmName"]
-        for template in made.templates.values()
+        for template in varied.templates.values()
         for logical_id, resource in template["Resources"].items()
         if resource["Type"] == ALARM
     }
-    composites = of(made, COMPOSITE, burn.id)
+    composites = of(varied, COMPOSITE, burn.id)
     assert composites
     for composite in composites:
         parts = composite["AlarmRule"]["Fn::Join"][1]

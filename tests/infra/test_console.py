@@ -44,7 +44,7 @@ def test_its_page_connects_to_the_pool_and_its_login_page(production: Deployment
 
 def test_its_page_connects_to_another_issuer_and_its_token_endpoint(varied: Deployment):
     assert (
-        "https://id.example.com https://token.example.com:8443"
+        "https://id.acme.example https://token.acme.example:8443"
         == (varied.environment("console")["JOBLANE_CONNECT"])
     )
 

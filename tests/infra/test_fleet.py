@@ -2,13 +2,10 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from infra.agent_install import MAX_USER_DATA_BYTES
-from tests.infra.synthesis import Deployment, synthesize
+from tests.infra.synthesis import Deployment
 
 FLEET = "fleet-main"
 
@@ -19,26 +16,8 @@ def template_data(deployment: Deployment, stack: str = FLEET) -> dict[str, Any]:
     return data
 
 
-@pytest.fixture(name="others", scope="module")
-def _others(production: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """Production's fleet three times, each with other settings."""
-    changes: dict[str, dict[str, Any]] = {
-        "disk": {"disk_gb": 200},
-        "spot": {
-            "instance_types": ("c7g.large", "c6g.large", "m7g.large"),
-            "spot_percent": 80,
-            "on_demand_base": 2,
-        },
-        "kept": {"idle_s": "never"},
-    }
-    main = production.config.fleets["main"]
-    fleets = {name: main.model_copy(update=update) for name, update in changes.items()}
-    config = production.config.model_copy(update={"fleets": fleets})
-    return synthesize(config, tmp_path_factory.mktemp("others"))
-
-
 def test_a_deployment_without_fleets_has_no_stack_for_one(
-    production: Deployment, tmp_path: Path
+    production: Deployment, small: Deployment
 ) -> None:
     lanes = ("lanes", "lanes-2", "lanes-3", "lanes-4")
     stacks = (
@@ -53,8 +32,7 @@ def test_a_deployment_without_fleets_has_no_stack_for_one(
     )
     core = {f"joblane-{stack}" for stack in stacks}
     assert core | {"joblane-network", "joblane-fleet-main"} == set(production.templates)
-    without = production.config.model_copy(update={"fleets": {}})
-    assert core == set(synthesize(without, tmp_path).templates)
+    assert core == set(small.templates)
 
 
 def test_instances_guard_their_credentials(production: Deployment) -> None:

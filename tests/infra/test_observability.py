@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdk_nag import AwsSolutionsChecks
 
 from infra.alarms import ALARMS, BASIC, BURNS, IDS, Alarm
 from infra.assets import FUNCTIONS
-from infra.config import load_config
 from infra.data import TABLES
 from infra.limits import require_deployable
 from infra.observability import ONE_STACK, ObservabilityStack, stacks, used
@@ -20,7 +18,7 @@ from joblane.deployment.metrics import DIMENSIONS, NAMESPACE
 from scripts.costs.month import Month
 from scripts.costs.page import IDLE, PAGE, total
 from scripts.costs.resources import count
-from tests.infra.synthesis import ROOT, Deployment, new_app, read_templates, synthesize
+from tests.infra.synthesis import Deployment, new_app, read_templates
 from tests.infra.templates import lint
 from tests.infra.test_costs import WATCHED
 
@@ -30,18 +28,6 @@ COMPARISONS = {
     ">=": "GreaterThanOrEqualToThreshold",
     "<": "LessThanThreshold",
 }
-
-
-def at(level: Level, folder: Path, base: str = "joblane.toml") -> Deployment:
-    config = load_config(ROOT / base)
-    watched = Observability(level=level, traces=config.observability.traces)
-    update = {"observability": watched}
-    return synthesize(config.model_copy(update=update), folder, [AwsSolutionsChecks()])
-
-
-@pytest.fixture(name="full", scope="module")
-def _full(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    return at("full", tmp_path_factory.mktemp("full"))
 
 
 def alarms(deployment: Deployment) -> dict[str, dict[str, Any]]:
@@ -62,9 +48,9 @@ def test_ids_differ_and_are_headings() -> None:
 
 @pytest.mark.parametrize("level", ["basic", "full"])
 def test_alarms_are_those_of_the_table(
-    level: Level, production: Deployment, laptop: Deployment, full: Deployment
+    level: Level, production: Deployment, laptop: Deployment, varied: Deployment
 ) -> None:
-    deployments = [production, laptop] if level == "basic" else [full]
+    deployments = [production, laptop] if level == "basic" else [varied]
     for deployment in deployments:
         seen = set()
         for name, alarm in alarms(deployment).items():
@@ -104,10 +90,10 @@ def test_what_is_silent_is_an_alarm_only_where_something_must_speak() -> None:
     }
 
 
-def test_windows_notify_by_their_composite_alarm(full: Deployment) -> None:
+def test_windows_notify_by_their_composite_alarm(varied: Deployment) -> None:
     windows = {window for burn in BURNS for window in burn.windows}
     assert windows == {each.id for each in ALARMS if not each.notifies}
-    composites = full.properties(COMPOSITE)
+    composites = varied.properties(COMPOSITE)
     assert ["joblane-slo-availability", "joblane-slo-start-default-main"] == [
         each["AlarmName"] for each in composites
     ]
@@ -137,13 +123,13 @@ def test_functions_and_tables_of_the_table_exist() -> None:
             assert alarm.each in {"function", "table"}
 
 
-def test_names_of_functions_and_queues_are_those_of_the_deployment(full: Deployment) -> None:
-    functions = {each["FunctionName"] for each in full.properties("AWS::Lambda::Function")}
-    queues = {each["QueueName"] for each in full.properties("AWS::SQS::Queue")}
-    tables = {each["TableName"] for each in full.properties("AWS::DynamoDB::Table")}
+def test_names_of_functions_and_queues_are_those_of_the_deployment(varied: Deployment) -> None:
+    functions = {each["FunctionName"] for each in varied.properties("AWS::Lambda::Function")}
+    queues = {each["QueueName"] for each in varied.properties("AWS::SQS::Queue")}
+    tables = {each["TableName"] for each in varied.properties("AWS::DynamoDB::Table")}
     known = {"FunctionName": functions, "QueueName": queues, "TableName": tables}
     looked_at = 0
-    for alarm in alarms(full).values():
+    for alarm in alarms(varied).values():
         for dimension in alarm.get("Dimensions", ()):
             if dimension["Name"] in known:
                 looked_at += 1
@@ -157,24 +143,23 @@ def test_an_age_of_messages_is_not_looked_at() -> None:
     assert "ApproximateAgeOfOldestMessage" not in names
 
 
-def test_without_a_level_there_is_no_stack(tmp_path: Path) -> None:
-    off = at("off", tmp_path)
-    assert "joblane-observability" not in off.templates
-    assert not off.properties(ALARM)
-    assert "JOBLANE_METRICS" not in off.declared("projector")
+def test_without_a_level_there_is_no_stack(two_tenants: Deployment) -> None:
+    assert "joblane-observability" not in two_tenants.templates
+    assert not two_tenants.properties(ALARM)
+    assert "JOBLANE_METRICS" not in two_tenants.declared("projector")
 
 
 def test_functions_write_metrics_at_the_level_full_only(
-    full: Deployment, production: Deployment
+    varied: Deployment, production: Deployment
 ) -> None:
     for name in ("projector", "sequel"):
-        assert "true" == full.declared(name)["JOBLANE_METRICS"]
+        assert "true" == varied.declared(name)["JOBLANE_METRICS"]
         assert "JOBLANE_METRICS" not in production.declared(name)
 
 
-def test_the_dashboard_is_of_the_level_full(full: Deployment, production: Deployment) -> None:
+def test_the_dashboard_is_of_the_level_full(varied: Deployment, production: Deployment) -> None:
     assert not production.properties("AWS::CloudWatch::Dashboard")
-    body = full.one("AWS::CloudWatch::Dashboard")["DashboardBody"]
+    body = varied.one("AWS::CloudWatch::Dashboard")["DashboardBody"]
     text = "".join(each if isinstance(each, str) else "x" for each in body["Fn::Join"][1])
     widgets = json.loads(text)["widgets"]
     assert 21 == len(widgets)
@@ -182,8 +167,8 @@ def test_the_dashboard_is_of_the_level_full(full: Deployment, production: Deploy
     assert len({each["properties"]["title"] for each in widgets}) == len(widgets)
 
 
-def test_the_full_stack_is_valid(full: Deployment) -> None:
-    folder = full.folder / "cdk.out"
+def test_the_full_stack_is_valid(varied: Deployment) -> None:
+    folder = varied.folder / "cdk.out"
     require_deployable(folder)
     assert [] == lint([folder / "joblane-observability.template.json"])
 
@@ -213,9 +198,15 @@ def test_more_queues_than_a_stack_holds_are_spread(tmp_path: Path) -> None:
     assert [1] == list(stacks(few))
 
 
-def test_the_level_full_costs_what_the_page_says(full: Deployment) -> None:
-    has = count(full.templates.values(), "joblane")
-    lines = [line for line in Month(full.config, has, IDLE).lines() if line.what in WATCHED]
+def test_the_level_full_costs_what_the_page_says(production: Deployment, tmp_path: Path) -> None:
+    """The other stacks have none of it."""
+    full = production.config.model_copy(update={"observability": Observability(level="full")})
+    app = new_app(tmp_path)
+    ObservabilityStack(app, full, 1)
+    app.synth()
+    templates = {**production.templates, **dict(read_templates(tmp_path))}
+    has = count(templates.values(), "joblane")
+    lines = [line for line in Month(full, has, IDLE).lines() if line.what in WATCHED]
     said = re.search(r"full`[^$]*\$(\d+)", PAGE.read_text(encoding="utf-8"))
     assert said is not None
     assert said[1] == f"{total(lines):.0f}"

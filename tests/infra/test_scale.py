@@ -84,14 +84,6 @@ def _large(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     return synthesize(config, tmp_path_factory.mktemp("large"), [AwsSolutionsChecks()])
 
 
-@pytest.fixture(name="small", scope="module")
-def _small(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """The smallest deployment: one tenant without machines, one queue, no fleet."""
-    least = {"name": "j", "tenants": {"t": {"machines": {}}}, "queues": {"default": {}}}
-    config = Config.model_validate(least)
-    return synthesize(config, tmp_path_factory.mktemp("small"), [AwsSolutionsChecks()])
-
-
 def test_both_are_what_aws_takes(large: Deployment, small: Deployment) -> None:
     assert MACHINES == sum(len(tenant.machines) for tenant in large.config.tenants.values())
     for deployment in (large, small):
@@ -128,10 +120,10 @@ def test_every_lane_is_in_one_stack_and_other_queues_do_not_matter(
     sizes = {
         name: len(template["Resources"])
         for name, template in small.templates.items()
-        if name.startswith("j-lanes")
+        if name.startswith("joblane-lanes")
     }
     number = stack_of("default")
-    own = "j-lanes" if number == 1 else f"j-lanes-{number}"
+    own = "joblane-lanes" if number == 1 else f"joblane-lanes-{number}"
     assert {own: 13} == {name: size for name, size in sizes.items() if size > 1}
     assert STACKS == len(sizes)
 

@@ -11,11 +11,9 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import pytest
-from cdk_nag import AwsSolutionsChecks
 
 from joblane.aws.directory import directory_key
 from joblane.aws.keys import row_key
-from joblane.config import Config
 from joblane.deployment.names import (
     BUNDLES,
     LANES,
@@ -32,7 +30,7 @@ from joblane.deployment.names import (
 from joblane.job.output import stream_name
 from joblane.job.secret_names import parse
 from joblane.key.segments import KeyName
-from tests.infra.synthesis import ROOT, Deployment, synthesize
+from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.templates import as_list, resolved, statements
 
 ACCOUNT, REGION = "111122223333", "eu-west-1"
@@ -55,25 +53,8 @@ def arn(service: str, resource: str) -> str:
     return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{resource}"
 
 
-@pytest.fixture(name="fleets", scope="module")
-def _fleets(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """A fleet that two tenants share, and one for the queues of the tenant acme."""
-    config = Config.model_validate(
-        {
-            "tenants": {"acme": {}, "other": {}},
-            "queues": {
-                "default": {},
-                "acme": {"tenants": ["acme"]},
-                "acme-night": {"tenants": ["acme"]},
-            },
-            "fleets": {"main": {"queues": ["default"]}, "acme": {"queues": ["acme", "acme-night"]}},
-        }
-    )
-    return synthesize(config, tmp_path_factory.mktemp("fleets"), [AwsSolutionsChecks()])
-
-
-def policy(fleets: Deployment, fleet: str) -> list[Statement]:
-    return list(statements(fleets, "Agent", f"fleet-{fleet}"))
+def policy(two_tenants: Deployment, fleet: str) -> list[Statement]:
+    return list(statements(two_tenants, "Agent", f"fleet-{fleet}"))
 
 
 def allows(policy: list[Statement], call: Call) -> bool:
@@ -197,29 +178,33 @@ def others(fleet: str, queue: str) -> list[Call]:
 
 
 def test_an_escaped_job_on_a_fleet_of_one_tenant_reaches_no_data_of_another(
-    fleets: Deployment,
+    two_tenants: Deployment,
 ) -> None:
-    calls = [*data_of("other"), *conditions_of("other"), *items("settings", ("BatchGetItem",), "x")]
+    calls = [
+        *data_of("team-2"),
+        *conditions_of("team-2"),
+        *items("settings", ("BatchGetItem",), "x"),
+    ]
     # A name that begins like the tenant's own is another one's as well.
     calls += [*data_of("acme-2"), *conditions_of("acme-2")]
-    assert [] == [call for call in calls if allows(policy(fleets, "acme"), call)]
+    assert [] == [call for call in calls if allows(policy(two_tenants, "acme"), call)]
 
 
 @pytest.mark.parametrize(
     ("fleet", "queue", "tenants"),
     [
-        ("main", "default", ("acme", "other")),
+        ("main", "default", ("acme", "team-2")),
         ("acme", "acme", ("acme",)),
         ("acme", "acme-night", ("acme",)),
     ],
 )
 def test_an_agent_may_do_all_that_it_does(
-    fleets: Deployment, fleet: str, queue: str, tenants: tuple[str, ...]
+    two_tenants: Deployment, fleet: str, queue: str, tenants: tuple[str, ...]
 ) -> None:
     calls = others(fleet, queue)
     for tenant in tenants:
         calls += [*data_of(tenant), *conditions_of(tenant)]
-    granted = policy(fleets, fleet)
+    granted = policy(two_tenants, fleet)
     assert [] == [call for call in calls if not allows(granted, call)]
     # The calls above are all kinds of calls: tests/e2e/test_permissions.py sees each one made.
     assert {call.action for call in calls} == {
@@ -230,18 +215,18 @@ def test_an_agent_may_do_all_that_it_does(
     }
 
 
-def test_an_instance_reaches_no_lane_of_another_fleet(fleets: Deployment) -> None:
+def test_an_instance_reaches_no_lane_of_another_fleet(two_tenants: Deployment) -> None:
     """Also where the names of queues begin alike: acme and acme-day, of another fleet."""
     for fleet, queue in (("main", "acme"), ("acme", "default"), ("acme", "acme-day")):
         calls = [call for call in others(fleet, queue) if f"-{queue}_" in call.arn]
         assert 3 * 4 + 3 == len(calls)
-        assert [] == [call for call in calls if allows(policy(fleets, fleet), call)]
+        assert [] == [call for call in calls if allows(policy(two_tenants, fleet), call)]
 
 
 def test_the_api_accepts_a_tenants_jobs_after_its_fleets_role_has_changed(
-    fleets: Deployment,
+    two_tenants: Deployment,
 ) -> None:
-    manifest = (fleets.folder / "cdk.out" / "manifest.json").read_text(encoding="utf-8")
+    manifest = (two_tenants.folder / "cdk.out" / "manifest.json").read_text(encoding="utf-8")
     after = json.loads(manifest)["artifacts"]["joblane-api"]["dependencies"]
     assert {"joblane-fleet-main", "joblane-fleet-acme"} <= set(after)
 
@@ -285,7 +270,7 @@ def quoted(text: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
 
 
-def test_the_security_page_says_what_an_escaped_job_reaches(fleets: Deployment) -> None:
+def test_the_security_page_says_what_an_escaped_job_reaches(two_tenants: Deployment) -> None:
     page = (ROOT / "docs/explanation/security.md").read_text(encoding="utf-8")
     section = page.split("## What an escaped job reaches\n")[1].split("\n## ")[0]
     said: dict[str, set[Reach]] = {"main": set(), "acme": set()}
@@ -303,4 +288,4 @@ def test_the_security_page_says_what_an_escaped_job_reaches(fleets: Deployment) 
                 for resource in quoted(resources)
             }
     for fleet, table in said.items():
-        assert table == reached(policy(fleets, fleet))
+        assert table == reached(policy(two_tenants, fleet))

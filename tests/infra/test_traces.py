@@ -11,7 +11,6 @@ from infra.errors import ConfigError
 from infra.observability import used
 from infra.traces import ATTEMPTS, CALLS_AT_ONCE
 from joblane.config import Config
-from joblane.config.observability import Observability
 from joblane.service.tracer import RETRY_S
 from scripts.costs.month import Load, Month
 from scripts.costs.resources import count
@@ -35,9 +34,10 @@ def exporting(**traces: Any) -> Config:
 
 
 @pytest.fixture(name="open_", scope="module")
-def _open(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+def _open(small: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """The smallest deployment that exports, without headers."""
-    return synthesize(exporting(), tmp_path_factory.mktemp("open"))
+    config = small.config.model_copy(update={"observability": exporting().observability})
+    return synthesize(config, tmp_path_factory.mktemp("open"))
 
 
 def allowed(deployment: Deployment) -> set[tuple[str, str]]:
@@ -143,15 +143,14 @@ def test_the_functions_know_what_joblane_toml_says(laptop: Deployment):
     assert "0.0" == laptop.declared("projector")["JOBLANE_SAMPLE"]
 
 
-def test_scripts_cost_counts_it(open_: Deployment, tmp_path: Path):
+def test_scripts_cost_counts_it(open_: Deployment, small: Deployment):
     load = Load(1000, 1, 0)
-    without = open_.config.model_copy(update={"observability": Observability()})
 
     def lines(of: Deployment) -> dict[str, float]:
         resources = count(of.templates.values(), of.config.name)
         return {line.what: line.count for line in Month(of.config, resources, load).lines()}
 
-    found, before = lines(open_), lines(synthesize(without, tmp_path))
+    found, before = lines(open_), lines(small)
     # Every job is a message of its own at most: sent, received and deleted.
     assert 3 * load.jobs == found["SQS requests of traces"]
     assert load.jobs == found["calls of tracer"]
