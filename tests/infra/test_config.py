@@ -1,14 +1,14 @@
 """Each mistake in joblane.toml is reported in one line: file, key, what is allowed."""
 
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
+import aws_cdk
 import pytest
 
 from infra.config import load_config
 from infra.errors import ConfigError
-from tests.infra.synthesis import ROOT
+from tests.infra.synthesis import ROOT, new_app
 
 GOOD = """
 name = "tiny"
@@ -334,23 +334,18 @@ def test_what_is_not_toml_or_not_there_is_said(tmp_path: Path) -> None:
         load_config(tmp_path / "absent.toml")
 
 
-def test_the_app_ends_with_1_and_no_traceback(tmp_path: Path) -> None:
+def test_the_app_ends_with_1_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process: Node, which is running, has read the context of `cdk` when it started."""
     file = tmp_path / "joblane.toml"
     file.write_text(GOOD + "threads = -1\n", encoding="utf-8")
+    monkeypatch.setattr(aws_cdk, "App", lambda: new_app(tmp_path / "cdk.out", config=str(file)))
 
-    done = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env={
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-            "CDK_CONTEXT_JSON": f'{{"config": "{file}"}}',
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "app.py"), run_name="__main__")
 
-    assert done.returncode == 1
+    assert 1 == ended.value.code
     assert [
         f"{file}: queues.default.threads: input should be greater than or equal to 0; it is -1"
-    ] == done.stderr.splitlines()
+    ] == capsys.readouterr().err.splitlines()

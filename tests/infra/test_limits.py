@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import app
-from infra.lanes import stack_of
+from infra.lanes import LanesStack, stack_of
 from infra.limits import LimitError, require_deployable
-from tests.infra.synthesis import Deployment, empty_assets, new_app
+from tests.infra.synthesis import Deployment, new_app
 
 Template = dict[str, Any]
 
@@ -160,8 +160,9 @@ def test_the_app_says_so_and_fails(
     config = tmp_path / "joblane.toml"
     config.write_text(f'default_queue = "{names[0]}"\n[tenants.main]\n{queues}', encoding="utf-8")
     monkeypatch.setattr(app, "App", lambda: new_app(tmp_path / "cdk.out", config=str(config)))
-    # Over empty folders in place of the wheels.
-    monkeypatch.setattr(app, "build_assets", lambda *_: empty_assets(tmp_path / "assets"))
+    # Of the stacks, the one that is too large; of the assets, none.
+    monkeypatch.setattr(app, "compose", lambda cdk, config, *_: LanesStack(cdk, config, 2))
+    monkeypatch.setattr(app, "build_assets", lambda *_: None)
 
     assert 1 == app.main()
 
