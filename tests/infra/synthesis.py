@@ -86,7 +86,7 @@ def new_app(folder: Path, *, validated: bool = False, **context: str) -> App:
     """An app with the feature flags of cdk.json, as `cdk deploy` gives them to it.
 
     `validated` by the CDK's own plugin, whose findings are in the report. It takes two thirds of a
-    synthesis.
+    synthesis, and seconds to start.
     """
     flags = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     return App(

@@ -19,6 +19,7 @@ from joblane.job.fields import GRACE_S
 from joblane.target.fact_command import FactCommand
 from joblane.target.match import parse_labels
 from tests.infra.test_install import install, installation, prepare
+from tests.support.depth import budget
 
 WORDS = st.text(
     st.characters(exclude_categories=["Cs"]).filter(lambda c: c >= " " and c != "\x7f"),
@@ -101,7 +102,10 @@ def test_fact_commands_reach_the_agent_as_they_are_written(tmp_path: Path) -> No
     assert {} == read(home / "agent.toml").facts
 
 
-@given(st.dictionaries(st.from_regex(r"\Ac[a-zA-Z0-9_.-]{0,62}\Z"), FACT_COMMANDS, max_size=5))
+NAMES = st.from_regex(rf"\Ac[a-zA-Z0-9_.-]{{0,{budget(7, 62)}}}\Z")
+
+
+@given(st.dictionaries(NAMES, FACT_COMMANDS, max_size=budget(2, 5)))
 def test_the_agents_file_holds_any_fact_commands(facts: dict[str, FactCommand]) -> None:
     assert facts == Configuration.model_validate(tomllib.loads(agent_file(facts))).facts
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from email.message import Message
 from email.parser import Parser
 from pathlib import Path
@@ -64,13 +64,15 @@ class Wheel(NamedTuple):
 
 
 def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and what is below it, without the bodies of `if TYPE_CHECKING`."""
-    yield node
-    below: Iterator[ast.AST] = ast.iter_child_nodes(node)
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-        below = iter(node.orelse)
-    for child in below:
-        yield from runtime_nodes(child)
+    """Yield what is no expression at and below a node, without bodies of `if TYPE_CHECKING`."""
+    nodes = [node]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        below: Iterable[ast.AST] = ast.iter_child_nodes(node)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            below = node.orelse
+        nodes += (child for child in below if not isinstance(child, ast.expr))
 
 
 def normal(name: str) -> str:
