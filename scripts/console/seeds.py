@@ -50,7 +50,7 @@ class Seeds:
         }
 
 
-def seed(cloud: Cloud) -> Seeds:
+def seed(cloud: Cloud, log_lines: int = LOG_LINES) -> Seeds:
     """Start two agents, and make the rest; returns when all is as it shall be."""
     for name, label in HOSTS.items():
         # Jobs in the queue bulk wait for good.
@@ -60,7 +60,7 @@ def seed(cloud: Cloud) -> Seeds:
     seeds = Seeds()
     _settings(api, platform)
     _agents(stores)
-    _written(stores, seeds)
+    _written(stores, seeds, log_lines)
     _type(stores)
     _waiting(api, seeds)
     for name in HOSTS:
@@ -126,7 +126,7 @@ def _agents(stores: Stores) -> None:
         stores.facts.put(name, facts, now_ms // 1000)
 
 
-def _written(stores: Stores, seeds: Seeds) -> None:
+def _written(stores: Stores, seeds: Seeds, log_lines: int) -> None:
     """Write jobs of the last hours."""
     now_ms = int(time.time() * 1000)
 
@@ -188,7 +188,7 @@ def _written(stores: Stores, seeds: Seeds) -> None:
         name="build-index",
         labels={"team": "search"},
     )
-    stores.write_log(long, [f"document {number} is indexed" for number in range(1, LOG_LINES + 1)])
+    stores.write_log(long, [f"document {number} is indexed" for number in range(1, log_lines + 1)])
     seeds.jobs["long"] = long.job_id
 
 

@@ -17,14 +17,18 @@ from playwright.sync_api import Browser, expect
 from joblane.deployment.names import PLATFORM
 from scripts.console.api import Api
 from scripts.console.browser import WAIT_MS, Console, chromium
-from scripts.console.seeds import Seeds, seed
+from scripts.console.seeds import LOG_LINES, Seeds, seed
 from scripts.console.stores import Stores
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.deploy import deploy_directly
 from scripts.local.people import Person, add_people, add_person
+from tests.support.depth import budget
 from tests.support.watch import Watch
 
 Open = Callable[..., "Tab"]
+
+LINES = budget(3_000, LOG_LINES)
+"""Of the job `long`; the console reads a thousand at once."""
 
 
 class Tab(Console):
@@ -62,7 +66,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory, process: int | None) -> It
         with running_cloud(folder / "run", make=deploy_directly) as cloud:
             people = {person.name: person for person in add_people(cloud)}
             people["newcomer"] = add_person(cloud, "newcomer", "admin", "small")
-            shared = Shared(cloud, seed(cloud), people)
+            shared = Shared(cloud, seed(cloud, LINES), people)
             file.write_bytes(pickle.dumps(_without_processes(shared)))
             fcntl.flock(making, fcntl.LOCK_UN)
             yield shared

@@ -3,11 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from scripts.console.seeds import LOG_LINES, Seeds
+from scripts.console.seeds import Seeds
 from scripts.console.stores import Stores, many_jobs
 from scripts.local.cloud import Cloud
 from scripts.local.people import Person, add_person
-from tests.console.conftest import Open
+from tests.console.conftest import LINES, Open
 
 JOBS = 500
 MOVING = """() => [...document.querySelectorAll('*')].filter(element => {
@@ -25,19 +25,19 @@ def _keeper(cloud: Cloud) -> Person:
     return add_person(cloud, "keeper", "admin", "other")
 
 
-def test_ten_thousand_lines_are_shown_and_searched(as_role: Open, seeds: Seeds):
+def test_all_lines_of_a_long_output_are_shown_and_searched(as_role: Open, seeds: Seeds):
     tab = as_role("reader", f"jobs/{seeds.jobs['long']}")
     page = tab.page
     output = page.get_by_role("region", name="Output")
     lines = output.locator(".line")
-    expect(lines.last).to_contain_text(f"document {LOG_LINES} is indexed")
+    expect(lines.last).to_contain_text(f"document {LINES} is indexed")
     page.get_by_role("button", name="Show from the beginning").click()
-    expect(lines).to_have_count(LOG_LINES)
+    expect(lines).to_have_count(LINES)
     expect(lines.first).to_contain_text("document 1 is indexed")
-    expect(lines.last).to_contain_text(f"document {LOG_LINES} is indexed")
-    page.get_by_label("Search the output").fill(f"document {LOG_LINES // 2} ")
+    expect(lines.last).to_contain_text(f"document {LINES} is indexed")
+    page.get_by_label("Search the output").fill(f"document {LINES // 2} ")
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible()
-    expect(output.locator("mark")).to_have_text(f"document {LOG_LINES // 2} ")
+    expect(output.locator("mark")).to_have_text(f"document {LINES // 2} ")
     expect(output.locator("mark")).to_be_in_viewport()
 
 
