@@ -52,7 +52,13 @@ X86_64 = Architecture(
     # late with them; KVM's guests do without this check, too.
     # Code at the same addresses in each process is translated once: with norandmaps the boot, ten
     # Pythons and ten sandboxes took 18.7 s of CPU in place of 25.0.
-    kernel_arguments="mitigations=off norandmaps tsc=reliable no_timer_check",
+    # Debian's kernel clears memory when it is allocated, moves the stack in each system call, and
+    # checks sizes of copies; AppArmor is asked before each access, and has no profile to apply.
+    # The boot and 35 sandboxes took 19.3 s of CPU without these in place of 22.0.
+    kernel_arguments=(
+        "mitigations=off norandmaps tsc=reliable no_timer_check init_on_alloc=0 "
+        "randomize_kstack_offset=off hardened_usercopy=off apparmor=0 psi=0 nowatchdog"
+    ),
     console="ttyS0",
     output="ttyS1",
     second_line=("-serial", "chardev:output"),
