@@ -109,7 +109,7 @@ def free_mb(work_dir: Path) -> int:
     return found.f_bavail * found.f_frsize // MIB
 
 
-@pytest.mark.parametrize("work_dir", ["xfs", "ext4", LOOP], indirect=True)
+@pytest.mark.parametrize("work_dir", ["xfs", EXT4, LOOP], indirect=True)
 def test_a_job_may_write_what_it_asked_for_and_no_more(
     launcher: TidyLauncher, work_dir: Path
 ) -> None:
@@ -126,18 +126,18 @@ def test_a_job_may_write_what_it_asked_for_and_no_more(
 
 
 def test_inodes_are_bounded(launcher: TidyLauncher) -> None:
-    ran = python(launcher, FILL + "print(many())", limits=Limits(disk_mb=8))
+    ran = python(launcher, FILL + "print(many())", limits=Limits(disk_mb=4))
     code, made = ast.literal_eval(ran.out.decode())
     assert code in ("ENOSPC", "EDQUOT"), ran
-    assert 0.95 * inodes_of(8) <= made <= inodes_of(8) + 16
+    assert 0.95 * inodes_of(4) <= made <= inodes_of(4) + 16
 
 
 def test_a_full_disk_is_not_another_jobs(launcher: TidyLauncher) -> None:
-    asked = Limits(disk_mb=24)
+    asked = Limits(disk_mb=8)
     fill = FILL + "print(fill('x')); import signal; signal.pause()"
     with started(launcher, "/usr/bin/python3", "-c", fill, limits=asked):
         ran = python(launcher, FILL + "print(fill('x'))", limits=asked)
-    assert ast.literal_eval(ran.out.decode())[1] >= 23 * MIB
+    assert ast.literal_eval(ran.out.decode())[1] >= 7 * MIB
 
 
 ESCAPE = """
@@ -175,7 +175,8 @@ def test_a_job_cannot_leave_its_project(launcher: TidyLauncher) -> None:
     assert tries[:3] == ["EINVAL"] * 3, ran
     assert tries[3] in ("EINVAL", "EOPNOTSUPP", "EPERM", "done")
     assert tries[4] is True
-    assert filled[1] <= 24 * MIB
+    assert filled[0] in ("ENOSPC", "EDQUOT"), ran
+    assert 23 * MIB <= filled[1] <= 24 * MIB
 
 
 WRITE = """
@@ -206,12 +207,12 @@ def test_input_files_are_charged_to_the_disk(
     stage = work_dir / f"stage-{tmp_path.name}"  # on the same file system, as the agent's cache
     stage.mkdir(exist_ok=True)
     staged = Stage(stage)
-    staged.add("dir/big", bytes(24 << 20), "0700")
+    staged.add("dir/big", bytes(12 << 20), "0700")
     with staged.opened() as opened:
         with pytest.raises(SandboxRefused, match="raise disk_mb"):
-            shell(launcher, "true", stage=opened, limits=Limits(disk_mb=16))
+            shell(launcher, "true", stage=opened, limits=Limits(disk_mb=8))
         script = FILL + "print(fill('x'))"
-        ran = python(launcher, script, stage=opened, limits=Limits(disk_mb=40, tmp_mb=1))
+        ran = python(launcher, script, stage=opened, limits=Limits(disk_mb=28, tmp_mb=1))
     assert 14 * MIB <= ast.literal_eval(ran.out.decode())[1] <= 20 * MIB, ran
 
 

@@ -46,6 +46,13 @@ def _shared_launcher() -> Iterator[TidyLauncher]:
         yield it
 
 
+@pytest.fixture(name="bare", scope="module")
+def _bare() -> Iterator[TidyLauncher]:
+    """A launcher without a pool, for tests that change its cgroup; they put back what was there."""
+    with TidyLauncher(isolation="full", slots=0) as it:
+        yield it
+
+
 @pytest.fixture
 def launcher(shared_launcher: TidyLauncher) -> Iterator[TidyLauncher]:
     """The launcher; what a test leaves running ends with the test."""
@@ -108,8 +115,8 @@ print('alive')
 
 
 def test_many_small_processes_do_not_take_the_memory_of_another_job(launcher: Launcher) -> None:
-    """120 times 12 MB: more than this machine has beside the other job. No limit is asked for."""
-    with beside(launcher, TOUCH.format(mb=300), Limits(memory_mb=400)) as neighbour:
+    """120 times 12 MB: as much as this machine has. No limit is asked for."""
+    with beside(launcher, TOUCH.format(mb=100), Limits(memory_mb=200)) as neighbour:
         ran = python(launcher, FORKS)
     assert neighbour.wait().exit_code == 0
     assert ran.ending.oom_killed
@@ -118,18 +125,18 @@ def test_many_small_processes_do_not_take_the_memory_of_another_job(launcher: La
     assert (ran.ending.usage.peak_memory_bytes or 0) <= DEFAULTS.memory_mb << 20
 
 
-def test_all_jobs_together_leave_the_host_its_memory() -> None:
+def test_all_jobs_together_leave_the_host_its_memory(bare: TidyLauncher) -> None:
     """A job with a limit above the host's memory is killed by the limit of all jobs."""
-    with TidyLauncher(isolation="full", slots=0) as launcher:
-        limit = room(launcher) / "memory.max"
-        assert launcher.memory_mb is not None
-        assert int(limit.read_text()) == launcher.memory_mb << 20
-        limit.write_text(str(96 << 20))  # so that it is soon reached
-        before = global_ooms()
-        ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=1 << 20))
-        assert ran.ending.oom_killed
-        assert ran.out == b""
-        assert global_ooms() == before
+    limit = room(bare) / "memory.max"
+    assert bare.memory_mb is not None
+    assert int(limit.read_text()) == bare.memory_mb << 20
+    limit.write_text(str(96 << 20))  # so that it is soon reached
+    before = global_ooms()
+    ran = python(bare, TOUCH.format(mb=300), limits=Limits(memory_mb=1 << 20))
+    limit.write_text(str(bare.memory_mb << 20))
+    assert ran.ending.oom_killed
+    assert ran.out == b""
+    assert global_ooms() == before
 
 
 def global_ooms() -> int:
@@ -138,7 +145,9 @@ def global_ooms() -> int:
     return log.count(b"constraint=CONSTRAINT_NONE")
 
 
-@pytest.mark.parametrize("asked", [Limits(), Limits(memory_mb=48)], ids=str)
+@pytest.mark.parametrize(
+    "asked", [pytest.param(Limits(), marks=pytest.mark.deep), Limits(memory_mb=48)], ids=str
+)
 def test_a_full_tmp_says_no_space_and_kills_nothing(launcher: Launcher, asked: Limits) -> None:
     """Its files are memory of the job, and by default they take at most half of it."""
     script = "head -c 300000000 /dev/zero >/tmp/x; head -c 1000000 /dev/zero >/work/x; echo alive"
@@ -163,7 +172,7 @@ def test_many_processes_get_no_more_cpu_than_one_of_another_job(launcher: TidyLa
         leaves.append(sandbox.leaf)
     before = [cpu_stat(leaf)["usage_usec"] for leaf in leaves]
     one = twenty = 0
-    while one + twenty < 1_000_000:  # of CPU time, which a busy host does not change
+    while one + twenty < 500_000:  # of CPU time, which a busy host does not change
         time.sleep(0.05)
         one, twenty = (
             cpu_stat(leaf)["usage_usec"] - began for leaf, began in zip(leaves, before, strict=True)
@@ -304,15 +313,14 @@ def test_a_slow_disk_is_slow(launcher: Launcher) -> None:
     assert took[None] < took[1 << 20]
 
 
-def test_not_one_instruction_runs_outside() -> None:
+def test_not_one_instruction_runs_outside(bare: TidyLauncher) -> None:
     """The process is made in its cgroup: one that was moved later would not count as new there."""
-    with TidyLauncher(isolation="full", slots=0) as launcher:
-        most = room(launcher) / "pids.max"
-        most.write_text("0")
-        with pytest.raises(SandboxRefused, match="clone3: Resource temporarily unavailable"):
-            shell(launcher, "true")
-        most.write_text("max")
-        assert shell(launcher, "exit 3").ending.exit_code == 3
+    most = room(bare) / "pids.max"
+    most.write_text("0")
+    with pytest.raises(SandboxRefused, match="clone3: Resource temporarily unavailable"):
+        shell(bare, "true")
+    most.write_text("max")
+    assert shell(bare, "exit 3").ending.exit_code == 3
 
 
 def test_the_job_sees_no_cgroup_but_its_own(launcher: Launcher) -> None:

@@ -197,13 +197,13 @@ def test_space_is_reserved_and_refused_when_it_is_not_there(place: Path) -> None
 
 @contextlib.contextmanager
 def agent_with_a_job(place: Path) -> Iterator[None]:
-    """An agent whose job has written 50 MB; it is killed while the job runs."""
+    """An agent whose job has written 20 MB; it is killed while the job runs."""
 
     def run() -> None:
         launcher = Launcher(isolation=strongest(), slots=0, disks=WorkDisks(place))
-        argv = ("sh", "-c", "head -c 50000000 /dev/zero >x; echo written; exec sleep 600")
+        argv = ("sh", "-c", "head -c 20000000 /dev/zero >x; echo written; exec sleep 600")
         null = os.open(os.devnull, os.O_WRONLY)
-        spec = Spec(argv, {}, Limits(disk_mb=64), keep_work=True)
+        spec = Spec(argv, {}, Limits(disk_mb=32), keep_work=True)
         launcher.start(spec, stdout=1, stderr=null)
         signal.pause()
 
