@@ -39,7 +39,8 @@ def preload(layers: list[str]) -> None:
         if not module.name.startswith(NOT_OF_FUNCTIONS):
             with suppress(Exception):
                 importlib.import_module(module.name)
-    read_models()
+    with suppress(Exception):
+        read_models()
 
 
 def read_models() -> None:
