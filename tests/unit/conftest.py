@@ -6,9 +6,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis.strategies import text
 
+from ec2_agent.sandbox.launcher import Launcher
 from tests.support.asked import write_notes
 from tests.support.aws import Cloud
+from tests.support.keyed import Deployed
 from tests.support.memory import Memory
+from tests.support.meter import Meter
 
 
 @pytest.fixture(name="aws")
@@ -32,6 +35,25 @@ def _moto() -> Iterator[None]:
 
     with answering():
         yield
+
+
+@pytest.fixture(name="meter")
+def _meter() -> Meter:
+    """Counts calls and what they cost, of the sessions it is attached to."""
+    return Meter()
+
+
+@pytest.fixture(name="at")
+def _at() -> Deployed:
+    """A deployment of its own, with the stream of its jobs."""
+    return Deployed()
+
+
+@pytest.fixture(name="launcher", scope="module")
+def _launcher() -> Iterator[Launcher]:
+    """Starts jobs without a slot of their own."""
+    with Launcher(isolation="namespaces", slots=0) as launcher:
+        yield launcher
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,12 +20,6 @@ from tests.support.jobs import JOB, submission
 
 SLEEPER = "echo ready; exec sleep 60"
 DEAF = "trap '' TERM; echo ready; sleep 60 & wait"
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def test_success_is_recorded_with_output_and_usage_and_its_message_is_gone(

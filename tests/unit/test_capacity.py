@@ -3,7 +3,6 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +52,6 @@ class Host:
 @pytest.fixture(name="host")
 def _host(tmp_path: Path) -> Host:
     return Host(tmp_path)
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def test_threads_and_the_journal_bound_what_is_taken(host: Host):

@@ -33,11 +33,6 @@ from tests.support.types import store_type
 RunOne = Callable[[dict[str, object]], str]
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="metered")
 def _metered(aws: Cloud, meter: Meter) -> Clients:
     """Clients whose every call is counted."""

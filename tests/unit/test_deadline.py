@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,12 +18,6 @@ from tests.support.jobs import JOB, submission
 from tests.support.machine import Clock
 
 SLEEPER = "echo ready; exec sleep 60"
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 @pytest.mark.parametrize("told", [False, True])

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,12 +23,6 @@ from tests.support.requests import Api
 
 FACTS: Facts = {"kernel": "6.1", "cpus": 8, "nul": "a\0b", "long": "v" * 256}
 LONG = "A" * 100
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def run(aws: Cloud, launcher: Launcher, facts: Facts = FACTS, **fields: Any) -> Head:

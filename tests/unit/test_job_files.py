@@ -4,7 +4,6 @@ import asyncio
 import base64
 import gzip
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,12 +19,6 @@ from joblane.job.lifecycle import State
 from tests.support.attempts import begin, output, run, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def upload(aws: Cloud, data: bytes, tenant: str = "acme") -> str:

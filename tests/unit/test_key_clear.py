@@ -36,11 +36,6 @@ def clear(at: Deployed, clients: Clients | None = None) -> Cleared:
     return KeyClear(keys, jobs, operations, releases).clear("acme", KEY, WHY, int(at.now * 1000))
 
 
-@pytest.fixture(name="at")
-def _at() -> Deployed:
-    return Deployed()
-
-
 def test_jobs_that_wait_are_cancelled_and_no_others(at: Deployed):
     put_keyed(at.aws, active="A", queued="BCD")
     assert Cleared((job("B"), job("C"), job("D")), 0) == clear(at)

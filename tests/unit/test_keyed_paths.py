@@ -31,11 +31,6 @@ KEYED = {
 }
 
 
-@pytest.fixture(name="at")
-def _at() -> Deployed:
-    return Deployed()
-
-
 def api(at: Deployed, clients: Clients | None = None) -> Api:
     """The function of submissions."""
     settings = submission.Settings.model_validate(FUNCTION_ENVIRONMENT)

@@ -1,7 +1,6 @@
 """A job whose limit this host cannot apply waits for another agent, and says so."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +18,6 @@ from tests.support.jobs import JOB
 
 LACKING = {"memory_mb": 64, "cpus": 0.5, "cores": "0", "io_bps": 1 << 20, "disk_mb": 16}
 """None of these can be applied by a launcher without cgroups and disks."""
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def attempt(

@@ -28,11 +28,6 @@ IN_TRAIL = 2
 """Write units of an action's record and of its entry in the index by job."""
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="clock")
 def _clock() -> Iterator[float]:
     """A second passes with every look at it."""

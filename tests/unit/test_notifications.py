@@ -27,11 +27,6 @@ QUEUE = PREFIX + notify_name(NAME)
 BUS = {"eventbridge": True}
 
 
-@pytest.fixture(name="at")
-def _at() -> Deployed:
-    return Deployed()
-
-
 def put(at: Deployed, letter: str = "A", notify: object = None, **fields: object) -> Head:
     """A pending job that notifies the bus, or whom `notify` says."""
     spec = submission(notify=notify or BUS, **fields)

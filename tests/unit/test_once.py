@@ -40,11 +40,6 @@ def _clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="api")
 def _api(aws: Cloud, clock: Clock, meter: Meter) -> Api:
     session = aws.session()

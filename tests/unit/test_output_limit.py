@@ -5,7 +5,6 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,12 +32,6 @@ from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 
 DELIVERY = Delivery("q", "lane", "dead", Received("{}", "r", 1, 2), 3.0)
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def test_the_cap_of_an_attempt_is_the_smaller_of_its_own_and_what_the_job_has_left():

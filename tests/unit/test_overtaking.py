@@ -27,11 +27,6 @@ from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import KEY, job, put_keyed, stored
 
 
-@pytest.fixture(name="at")
-def _at() -> Deployed:
-    return Deployed()
-
-
 def send(at: Deployed, letter: str) -> None:
     """Send a job's message."""
     body = Message(job_id=job(letter), tenant="acme").encode()

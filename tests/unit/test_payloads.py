@@ -6,7 +6,6 @@ import json
 import resource
 import subprocess
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,23 +33,12 @@ BIG = ["sh", "-c", 'printf %s "$@" | wc -c; printf %s "$A" | wc -c', "sh", *["x"
 BIG_ENV = {"A": "y" * 100_000, "B": "z" * 100_000}
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
     session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, Clients(session), time.time))
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def submit(api: Api, **fields: Any) -> Any:

@@ -45,11 +45,6 @@ def _counters(aws: Cloud) -> CounterStore:
     return CounterStore(aws.clients.make("dynamodb"), COUNTERS)
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="api")
 def _api(aws: Cloud, now: list[int], meter: Meter) -> Api:
     session = aws.session()

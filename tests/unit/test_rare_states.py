@@ -48,11 +48,6 @@ def _aws(memory: Memory) -> Cloud:
     return memory.cloud()
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="api")
 def _api(memory: Memory, aws: Cloud, meter: Meter) -> Api:
     session = memory.session()

@@ -4,7 +4,6 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -37,23 +36,12 @@ LAMBDA_BYTES = 6_291_556
 """Largest answer of a Lambda function that is called synchronously."""
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
     session = aws.session()
     meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, Clients(session), time.time))
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 def says(value: object, end: str = "") -> tuple[str, str, str]:

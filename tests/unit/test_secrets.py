@@ -5,7 +5,6 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,12 +26,6 @@ from tests.support.jobs import JOB
 from tests.support.requests import Api
 
 VALUE = "hunter2-and-more"
-
-
-@pytest.fixture(name="launcher", scope="module")
-def _launcher() -> Iterator[Launcher]:
-    with Launcher(isolation="namespaces", slots=0) as launcher:
-        yield launcher
 
 
 @pytest.fixture(name="api")

@@ -20,11 +20,6 @@ from tests.support.keys import KEY, job, keys_of, put_keyed, stored
 OTHER = KeyName.of("command", ["customer", "other"])
 
 
-@pytest.fixture(name="at")
-def _at() -> Deployed:
-    return Deployed()
-
-
 def test_a_slot_goes_to_the_job_that_waited_first(at: Deployed):
     put_keyed(at.aws, active="A", queued="BC")
     at.end("A")

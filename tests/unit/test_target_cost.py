@@ -61,11 +61,6 @@ def _aws(memory: Memory) -> Cloud:
     return memory.cloud()
 
 
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
-
-
 @pytest.fixture(name="metered")
 def _metered(memory: Memory, aws: Cloud, meter: Meter) -> Clients:
     session = memory.session()

@@ -3,7 +3,6 @@
 import time
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,11 +82,6 @@ def test_what_is_stored_is_as_long_for_a_thousand_agents_as_for_two():
         return len(repr(share_out_tenants({"acme": 1}, QUEUES, agents, NOW_MS)))
 
     assert length(2) == length(1000)
-
-
-@pytest.fixture(name="meter")
-def _meter() -> Meter:
-    return Meter()
 
 
 def beat(aws: Cloud, name: str, *, since_s: float = 3600, age_s: float = 0) -> None:
